@@ -11,7 +11,7 @@ People ask: debug_api ──► reconciler, which looks and does nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 from starlette.applications import Starlette
@@ -24,7 +24,6 @@ from queue_controllers.configuration import (
     reservation_settings,
     settings_of,
 )
-from queue_controllers.debug_api.app import JobDebugApi, build_app
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.owners import NotReadError
 from queue_controllers.extension_server import ExtensionServer, ServerParts
@@ -34,9 +33,10 @@ from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.reconcile.execute import Executor
 from queue_controllers.reconcile.gated_pod_executor import HELD_PODS, GatedPodExecutor
 from queue_controllers.reconcile.job_lookup import unit_indexes
-from queue_controllers.reconcile.reconciler import JobReconciler, Lookups
+from queue_controllers.reconcile.reconciler import JobReconciler, Lookups, SharedParts
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (
+    ReservationCaches,
     ReservationController,
     reservation_indexes,
 )
@@ -48,7 +48,11 @@ from queue_controllers.watches.admission_caches import (
     slim_account,
 )
 from queue_controllers.watches.change_filter import STEP_SECONDS
-from queue_controllers.watches.cluster_context import ClusterContextReader, WhileServed
+from queue_controllers.watches.cluster_context import (
+    ClusterContextReader,
+    ContextCaches,
+    WhileServed,
+)
 from queue_controllers.watches.event_lookup import EventReader
 from queue_controllers.watches.informers import InformerFactory
 from queue_controllers.watches.job_trimming import JobTrimmer
@@ -83,8 +87,7 @@ from shared_api.client.resource_types import (
 )
 from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.debug_api.debug_flags import DebugFlags
-from shared_api.debug_api.router_group import Guard
-from shared_api.debug_api.server import DebugServer, open_debug_server
+from shared_api.debug_api.server import DebugServer, GuardOf, open_debug_server
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import WAIT_SECONDS, SharedInformer
@@ -101,6 +104,9 @@ from shared_api.program import VERSION, Host, Program
 from shared_api.program_flags import FlagError
 from shared_api.well_known_labels import UNIT_UID
 from shared_api.work_queue import WorkQueue
+
+if TYPE_CHECKING:
+    from queue_controllers.debug_api.app import JobDebugApi
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.05, cap_seconds=60.0, jitter=0.2)
 """Between looks at a job that could not be acted on."""
@@ -154,12 +160,15 @@ def serve_debug_api(program: Program, flags: DebugFlags, controllers: Controller
     Raises:
         AddressError: The debug address, or what it is served with.
     """
-    api = controllers.debug_api()
 
-    def build(access: Guard) -> Starlette:
-        return build_app(api, access, VERSION)
+    def build(guard_of: GuardOf) -> Starlette:
+        # FastAPI costs 13 MB: only where somebody asks.
+        from queue_controllers.debug_api.app import build_app  # noqa: PLC0415 - as said
 
-    controllers.attach(open_debug_server(program, flags, build, api.right_of))
+        api = controllers.debug_api()
+        return build_app(api, guard_of(api.right_of), VERSION)
+
+    controllers.attach(open_debug_server(program, flags, build))
 
 
 class Controllers:
@@ -200,19 +209,18 @@ class Controllers:
         )
         self._admission = self._build_admission_caches()
         self._previews = self._build_previews(configuration)
-        self._around = ClusterContextReader(
-            quotas=WhileServed(quotas, self._quotas.is_served),
-            namespaces=self._namespaces.store,
-            priority_classes=self._classes.store,
-            only_classes=configuration.general.priority_from == "class",
-            leaves_to_kueue=self._kueue.leaves_jobs,
-            on_all_changed=self._look_at_all,
-            on_namespace_changed=self._look_at_namespace,
-            admission=self._admission,
-            checks_namespaces=checks_namespaces(flags, configuration),
+        self._around = self._build_context_reader(quotas, flags, configuration)
+        lookups, self._recall = self._build_lookups(self._makers)
+        self._shared = SharedParts(
+            units=self._units.store,
+            pods=self._pods_of,
+            lookups=lookups,
+            events=EventReader(host.client, self._children_of),
+            around=self._around,
+            clock=host.clock,
+            rng=host.rng,
+            observer=self._metrics,
         )
-        self._lookups, self._recall = self._build_lookups(self._makers)
-        self._read_events = EventReader(host.client, self._children_of)
         self._takeover = LeaderWarmup(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
@@ -242,6 +250,23 @@ class Controllers:
         queues_pods = any(kind.kind.held_by_gates for kind in kinds)
         pod_type: ResourceType[Any] = HELD_PODS if queues_pods else FOLLOWED_PODS
         return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
+
+    def _build_context_reader(
+        self, quotas: IndexedStore[ElasticQuota], flags: Flags, configuration: Configuration
+    ) -> ClusterContextReader:
+        return ClusterContextReader(
+            ContextCaches(
+                quotas=WhileServed(quotas, self._quotas.is_served),
+                namespaces=self._namespaces.store,
+                priority_classes=self._classes.store,
+                admission=self._admission,
+            ),
+            only_classes=configuration.general.priority_from == "class",
+            leaves_to_kueue=self._kueue.leaves_jobs,
+            on_all_changed=self._look_at_all,
+            on_namespace_changed=self._look_at_namespace,
+            checks_namespaces=checks_namespaces(flags, configuration),
+        )
 
     def _build_lookups(self, adapters: Iterable[GenericJob[Any]]) -> tuple[Lookups, Lookups]:
         """Return what is asked about other objects, and the same without asking the API server."""
@@ -400,18 +425,11 @@ class Controllers:
         reconciler = JobReconciler(
             adapter,
             parts.executor,
+            self._shared,
             jobs=parts.jobs,
-            units=self._units.store,
-            pods=self._pods_of,
-            lookups=self._lookups,
-            events=self._read_events,
-            around=self._around,
             settings=settings,
             queue=queue,
-            clock=host.clock,
-            rng=host.rng,
             is_open=lambda: server.is_open(),  # noqa: PLW0108 - the server is made below
-            observer=self._metrics,
         )
         server = ExtensionServer(
             adapter,
@@ -446,15 +464,17 @@ class Controllers:
                 clock=host.clock,
                 settings=reservation_settings(configuration),
             ),
-            units=self._units.store,
-            reservations=store,
-            watch=self._informers.follow(
-                RESERVATIONS,
-                store,
-                on_made=lambda informer: informer.add_handler(controller.on_reservation),
-                label_selector=UNIT_UID,
+            ReservationCaches(
+                units=self._units.store,
+                reservations=store,
+                watch=self._informers.follow(
+                    RESERVATIONS,
+                    store,
+                    on_made=lambda informer: informer.add_handler(controller.on_reservation),
+                    label_selector=UNIT_UID,
+                ),
+                kinds=lambda: [each for each in self.servers if each.watch.is_served()],
             ),
-            kinds=lambda: [each for each in self.servers if each.watch.is_served()],
             queue=WorkQueue(
                 host.clock,
                 backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
@@ -558,6 +578,8 @@ class Controllers:
 
     def debug_api(self) -> JobDebugApi:
         """Return what answers questions about jobs."""
+        from queue_controllers.debug_api.app import JobDebugApi  # noqa: PLC0415 - costly, see above
+
         return JobDebugApi(
             self.servers,
             (each.kind for each in self._makers),

@@ -52,19 +52,28 @@ class Reason(StrEnum):
     GROWS_AFTER_OTHERS = "GrowsAfterOthers"
 
     EXCEEDS_QUOTA = "ExceedsQuota"
+    """It asks for more than a max or min as a whole, whatever is free: waiting does not help."""
     OVER_QUOTA_MAX = "OverQuotaMax"
     OVER_PARENT_MAX = "OverParentMax"
     OVER_RUNTIME = "OverRuntime"
+    """koord-scheduler would not let all pods through: its runtime would be too small."""
     OVER_PARENT_RUNTIME = "OverParentRuntime"
+    """The same at an ancestor (setting checkParent)."""
     OVER_MAX_JOBS = "OverMaxJobs"
+    """A limit on jobs, which are of no resource."""
     OVER_MIN = "OverMin"
     NON_PREEMPTIBLE_OVER_MIN = "NonPreemptibleOverMin"
     HURTS_OTHERS = "HurtsOthers"
+    """Another quota, covered until now, would lose part of what it was promised."""
     GUARANTEE_OF_OTHERS = "GuaranteeOfOthers"
+    """It would borrow room that an owner, waiting within its min, needs."""
     ROOM_FOR_PREEMPTOR = "RoomForPreemptor"
     NO_CAPACITY = "NoCapacity"
+    """The nodes together have too little (or none is known)."""
     BROKEN_CHAIN = "BrokenChain"
+    """The quota or one of its ancestors cannot be used: cycle, missing parent, bad amounts."""
     UNKNOWN_QUOTA = "UnknownQuota"
+    """No quota of that name."""
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
 
     NO_QUOTA = "NoQuota"
@@ -81,22 +90,52 @@ class Reason(StrEnum):
     ADMISSION_CHECK_INACTIVE = "AdmissionCheckInactive"
 
 
+class Grounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What a refusal by runtimes follows from, besides what is charged below two quotas.
+
+    On the resource that was refused the demand makes `asker` be asked for `more`, and then
+    `subject`, the asker or a sibling of it, gets `has`, without the demand `had`. While nothing is
+    charged below either and these numbers stay, the refusal stands (`runtime_wake_check`). `scope`
+    is the highest quota (or the root) whose division is not plain, `parent` theirs. `unseeded` and
+    `unrefreshed` say in which state of memory (`level_division`).
+    """
+
+    scope: str
+    parent: str
+    asker: str
+    more: int
+    subject: str
+    had: int | None
+    has: int | None
+    unseeded: bool
+    unrefreshed: bool
+
+
 class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Why a unit did not start, with the numbers of the limit that it met.
+    """Why a unit did not start, with the numbers of the first limit that was found too small.
+
+    The last three attributes are for whoever wakes the unit: the plugin that refuses is given its
+    refusal back when the unit waits. Nobody else reads them.
 
     Attributes:
-        reason: What kind of limit.
-        quota: The quota whose limit it is; "" where no quota is concerned.
+        reason: What kind of limit, in the word that users see.
+        quota: The quota whose limit it is; "" where no quota is concerned. The root's name for the
+            total of the nodes.
         quota_namespace: The namespace of its object, where others of its name exist, which do not
             count.
         resource: The resource that is short.
         limit: The limit, in base units (cpu in milli, everything else in units).
         used: What is booked against it already.
         requested: What the unit would add.
-        other: The quota that would be hurt, the unit ahead, the queue or plugin concerned.
+        other: The quota that would be hurt or whose guarantee would be, the unit ahead, the queue
+            or plugin concerned.
         detail: Words for what numbers do not say; stable while the reason is.
         is_least: The unit may start with fewer pods than all, and this is about the fewest.
-        is_rounded: What is missing is no more than koord-scheduler's rounding loses.
+        is_rounded: What is missing is no more than koord-scheduler's rounding half up loses.
+        told_of: What kind of limit, where `reason` is another word for it; see `kind`.
+        via: The quota asked for, where what is left under the limit is not the same for all who
+            come from below (`tree_usage.taken_by`).
+        grounds: Where runtimes decided, unless anything may change the answer.
     """
 
     reason: Reason
@@ -110,6 +149,14 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     detail: str = ""
     is_least: bool = False
     is_rounded: bool = False
+    told_of: Reason | None = None
+    via: str = ""
+    grounds: Grounds | None = None
+
+    @property
+    def kind(self) -> Reason:
+        """What kind of limit, in whatever word users are told of it."""
+        return self.told_of or self.reason
 
     @property
     def missing(self) -> int:

@@ -10,16 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
+from msgspec.structs import replace
+
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Place, Supposed, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.quota.quota_decision import (
-    Demand,
-    QuotaProblem,
-    QuotaRefusal,
-    QuotaView,
-    RefusalReason,
-)
+from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
 from queue_scheduler.quota.quota_settings import QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.reclaim import Lent, is_owed
@@ -29,12 +25,7 @@ from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import JOB_COUNTS, read_queue_name, read_quota_name
 
-REASONS: Final = {reason: Reason(reason.value) for reason in RefusalReason}
-"""The books' reasons in the framework's words: they carry the same values."""
-
-LIMITS: Final = frozenset(
-    (RefusalReason.OVER_QUOTA_MAX, RefusalReason.OVER_PARENT_MAX, RefusalReason.OVER_MIN)
-)
+LIMITS: Final = frozenset((Reason.OVER_QUOTA_MAX, Reason.OVER_PARENT_MAX, Reason.OVER_MIN))
 """Reasons whose limit does not depend on what others do."""
 
 
@@ -97,7 +88,7 @@ class QuotaPlugin(ABC):
         if info.quota not in self._known:
             return None
         refusal = self.books.check(info.quota, self.demand_of(info))
-        return None if refusal is None else self._tell(refusal)
+        return None if refusal is None else self._for_users(refusal)
 
     def check_without(
         self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
@@ -107,10 +98,10 @@ class QuotaPlugin(ABC):
             return None
         besides = self.demands_of(added) if added else ()
         refusal = self.books.check_without(info.quota, self.demand_of(info), released, besides)
-        return None if refusal is None else self._tell(refusal)
+        return None if refusal is None else self._for_users(refusal)
 
-    def _tell(self, refusal: QuotaRefusal) -> Refusal:
-        return translate(refusal, self.books.namespace_among_several(refusal.quota))
+    def _for_users(self, refusal: Refusal) -> Refusal:
+        return put_for_users(refusal, self.books.namespace_among_several(refusal.quota))
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
         """Book the unit whole."""
@@ -146,11 +137,15 @@ class QuotaPlugin(ABC):
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
         """Leave a refused class with the books."""
-        demand = self.demand_of(info)
-        # Asked again, since the framework's refusal does not say all that the books' says.
-        again = self.books.check(info.quota, demand)
-        assert again is not None, f"{info.key} waits for quota {info.quota}, where it fits"
-        self.books.wait(waiter, info.quota, demand, again, domain=self.domain_of(info.quota))
+        quota, whole = info.quota, info.demand.whole
+        self.books.wait(
+            waiter,
+            quota,
+            self.demand_of(info),
+            refusal,
+            domain=self.domain_of(quota),
+            whole=None if whole is None else self.demand_of(replace(info, demand=whole)),
+        )
 
     def stop_waiting(self, waiter: Waiter) -> None:
         """Forget a class."""
@@ -233,30 +228,22 @@ def read_chosen_queue(unit: QueueUnit) -> str:
     )
 
 
-def translate(refusal: QuotaRefusal, namespace: str = "") -> Refusal:
-    """Return the framework's words for the books' no.
+def put_for_users(refusal: Refusal, namespace: str = "") -> Refusal:
+    """Return a quota's refusal as users are told of it.
 
     The reason is the same, but for a demand that is larger than a limit: it fits no emptier quota
     either, and its user must hear that waiting does not help. And for limits on jobs, which are of
-    no resource.
+    no resource. What kind of limit it is remains in `told_of`.
 
     Args:
         refusal: The books' no.
         namespace: Of the quota that counts, where there are several of its name.
     """
-    reason = REASONS[refusal.reason]
-    if refusal.reason in LIMITS and refusal.requested > refusal.limit:
+    kind = refusal.reason
+    if kind in LIMITS and refusal.requested > refusal.limit:
         reason = Reason.EXCEEDS_QUOTA
     elif refusal.resource in JOB_COUNTS:
         reason = Reason.OVER_MAX_JOBS
-    return Refusal(
-        reason=reason,
-        quota=refusal.quota,
-        quota_namespace=namespace,
-        resource=refusal.resource,
-        limit=refusal.limit,
-        used=refusal.used,
-        requested=refusal.requested,
-        is_rounded=refusal.rounded,
-        other=refusal.other,
-    )
+    else:
+        return replace(refusal, quota_namespace=namespace) if namespace else refusal
+    return replace(refusal, reason=reason, told_of=kind, quota_namespace=namespace)

@@ -23,7 +23,6 @@ from queue_scheduler.cycles.event_handlers import EventHandlers
 from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
 from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.decision import Dequeue, Notice, Preempt
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -56,8 +55,8 @@ from shared_api.client.resource_types import (
     QUEUES,
 )
 from shared_api.client.write_dispatcher import WriteDispatcher
-from shared_api.debug_api.router_group import Guard
-from shared_api.debug_api.server import DebugServer, open_debug_server
+from shared_api.debug_api.access import list_units_there
+from shared_api.debug_api.server import DebugServer, GuardOf, open_debug_server
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
@@ -381,7 +380,7 @@ class Scheduler:
         self._quotas.add_handler(handlers.on_quota)
         self._quotas.add_handler(self._reconciler.on_quota)
         for source in self._sources.informers.values():
-            source.add_handler(handlers.on_quota_source)
+            source.add_handler(handlers.on_quota)
         self._queues.add_handler(handlers.on_queue)
         self._queues.add_handler(self._reconciler.on_queue)
         self._nodes.add_handler(handlers.on_node)
@@ -411,9 +410,13 @@ class Scheduler:
 
     def _build_debug(self, flags: Flags, handle: PluginHandle) -> DebugServer:
         is_leader = self._program.leadership.is_leader
-        api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
 
-        def build(access: Guard) -> Starlette:
+        def build(guard_of: GuardOf) -> Starlette:
+            # FastAPI costs 13 MB: only where somebody asks.
+            from queue_scheduler.debug_api.app import DebugApi, build_app  # noqa: PLC0415 - as said
+
+            api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
+            access = guard_of(list_units_there)
             return build_app(api, access, handle.debug_routes(access), VERSION)
 
         return open_debug_server(self._program, flags.debug, build)

@@ -85,7 +85,7 @@ class TokenOnly(msgspec.Struct, frozen=True):
 
 
 Right = ResourceRight | PathRight | TokenOnly
-"""What a reader needs, besides a token that is valid."""
+"""What a reader needs in addition to a valid token."""
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
-"""Why a booked unit gives its place back, and when it may come again. Pure.
+"""Why a booked unit gives its quota back, and when it may be admitted again. Pure.
 
-An eviction is a request first: the condition `Evicted=True` with one of these reasons. Whoever has
-the job's side carries it out: the controllers, or the scheduler for units that nobody manages. Both
-must agree on which evictions end in a backoff, and how long that is at least.
+An eviction is a request first: the condition `Evicted=True` with one of these reasons. The job's
+side carries it out: the controllers, or the scheduler for units without controllers. Both must
+agree on which evictions end in a backoff, and how long that is at least.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ DEACTIVATED: Final = "Deactivated"
 BACKOFF_TIMEOUT: Final = "BackoffTimeout"
 """Upstream's reasons; the second stands for every way back through TimeoutBackoff."""
 ADMISSION_CHECK: Final = "AdmissionCheck"
-"""A check has taken its consent back after the unit was admitted."""
+"""A check no longer agrees after the unit was admitted."""
 SCHEDULING_FAILED: Final = "SchedulingFailed"
-"""Koord-scheduler has no nodes for a unit of a strict queue: it is put back at once, no job has to
-be stopped for it. Upstream's, of the condition Admitted then."""
+"""Koord-scheduler has no nodes for a unit of a strict queue: it is requeued at once, since no job
+has to be stopped for it. Upstream has it as a reason of the condition Admitted."""
 
 _PUT_BACK: Final = frozenset({BACKOFF_TIMEOUT, ADMISSION_CHECK})
 
 BACKOFF: Final = Backoff(base_seconds=10.0, cap_seconds=900.0, jitter=0.1)
-"""How long a unit waits that the scheduler puts back; the controllers have settings for theirs."""
+"""How long a unit waits that the scheduler requeues; the controllers have settings for theirs."""
 
 LATE: Final = "Backoff due to running timeout"
-"""What is told of a unit whose pods did not run in time; upstream's words."""
+"""The message of a unit whose pods did not run in time; upstream's words."""
 
 WAITED_FOR_SECONDS: Final = 600.0
-"""The time to run in where none is set and others of the queue wait for the pods: a job without
-pods must not hold up the line for ever."""
+"""The time within which pods must run where none is set and other units of the queue wait for them:
+a job without pods must not hold up the queue forever."""
 
 MOST_BACKOFFS: Final = 2**31 - 2
-"""What is counted at most: one more is written next, and the field is an int32."""
+"""The highest count: one more is written next, and the field is an int32."""
 
 REFUSALS: Final = frozenset({"Retry", "Rejected"})
 """States of a check that give the quota back."""
 
 
 def eviction_reason(unit: QueueUnit) -> str:
-    """Return the reason of the eviction that is asked for; "" where none is."""
+    """Return the reason of the eviction that was requested; "": none was."""
     evicted = find_condition(unit.status.conditions, EVICTED)
     return evicted.reason if evicted is not None and evicted.status == "True" else ""
 
 
 def ends_in_backoff(unit: QueueUnit) -> bool:
-    """Return whether the eviction that is asked for puts the unit back, and not at once in line."""
+    """Return whether the requested eviction puts the unit into backoff first."""
     return eviction_reason(unit) in _PUT_BACK
 
 
 def is_given_back(unit: QueueUnit) -> bool:
-    """Return whether the job side of a unit that nobody manages has given its whole place back.
+    """Return whether the job side of a unit without controllers has given its whole quota back.
 
-    It lowers every admission to nothing though the unit still asks for pods. One that is asked to
+    It lowers every admission to 0 although the unit still asks for pods. A unit that was asked to
     give replicas back has not done so yet.
     """
     admissions = unit.status.admissions
@@ -89,7 +89,7 @@ def refused_checks(unit: QueueUnit) -> tuple[AdmissionCheckState, ...]:
 
 
 def least_wait_seconds(unit: QueueUnit) -> int:
-    """Return how long the checks that refuse a unit want it to wait; 0: they do not say."""
+    """Return how many seconds the checks that refuse a unit want it to wait; 0: they do not say."""
     return max((each.requeue_after_seconds or 0 for each in refused_checks(unit)), default=0)
 
 

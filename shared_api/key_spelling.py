@@ -1,8 +1,8 @@
 """Which labels and annotations of a job are read at all, and what a misspelled one was meant to be.
 
-Kubernetes takes any key. A quota label with a letter too many is a job that nobody queues, and an
-annotation under another object's key is a setting without effect; neither is an error anywhere.
-So keys that look as if they were meant for this project are looked at once more, by three rules:
+Kubernetes takes any key. With a misspelled quota label a job is not queued, and an annotation under
+another object's key is a setting without effect; neither is an error anywhere. So keys that look as
+if they were meant for this project are looked at once more, by three rules:
 
 1. A key under this project's own prefix that is read on no job.
 2. Any other key within `MAX_EDITS` letters of one that is read on jobs, unless it is known itself.

@@ -19,7 +19,7 @@ What makes it safe, and what each part assumes:
   sent; a new leader waits ``settle_seconds``, as long as a predecessor's last write may take
   (unless the predecessor released the lease, which it does when its writers have stopped).
 - *What is released is read first.* A write whose answer is late or lost may have taken the lease;
-  its own try gives that up as well, so a shutdown while the server is slow leaves nobody in it.
+  its own try gives that up as well, so a shutdown while the server is slow leaves no holder.
 - Assumed: the clocks of two machines run at nearly the same rate (15 to 10 leaves a third of room).
 
 Every write to the lease is guarded by its resourceVersion, so of two candidates one gets a 409. A
@@ -119,7 +119,7 @@ class LeaseLock(Protocol):
         """Write the spec over the lease of this version, and return the new lease.
 
         With resource_version "" the lease is created. Raises `Conflict` or `AlreadyExists` when
-        somebody else was quicker.
+        another candidate was quicker.
         """
         ...
 
@@ -134,7 +134,7 @@ class ObservedLease(msgspec.Struct, frozen=True):
 
     @property
     def holder(self) -> str:
-        """Who holds it; "" for nobody."""
+        """Return the identity of the holder; "": there is none."""
         return self.spec.holder_identity or ""
 
 
@@ -148,7 +148,7 @@ class Verdict(Enum):
     RENEW = "renew"
     """It is ours."""
     WAIT = "wait"
-    """Somebody else holds it."""
+    """Another candidate holds it."""
 
 
 def observe(previous: ObservedLease | None, lease: Lease, now: float) -> ObservedLease:
@@ -197,7 +197,7 @@ class Leadership(Protocol):
         ...
 
     def holder(self) -> str:
-        """Return who leads, as far as known here; "" for nobody."""
+        """Return the identity of the leader, as far as known here; "": none."""
         ...
 
 
@@ -294,7 +294,7 @@ class LeaderElector:
         return 0.0 if lead is None else max(lead.writes_from - self._clock.monotonic(), 0.0)
 
     def holder(self) -> str:
-        """Return who holds the lease, as last seen; "" for nobody."""
+        """Return the identity of the lease's holder, as last seen; "": none."""
         observed = self._observed
         return "" if observed is None else observed.holder
 
@@ -308,7 +308,7 @@ class LeaderElector:
                 self._last_trouble = ""
             except (Conflict, AlreadyExists):
                 self._must_read = True
-                hurry = self._lead is not None  # whoever wrote it: a leader wants to know at once
+                hurry = self._lead is not None  # a leader must know at once who holds it now
             except ApiFailure as failure:
                 self._must_read = True  # a write may have arrived all the same
                 self._report_trouble(failure)
@@ -325,8 +325,8 @@ class LeaderElector:
     def release(self) -> None:
         """Give the lease up, so that the next candidate need not wait for it to expire.
 
-        Called once at shutdown, when the writers have stopped and nobody calls `step` any more. A
-        step that is still under way, its server being slow, gives up what it wins.
+        Called once at shutdown, when the writers have stopped and `step` is not called any more. A
+        step that is still running, since the server is slow, gives up what it wins.
         """
         self._lead = None
         self._over = True
@@ -334,7 +334,7 @@ class LeaderElector:
         self._give_up()
 
     def _give_up(self) -> None:
-        """Write nobody into the lease if this process is in it."""
+        """Write an empty holder into the lease if this process holds it."""
         if not self._asked:
             return
         try:

@@ -388,7 +388,7 @@ class SharedMetrics:
 
     def __init__(self, *, component: str, version: str, python_version: str) -> None:
         # Without this every counter and histogram has a second series with its time of birth:
-        # half of a scrape, which nobody reads. It is a switch of the library, not of a registry.
+        # half of a scrape, which is not read. It is a switch of the library, not of a registry.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call] # untyped there
         self.registry = CollectorRegistry(auto_describe=True)
         prometheus_client.ProcessCollector(registry=self.registry)

@@ -1,7 +1,7 @@
-"""The life of a QueueUnit: its phases, who may move it from one to the next, what is booked.
+"""The life of a QueueUnit: its phases, which program may move it between them, what is booked.
 
-The phase is the truth; conditions are derived from it in the same write and tell people the
-same story. A unit reads Enqueued from its birth (the CRD's default, no write)::
+The phase decides; conditions are derived from it in the same write, for readers of the object. A
+unit is Enqueued from its creation (the CRD's default, no write)::
 
                  +--------------------- evicted, or its wait is over ---------------------+
                  v                                                                         |
@@ -11,16 +11,17 @@ same story. A unit reads Enqueued from its birth (the CRD's default, no write)::
                  +--> SchedReady -> SchedSucceed -> Running
                           +-------> SchedFailed -> Enqueued, TimeoutBackoff
 
-A job that ran before the queue knew of it is *adopted*: the controllers create its unit, which
-reads Enqueued like any other, and then move it straight to Running, from whatever has not started
-yet. The same write grants what the job asks for and sets the condition `Adopted=True`. The proof
-is the status: a create and an ordinary patch cannot write it, nor can whoever may only edit
-objects. An annotation proves nothing. Between the two writes the living pods are charged.
+A job that ran before the queue knew of it is *adopted*: the controllers create its unit, which is
+Enqueued like any other, and then move it straight to Running, from any phase before the start. The
+same write grants what the job requests and sets the condition `Adopted=True`. The proof is the
+status: a create and an ordinary patch cannot write it, nor can users who may only edit objects. An
+annotation proves nothing. Between the two writes the living pods are charged.
 
-Two programs write the one `status`, so each move has its writers, and each write carries the
+Two programs write the one `status`, so each move has its writers, and each write has the
 resourceVersion that its writer had seen. An eviction is visible before it happens: first the
 condition `Evicted=True` (phase and admissions stay, the unit is still booked), then the job is
-stopped, and only then Enqueued or TimeoutBackoff is written with no admissions: now it is free.
+stopped, and only then Enqueued or TimeoutBackoff is written without admissions: now its quota is
+released.
 
 Everything here is pure.
 """
@@ -97,7 +98,7 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
     (_READY, _RUN): _CONTROLLERS,
     (_FAILURE, _RUN): _CONTROLLERS,
     (_BACKOFF, _RUN): _CONTROLLERS,
-    # Freed by an eviction that has been carried out.
+    # Its quota is released by an eviction that has been carried out.
     (_R, _E): _EITHER,
     (_D, _E): _CONTROLLERS,
     (_RUN, _E): _CONTROLLERS,
@@ -110,7 +111,7 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
     (_READY, _BACKOFF): _EITHER,
     (_SUCCESS, _BACKOFF): _CONTROLLERS,
     (_FAILURE, _BACKOFF): _EITHER,
-    # The wait is over: always the scheduler, so that there is one alarm clock.
+    # The wait is over: always the scheduler, so that only one program measures it.
     (_BACKOFF, _E): _SCHEDULER,
     # The job ended, wherever its unit stood: a deadline may end a job that never ran.
     **{
@@ -120,10 +121,10 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
         for final in sorted(FINAL_PHASES)
     },
 }
-"""(from, to) -> who may move it. What is not here is nobody's move."""
+"""(from, to) -> the programs that may move it. A move that is not here is illegal."""
 
 BOOKED_PHASES: Final = frozenset({_R, _D, _RUN, _READY, _SUCCESS, _FAILURE})
-"""From the decision until final or freed. SchedFailed is booked until somebody frees it."""
+"""From the decision until the end or the release of its quota. SchedFailed is booked until then."""
 
 RELEASED_PHASES: Final = frozenset({_D, _SUCCESS, _RUN})
 """The job may be unsuspended."""
@@ -152,8 +153,8 @@ MAKING_ROOM: Final = frozenset({PREEMPTED, RECLAIMED})
 BACKOFF_LIMIT_REACHED: Final = "BackoffLimitReached"
 MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 POD_SET_UPDATES_CONFLICT: Final = "PodSetUpdatesConflict"
-"""Conditions: why the controllers have made the unit inactive. False: it is active again. All but
-the first are the reason of that eviction as well; the second is upstream's."""
+"""Conditions: why the controllers have deactivated the unit. False: it is active again. All but the
+first are the reason of that eviction as well; the second is upstream's."""
 DEACTIVATION_CONDITIONS: Final = (
     BACKOFF_LIMIT_REACHED,
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
@@ -161,8 +162,8 @@ DEACTIVATION_CONDITIONS: Final = (
 )
 
 SUSPEND_CONTESTED: Final = "SuspendContested"
-"""Condition, written by the controllers: somebody else kept resuming the job. Since then the unit
-stands at the end of its line; False: it has run in its turn since."""
+"""Condition, written by the controllers: another client kept resuming the job. Since then the unit
+is at the end of its queue; False: it has run in its turn since."""
 
 WAITED_FOR: Final = "WaitForPodsRunning"
 """Reason of PodsReady=False while the unit's queue lets no other unit start until its pods run."""
@@ -180,14 +181,14 @@ RUN: Final = "Pods of the job run"
 
 
 class IllegalMoveError(AssertionError):
-    """Somebody tried a move that is not theirs: a bug in the caller, told with the story."""
+    """A writer tried a move that is not its own: a bug in the caller; the text says how."""
 
 
 def phase_of(unit: QueueUnit) -> Phase:
-    """Return the unit's phase; a missing or unknown word is Enqueued.
+    """Return the unit's phase; a missing or unknown one is Enqueued.
 
-    A unit with a word of another version (legacy `Preempted`) waits: holding is the safe side,
-    and its living pods stay charged whatever its phase.
+    A unit with a phase of another version (legacy `Preempted`) waits: to hold it is the safe
+    choice, and its living pods are charged whatever its phase.
     """
     return _PHASES.get(unit.status.phase, Phase.ENQUEUED)
 
@@ -198,9 +199,10 @@ def is_final(unit: QueueUnit) -> bool:
 
 
 def is_adopted(unit: QueueUnit) -> bool:
-    """Return whether the job ran before the queue knew of it, and has not been freed since.
+    """Return whether the job ran before the queue knew of it, and has kept its quota since.
 
-    The write that frees the unit turns the condition off: from then on it waits like any other.
+    The write that releases the quota sets the condition to False: then the unit waits like any
+    other.
     """
     return is_condition_true(unit.status.conditions, ADOPTED)
 
@@ -220,7 +222,7 @@ def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
 
     The schema leaves pod templates open, so that is what cannot be read. What a started unit
     occupies is written in its admissions; that it has ended, or was freed by an eviction, must be
-    seen all the same. One that waits is held: without a demand it stands in nobody's way.
+    seen all the same. A pending unit is put on hold: without a demand it does not block others.
 
     Args:
         body: Its decoded JSON.
@@ -237,7 +239,7 @@ def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
 
 
 def is_being_evicted(unit: QueueUnit) -> bool:
-    """Return whether an eviction was asked for that nobody has carried out to its end."""
+    """Return whether an eviction was requested that is not yet carried out to its end."""
     conditions = unit.status.conditions
     return bool(conditions) and is_condition_true(conditions, EVICTED) and is_booked(unit)
 
@@ -249,9 +251,9 @@ def is_waited_for(unit: QueueUnit) -> bool:
 
 
 def contested_since(unit: QueueUnit) -> str:
-    """Return since when a unit stands at the end of its line (RFC 3339), "" where it does not.
+    """Return since when a unit is at the end of its queue (RFC 3339); "": it is not.
 
-    The condition stands in the status, which users cannot write; it only ever moves a unit back.
+    The condition is in the status, which users cannot write; it can only move a unit back.
     """
     contested = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
     if contested is None or contested.status != "True":
@@ -260,15 +262,15 @@ def contested_since(unit: QueueUnit) -> str:
 
 
 def is_managed_by_controllers(unit: QueueUnit) -> bool:
-    """Return whether the controllers own the job's side; of all others the scheduler does both."""
+    """Return whether the controllers do the job's side; otherwise the scheduler does both."""
     return bool(read_annotation(unit.metadata.annotations, MANAGED_BY))
 
 
 def check_move(unit: QueueUnit, to: Phase, writer: Writer) -> None:
-    """Let a move pass or raise.
+    """Do nothing if a move is legal.
 
     Raises:
-        IllegalMoveError: the move is nobody's, or not this writer's; the text tells the unit's
+        IllegalMoveError: The move does not exist, or is not this writer's; the text has the unit's
             whole story.
     """
     phase = phase_of(unit)
@@ -284,7 +286,7 @@ def check_move(unit: QueueUnit, to: Phase, writer: Writer) -> None:
 
 
 def story_of(unit: QueueUnit) -> str:
-    """Tell what became of a unit, oldest change first, in one line."""
+    """Return the changes of a unit's conditions in one line, the oldest first."""
     meta, status = unit.metadata, unit.status
     changes = sorted(status.conditions, key=lambda c: (c.last_transition_time or "", c.type))
     told = [f"{c.type}={c.status}/{c.reason} at {c.last_transition_time}" for c in changes]
@@ -368,7 +370,7 @@ def conditions_of(
         if not added and find_condition(after, condition_type) is None:
             continue
         if phase is Phase.TIMEOUT_BACKOFF and condition_type == EVICTED:
-            # Whoever asked for the eviction named its reason; it is not painted over.
+            # The reason of the eviction, which its request has named, is kept.
             asked = find_condition(after, EVICTED)
             if asked is not None and asked.status == "True":
                 continue

@@ -2,7 +2,7 @@
 
 koord-scheduler's rule for pods: the label, else a quota in the object's namespace that is named
 like it, else the quota whose `namespaces` annotation lists the namespace, else the default quota.
-For jobs and units that last resort does not count: nobody chose it.
+For jobs and units that last resort does not count, since it was not chosen.
 
 Source: koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go.
 """

@@ -38,7 +38,7 @@ def parse_demand(quantities: Mapping[str, QuantityText]) -> Amounts:
 
     Raises:
         QuantityError: a value is not a quantity, or below zero: a negative demand would give
-            others room that nobody has.
+            others room that does not exist.
     """
     amounts = parse_amounts(quantities)
     for resource, amount in amounts.items():

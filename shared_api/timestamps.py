@@ -13,7 +13,7 @@ from typing import Final
 from shared_api.objects.meta import Timestamp
 
 MAX_CLOCK_SKEW: Final = timedelta(seconds=60)
-"""By how much the clock of whoever wrote a time may be ahead."""
+"""By how many seconds the clock of a time's writer may be ahead."""
 
 
 def rfc3339(moment: datetime) -> Timestamp:
@@ -43,7 +43,7 @@ def parse_time(text: str) -> datetime:
 def read_time(text: str | None) -> datetime | None:
     """Return the moment that a text names, in UTC; None for none, "" and what is no time.
 
-    Without a zone it is UTC: whoever wrote it by hand read the others.
+    Without a zone it is UTC, like the times that programs write.
     """
     try:
         moment = datetime.fromisoformat(text or "")
@@ -55,7 +55,7 @@ def read_time(text: str | None) -> datetime | None:
 def read_past(text: str | None, now: datetime) -> datetime | None:
     """Return the moment that a text names; None for what `read_time` cannot read, and the future.
 
-    A time to come is somebody's edit: counted from it, nothing would be late until then.
+    A time in the future is an edit: counted from it, nothing would be late until then.
     """
     moment = read_time(text)
     return None if moment is None or moment > now + MAX_CLOCK_SKEW else moment

@@ -3,7 +3,7 @@
 A command line written for upstream must start this program too, or end with a reason. So each of
 its flags is one of three: an alias of ours (`program_flags` and the two programs), a flag without
 effect, which is taken and named in the log with what replaces it, or a refused one: a value that
-would have changed which jobs start, and cannot be honoured, ends the program with one line.
+would have changed which jobs start, and cannot be honored, ends the program with one line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a unit waits, as far as both programs go by it: which reasons somebody has to act on.
+"""Why a unit waits, as far as both programs use it: which reasons need action.
 
 The scheduler writes a reason into the unit's condition `QuotaReserved`; the controllers tell those
 that do not pass by themselves on the job, with the way out.
@@ -28,4 +28,4 @@ TO_MEND: Final = frozenset(
         "AdmissionCheckInactive",
     }
 )
-"""Reasons that stay until somebody changes the job, its quota or its queue."""
+"""Reasons that stay until a user changes the job, its quota or its queue."""

@@ -1,4 +1,4 @@
-"""Kinds of jobs that both programs know by name, whether anybody serves them or not."""
+"""Kinds of jobs that both programs know by name, whether the cluster serves them or not."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
 """A queue of keys: no key waits twice, and no key is worked on by two threads.
 
 Two sets do it. A key is *dirty* from ``add`` until a worker takes it, *processing* from then until
-``done``. A key that is added while it is processed becomes dirty again, and goes back into the line
-at ``done``, so that what happened meanwhile is looked at, once.
+``done``. A key that is added while it is processed becomes dirty again, and is queued again at
+``done``, so that what happened meanwhile is worked on, once.
 
     add ──► dirty, in line ──► try_get ──► processing ──► done ──► (dirty again? back in line)
                  ▲                              │
     add_after ───┘ when due                     └─ add: dirty, but not in line yet
 
-A key that is taken takes its delay with it: whoever works on it now sees what the delay was to
-bring it back for, and asks again if that is not enough.
+A key that is taken loses its delay: the worker sees now what the delay was to bring it back for,
+and asks again if that is not enough.
 
-Model: client-go ``util/workqueue``. Different here: nobody blocks in the queue, workers rest as
+Model: client-go ``util/workqueue``. Different here: no thread blocks in the queue, workers rest as
 their threads do; and delays are a heap inside it that ``try_get`` looks at, not a thread. So tests
 in virtual time use the queue as it is.
 """
@@ -31,26 +31,26 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class WorkQueueObserver(Protocol):
-    """Sees what goes through a queue (for metrics). Called without the lock, on any thread."""
+    """Counts what goes through a queue (for metrics). Called without the lock, on any thread."""
 
     def show(self, *, depth: Callable[[], float]) -> None:
-        """Learn whom to ask how many keys are in line; called once."""
+        """Receive the function that returns the number of ready keys; called once."""
         ...
 
     def on_add(self, count: int) -> None:
-        """See that so many keys became dirty."""
+        """Count keys that became dirty."""
         ...
 
     def on_get(self, waited_seconds: float) -> None:
-        """See that a worker took a key which had been dirty for this long."""
+        """Count a key that a worker took, with the seconds for which it had been dirty."""
         ...
 
     def on_done(self, worked_seconds: float) -> None:
-        """See that a worker finished a key which it had taken this long ago."""
+        """Count a key that a worker finished, with the seconds for which it was processed."""
         ...
 
     def on_retry(self) -> None:
-        """See that a key was added after a failure."""
+        """Count a key that was added after a failure."""
         ...
 
 
@@ -60,10 +60,10 @@ class WorkQueue(Generic[KeyT]):
     Args:
         clock: the time for delays and durations.
         backoff: attempt number (0 for the first retry) -> seconds, for `add_rate_limited`.
-        observer: sees what goes on.
-        on_ready: called, without the lock, when a key came into line or a delay became the
-            nearest; a `LoopThread.wake`.
-        on_delay: called in its place for a delay, where somebody else than the workers looks after
+        observer: counts what goes on.
+        on_ready: called, without the lock, when a key became ready or a delay became the nearest; a
+            `LoopThread.wake`.
+        on_delay: called in its place for a delay, where another thread than the workers watches
             delays (`start_due`): else every worker that rests wakes for the same one.
         delay_step_seconds: delays end together, at multiples of this time, and so what wakes for
             one key finds others beside it; 0: each at its own time.
@@ -98,14 +98,14 @@ class WorkQueue(Generic[KeyT]):
             observer.show(depth=self.depth)
 
     def add(self, key: KeyT) -> None:
-        """Ask for work on a key; nothing new when it is dirty already, or after `shut_down`."""
+        """Add a key; does nothing if it is dirty already, or after `shut_down`."""
         with self._lock:
             became_dirty = self._mark_dirty(key)
             is_work_left = bool(self._line)
         self._report_added(int(became_dirty), is_work_left=is_work_left)
 
     def add_after(self, key: KeyT, seconds: float) -> None:
-        """Add the key when so many seconds have passed; of several delays the earliest counts."""
+        """Add a key after a delay; of several delays of a key the earliest counts."""
         if seconds <= 0:
             self.add(key)
             return
@@ -121,7 +121,7 @@ class WorkQueue(Generic[KeyT]):
             self._on_delay()
 
     def add_rate_limited(self, key: KeyT, *, at_least_seconds: float = 0.0) -> None:
-        """Add the key after a pause that grows with each call until `forget`, or a longer one."""
+        """Add a key after a growing pause, at least `at_least_seconds`; `forget` resets it."""
         with self._lock:
             attempt = self._retries.get(key, 0)
             self._retries[key] = attempt + 1
@@ -130,7 +130,7 @@ class WorkQueue(Generic[KeyT]):
         self.add_after(key, max(self._backoff(attempt), at_least_seconds))
 
     def forget(self, key: KeyT) -> None:
-        """Start from the shortest pause again: the work on the key has succeeded."""
+        """Let the key's next pause be the shortest again, since the work on it has succeeded."""
         with self._lock:
             self._retries.pop(key, None)
 
@@ -140,7 +140,7 @@ class WorkQueue(Generic[KeyT]):
             return self._retries.get(key, 0)
 
     def try_get(self) -> KeyT | None:
-        """Take the next key, or None when none is ready. Every key taken needs a `done`."""
+        """Take and return the next key; None: none is ready. Every key taken needs a `done`."""
         with self._lock:
             now = self._clock.monotonic()
             became_dirty = self._move_due(now) if self._delayed else 0
@@ -157,7 +157,7 @@ class WorkQueue(Generic[KeyT]):
         return key
 
     def done(self, key: KeyT) -> None:
-        """Finish work on a key that was taken; it goes back in line when it was added meanwhile."""
+        """Finish work on a key that was taken; it is queued again if it was added meanwhile."""
         with self._lock:
             now = self._clock.monotonic()
             worked = now - self._processing.pop(key)
@@ -170,10 +170,10 @@ class WorkQueue(Generic[KeyT]):
             self._on_ready()
 
     def work(self, look_at: Callable[[KeyT], None]) -> float | None:
-        """Look at the next key; return how long there is none, None: until one is added.
+        """Work on the next key; return the seconds until one is ready, None: until one is added.
 
-        A key at which `look_at` raises comes again, ever more slowly; the exception is the
-        caller's.
+        A key at which `look_at` raises is added again after a growing pause, and the exception is
+        raised.
         """
         key = self.try_get()
         if key is None:
@@ -188,14 +188,14 @@ class WorkQueue(Generic[KeyT]):
         return 0.0
 
     def seconds_until_ready(self) -> float | None:
-        """Return how long a worker may rest: 0 with a key in line, None with nothing to come."""
+        """Return how many seconds a worker may rest: 0: a key is ready; None: there is no key."""
         with self._lock:
             return self._seconds_until_ready()
 
     def start_due(self) -> float | None:
-        """Bring keys whose delay is over into line; return how long until the next, None: never.
+        """Make keys ready whose delay is over; return the seconds until the next, None: none.
 
-        Whoever calls this, when `on_delay` says so and then in time, keeps the workers' sleep.
+        With a thread that calls this, when `on_delay` says so and then in time, workers can sleep.
         """
         with self._lock:
             became_dirty = self._move_due(self._clock.monotonic())
@@ -205,12 +205,12 @@ class WorkQueue(Generic[KeyT]):
         return rest
 
     def hand_over(self) -> None:
-        """Have another worker take what is in line, because this one is going to block."""
+        """Wake another worker for the keys that are ready, because this one is going to block."""
         if self._line and self._on_ready is not None:
             self._on_ready()
 
     def shut_down(self) -> None:
-        """Take no more keys in. Those in line are still given out."""
+        """Accept no more keys. Those that are ready can still be taken."""
         with self._lock:
             self._shut_down = True
             self._delayed.clear()
@@ -219,12 +219,12 @@ class WorkQueue(Generic[KeyT]):
             self._on_ready()
 
     def depth(self) -> int:
-        """Return how many keys are in line."""
+        """Return how many keys are ready."""
         with self._lock:
             return len(self._line)
 
     def longest_processing_seconds(self) -> float:
-        """Return how long the oldest key in work has been so; 0 with none."""
+        """Return for how many seconds the oldest key in work has been processed; 0: none is."""
         with self._lock:
             oldest = min(self._processing.values(), default=None)
             return 0.0 if oldest is None else self._clock.monotonic() - oldest
@@ -249,7 +249,7 @@ class WorkQueue(Generic[KeyT]):
         return True
 
     def _move_due(self, now: float) -> int:
-        """Bring the keys whose delay is over into line; return how many became dirty."""
+        """Make the keys ready whose delay is over; return how many became dirty."""
         became_dirty = 0
         while self._delayed and self._delayed[0][0] <= now:
             due, _, key = heapq.heappop(self._delayed)

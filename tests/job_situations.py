@@ -12,9 +12,9 @@ from queue_controllers.decision.actions import (
     CreateUnit,
     PatchUnit,
     PatchUnitStatus,
+    RecordJobEvent,
     ReleaseJob,
     SuspendJob,
-    TellJob,
 )
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.job_ownership import ClusterContext
@@ -120,7 +120,7 @@ def told(actions: tuple[Action, ...]) -> list[str]:
                 shown = {each["type"]: each["status"] for each in status.get("conditions", ())}
                 if shown.get("Adopted") == "True" and status.get("placement"):
                     names[-1] = "adopt"
-            case TellJob(reason=reason):
+            case RecordJobEvent(reason=reason):
                 names.append(f"tell {reason}")
             case _:
                 names.append(type(action).__name__)

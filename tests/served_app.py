@@ -28,7 +28,7 @@ def served(
     """Serve it, and give a client for it, which trusts that authority."""
     listener = open_listener(Address("127.0.0.1", 0), "--debug-address")
     port = listener.getsockname()[1]
-    server = DebugServer(app, listener, tls, limit=limit, clock=SystemClock())
+    server = DebugServer(lambda: app, listener, tls, limit=limit, clock=SystemClock())
     threads = server.threads(
         lambda name, step: LoopThread(name, step, SystemClock(), unblock=server.end)
     )

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.decision.actions import EventType, TellJob
+from queue_controllers.decision.actions import EventType, RecordJobEvent
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.job_ownership import (
     Rule,
@@ -178,7 +178,7 @@ def _find_problems(view: JobView, job: JobFacts) -> tuple[Problem, ...]:
     found = {
         each.reason: Problem(each.reason, each.message)
         for each in decision.actions
-        if isinstance(each, TellJob) and each.type is EventType.WARNING
+        if isinstance(each, RecordJobEvent) and each.type is EventType.WARNING
     }
     if job.pods_refused and view.ownership.managed:
         message = f"The API server would refuse its pods: {job.pods_refused}"

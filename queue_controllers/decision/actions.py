@@ -103,7 +103,7 @@ class EventType(StrEnum):
     WARNING = "Warning"
 
 
-class TellJob(Action, frozen=True):
+class RecordJobEvent(Action, frozen=True):
     """An event on the job: what a person looking at it should know."""
 
     reason: str
@@ -111,7 +111,7 @@ class TellJob(Action, frozen=True):
     type: EventType = EventType.NORMAL
 
 
-class TellUnit(Action, frozen=True):
+class RecordUnitEvent(Action, frozen=True):
     """An event on the unit."""
 
     unit: QueueUnit

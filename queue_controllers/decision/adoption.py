@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.decision.actions import PatchUnitStatus, TellJob
+from queue_controllers.decision.actions import PatchUnitStatus, RecordJobEvent
 from queue_controllers.decision.gates import runs_whole
 from queue_controllers.decision.job_ownership import quota_of_job
 from queue_controllers.decision.job_settings import Adopt
@@ -118,20 +118,20 @@ def _may_go_on(view: JobView, state: JobState) -> bool:
     return is_let_go and view.settings.adopt is Adopt.RUNNING
 
 
-def adopt_unit(view: JobView, job: JobFacts, unit: QueueUnit, *why: TellJob) -> Decision:
+def adopt_unit(view: JobView, job: JobFacts, unit: QueueUnit, *why: RecordJobEvent) -> Decision:
     """Return the write that proves an adoption, and what is told of it on the job."""
     memory = msgspec.structs.replace(view.memory, adopting=False)
     return Decision(actions=(_prove(view, job, unit), *why), memory=memory)
 
 
-def tell_adoption(view: JobView, job: JobFacts) -> TellJob:
+def tell_adoption(view: JobView, job: JobFacts) -> RecordJobEvent:
     """Return the event that a job goes on, and what it is charged to."""
     quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
     why = "It already ran when it was first seen"
     if job.kind.holds_at_birth:
         why = f"It was not created suspended, and no {job.kind.kind} is held later"
     message = f"{why}: it goes on, charged to quota {quota}"
-    return TellJob(reason="Adopted", message=message)
+    return RecordJobEvent(reason="Adopted", message=message)
 
 
 def lacks_proof(unit: QueueUnit) -> bool:

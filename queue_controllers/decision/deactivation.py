@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from queue_controllers.decision.actions import PatchUnit, PatchUnitStatus, TellJob
+from queue_controllers.decision.actions import PatchUnit, PatchUnitStatus, RecordJobEvent
 from queue_controllers.decision.job_annotations import read_active
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.unit_status_patches import (
@@ -94,7 +94,7 @@ def _activate(view: JobView, unit: QueueUnit, mark: str) -> Decision:
         return Decision(actions=(write,), memory=view.memory)
     body = {"metadata": {"annotations": {mark: None}}, "spec": {"active": True}}
     message = f"Active again: it waits for its turn{_COUNTED_ANEW.get(mark, '')}"
-    event = TellJob(reason="Activated", message=message)
+    event = RecordJobEvent(reason="Activated", message=message)
     return Decision(actions=(PatchUnit(unit=unit, body=body), event), memory=view.memory)
 
 

@@ -28,8 +28,8 @@ from queue_controllers.decision.actions import (
     EventType,
     PatchUnit,
     PatchUnitStatus,
+    RecordJobEvent,
     SuspendJob,
-    TellJob,
 )
 from queue_controllers.decision.adoption import (
     adopt_unit,
@@ -178,7 +178,7 @@ def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> D
     if troubles == told:
         return decision
     warnings = [
-        TellJob(reason=reasons[each], message=each, type=EventType.WARNING)
+        RecordJobEvent(reason=reasons[each], message=each, type=EventType.WARNING)
         for each in sorted(troubles - told)
     ]
     return msgspec.structs.replace(
@@ -215,7 +215,7 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     settled = len(actions) == 1 and state.state is State.HELD and is_done
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
-        actions.append(TellJob(reason="NameCut", message=message))
+        actions.append(RecordJobEvent(reason="NameCut", message=message))
     # The next look proves an adoption, in the status of the unit that is there then.
     held = any(isinstance(each, SuspendJob) for each in actions)
     memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held, place_kept=False)
@@ -410,7 +410,7 @@ def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
     if not is_our_make(unit):
         mark = {key: None for key in spellings(MANAGED_BY) if key in unit.metadata.annotations}
         give_up = PatchUnit(unit=unit, body={"metadata": {"annotations": mark}})
-    event = TellJob(reason="NotManaged", message=message, type=EventType.WARNING)
+    event = RecordJobEvent(reason="NotManaged", message=message, type=EventType.WARNING)
     return Decision(actions=(give_up, event), memory=view.memory, settled=True)
 
 
@@ -434,7 +434,9 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
             return Decision(actions=(moved,), memory=view.memory)
     obstacle = find_blocking_reason(unit)
     if obstacle is not None and obstacle.message != view.memory.obstacle:
-        event = TellJob(reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING)
+        event = RecordJobEvent(
+            reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING
+        )
         memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
         return Decision(actions=(event,), memory=memory)
     waits = wait_until_stopped(view, state)
@@ -456,7 +458,7 @@ def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | No
         return None if "NotAdopted" in view.memory.told else _leave_running(view, job)
     message = f"Somebody else took the gate {ADMISSION_GATE} off its pods: they go on, charged"
     if runs_whole(job, view.pods):
-        event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
+        event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
         return adopt_unit(view, job, unit, event)
     if not view.pods.opened or MARK_REFUSED in view.memory.told:
         return None
@@ -464,7 +466,7 @@ def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | No
         f"Somebody else took the gate {ADMISSION_GATE} off {view.pods.opened} of its pods: they go"
         " on, charged as they run. The others wait in line until the rest of the job fits"
     )
-    event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
+    event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
     marked = mark_opened(view, job, unit)
     return msgspec.structs.replace(marked, actions=(*marked.actions, event))
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.decision.actions import EventType, ResizeJob, TellJob
+from queue_controllers.decision.actions import EventType, RecordJobEvent, ResizeJob
 from queue_controllers.decision.backoff_limit import reach_limit_when_freed, reaches_limit
 from queue_controllers.decision.deactivation import deactivate, mark_of
 from queue_controllers.decision.execution_time import seconds_left
@@ -121,7 +121,7 @@ def with_move_told(
     if told == memory.told:
         return decision
     news = message and message not in memory.told
-    event = TellJob(reason="LabelChangeIgnored", message=message, type=EventType.WARNING)
+    event = RecordJobEvent(reason="LabelChangeIgnored", message=message, type=EventType.WARNING)
     return msgspec.structs.replace(
         decision,
         actions=(*decision.actions, event) if news else decision.actions,
@@ -204,7 +204,7 @@ def _evicted(unit: QueueUnit) -> Condition:
     return evicted
 
 
-def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> TellJob:
+def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> RecordJobEvent:
     """Say on the job why it is stopped, whoever asked for that, and how it goes on."""
     evicted = _evicted(unit)
     it = "It" if job.suspended else "It keeps its quota until its pods are gone, then it"
@@ -222,4 +222,4 @@ def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> TellJob:
     why = evicted.message or evicted.reason
     said = why if why.startswith("Evicted") else f"Evicted: {why}"
     reason = evicted.reason[:MAX_REASON_CHARS] or "Evicted"
-    return TellJob(reason=reason, message=f"{said}. {then}", type=EventType.WARNING)
+    return RecordJobEvent(reason=reason, message=f"{said}. {then}", type=EventType.WARNING)

@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.decision.actions import EventType, TellJob
+from queue_controllers.decision.actions import EventType, RecordJobEvent
 from queue_controllers.decision.job_ownership import NAMES_NOTHING
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.jobframework.generic_job import JobFacts
@@ -125,7 +125,7 @@ def _with_event(
     """
     if reason in decision.memory.told:
         return decision
-    event = TellJob(reason=reason, message=message, type=event_type)
+    event = RecordJobEvent(reason=reason, message=message, type=event_type)
     return msgspec.structs.replace(
         decision,
         actions=(*decision.actions, event),

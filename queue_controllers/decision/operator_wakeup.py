@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from queue_controllers.decision.actions import Action, EventType, TellJob, TouchJob
+from queue_controllers.decision.actions import Action, EventType, RecordJobEvent, TouchJob
 from queue_controllers.decision.job_state import JobState, State
 from queue_controllers.decision.job_view import JobView
 from queue_controllers.jobframework.generic_job import JobFacts
@@ -50,4 +50,7 @@ def plan_nudge(
         f"Resumed {seconds:g} s ago, it has no pod yet: it is touched, so that its operator looks"
         " at it again"
     )
-    return (touch, TellJob(reason="NoPodsYet", message=message, type=EventType.WARNING)), None
+    return (
+        touch,
+        RecordJobEvent(reason="NoPodsYet", message=message, type=EventType.WARNING),
+    ), None

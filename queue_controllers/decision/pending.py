@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.decision.actions import Action, EventType, PatchUnitStatus, TellJob
+from queue_controllers.decision.actions import Action, EventType, PatchUnitStatus, RecordJobEvent
 from queue_controllers.decision.job_state import JobState
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.unit_status_patches import OPERATOR_SILENT, set_condition
@@ -51,7 +51,7 @@ def with_event_once(
     """Return the actions, with a warning on the job that one process tells once."""
     memory = view.memory
     if reason not in memory.told:
-        actions = (*actions, TellJob(reason=reason, message=message, type=EventType.WARNING))
+        actions = (*actions, RecordJobEvent(reason=reason, message=message, type=EventType.WARNING))
         memory = msgspec.structs.replace(memory, told=memory.told | {reason})
     return Decision(actions=actions, memory=memory)
 

@@ -13,7 +13,13 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.decision.actions import Action, EventType, MarkPods, ReleaseJob, TellJob
+from queue_controllers.decision.actions import (
+    Action,
+    EventType,
+    MarkPods,
+    RecordJobEvent,
+    ReleaseJob,
+)
 from queue_controllers.decision.gates import room_of
 from queue_controllers.decision.job_ownership import quota_of_job
 from queue_controllers.decision.job_view import Decision, JobView
@@ -124,7 +130,7 @@ def _release_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | 
         "Resumed: it is admitted, and was suspended by somebody else."
         f' To stop it, annotate it {ACTIVE}: "false"'
     )
-    event = TellJob(reason="Resumed", message=message, type=EventType.WARNING)
+    event = RecordJobEvent(reason="Resumed", message=message, type=EventType.WARNING)
     return msgspec.structs.replace(decision, actions=(*decision.actions, event))
 
 
@@ -160,10 +166,12 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         )
         if any(NOT_PREEMPTIBLE in each.labels.values() for each in wanted.values()):
             message += ", and are preemptible, whatever the job's label says"
-        event = TellJob(reason="NotStamped", message=message, type=EventType.WARNING)
+        event = RecordJobEvent(reason="NotStamped", message=message, type=EventType.WARNING)
         actions = (*actions, event)
     if plan.left_out:
-        event = TellJob(reason="UpdatesNotTaken", message=plan.left_out, type=EventType.WARNING)
+        event = RecordJobEvent(
+            reason="UpdatesNotTaken", message=plan.left_out, type=EventType.WARNING
+        )
         actions = (*actions, event)
     # With a time to run in, a look at what is released says when that is over.
     settled = not running_timeout(unit, view.settings)

@@ -16,9 +16,9 @@ from queue_controllers.decision.actions import (
     EventType,
     PatchUnit,
     PatchUnitStatus,
+    RecordJobEvent,
+    RecordUnitEvent,
     ResizeJob,
-    TellJob,
-    TellUnit,
 )
 from queue_controllers.decision.job_state import JobState, State
 from queue_controllers.decision.job_view import Decision, JobView
@@ -111,7 +111,7 @@ def _note_growth(view: JobView, unit: QueueUnit, growth: dict[str, Any]) -> Deci
         "It has grown beyond its admission: its new pods count at once, and are granted when"
         " its quota has room for them; until then they run as far as koord-scheduler lets them"
     )
-    grown = TellJob(reason="Grown", message=message)
+    grown = RecordJobEvent(reason="Grown", message=message)
     return Decision(actions=(record, grown), memory=view.memory)
 
 
@@ -179,7 +179,7 @@ def first_release(view: JobView, unit: QueueUnit) -> datetime | None:
 
 def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str) -> Decision:
     """Ask for an eviction, and say so on the unit; it is carried out at the next look."""
-    event = TellUnit(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
+    event = RecordUnitEvent(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
     announced = evict_unit(unit, reason, message, view.moment)
     return Decision(actions=(announced, event), memory=view.memory)
 

@@ -15,8 +15,8 @@ import msgspec
 from queue_controllers.decision.actions import (
     EventType,
     PatchUnitStatus,
+    RecordJobEvent,
     SuspendJob,
-    TellJob,
 )
 from queue_controllers.decision.job_view import (
     Decision,
@@ -73,7 +73,7 @@ def suspend_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     if _is_recent(memory.contest_told_at, now):
         return Decision(actions=(suspend_job(view, job),), memory=memory)
     message = f"Suspended again: {_why_not(unit)}"
-    event = TellJob(reason="SuspendedAgain", message=message, type=EventType.WARNING)
+    event = RecordJobEvent(reason="SuspendedAgain", message=message, type=EventType.WARNING)
     memory = msgspec.structs.replace(memory, contest_told_at=now)
     return Decision(actions=(suspend_job(view, job), event), memory=memory)
 
@@ -102,7 +102,7 @@ def _displace(view: JobView, job: JobFacts, unit: QueueUnit, memory: JobMemory) 
         " field to the queue"
     )
     contested = Condition(type=SUSPEND_CONTESTED, status="True", reason=reason, message=message)
-    event = TellJob(reason=SUSPEND_CONTESTED, message=message, type=EventType.WARNING)
+    event = RecordJobEvent(reason=SUSPEND_CONTESTED, message=message, type=EventType.WARNING)
     now = view.moment.monotonic
     return Decision(
         # First what stops it: a status that is refused, or was changed meanwhile, is written the

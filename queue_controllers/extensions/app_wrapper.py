@@ -25,13 +25,17 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from queue_controllers.job_families.suspend_field import ManagedByField
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
     JobPodSet,
     Outcome,
+    PodStamp,
+    PrioritySource,
     StatusFacts,
+    priority_of_templates,
+    updates_of_stamps,
 )
 from queue_controllers.jobframework.list_patches import BY_POSITION
 from queue_controllers.jobframework.pod_set_names import pod_set_name
@@ -129,12 +133,14 @@ class UnknownPodsError(ValueError):
     """It cannot be said which pods a component makes; the text says why."""
 
 
-class AppWrapperAdapter(ManagedByField[AppWrapper]):
+class AppWrapperAdapter:
     """The `GenericJob` of AppWrapper."""
 
     kind = KIND
     object_type = AppWrapper
-    usual_manager = "workload.codeflare.dev/appwrapper-controller"
+    is_suspended = SPEC_SUSPEND.is_suspended
+    suspend_patch = SPEC_SUSPEND.suspend_patch
+    foreign_manager = ManagedByField("workload.codeflare.dev/appwrapper-controller").foreign_manager
     pod_labels = (APP_WRAPPER_LABEL,)
     list_keys: Mapping[str, str] = {
         "spec.components": BY_POSITION,
@@ -171,6 +177,10 @@ class AppWrapperAdapter(ManagedByField[AppWrapper]):
         """Say of which component it is not known which pods it makes."""
         return self._sets_and_trouble(job)[1]
 
+    def why_not_hold(self, job: AppWrapper) -> str:
+        """Every AppWrapper survives being suspended."""
+        return ""
+
     def status_of(self, job: AppWrapper) -> StatusFacts:
         """Read the phase; the condition `QuotaReserved` says when it was suspended."""
         status = job.status
@@ -202,6 +212,14 @@ class AppWrapperAdapter(ManagedByField[AppWrapper]):
             sets, trouble = (), str(error)
         self._read = (job, sets, trouble)
         return sets, trouble
+
+    def priority_of(self, job: AppWrapper) -> PrioritySource:
+        """Those of the first template that has any."""
+        return priority_of_templates(each.template for each in self.pod_sets(job))
+
+    def release_patch(self, job: AppWrapper, stamps: Mapping[str, PodStamp]) -> Json:
+        """Turn the switch off, and stamp the templates."""
+        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: AppWrapper, updates: Mapping[str, TemplateUpdate]) -> Json:
         """Have templates changed: with infos of all sets of each component that has any."""

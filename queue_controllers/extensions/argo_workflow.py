@@ -29,13 +29,15 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from queue_controllers.job_families.suspend_field import HeldBySuspend
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     Outcome,
+    PodStamp,
     PrioritySource,
     StatusFacts,
+    updates_of_stamps,
 )
 from queue_controllers.jobframework.pod_template import (
     ScheduledContainer,
@@ -132,11 +134,13 @@ class Workflow(WireStruct, frozen=True):
     status: WorkflowStatus = WorkflowStatus()
 
 
-class WorkflowAdapter(HeldBySuspend[Workflow]):
+class WorkflowAdapter:
     """The `GenericJob` of Workflow."""
 
     kind = KIND
     object_type = Workflow
+    is_suspended = SPEC_SUSPEND.is_suspended
+    suspend_patch = SPEC_SUSPEND.suspend_patch
 
     def why_not_hold(self, job: Workflow) -> str:
         """Name the annotation that says what to book, where it does not."""
@@ -194,6 +198,10 @@ class WorkflowAdapter(HeldBySuspend[Workflow]):
         entry = (each for each in spec.templates if each.name == spec.entrypoint)
         of_entry = next(entry, WorkflowTemplate()).priority_class_name
         return PrioritySource(of_entry or spec.pod_priority_class_name)
+
+    def release_patch(self, job: Workflow, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off, and stamp what all pods get."""
+        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: Workflow, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change what all pods get whose template does not say it itself."""

@@ -15,13 +15,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from queue_controllers.job_families.job_conditions import read_outcome, read_suspended
-from queue_controllers.job_families.suspend_field import ManagedByField
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     PodOwner,
+    PodStamp,
     PrioritySource,
     StatusFacts,
+    updates_of_stamps,
 )
 from queue_controllers.jobframework.partial_parallelism import (
     Parallelism,
@@ -69,12 +71,18 @@ class BatchJob(WireStruct, frozen=True):
     status: JobStatus = JobStatus()
 
 
-class BatchJobAdapter(ManagedByField[BatchJob]):
+class BatchJobAdapter:
     """The `GenericJob` of batch/v1 Job."""
 
     kind = KIND
     object_type = BatchJob
-    usual_manager = "kubernetes.io/job-controller"
+    is_suspended = SPEC_SUSPEND.is_suspended
+    suspend_patch = SPEC_SUSPEND.suspend_patch
+    foreign_manager = ManagedByField("kubernetes.io/job-controller").foreign_manager
+
+    def why_not_hold(self, job: BatchJob) -> str:
+        """Every Job survives being suspended."""
+        return ""
 
     def status_of(self, job: BatchJob) -> StatusFacts:
         """Read conditions and counts.
@@ -114,6 +122,10 @@ class BatchJobAdapter(ManagedByField[BatchJob]):
         """The template's class and number."""
         spec = job.spec.template.spec
         return PrioritySource(spec.priority_class_name, spec.priority)
+
+    def release_patch(self, job: BatchJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off, and stamp the template."""
+        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: BatchJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change the one template, which the API accepts while nothing of the job runs."""

@@ -19,24 +19,31 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from queue_controllers.job_families.jobset_replicas import (
+    POD_LABELS,
     JobCounts,
-    PodsByRole,
     ReplicatedJob,
+    job_set_name,
     patch_for_updates,
+    pod_set_by_role,
     pod_sets_of,
     pods_of_one,
     read_status,
 )
-from queue_controllers.job_families.suspend_field import ManagedByField
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
     JobPodSet,
+    PodStamp,
+    PrioritySource,
     StatusFacts,
+    priority_of_templates,
+    updates_of_stamps,
 )
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
+from shared_api.objects.pod import Pod
 
 KIND: Final = JobKind(
     key="jobset",
@@ -72,13 +79,20 @@ class JobSet(WireStruct, frozen=True):
     status: JobSetStatus = JobSetStatus()
 
 
-class JobSetAdapter(PodsByRole, ManagedByField[JobSet]):
+class JobSetAdapter:
     """The `GenericJob` of JobSet."""
 
     kind = KIND
     object_type = JobSet
-    usual_manager = "jobset.sigs.k8s.io/jobset-controller"
+    pod_labels = POD_LABELS
+    is_suspended = SPEC_SUSPEND.is_suspended
+    suspend_patch = SPEC_SUSPEND.suspend_patch
+    foreign_manager = ManagedByField("jobset.sigs.k8s.io/jobset-controller").foreign_manager
     list_keys: Mapping[str, str] = {"spec.replicatedJobs": "name"}
+
+    def why_not_hold(self, job: JobSet) -> str:
+        """Every JobSet survives being suspended."""
+        return ""
 
     def status_of(self, job: JobSet) -> StatusFacts:
         """Read conditions and counts of Jobs."""
@@ -89,6 +103,22 @@ class JobSetAdapter(PodsByRole, ManagedByField[JobSet]):
     def pod_sets(self, job: JobSet) -> tuple[JobPodSet, ...]:
         """One set per replicated job, named like it."""
         return pod_sets_of(job.spec.replicated_jobs, job.status.replicated_jobs_status)
+
+    def priority_of(self, job: JobSet) -> PrioritySource:
+        """Those of the first template that has any."""
+        return priority_of_templates(each.template for each in self.pod_sets(job))
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """Return the name of the pod's JobSet."""
+        return job_set_name(labels)
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Return the set of the replicated job that the pod names."""
+        return pod_set_by_role(pod)
+
+    def release_patch(self, job: JobSet, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off, and stamp the templates."""
+        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: JobSet, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change templates, which the API accepts while the JobSet is suspended."""

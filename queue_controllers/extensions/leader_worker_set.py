@@ -6,20 +6,43 @@ made when the leader runs: then what they ask for is read from the set.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from collections.abc import Sequence
+from typing import Final
 
 from queue_controllers.job_families.gated_pods import (
-    CountedPods,
+    GatedPods,
     PodGroup,
+    gather_pods,
     is_candidate,
     is_held,
+    object_above,
+    read_status,
     template_of,
+    uid_of_name,
 )
-from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject
-from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    OtherObject,
+    StatusFacts,
+)
+from queue_controllers.jobframework.pod_template import ScheduledPod, ScheduledPodTemplate
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
 from shared_api.well_known_labels import LWS_GROUP, LWS_NAME, LWS_SIZE, LWS_WORKER
+
+KIND: Final = JobKind(
+    key="leaderworkerset",
+    group="leaderworkerset.x-k8s.io",
+    version="v1",
+    kind="LeaderWorkerSet",
+    plural="leaderworkersets",
+    name_suffix="lws-qu",
+    has_switch=False,
+    held_by_gates=True,
+    has_object=False,
+    made_by=frozenset({"StatefulSet", "Pod", "LeaderWorkerSet"}),
+)
 
 LEADER: Final = "leader"
 WORKERS: Final = "workers"
@@ -45,21 +68,10 @@ class LeaderWorkerSetObject(WireStruct, frozen=True):
     spec: LeaderWorkerSetSpec = LeaderWorkerSetSpec()
 
 
-class LeaderWorkerSetAdapter(CountedPods):
+class LeaderWorkerSetAdapter(GatedPods):
     """Facts about a group of a LeaderWorkerSet."""
 
-    kind: ClassVar[JobKind] = JobKind(
-        key="leaderworkerset",
-        group="leaderworkerset.x-k8s.io",
-        version="v1",
-        kind="LeaderWorkerSet",
-        plural="leaderworkersets",
-        name_suffix="lws-qu",
-        has_switch=False,
-        held_by_gates=True,
-        has_object=False,
-        made_by=frozenset({"StatefulSet", "Pod", "LeaderWorkerSet"}),
-    )
+    kind = KIND
 
     def group_of(self, pod: Pod) -> str:
         """Return the name of the pod's group, which is its leader's."""
@@ -70,6 +82,10 @@ class LeaderWorkerSetAdapter(CountedPods):
     def pod_set_of(self, pod: Pod) -> str:
         """Tell the leader from its workers."""
         return LEADER if pod.metadata.labels.get(LWS_WORKER) == "0" else WORKERS
+
+    def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
+        """Return the group of its pods: it has no object, so its name gives the uid."""
+        return gather_pods(name, pods, uid_of_name(KIND, pods[0].metadata.namespace, name))
 
     def why_unknown(self, job: PodGroup) -> str:
         """Say that nobody has said what the group's pods will be."""
@@ -85,7 +101,11 @@ class LeaderWorkerSetAdapter(CountedPods):
 
     def other_of(self, job: PodGroup) -> OtherObject | None:
         """Return the set."""
-        return self.object_above(_set_of(job), LeaderWorkerSetObject)
+        return object_above(KIND, _set_of(job), LeaderWorkerSetObject)
+
+    def status_of(self, job: PodGroup) -> StatusFacts:
+        """Say what the pods say; it never ends."""
+        return read_status(job)
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
         """Return the leader, and the workers where there are any."""

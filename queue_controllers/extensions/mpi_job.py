@@ -17,7 +17,7 @@ Source: the CRD of mpi-operator 0.8; what it really did is in tests/data/recordi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -25,13 +25,26 @@ from queue_controllers.job_families.kubeflow_replicas import (
     JOB_NAME_LABEL,
     JOB_ROLE_LABEL,
     OPERATOR_LABEL,
+    RUN_POLICY,
+    RUN_POLICY_SUSPEND,
     ReplicaSpecs,
-    RoleAdapter,
     RoleStatus,
     RoleTable,
     RunPolicy,
+    count_finished,
+    read_status,
 )
-from queue_controllers.jobframework.generic_job import Child, JobKind
+from queue_controllers.job_families.suspend_field import ManagedByField
+from queue_controllers.jobframework.generic_job import (
+    Child,
+    JobKind,
+    JobPodSet,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+    updates_of_stamps,
+)
+from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
 
@@ -67,7 +80,10 @@ class MpiJob(WireStruct, frozen=True):
     status: RoleStatus = RoleStatus()
 
 
-class MpiJobAdapter(RoleAdapter[MpiJob]):
+TABLE: Final = RoleTable(field="mpiReplicaSpecs", order=("Launcher", "Worker"))
+
+
+class MpiJobAdapter:
     """The `GenericJob` of this MPIJob: launcher, then workers.
 
     A launcher that works too (`runLauncherAsWorker`) is no more.
@@ -75,13 +91,39 @@ class MpiJobAdapter(RoleAdapter[MpiJob]):
 
     kind = KIND
     object_type = MpiJob
-    usual_manager = "kubeflow.org/mpi-operator"
     pod_labels = (JOB_NAME_LABEL, JOB_ROLE_LABEL, OPERATOR_LABEL)
-    table = RoleTable(field="mpiReplicaSpecs", order=("Launcher", "Worker"))
+    is_suspended = RUN_POLICY_SUSPEND.is_suspended
+    suspend_patch = RUN_POLICY_SUSPEND.suspend_patch
+    foreign_manager = ManagedByField("kubeflow.org/mpi-operator", RUN_POLICY).foreign_manager
 
-    def specs_of(self, job: MpiJob) -> ReplicaSpecs:
-        """Return `spec.mpiReplicaSpecs`."""
-        return job.spec.mpi_replica_specs
+    def why_not_hold(self, job: MpiJob) -> str:
+        """Every MPIJob survives being suspended."""
+        return ""
+
+    def status_of(self, job: MpiJob) -> StatusFacts:
+        """Read conditions, and counts of pods that run."""
+        return read_status(job.status)
+
+    def pod_sets(self, job: MpiJob) -> tuple[JobPodSet, ...]:
+        """The launcher, then the workers."""
+        finished = count_finished(job.spec.run_policy, job.status)
+        return TABLE.pod_sets(job.spec.mpi_replica_specs, finished)
+
+    def priority_of(self, job: MpiJob) -> PrioritySource:
+        """`schedulingPolicy.priorityClass`, else the templates' in the order of the pod sets."""
+        return TABLE.priority_of(job.spec.run_policy, job.spec.mpi_replica_specs)
+
+    def release_patch(self, job: MpiJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off, and stamp the templates."""
+        return RUN_POLICY_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
+
+    def update_patch(self, job: MpiJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+        """Change the templates, which may change at any time."""
+        return TABLE.updates_patch(job.spec.mpi_replica_specs, updates)
+
+    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the roles' templates."""
+        return TABLE.full_templates(job["spec"])
 
     makes: ClassVar[str] = "one Job, named MPIJOB-launcher"
 
@@ -89,7 +131,7 @@ class MpiJobAdapter(RoleAdapter[MpiJob]):
         """Return the launcher's Job."""
         if kind != "batch/Job" or name != f"{job.metadata.name}-launcher":
             return None
-        sets = self.table.pod_sets(self.specs_of(job), {})
+        sets = TABLE.pod_sets(job.spec.mpi_replica_specs, {})
         return Child(pod_sets=tuple(each for each in sets if each.name == LAUNCHER))
 
     def pod_set_of(self, pod: Pod) -> str:

@@ -10,20 +10,27 @@ mark, and with the gate (`podSpecPatch`), it is its steps that are queued.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from queue_controllers.job_families.gated_pods import (
     GatedPods,
     PodGroup,
     controller_of,
+    gather_pods,
+    in_order,
     is_candidate,
     is_held,
+    read_status,
     template_of,
 )
 from queue_controllers.job_families.pod_group_labels import read_group_mark
-from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, Outcome
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    Outcome,
+    StatusFacts,
+)
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from shared_api.objects.meta import Timestamp, Uid
 from shared_api.objects.pod import Pod
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 from shared_api.well_known_labels import (
@@ -33,23 +40,25 @@ from shared_api.well_known_labels import (
     read_annotation,
 )
 
+KIND: Final = JobKind(
+    key="pod",
+    group="",
+    version="v1",
+    kind="Pod",
+    plural="pods",
+    name_suffix="pod-qu",
+    has_switch=False,
+    held_by_gates=True,
+    made_by=frozenset({"ReplicaSet", "Deployment", "Workflow"}),
+)
+
 POD_SET: Final = "main"
 
 
 class PodAdapter(GatedPods):
     """Facts about a pod that is a job by itself."""
 
-    kind: ClassVar[JobKind] = JobKind(
-        key="pod",
-        group="",
-        version="v1",
-        kind="Pod",
-        plural="pods",
-        name_suffix="pod-qu",
-        has_switch=False,
-        held_by_gates=True,
-        made_by=frozenset({"ReplicaSet", "Deployment", "Workflow"}),
-    )
+    kind = KIND
 
     def group_of(self, pod: Pod) -> str:
         """Return the pod's own name, where it is not a part of something else."""
@@ -69,23 +78,25 @@ class PodAdapter(GatedPods):
         """Return the name of the one set there is."""
         return POD_SET
 
-    def uid_of(self, name: str, pods: Sequence[ScheduledPod]) -> Uid:
-        """Return the pod's uid."""
-        return pods[0].metadata.uid
+    def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
+        """Return the pod as a job, which is deleted with it: there will be no other."""
+        meta = in_order(pods)[0].metadata
+        return gather_pods(name, pods, meta.uid, meta.deletion_timestamp)
 
-    def deleted_at(self, pods: Sequence[ScheduledPod]) -> Timestamp | None:
-        """Return when the pod was deleted: there will be no other."""
-        return pods[0].metadata.deletion_timestamp
+    def status_of(self, job: PodGroup) -> StatusFacts:
+        """Say what the pod says."""
+        return read_status(job, _outcome_of(job))
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
         """Return the pod."""
-        count = 0 if self.outcome_of(job) else 1
+        count = 0 if _outcome_of(job) else 1
         return (JobPodSet(name=POD_SET, count=count, template=template_of(job.first)),)
 
-    def outcome_of(self, job: PodGroup) -> Outcome | None:
-        """Say how the pod has ended."""
-        phase = job.first.status.phase
-        return None if job.first.is_living else Outcome(phase == "Succeeded")
+
+def _outcome_of(job: PodGroup) -> Outcome | None:
+    """Return how the pod has ended, None while it lives."""
+    phase = job.first.status.phase
+    return None if job.first.is_living else Outcome(phase == "Succeeded")
 
 
 def _is_step(pod: Pod) -> bool:

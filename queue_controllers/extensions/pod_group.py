@@ -8,25 +8,48 @@ kept for the one that whoever made it may make in its stead.
 from __future__ import annotations
 
 from collections import Counter
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Final
 
 from queue_controllers.job_families.gated_pods import (
-    CountedPods,
+    GatedPods,
     PodGroup,
+    gather_pods,
     is_candidate,
     is_held,
+    object_above,
+    read_status,
     shape_of,
     template_of,
+    uid_of_name,
 )
 from queue_controllers.job_families.pod_group_labels import (
     KOORDINATOR_API,
     GroupMark,
     read_group_mark,
 )
-from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject, Outcome
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    OtherObject,
+    Outcome,
+    StatusFacts,
+)
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
+
+KIND: Final = JobKind(
+    key="podgroup",
+    group=KOORDINATOR_API,
+    version="v1alpha1",
+    kind="PodGroup",
+    plural="podgroups",
+    name_suffix="pg-qu",
+    has_switch=False,
+    held_by_gates=True,
+    has_object=False,
+)
 
 
 class PodGroupSpec(WireStruct, frozen=True):
@@ -42,20 +65,10 @@ class PodGroupObject(WireStruct, frozen=True):
     spec: PodGroupSpec = PodGroupSpec()
 
 
-class PodGroupAdapter(CountedPods):
+class PodGroupAdapter(GatedPods):
     """Facts about pods that name a group."""
 
-    kind: ClassVar[JobKind] = JobKind(
-        key="podgroup",
-        group=KOORDINATOR_API,
-        version="v1alpha1",
-        kind="PodGroup",
-        plural="podgroups",
-        name_suffix="pg-qu",
-        has_switch=False,
-        held_by_gates=True,
-        has_object=False,
-    )
+    kind = KIND
 
     def group_of(self, pod: Pod) -> str:
         """Return the name of the group that the pod names."""
@@ -66,6 +79,10 @@ class PodGroupAdapter(CountedPods):
         """Return the name that pods of its shape have in common."""
         assert isinstance(pod, ScheduledPod), "read whole where pods are queued"
         return shape_of(pod)
+
+    def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
+        """Return the group of its pods: it has no object, so its name gives the uid."""
+        return gather_pods(name, pods, uid_of_name(KIND, pods[0].metadata.namespace, name))
 
     # --- how many -------------------------------------------------------------------------------
 
@@ -87,9 +104,13 @@ class PodGroupAdapter(CountedPods):
         mark = _mark_of(job)
         if not mark.api_group or mark.pods is not None:
             return None
-        return self.object_above(mark.name, PodGroupObject, group=mark.api_group)
+        return object_above(KIND, mark.name, PodGroupObject, group=mark.api_group)
 
     # --- facts ----------------------------------------------------------------------------------
+
+    def status_of(self, job: PodGroup) -> StatusFacts:
+        """Say what the pods say; it has ended when all of them have."""
+        return read_status(job, _outcome_of(job))
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
         """Return a set per shape: pods that may run, and those that are missed."""
@@ -121,16 +142,17 @@ class PodGroupAdapter(CountedPods):
             for name, pod in sorted(examples.items())
         )
 
-    def outcome_of(self, job: PodGroup) -> Outcome | None:
-        """Say how it has ended: all of its pods have, and there are as many as there shall be."""
-        wanted = _count_of(job)
-        if wanted is None or any(pod.is_living for pod in job.pods) or len(job.pods) < wanted:
-            return None
-        failed = sum(pod.status.phase == "Failed" for pod in job.pods)
-        succeeded = len(job.pods) - failed
-        if succeeded >= wanted:
-            return Outcome(succeeded=True)
-        return Outcome(succeeded=False, message=f"{failed} of its pods failed")
+
+def _outcome_of(job: PodGroup) -> Outcome | None:
+    """Return how a group has ended: all of its pods have, and as many are there as there shall."""
+    wanted = _count_of(job)
+    if wanted is None or any(pod.is_living for pod in job.pods) or len(job.pods) < wanted:
+        return None
+    failed = sum(pod.status.phase == "Failed" for pod in job.pods)
+    succeeded = len(job.pods) - failed
+    if succeeded >= wanted:
+        return Outcome(succeeded=True)
+    return Outcome(succeeded=False, message=f"{failed} of its pods failed")
 
 
 def _mark_of(job: PodGroup) -> GroupMark:

@@ -14,21 +14,36 @@ Source: KubeRay v1.7.0; what the real operator did is in tests/data/recordings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from queue_controllers.job_families.job_conditions import true_since
 from queue_controllers.job_families.ray import (
     CLUSTER,
     GROUP,
+    MANAGED_BY,
     NODE_TYPE,
-    RayAdapter,
     RayClusterSpec,
     RayClusterStatus,
     clean_up_template,
+    cluster_patch,
+    cluster_pod_sets,
+    cluster_priority,
+    ray_pod_set_of,
 )
-from queue_controllers.jobframework.generic_job import Child, JobKind, JobPodSet, StatusFacts
-from shared_api.field_path import parse_path
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
+from queue_controllers.jobframework.generic_job import (
+    Child,
+    JobKind,
+    JobPodSet,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+    updates_of_stamps,
+)
+from queue_controllers.jobframework.list_patches import BY_POSITION
+from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, WireStruct, is_condition_true
+from shared_api.objects.pod import Pod
 
 KIND: Final = JobKind(
     key="raycluster",
@@ -59,17 +74,20 @@ MAX_NAME_CHARS: Final = 63
 _EMPTY: Final = RayClusterStatus()
 
 
-class RayClusterAdapter(RayAdapter[RayCluster]):
+class RayClusterAdapter:
     """The `GenericJob` of RayCluster."""
 
     kind = KIND
     object_type = RayCluster
     pod_labels = (CLUSTER, GROUP, NODE_TYPE)
-    cluster_path = parse_path("spec")
+    list_keys: Mapping[str, str] = {"spec.workerGroupSpecs": BY_POSITION}
+    is_suspended = SPEC_SUSPEND.is_suspended
+    suspend_patch = SPEC_SUSPEND.suspend_patch
+    foreign_manager = MANAGED_BY.foreign_manager
 
-    def cluster_of(self, job: RayCluster) -> RayClusterSpec:
-        """Return `spec`."""
-        return job.spec
+    def why_not_hold(self, job: RayCluster) -> str:
+        """Every RayCluster survives being suspended."""
+        return ""
 
     makes: ClassVar[str] = "one Job, named RAYCLUSTER-redis-cleanup"
 
@@ -96,6 +114,29 @@ class RayClusterAdapter(RayAdapter[RayCluster]):
             ),
             pods=status.pods,
         )
+
+    def pod_sets(self, job: RayCluster) -> tuple[JobPodSet, ...]:
+        """The head, then the worker groups."""
+        return cluster_pod_sets(job.spec)
+
+    def priority_of(self, job: RayCluster) -> PrioritySource:
+        """The head's template, else the first group's that has one."""
+        return cluster_priority(job.spec)
+
+    def release_patch(self, job: RayCluster, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off, and stamp the templates."""
+        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
+
+    def update_patch(
+        self, job: RayCluster, updates: Mapping[str, TemplateUpdate]
+    ) -> dict[str, Any]:
+        """Change the templates, which may change at any time."""
+        cluster = cluster_patch(job.spec, updates)
+        return {"spec": cluster} if cluster else {}
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Go by role and group."""
+        return ray_pod_set_of(pod)
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return what the operator writes on each pod."""

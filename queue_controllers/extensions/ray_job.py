@@ -19,30 +19,38 @@ from typing import Any, ClassVar, Final
 
 from queue_controllers.job_families.ray import (
     CLUSTER,
+    MANAGED_BY,
     OWNER_KIND,
+    POD_LABELS,
     SUBMITTER,
-    RayAdapter,
     RayClusterSpec,
     RayClusterStatus,
+    cluster_patch,
     cluster_pod_sets,
+    cluster_priority,
     image_of,
     most_of_cluster,
+    owner_of_cluster,
+    ray_pod_set_of,
 )
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
     JobPodSet,
     Outcome,
+    PodStamp,
+    PrioritySource,
     StatusFacts,
+    updates_of_stamps,
 )
-from queue_controllers.jobframework.list_patches import merge_patches
+from queue_controllers.jobframework.list_patches import BY_POSITION
 from queue_controllers.jobframework.pod_template import (
     ScheduledContainer,
     ScheduledPodSpec,
     ScheduledPodTemplate,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
-from shared_api.field_path import parse_path
 from shared_api.objects.meta import ObjectMeta, Timestamp, WireStruct
 from shared_api.objects.pod import Pod, ResourceRequirements
 from shared_api.timestamps import end_of_second
@@ -107,16 +115,16 @@ class RayJob(WireStruct, frozen=True):
 _EMPTY: Final = RayJobStatus()
 
 
-class RayJobAdapter(RayAdapter[RayJob]):
+class RayJobAdapter:
     """The `GenericJob` of RayJob."""
 
     kind = KIND
     object_type = RayJob
-    cluster_path = parse_path("spec.rayClusterSpec")
-
-    def cluster_of(self, job: RayJob) -> RayClusterSpec | None:
-        """Return `spec.rayClusterSpec`."""
-        return job.spec.ray_cluster_spec
+    pod_labels = POD_LABELS
+    list_keys: Mapping[str, str] = {"spec.rayClusterSpec.workerGroupSpecs": BY_POSITION}
+    is_suspended = SPEC_SUSPEND.is_suspended
+    suspend_patch = SPEC_SUSPEND.suspend_patch
+    foreign_manager = MANAGED_BY.foreign_manager
 
     def why_not_hold(self, job: RayJob) -> str:
         """Name what the operator does not allow beside `suspend`: it calls that invalid."""
@@ -184,19 +192,35 @@ class RayJobAdapter(RayAdapter[RayJob]):
     def _beside_head(self, job: RayJob) -> tuple[ScheduledContainer, ...]:
         return (SUBMITTER_CONTAINER,) if job.spec.submission_mode == SIDECAR_MODE else ()
 
+    def priority_of(self, job: RayJob) -> PrioritySource:
+        """The head's template, else the first group's that has one."""
+        cluster = job.spec.ray_cluster_spec
+        return PrioritySource() if cluster is None else cluster_priority(cluster)
+
+    def release_patch(self, job: RayJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off, and stamp the templates."""
+        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
+
     def update_patch(self, job: RayJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change the templates; a submitter without one is known by its labels."""
-        patch = super().update_patch(job, updates)
-        if job.spec.submitter_pod_template is None or SUBMITTER not in updates:
-            return patch
-        submitter = {"submitterPodTemplate": update_body(updates[SUBMITTER])}
-        return merge_patches(patch, {"spec": submitter})
+        """Change the templates at any time; a submitter without one is known by its labels."""
+        spec = job.spec
+        patch: dict[str, Any] = {}
+        if spec.ray_cluster_spec is not None:
+            cluster = cluster_patch(spec.ray_cluster_spec, updates)
+            patch = {"rayClusterSpec": cluster} if cluster else {}
+        if spec.submitter_pod_template is not None and SUBMITTER in updates:
+            patch["submitterPodTemplate"] = update_body(updates[SUBMITTER])
+        return {"spec": patch} if patch else {}
 
     def pod_set_of(self, pod: Pod) -> str:
         """Go by role and group; the submitter has neither."""
         if pod.metadata.labels.get(OWNER_KIND) == KIND.kind and CLUSTER not in pod.metadata.labels:
             return SUBMITTER
-        return super().pod_set_of(pod)
+        return ray_pod_set_of(pod)
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """Return what the pod says, or what the name of its RayCluster was made of."""
+        return owner_of_cluster(labels, KIND.kind)
 
 
 def _suspended_since(job: RayJob) -> Timestamp | None:

@@ -13,18 +13,36 @@ Source: KubeRay v1.7.0, ray-operator/controllers/ray/rayservice_controller.go.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from queue_controllers.job_families.job_conditions import true_since
 from queue_controllers.job_families.ray import (
-    RayAdapter,
+    MANAGED_BY,
+    POD_LABELS,
     RayClusterSpec,
     RayClusterStatus,
+    cluster_patch,
+    cluster_pod_sets,
+    cluster_priority,
     most_of_cluster,
+    owner_of_cluster,
+    ray_pod_set_of,
 )
-from queue_controllers.jobframework.generic_job import Child, JobKind, StatusFacts
-from shared_api.field_path import parse_path
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
+from queue_controllers.jobframework.generic_job import (
+    Child,
+    JobKind,
+    JobPodSet,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+    updates_of_stamps,
+)
+from queue_controllers.jobframework.list_patches import BY_POSITION
+from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct, is_condition_true
+from shared_api.objects.pod import Pod
 
 KIND: Final = JobKind(
     key="rayservice",
@@ -73,16 +91,20 @@ class RayService(WireStruct, frozen=True):
 _EMPTY: Final = RayServiceStatus()
 
 
-class RayServiceAdapter(RayAdapter[RayService]):
+class RayServiceAdapter:
     """The `GenericJob` of RayService."""
 
     kind = KIND
     object_type = RayService
-    cluster_path = parse_path("spec.rayClusterConfig")
+    pod_labels = POD_LABELS
+    list_keys: Mapping[str, str] = {"spec.rayClusterConfig.workerGroupSpecs": BY_POSITION}
+    is_suspended = SPEC_SUSPEND.is_suspended
+    suspend_patch = SPEC_SUSPEND.suspend_patch
+    foreign_manager = MANAGED_BY.foreign_manager
 
-    def cluster_of(self, job: RayService) -> RayClusterSpec:
-        """Return `spec.rayClusterConfig`."""
-        return job.spec.ray_cluster_config
+    def why_not_hold(self, job: RayService) -> str:
+        """Every RayService survives being suspended."""
+        return ""
 
     makes: ClassVar[str] = "the RayClusters that its status names"
 
@@ -109,3 +131,30 @@ class RayServiceAdapter(RayAdapter[RayService]):
             running=is_condition_true(status.conditions, "Ready"),
             pods=sum(each.ray_cluster_status.pods for each in services),
         )
+
+    def pod_sets(self, job: RayService) -> tuple[JobPodSet, ...]:
+        """The head, then the worker groups."""
+        return cluster_pod_sets(job.spec.ray_cluster_config)
+
+    def priority_of(self, job: RayService) -> PrioritySource:
+        """The head's template, else the first group's that has one."""
+        return cluster_priority(job.spec.ray_cluster_config)
+
+    def release_patch(self, job: RayService, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off, and stamp the templates."""
+        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
+
+    def update_patch(
+        self, job: RayService, updates: Mapping[str, TemplateUpdate]
+    ) -> dict[str, Any]:
+        """Change the templates, which may change at any time."""
+        cluster = cluster_patch(job.spec.ray_cluster_config, updates)
+        return {"spec": {"rayClusterConfig": cluster}} if cluster else {}
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Go by role and group."""
+        return ray_pod_set_of(pod)
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """Return what the pod says, or what the name of its RayCluster was made of."""
+        return owner_of_cluster(labels, KIND.kind)

@@ -30,13 +30,15 @@ from queue_controllers.job_families.spark import (
     least_executors,
     spark_pod_sets,
 )
-from queue_controllers.job_families.suspend_field import HeldBySuspend
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     Outcome,
+    PodStamp,
     PrioritySource,
     StatusFacts,
+    updates_of_stamps,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.objects.meta import ObjectMeta, Timestamp, WireStruct
@@ -92,12 +94,14 @@ class SparkApplication(WireStruct, frozen=True):
     status: SparkStatus = SparkStatus()
 
 
-class SparkApplicationAdapter(HeldBySuspend[SparkApplication]):
+class SparkApplicationAdapter:
     """The `GenericJob` of SparkApplication."""
 
     kind = KIND
     object_type = SparkApplication
     pod_labels = (APP_NAME, ROLE)
+    is_suspended = SPEC_SUSPEND.is_suspended
+    suspend_patch = SPEC_SUSPEND.suspend_patch
 
     def why_not_hold(self, job: SparkApplication) -> str:
         """Name a value because of which nobody can say what it asks for; Spark refuses it, too."""
@@ -141,6 +145,12 @@ class SparkApplicationAdapter(HeldBySuspend[SparkApplication]):
         return PrioritySource(
             name or spec.driver.priority_class_name or spec.executor.priority_class_name
         )
+
+    def release_patch(
+        self, job: SparkApplication, stamps: Mapping[str, PodStamp]
+    ) -> dict[str, Any]:
+        """Turn the switch off, and stamp driver and executors."""
+        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(
         self, job: SparkApplication, updates: Mapping[str, TemplateUpdate]

@@ -8,21 +8,41 @@ come off as they come, as far as its admission goes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from queue_controllers.job_families.gated_pods import (
-    CountedPods,
+    GatedPods,
     PodGroup,
     controller_of,
+    gather_pods,
     is_candidate,
+    object_above,
+    read_status,
     template_of,
 )
 from queue_controllers.job_families.pod_group_labels import read_group_mark
-from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    OtherObject,
+    StatusFacts,
+)
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.objects.meta import NO_UID, ObjectMeta, Uid, WireStruct
 from shared_api.objects.pod import Pod
 from shared_api.well_known_labels import LWS_NAME
+
+KIND: Final = JobKind(
+    key="statefulset",
+    group="apps",
+    version="v1",
+    kind="StatefulSet",
+    plural="statefulsets",
+    name_suffix="sts-qu",
+    has_switch=False,
+    held_by_gates=True,
+    made_by=frozenset({"StatefulSet"}),
+)
 
 POD_SET: Final = "main"
 
@@ -40,20 +60,10 @@ class StatefulSetObject(WireStruct, frozen=True):
     spec: StatefulSetSpec = StatefulSetSpec()
 
 
-class StatefulSetAdapter(CountedPods):
+class StatefulSetAdapter(GatedPods):
     """Facts about the pods of a StatefulSet."""
 
-    kind: ClassVar[JobKind] = JobKind(
-        key="statefulset",
-        group="apps",
-        version="v1",
-        kind="StatefulSet",
-        plural="statefulsets",
-        name_suffix="sts-qu",
-        has_switch=False,
-        held_by_gates=True,
-        made_by=frozenset({"StatefulSet"}),
-    )
+    kind = KIND
 
     def group_of(self, pod: Pod) -> str:
         """Return the name of the pod's StatefulSet, unless that is a part of something else."""
@@ -69,11 +79,8 @@ class StatefulSetAdapter(CountedPods):
     def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
         """Return the set's pods without those of an earlier set of its name."""
         newest = max(pods, key=lambda pod: pod.metadata.creation_timestamp)
-        return super().gather(name, [pod for pod in pods if _owner(pod) == _owner(newest)])
-
-    def uid_of(self, name: str, pods: Sequence[ScheduledPod]) -> Uid:
-        """Return the set's uid."""
-        return _owner(pods[0])
+        uid = _owner(newest)
+        return gather_pods(name, [pod for pod in pods if _owner(pod) == uid], uid)
 
     def why_unknown(self, job: PodGroup) -> str:
         """Say that the set could not be read."""
@@ -81,7 +88,11 @@ class StatefulSetAdapter(CountedPods):
 
     def other_of(self, job: PodGroup) -> OtherObject | None:
         """Return the set."""
-        return self.object_above(job.metadata.name, StatefulSetObject)
+        return object_above(KIND, job.metadata.name, StatefulSetObject)
+
+    def status_of(self, job: PodGroup) -> StatusFacts:
+        """Say what the pods say; it never ends."""
+        return read_status(job)
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
         """Return as many pods as the set has, like the first one."""

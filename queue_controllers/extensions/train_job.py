@@ -23,23 +23,30 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from queue_controllers.job_families.jobset_replicas import (
+    POD_LABELS,
     JobCounts,
-    PodsByRole,
     ReplicatedJob,
+    job_set_name,
     patch_for_updates,
+    pod_set_by_role,
     pod_sets_of,
     read_status,
 )
-from queue_controllers.job_families.suspend_field import ManagedByField
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
     JobPodSet,
     OtherObject,
+    PodStamp,
+    PrioritySource,
     StatusFacts,
+    priority_of_templates,
+    updates_of_stamps,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
+from shared_api.objects.pod import Pod
 from shared_api.well_known_labels import PREFIX
 
 KIND: Final = JobKind(
@@ -105,12 +112,15 @@ class TrainJob(WireStruct, frozen=True):
         return () if self.child is None else self.child.spec.replicated_jobs
 
 
-class TrainJobAdapter(PodsByRole, ManagedByField[TrainJob]):
+class TrainJobAdapter:
     """The `GenericJob` of TrainJob."""
 
     kind = KIND
     object_type = TrainJob
-    usual_manager = "trainer.kubeflow.org/trainjob-controller"
+    pod_labels = POD_LABELS
+    is_suspended = SPEC_SUSPEND.is_suspended
+    suspend_patch = SPEC_SUSPEND.suspend_patch
+    foreign_manager = ManagedByField("trainer.kubeflow.org/trainjob-controller").foreign_manager
     list_keys: Mapping[str, str] = {
         "spec.runtimePatches": "manager",
         "spec.runtimePatches.trainingRuntimeSpec.template.spec.replicatedJobs": "name",
@@ -149,6 +159,10 @@ class TrainJobAdapter(PodsByRole, ManagedByField[TrainJob]):
             f" from {runtime.kind} {runtime.name}"
         )
 
+    def why_not_hold(self, job: TrainJob) -> str:
+        """Every TrainJob survives being suspended."""
+        return ""
+
     def status_of(self, job: TrainJob) -> StatusFacts:
         """Read conditions and counts of Jobs."""
         status = job.status
@@ -157,6 +171,22 @@ class TrainJobAdapter(PodsByRole, ManagedByField[TrainJob]):
     def pod_sets(self, job: TrainJob) -> tuple[JobPodSet, ...]:
         """One set per replicated job of its JobSet: initializers, launcher, nodes."""
         return pod_sets_of(job.replicated_jobs, job.status.jobs_status)
+
+    def priority_of(self, job: TrainJob) -> PrioritySource:
+        """Those of the first template that has any."""
+        return priority_of_templates(each.template for each in self.pod_sets(job))
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """Return the name of the pod's JobSet, which is the TrainJob's."""
+        return job_set_name(labels)
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Return the set of the replicated job that the pod names."""
+        return pod_set_by_role(pod)
+
+    def release_patch(self, job: TrainJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off, and stamp the templates."""
+        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: TrainJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change templates, which Trainer accepts while the job is suspended."""

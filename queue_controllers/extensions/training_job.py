@@ -26,20 +26,29 @@ import msgspec
 
 from queue_controllers.job_families.kubeflow_replicas import (
     REPLICA_TYPE_LABEL,
+    RUN_POLICY,
+    RUN_POLICY_SUSPEND,
     AddedContainer,
     ReplicaSpecs,
-    RoleAdapter,
     RoleStatus,
     RoleTable,
     RunPolicy,
+    count_finished,
+    read_status,
 )
+from queue_controllers.job_families.suspend_field import ManagedByField
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     PodOwner,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+    updates_of_stamps,
 )
 from queue_controllers.jobframework.partial_parallelism import read_parallelism
 from queue_controllers.jobframework.pod_template import ScheduledContainer
+from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod, ResourceRequirements
 
@@ -89,12 +98,14 @@ class TrainingJob(WireStruct, frozen=True):
     status: RoleStatus = RoleStatus()
 
 
-class TrainingJobAdapter(RoleAdapter[TrainingJob]):
+class TrainingJobAdapter:
     """The `GenericJob` of one kind."""
 
     object_type = TrainingJob
-    usual_manager = "kubeflow.org/training-operator"
     pod_labels = (REPLICA_TYPE_LABEL,)
+    is_suspended = RUN_POLICY_SUSPEND.is_suspended
+    suspend_patch = RUN_POLICY_SUSPEND.suspend_patch
+    foreign_manager = ManagedByField("kubeflow.org/training-operator", RUN_POLICY).foreign_manager
 
     def __init__(
         self,
@@ -109,22 +120,44 @@ class TrainingJobAdapter(RoleAdapter[TrainingJob]):
         self._specs_of = specs_of
         self._is_elastic = is_elastic
 
-    def specs_of(self, job: TrainingJob) -> ReplicaSpecs:
-        """Return the roles of the kind."""
-        return self._specs_of(job.spec)
+    def why_not_hold(self, job: TrainingJob) -> str:
+        """Every job of these kinds survives being suspended."""
+        return ""
+
+    def status_of(self, job: TrainingJob) -> StatusFacts:
+        """Read conditions, and counts of pods that run."""
+        return read_status(job.status)
 
     def pod_sets(self, job: TrainingJob) -> tuple[JobPodSet, ...]:
         """One set for each role, in the order of the kind's row."""
-        pod_sets = super().pod_sets(job)
+        pod_sets = self.table.pod_sets(self._specs_of(job.spec), self._finished(job))
         if not self._is_elastic:
             return pod_sets
         return tuple(
             self._with_least(job, each) if each.name == ELASTIC_SET else each for each in pod_sets
         )
 
+    def priority_of(self, job: TrainingJob) -> PrioritySource:
+        """`schedulingPolicy.priorityClass`, else the templates' in the order of the pod sets."""
+        return self.table.priority_of(job.spec.run_policy, self._specs_of(job.spec))
+
+    def release_patch(self, job: TrainingJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off, and stamp the templates."""
+        return RUN_POLICY_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
+
+    def update_patch(
+        self, job: TrainingJob, updates: Mapping[str, TemplateUpdate]
+    ) -> dict[str, Any]:
+        """Change the templates, which may change at any time."""
+        return self.table.updates_patch(self._specs_of(job.spec), updates)
+
+    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the roles' templates, with the init containers that the operator adds."""
+        return self.table.full_templates(job["spec"])
+
     def resize_patch(self, job: TrainingJob, counts: Mapping[str, int]) -> dict[str, Any]:
         """Set `replicas` of the roles."""
-        return self.table.replicas_patch(self.specs_of(job), counts)
+        return self.table.replicas_patch(self._specs_of(job.spec), counts)
 
     def pod_owner(self, job: TrainingJob, pod_set: str) -> PodOwner:
         """Return the job, and the label that tells its roles apart."""
@@ -136,12 +169,16 @@ class TrainingJobAdapter(RoleAdapter[TrainingJob]):
         """Return the role by its label; `job-role` says only who leads."""
         return pod.metadata.labels.get(REPLICA_TYPE_LABEL, "")
 
+    def _finished(self, job: TrainingJob) -> Mapping[str, int]:
+        """Return by pod set how many pods have done their work."""
+        return count_finished(job.spec.run_policy, job.status)
+
     def _with_least(self, job: TrainingJob, pod_set: JobPodSet) -> JobPodSet:
         """Return the set with what its job can do with, and what a release has let run of it."""
-        specs = self.specs_of(job)
+        specs = self._specs_of(job.spec)
         said = specs[self.table.roles_of(specs)[pod_set.name]].count
         wanted, lowered_to = read_parallelism(job.metadata.annotations, said)
-        done = self.finished(job).get(pod_set.name, 0)
+        done = self._finished(job).get(pod_set.name, 0)
         count = max(wanted - done, 0)
         policy = job.spec.elastic_policy
         least = policy.min_replicas if policy is not None else None

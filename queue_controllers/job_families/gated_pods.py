@@ -13,9 +13,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, final
 
 import msgspec
 
@@ -105,56 +106,42 @@ def is_candidate(pod: Pod) -> bool:
     return bool(read_queue_name(labels, annotations))
 
 
-class GatedPods:
-    """What all kinds that are made of pods have in common; each says which pods, and how many."""
+class GatedPods(ABC):
+    """A `GenericJob` whose jobs are nothing but pods, held by the gate on each of them.
+
+    A kind says which pods are a job, what they ask for and how they end. What is final here is the
+    same for all of them. All patches are empty: `gated_pod_executor` writes pods one by one.
+    """
 
     kind: ClassVar[JobKind]
     object_type: ClassVar[type[PodGroup]] = PodGroup
 
-    # --- which pods ---------------------------------------------------------------------------
-
+    @abstractmethod
     def group_of(self, pod: Pod) -> str:
         """Return the name of the job that the pod is part of, "" where it is of none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pod_set_of(self, pod: Pod) -> str:
         """Return the pod set's name: pods of one set are alike."""
-        raise NotImplementedError
 
+    @abstractmethod
     def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
-        """Return the job of its pods."""
-        ordered = in_order(pods)
-        meta = ordered[0].metadata
-        annotations = {k: v for k, v in meta.annotations.items() if k not in _OWN_MARKS}
-        return PodGroup(
-            metadata=ObjectMeta(
-                name=name,
-                namespace=meta.namespace,
-                uid=self.uid_of(name, ordered),
-                generation=len(ordered),
-                creation_timestamp=min(pod.metadata.creation_timestamp for pod in ordered),
-                deletion_timestamp=self.deleted_at(ordered),
-                labels=_own_labels(ordered[0]),
-                annotations=annotations,
-                owner_references=meta.owner_references,
-            ),
-            pods=ordered,
-        )
+        """Return the job of its pods, of which there is at least one."""
 
-    def deleted_at(self, pods: Sequence[ScheduledPod]) -> Timestamp | None:
-        """Return when the job was deleted; one that outlives its pods never is."""
-        return None
+    @abstractmethod
+    def status_of(self, job: PodGroup) -> StatusFacts:
+        """Say what the pods say."""
 
-    def uid_of(self, name: str, pods: Sequence[ScheduledPod]) -> Uid:
-        """Return the job's uid; without an object, one that its name gives in every process."""
-        return _uid_of_text(f"{self.kind.key}:{pods[0].metadata.namespace}/{name}")
+    @abstractmethod
+    def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
+        """Return the pods that the job still needs."""
 
-    # --- facts ----------------------------------------------------------------------------------
-
+    @final
     def is_suspended(self, job: PodGroup) -> bool:
         """Say no: `gates.judge_gates` says it of the pods."""
         return False
 
+    @final
     def why_not_hold(self, job: PodGroup) -> str:
         """Name a pod that came without its gate; those whose gate was taken off are ours."""
         for pod in job.pods:
@@ -162,58 +149,95 @@ class GatedPods:
                 return f"pod {pod.metadata.name} came without the scheduling gate {ADMISSION_GATE}"
         return ""
 
-    def status_of(self, job: PodGroup) -> StatusFacts:
-        """Say what the pods say."""
-        runs = any(pod.status.phase == "Running" for pod in job.pods)
-        return StatusFacts(running=runs, outcome=self.outcome_of(job))
-
-    def outcome_of(self, job: PodGroup) -> Outcome | None:
-        """Say how the job has ended, None where it goes on; kinds that serve never end."""
-        return None
-
-    def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
-        """Return the pods that the job still needs."""
-        raise NotImplementedError
-
+    @final
     def priority_of(self, job: PodGroup) -> PrioritySource:
         """Say what the first pod says: the API server has filled in the number of its class."""
         spec = job.first.spec
         return PrioritySource(class_name=spec.priority_class_name, value=spec.priority)
 
-    # --- patches: pods are written one by one, by `gated_pod_executor` --------------------------
+    @final
+    def with_other(self, job: PodGroup, other: Any) -> PodGroup:  # noqa: ANN401 - what was read
+        """Return the pods together with the object that says how many there will be."""
+        return msgspec.structs.replace(job, other=other)
 
+    @final
     def suspend_patch(self, job: PodGroup) -> dict[str, Any]:
         """Return nothing: its pods are deleted."""
         return {}
 
+    @final
     def release_patch(self, job: PodGroup, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
         """Return nothing: gates are taken off its pods."""
         return {}
 
+    @final
     def update_patch(self, job: PodGroup, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Return nothing: pods take updates as their gates are taken off."""
         return {}
 
 
-class CountedPods(GatedPods):
-    """Kinds of whose jobs an object above their pods says how many there will be."""
+# --- the job of some pods -----------------------------------------------------------------------
 
-    def object_above(self, name: str, object_type: type[Any], group: str = "") -> OtherObject:
-        """Return the object of this name that says it, of the kind's API group or another."""
-        kind = self.kind
-        return OtherObject(
-            group=group or kind.group,
-            version=kind.version,
-            plural=kind.plural,
-            kind=kind.kind,
+
+def gather_pods(
+    name: str, pods: Iterable[ScheduledPod], uid: Uid, deleted_at: Timestamp | None = None
+) -> PodGroup:
+    """Return the job of its pods.
+
+    Args:
+        name: Of the job.
+        pods: At least one, in any order.
+        uid: Of the job.
+        deleted_at: When it was deleted; None for a job that outlives its pods.
+    """
+    ordered = in_order(pods)
+    meta = ordered[0].metadata
+    annotations = {k: v for k, v in meta.annotations.items() if k not in _OWN_MARKS}
+    return PodGroup(
+        metadata=ObjectMeta(
             name=name,
-            object_type=object_type,
-            is_child=False,
-        )
+            namespace=meta.namespace,
+            uid=uid,
+            generation=len(ordered),
+            creation_timestamp=min(pod.metadata.creation_timestamp for pod in ordered),
+            deletion_timestamp=deleted_at,
+            labels=_own_labels(ordered[0]),
+            annotations=annotations,
+            owner_references=meta.owner_references,
+        ),
+        pods=ordered,
+    )
 
-    def with_other(self, job: PodGroup, other: Any) -> PodGroup:  # noqa: ANN401 - what was read
-        """Return the pods together with that object."""
-        return msgspec.structs.replace(job, other=other)
+
+def uid_of_name(kind: JobKind, namespace: str, name: str) -> Uid:
+    """Return the uid of a job without an object: the same in every process."""
+    return _uid_of_text(f"{kind.key}:{namespace}/{name}")
+
+
+def read_status(job: PodGroup, outcome: Outcome | None = None) -> StatusFacts:
+    """Return what the pods say; `outcome` is how the job has ended, None where it goes on."""
+    runs = any(pod.status.phase == "Running" for pod in job.pods)
+    return StatusFacts(running=runs, outcome=outcome)
+
+
+def object_above(kind: JobKind, name: str, object_type: type[Any], group: str = "") -> OtherObject:
+    """Return the object above a job's pods that says how many there will be.
+
+    Args:
+        kind: Of the job, and of the object.
+        name: Of the object.
+        object_type: The struct that it is decoded into.
+        group: Its API group; "" for that of the kind.
+    """
+    return OtherObject(
+        group=group or kind.group,
+        version=kind.version,
+        plural=kind.plural,
+        kind=kind.kind,
+        name=name,
+        object_type=object_type,
+        is_child=False,
+    )
 
 
 def in_order(pods: Iterable[ScheduledPod]) -> tuple[ScheduledPod, ...]:

@@ -156,16 +156,16 @@ def patch_for_updates(
     ]
 
 
-class PodsByRole:
-    """Reads the labels of pods that come from a JobSet. A kind's adapter is one of these."""
+POD_LABELS: Final = (JOB_SET_LABEL, ROLE_LABEL)
+"""All that is read of pods that come from a JobSet."""
 
-    pod_labels = (JOB_SET_LABEL, ROLE_LABEL)
 
-    def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return the JobSet's name; the TrainJob that it may belong to has the same."""
-        return labels.get(JOB_SET_LABEL, "")
+def job_set_name(labels: Mapping[str, str]) -> str:
+    """Return the JobSet's name, "" for none; the TrainJob that it may belong to has the same."""
+    return labels.get(JOB_SET_LABEL, "")
 
-    def pod_set_of(self, pod: Pod) -> str:
-        """Return the set of the replicated job that the pod names."""
-        role = pod.metadata.labels.get(ROLE_LABEL, "")
-        return pod_set_name(role) if role else ""
+
+def pod_set_by_role(pod: Pod) -> str:
+    """Return the set of the replicated job that the pod names, "" for none."""
+    role = pod.metadata.labels.get(ROLE_LABEL, "")
+    return pod_set_name(role) if role else ""

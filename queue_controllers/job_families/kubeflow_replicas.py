@@ -17,14 +17,14 @@ Source: the CRDs' own words; what real operators did is in tests/data/recordings
 from __future__ import annotations
 
 import functools
-from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Final
 
 import msgspec
 
 from queue_controllers.job_families.job_conditions import read_outcome, read_suspended
-from queue_controllers.job_families.suspend_field import JobWithSpec, ManagedByField
+from queue_controllers.job_families.suspend_field import SuspendField
 from queue_controllers.jobframework.generic_job import (
     JobPodSet,
     PrioritySource,
@@ -106,6 +106,11 @@ class AddedContainer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NO_STATUS: Final = RoleStatus()
+
+RUN_POLICY: Final = attrgetter("spec.run_policy")
+"""Returns the part of a job that has `suspend` and `managedBy`."""
+
+RUN_POLICY_SUSPEND: Final = SuspendField(parse_path(".spec.runPolicy.suspend"), RUN_POLICY)
 
 
 def read_status(status: RoleStatus) -> StatusFacts:
@@ -228,61 +233,6 @@ def _in_order(order: tuple[str, ...], roles: tuple[str, ...]) -> Mapping[str, st
     ranks = {role.lower(): rank for rank, role in enumerate(order)}
     ordered = sorted(roles, key=lambda each: (ranks.get(each.lower(), len(ranks)), each))
     return {pod_set_name(role): role for role in ordered}
-
-
-class RoleJob(JobWithSpec, Protocol):
-    """A job whose spec has a run policy, and the roles."""
-
-    @property
-    def status(self) -> RoleStatus:
-        """What its operator says."""
-        ...
-
-
-RoleJobT = TypeVar("RoleJobT", bound=RoleJob)
-
-
-class RoleAdapter(ManagedByField[RoleJobT]):
-    """A `GenericJob` whose kind lists pods by role; templates may change at any time.
-
-    Whose a pod is, and which role it has, are for the kind to say.
-    """
-
-    switch_path = parse_path(".spec.runPolicy.suspend")
-    table: RoleTable
-
-    @abstractmethod
-    def specs_of(self, job: RoleJobT) -> ReplicaSpecs:
-        """Return the roles, as the object has them."""
-
-    def switch_of(self, job: RoleJobT) -> RunPolicy:
-        """Return the run policy."""
-        policy: RunPolicy = job.spec.run_policy
-        return policy
-
-    def status_of(self, job: RoleJobT) -> StatusFacts:
-        """Read conditions, and counts of pods that run."""
-        return read_status(job.status)
-
-    def pod_sets(self, job: RoleJobT) -> tuple[JobPodSet, ...]:
-        """One set for each role, in the order of the table."""
-        return self.table.pod_sets(self.specs_of(job), self.finished(job))
-
-    def finished(self, job: RoleJobT) -> dict[str, int]:
-        """Return by pod set how many pods have done their work."""
-        return count_finished(self.switch_of(job), job.status)
-
-    def priority_of(self, job: RoleJobT) -> PrioritySource:
-        """`schedulingPolicy.priorityClass`, else the templates' in the order of the pod sets."""
-        return self.table.priority_of(self.switch_of(job), self.specs_of(job))
-
-    def update_patch(self, job: RoleJobT, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change the templates."""
-        return self.table.updates_patch(self.specs_of(job), updates)
-
-    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return the roles' templates, with the init containers that the operator adds."""
-        return self.table.full_templates(job["spec"])
 
 
 def _begun_by(

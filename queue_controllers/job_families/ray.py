@@ -13,20 +13,17 @@ What the real operator did is in tests/data/recordings.
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.job_families.suspend_field import JobWithSpecT, ManagedByField
+from queue_controllers.job_families.suspend_field import ManagedByField
 from queue_controllers.jobframework.generic_job import (
-    JobKind,
     JobPodSet,
     PrioritySource,
     priority_of_templates,
 )
-from queue_controllers.jobframework.list_patches import BY_POSITION
 from queue_controllers.jobframework.pod_set_names import (
     MAX_COUNT,
     MAX_POD_SET_NAME_CHARS,
@@ -37,7 +34,6 @@ from queue_controllers.jobframework.pod_template import (
     ScheduledPodTemplate,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
-from shared_api.field_path import FieldPath
 from shared_api.objects.meta import Condition, WireStruct, is_condition_true
 from shared_api.objects.pod import Pod, ResourceRequirements
 
@@ -51,6 +47,12 @@ NODE_TYPE: Final = "ray.io/node-type"
 OWNER_NAME: Final = "ray.io/originated-from-cr-name"
 OWNER_KIND: Final = "ray.io/originated-from-crd"
 """Labels. Pods of a cluster have the first three; RayClusters and submitter pods the other two."""
+
+POD_LABELS: Final = (CLUSTER, GROUP, NODE_TYPE, OWNER_NAME, OWNER_KIND)
+"""What is read of pods whose RayCluster another object has made."""
+
+MANAGED_BY: Final = ManagedByField("ray.io/kuberay-operator")
+"""In the spec of all kinds of the operator."""
 
 _GENERATED_NAME: Final = re.compile(r"(.+)-[a-z0-9]{5}")
 """Of the RayClusters that RayJob and RayService make: the owner's name, and five by chance."""
@@ -313,7 +315,7 @@ def owner_of_cluster(labels: Mapping[str, str], kind: str) -> str:
 
 
 def cluster_patch(spec: RayClusterSpec, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-    """Return the merge patch of the spec that changes the templates of pod sets."""
+    """Return the merge patch of the spec that changes the templates of pod sets; {} for none."""
     groups = {name: {"template": update_body(update)} for name, update in updates.items()}
     patch: dict[str, Any] = {}
     if HEAD in groups:
@@ -322,51 +324,3 @@ def cluster_patch(spec: RayClusterSpec, updates: Mapping[str, TemplateUpdate]) -
     if not groups.keys().isdisjoint(names):
         patch["workerGroupSpecs"] = [groups.get(name, {}) for name in names]
     return patch
-
-
-# --- adapters -----------------------------------------------------------------------------------
-
-
-class RayAdapter(ManagedByField[JobWithSpecT]):
-    """A `GenericJob` whose kind has the spec of a RayCluster; its templates may change any time."""
-
-    usual_manager = "ray.io/kuberay-operator"
-    pod_labels: tuple[str, ...] = (CLUSTER, GROUP, NODE_TYPE, OWNER_NAME, OWNER_KIND)
-    kind: ClassVar[JobKind]
-    cluster_path: ClassVar[FieldPath]
-    """Where that spec stands."""
-
-    @abstractmethod
-    def cluster_of(self, job: JobWithSpecT) -> RayClusterSpec | None:
-        """Return that spec; None for a job that runs on a cluster not its own."""
-
-    @property
-    def list_keys(self) -> Mapping[str, str]:
-        """Worker groups, which their operator tells apart by no field."""
-        return {f"{self.cluster_path.text}.workerGroupSpecs": BY_POSITION}
-
-    def pod_sets(self, job: JobWithSpecT) -> tuple[JobPodSet, ...]:
-        """The head, then the worker groups."""
-        cluster = self.cluster_of(job)
-        return () if cluster is None else cluster_pod_sets(cluster)
-
-    def priority_of(self, job: JobWithSpecT) -> PrioritySource:
-        """The head's template, else the first group's that has one."""
-        cluster = self.cluster_of(job)
-        return PrioritySource() if cluster is None else cluster_priority(cluster)
-
-    def update_patch(
-        self, job: JobWithSpecT, updates: Mapping[str, TemplateUpdate]
-    ) -> dict[str, Any]:
-        """Change the templates."""
-        cluster = self.cluster_of(job)
-        patch = {} if cluster is None else cluster_patch(cluster, updates)
-        return self.cluster_path.patch(patch) if patch else {}
-
-    def pod_set_of(self, pod: Pod) -> str:
-        """Go by role and group."""
-        return ray_pod_set_of(pod)
-
-    def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return what the pod says, or what the name of its RayCluster was made of."""
-        return owner_of_cluster(labels, self.kind.kind)

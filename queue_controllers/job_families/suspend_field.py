@@ -1,91 +1,62 @@
-"""What adapters of kinds with a field `suspend` have in common. Pure.
+"""The fields `suspend` and `managedBy`, for adapters of kinds that have them. Pure.
 
-The adapter of such a kind says where its templates stand (`update_patch`): a release that stamps
-them changes them, and turns the switch off in the same patch.
+An adapter takes over the bound methods of these values as its own (they stay bound to the value),
+so that its class shows all that it answers::
+
+    class WidgetAdapter:
+        is_suspended = SPEC_SUSPEND.is_suspended
+        suspend_patch = SPEC_SUSPEND.suspend_patch
+        foreign_manager = ManagedByField("example.com/widget-controller").foreign_manager
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final
 
-from queue_controllers.jobframework.generic_job import (
-    ApiJob,
-    JobPodSet,
-    PodStamp,
-    PrioritySource,
-    priority_of_templates,
-    updates_of_stamps,
-)
+import msgspec
+
+from queue_controllers.jobframework.generic_job import ApiJob
 from queue_controllers.jobframework.list_patches import merge_patches
-from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.field_path import FieldPath, parse_path
 
-
-class JobWithSpec(ApiJob, Protocol):
-    """An object with a spec of its kind's own."""
-
-    @property
-    def spec(self) -> Any:  # noqa: ANN401 - the kind's own
-        """What the user wants."""
-        ...
+_SPEC: Final = attrgetter("spec")
 
 
-JobWithSpecT = TypeVar("JobWithSpecT", bound=JobWithSpec)
+class SuspendField(msgspec.Struct, frozen=True):
+    """A field `suspend`: how it is read and set."""
+
+    path: FieldPath
+    parent_of: Callable[[Any], Any] = _SPEC
+    """Returns the part of a job that has the field."""
+
+    def is_suspended(self, job: ApiJob) -> bool:
+        """Return whether the field is on."""
+        return self.parent_of(job).suspend is True
+
+    def suspend_patch(self, job: ApiJob) -> dict[str, Any]:
+        """Return the merge patch that turns the field on."""
+        return self.path.patch(value=True)
+
+    def release_patch(self, templates: dict[str, Any]) -> dict[str, Any]:
+        """Return the merge patch that turns the field off, and does what `templates` does."""
+        return merge_patches(self.path.patch(value=False), templates)
 
 
-class HeldBySuspend(ABC, Generic[JobWithSpecT]):
-    """A `GenericJob` in part, and `TakesTemplateUpdates`: the switch, and how it is turned.
-
-    And the priority, where only templates say it.
-    """
-
-    switch_path: ClassVar[FieldPath] = parse_path(".spec.suspend")
-
-    def switch_of(self, job: JobWithSpecT) -> Any:  # noqa: ANN401 - the kind's own
-        """Return the part of the spec that has `suspend`, and `managedBy` if the kind has it."""
-        return job.spec
-
-    def is_suspended(self, job: JobWithSpecT) -> bool:
-        """Return whether the switch is on."""
-        return self.switch_of(job).suspend is True
-
-    def why_not_hold(self, job: JobWithSpecT) -> str:
-        """Every job survives being suspended, unless its kind says otherwise."""
-        return ""
-
-    def suspend_patch(self, job: JobWithSpecT) -> dict[str, Any]:
-        """Turn the switch on."""
-        return self.switch_path.patch(value=True)
-
-    def release_patch(self, job: JobWithSpecT, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off and stamp the templates."""
-        templates = self.update_patch(job, updates_of_stamps(stamps))
-        return merge_patches(self.switch_path.patch(value=False), templates)
-
-    @abstractmethod
-    def pod_sets(self, job: JobWithSpecT) -> tuple[JobPodSet, ...]:
-        """Return the pods that the job still needs."""
-
-    def priority_of(self, job: JobWithSpecT) -> PrioritySource:
-        """Those of the first template that has any, unless the kind says otherwise."""
-        return priority_of_templates(each.template for each in self.pod_sets(job))
-
-    @abstractmethod
-    def update_patch(
-        self, job: JobWithSpecT, updates: Mapping[str, TemplateUpdate]
-    ) -> dict[str, Any]:
-        """Return the merge patch that changes the templates; {} for none of the job's."""
+SPEC_SUSPEND: Final = SuspendField(parse_path(".spec.suspend"))
+"""Of most kinds."""
 
 
-class ManagedByField(HeldBySuspend[JobWithSpecT]):
-    """`ManagedElsewhere` as well: beside `suspend` stands `managedBy`."""
+class ManagedByField(msgspec.Struct, frozen=True):
+    """A field `managedBy`, which may give a job to another controller."""
 
-    usual_manager: ClassVar[str]
-    """What `managedBy` says when the usual controller owns the job's life."""
+    usual: str
+    """What it says when the usual controller owns the job's life."""
+    parent_of: Callable[[Any], Any] = _SPEC
+    """Returns the part of a job that has the field."""
 
-    def foreign_manager(self, job: JobWithSpecT) -> str:
-        """Return `managedBy`, "" where it is absent or names the usual controller."""
-        manager: str = self.switch_of(job).managed_by or ""
-        return "" if manager == self.usual_manager else manager
+    def foreign_manager(self, job: ApiJob) -> str:
+        """Return what the field says, "" where it is absent or names the usual controller."""
+        manager: str = self.parent_of(job).managed_by or ""
+        return "" if manager == self.usual else manager

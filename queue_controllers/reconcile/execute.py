@@ -21,11 +21,11 @@ from queue_controllers.decision.actions import (
     MarkPods,
     PatchUnit,
     PatchUnitStatus,
+    RecordJobEvent,
+    RecordUnitEvent,
     ReleaseJob,
     ResizeJob,
     SuspendJob,
-    TellJob,
-    TellUnit,
     TouchJob,
 )
 from queue_controllers.decision.pod_admission import overlay_body
@@ -46,7 +46,7 @@ from queue_controllers.jobframework.template_updates import (
     take_off_body,
 )
 from shared_api.client.errors import NotFound
-from shared_api.client.event_recorder import EventType, Happening, ObjectReference
+from shared_api.client.event_recorder import Event, EventType, ObjectReference
 from shared_api.client.flow_control import Lane
 from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient, ResourceType
 from shared_api.client.resource_types import QUEUE_UNITS
@@ -81,7 +81,7 @@ class WrittenObjects(Protocol[_ObjectT_contra]):
 class EventSink(Protocol):
     """Where events go; never blocks, never raises."""
 
-    def record(self, happening: Happening) -> None:
+    def record(self, event: Event) -> None:
         """Put an event on an object."""
         ...
 
@@ -131,11 +131,11 @@ class Executor(Generic[JobT]):
             ApiFailure: the server refused, or did not answer.
         """
         match action:
-            case TellJob():
+            case RecordJobEvent():
                 tell(self._events, action, *self._about(job))
                 if EventType(action.type.value) is EventType.WARNING:
                     self._log(action, job.metadata)
-            case TellUnit():
+            case RecordUnitEvent():
                 tell(self._events, action, QUEUE_UNITS, action.unit.metadata)
             case _:
                 if not self.may_write():
@@ -370,7 +370,7 @@ class Executor(Generic[JobT]):
 
     # --- people -----------------------------------------------------------------------------
 
-    def _log(self, warning: TellJob, about: ObjectMeta) -> None:
+    def _log(self, warning: RecordJobEvent, about: ObjectMeta) -> None:
         log.warning(
             "job needs attention",
             extension=self._adapter.kind.key,
@@ -382,13 +382,13 @@ class Executor(Generic[JobT]):
 
 def tell(
     events: EventSink,
-    action: TellJob | TellUnit,
+    action: RecordJobEvent | RecordUnitEvent,
     kind: JobKind | ResourceType[Any],
     about: ObjectMeta,
 ) -> None:
     """Put an event on an object of a kind."""
     events.record(
-        Happening(
+        Event(
             regarding=ObjectReference(
                 kind.api_version, kind.kind, about.name, about.namespace, about.uid
             ),

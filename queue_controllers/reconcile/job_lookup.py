@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -12,7 +12,13 @@ import msgspec
 from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.owners import Owners
 from queue_controllers.decision.queue_unit_builder import is_our_make
-from queue_controllers.jobframework.generic_job import JobKind, JobT, OtherObject
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    JobFacts,
+    JobKind,
+    JobT,
+    OtherObject,
+)
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.pod import Pod
@@ -82,6 +88,26 @@ class EventLookup(Protocol):
 
         Asks the API server, and never raises: who asks goes on without.
         """
+        ...
+
+
+class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of which the pods are asked for that the API server would make."""
+
+    adapter: GenericJob[Any]
+    job: JobFacts
+    """With its pod sets as they are written."""
+    around: ClusterContext
+    has_unit: bool
+    wake: Callable[[str], None]
+    """Called with the job's key when there is an answer that was not there yet."""
+
+
+class JobPreviews(Protocol):
+    """Asks the API server for pods of jobs, without having them made."""
+
+    def __call__(self, request: PreviewRequest) -> JobFacts:
+        """Return the facts of the job with its pod sets as its pods will be; never waits."""
         ...
 
 

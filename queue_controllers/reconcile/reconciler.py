@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Final, Generic, NamedTuple, Protocol, cast
+from typing import Final, Generic, NamedTuple, Protocol, cast
 
 import msgspec
 import structlog
@@ -22,10 +22,10 @@ from queue_controllers.decision.actions import (
     Action,
     DeleteUnit,
     EventType,
+    RecordJobEvent,
     ReleaseJob,
     ResizeJob,
     SuspendJob,
-    TellJob,
 )
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.gates import count_gated
@@ -59,8 +59,10 @@ from queue_controllers.reconcile.job_lookup import (
     ClusterContextLookup,
     EventLookup,
     JobCache,
+    JobPreviews,
     OwnerLookup,
     PodLookup,
+    PreviewRequest,
     RelatedObjectLookup,
     UnitsOfJob,
     find_units,
@@ -119,25 +121,6 @@ class ReconcilerObserver(Protocol):
         ...
 
 
-class JobPreviews(Protocol):
-    """Asks the API server for pods of jobs, without having them made."""
-
-    def __call__(
-        self,
-        adapter: GenericJob[Any],
-        job: JobFacts,
-        around: ClusterContext,
-        *,
-        has_unit: bool,
-        wake: Callable[[str], None],
-    ) -> JobFacts:
-        """Return the facts of a job with its pod sets as its pods will be; never waits.
-
-        `wake` is called with the job's key when there is an answer that was not there yet.
-        """
-        ...
-
-
 class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     """What a look asks about other objects than the job, its unit and its pods."""
 
@@ -147,6 +130,27 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     """What other objects say about a job."""
     previews: JobPreviews | None = None
     """What the API server itself says that it makes of pods, where it may be asked."""
+
+
+class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the reconcilers of all kinds share: what they read beside jobs, time, and counts."""
+
+    units: IndexedStore[QueueUnit]
+    """All units, with `job_lookup.unit_indexes`."""
+    pods: PodLookup
+    """The pods of a job."""
+    lookups: Lookups
+    """What is known about other objects."""
+    events: EventLookup
+    """Why a job has no pods, as events say it."""
+    around: ClusterContextLookup
+    """What is known outside."""
+    clock: Clock
+    """The time of decisions."""
+    rng: random.Random
+    """Spreads the ends of backoffs."""
+    observer: ReconcilerObserver | None = None
+    """Counts."""
 
 
 class _Versions:
@@ -191,52 +195,39 @@ class JobReconciler(Generic[JobT]):
     Args:
         adapter: the facts of the kind.
         executor: carries actions out.
+        shared: what it shares with the reconcilers of other kinds.
         jobs: the jobs of the kind.
-        units: all units, with `job_lookup.unit_indexes`.
-        pods: the pods of a job.
-        lookups: what is known about other objects.
-        around: what is known outside.
         settings: of this extension.
         queue: keys of jobs (`namespace/name`).
-        clock: the time of decisions.
-        rng: spreads the ends of backoffs.
         is_open: whether this process decides at all (it leads, and its caches are complete).
-        observer: counts.
     """
 
-    def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
+    def __init__(
         self,
         adapter: GenericJob[JobT],
         executor: Executor[JobT],
+        shared: SharedParts,
         *,
         jobs: JobCache[JobT],
-        units: IndexedStore[QueueUnit],
-        pods: PodLookup,
-        lookups: Lookups,
-        events: EventLookup,
-        around: ClusterContextLookup,
         settings: JobSettings,
         queue: WorkQueue[str],
-        clock: Clock,
-        rng: random.Random,
         is_open: Callable[[], bool],
-        observer: ReconcilerObserver | None = None,
     ) -> None:
         self._adapter = adapter
         self._executor = executor
-        self._jobs = jobs
-        self._units = units
-        self._pods = pods
-        self._lookups = lookups
-        self._events = events
+        self._units = shared.units
+        self._pods = shared.pods
+        self._lookups = shared.lookups
+        self._events = shared.events
+        self._around = shared.around
+        self._clock = shared.clock
+        self._rng = shared.rng
+        self._observer = shared.observer
         self._needs_other = adapter if isinstance(adapter, NeedsOther) else None
-        self._around = around
+        self._jobs = jobs
         self._settings = settings
         self._queue = queue
-        self._clock = clock
-        self._rng = rng
         self._is_open = is_open
-        self._observer = observer
         # Written by the worker that has the key, and by the job handler before and after a job's
         # life; dicts take that without a lock.
         self._memories: dict[Uid, JobMemory] = {}
@@ -471,8 +462,15 @@ class JobReconciler(Generic[JobT]):
             owners=lookups.owners(namespace),
         )
         if lookups.previews is not None and ownership.managed:
-            has_unit, wake = unit is not None, self._queue.add
-            facts = lookups.previews(adapter, written, around, has_unit=has_unit, wake=wake)
+            facts = lookups.previews(
+                PreviewRequest(
+                    adapter=adapter,
+                    job=written,
+                    around=around,
+                    has_unit=unit is not None,
+                    wake=self._queue.add,
+                )
+            )
         return _Judged(facts, around, ownership)
 
     def _with_other(self, job: JobT, judged: _Judged, lookups: Lookups) -> JobT | None:
@@ -562,7 +560,7 @@ class JobReconciler(Generic[JobT]):
         if reason and reason not in memory.told:
             memory = msgspec.structs.replace(memory, told=memory.told | {reason})
             message = f"{words}: {refusal.message}"[:MAX_TOLD_CHARS]
-            event = TellJob(reason=reason, message=message, type=EventType.WARNING)
+            event = RecordJobEvent(reason=reason, message=message, type=EventType.WARNING)
             self._executor.execute(event, job)
         self._remember(job.metadata, memory)
 

@@ -24,8 +24,8 @@ from queue_controllers.decision.actions import (
     Action,
     EventType,
     PatchUnitStatus,
-    TellJob,
-    TellUnit,
+    RecordJobEvent,
+    RecordUnitEvent,
 )
 from queue_controllers.decision.job_view import Moment
 from queue_controllers.decision.unit_status_patches import set_condition
@@ -168,14 +168,14 @@ def _reserve(
 
 def _succeed(view: ReservationView, unit: QueueUnit, message: str) -> ReservationDecision:
     moved = _move(view, unit, Phase.SCHED_SUCCEED, message)
-    told = TellUnit(unit=unit, reason=NOT_RESERVED, message=message)
+    told = RecordUnitEvent(unit=unit, reason=NOT_RESERVED, message=message)
     return ReservationDecision(actions=(moved, told))
 
 
 def _fail(view: ReservationView, unit: QueueUnit, message: str) -> ReservationDecision:
     moved = fail_unit(view, unit, message)
     note = f"koord-scheduler has no nodes for all of its pods now, its turn comes again: {message}"
-    told = TellJob(reason=NO_NODES, message=note, type=EventType.WARNING)
+    told = RecordJobEvent(reason=NO_NODES, message=note, type=EventType.WARNING)
     return ReservationDecision(actions=(moved, told))
 
 
@@ -187,8 +187,10 @@ def _wait_for_kind(view: ReservationView, unit: QueueUnit) -> ReservationDecisio
     if not _is_told_not_served(unit):
         missing = Condition(type=NOT_SERVED, status="True", reason="CrdMissing", message=message)
         noted = set_condition(unit, missing, view.moment, message=message)
-        told = TellUnit(unit=unit, reason=NOT_SERVED, message=message, type=EventType.WARNING)
-        heard = TellJob(reason=NOT_SERVED, message=message, type=EventType.WARNING)
+        told = RecordUnitEvent(
+            unit=unit, reason=NOT_SERVED, message=message, type=EventType.WARNING
+        )
+        heard = RecordJobEvent(reason=NOT_SERVED, message=message, type=EventType.WARNING)
         return ReservationDecision(
             actions=(noted, told, heard), look_again_seconds=NOT_SERVED_SECONDS
         )

@@ -18,8 +18,8 @@ from queue_controllers.decision.actions import (
     Action,
     EventType,
     PatchUnitStatus,
-    TellJob,
-    TellUnit,
+    RecordJobEvent,
+    RecordUnitEvent,
 )
 from queue_controllers.jobframework.generic_job import JobFacts, PodOwner
 from queue_controllers.reconcile.execute import EventSink, NotLeadingError, tell
@@ -112,9 +112,9 @@ class ReservationExecutor:
             ApiFailure: the server refused, or did not answer.
         """
         match action:
-            case TellUnit():
+            case RecordUnitEvent():
                 tell(self._events, action, QUEUE_UNITS, action.unit.metadata)
-            case TellJob() if job is not None:
+            case RecordJobEvent() if job is not None:
                 tell(self._events, action, job.kind, job.metadata)
             case PatchUnitStatus():
                 self._patch_status(action)
@@ -131,7 +131,7 @@ class ReservationExecutor:
     ) -> None:
         blacklist = self._find_blacklist()
         if blacklist.unread:
-            said = TellJob(
+            said = RecordJobEvent(
                 reason=BLACKLIST_UNREAD, message=blacklist.unread, type=EventType.WARNING
             )
             tell(self._events, said, job.kind, job.metadata)

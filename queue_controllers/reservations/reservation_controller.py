@@ -111,39 +111,46 @@ def reservation_indexes() -> Mapping[str, IndexFunction[Reservation]]:
     return {BY_UNIT: marks_of}
 
 
+class ReservationCaches(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look reads."""
+
+    units: IndexedStore[QueueUnit]
+    """All units."""
+    reservations: IndexedStore[Reservation]
+    """All reservations of ours, with `reservation_indexes`."""
+    watch: KindWatch[Reservation]
+    """Follows the kind of reservations."""
+    kinds: Callable[[], Sequence[JobsOfAKind]]
+    """The enabled kinds of jobs."""
+
+
 class ReservationController:
     """Looks at the reservations of units.
 
     Args:
         executor: Carries actions out.
-        units: All units.
-        reservations: All reservations of ours, with `reservation_indexes`.
-        watch: Follows the kind of reservations.
-        kinds: The enabled kinds of jobs.
+        caches: What it reads.
         queue: Keys of units.
         clock: The time of decisions.
         has_taken_over: Whether this process decides at all.
         observer: Counts.
     """
 
-    def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
+    def __init__(
         self,
         executor: ReservationExecutor,
+        caches: ReservationCaches,
         *,
-        units: IndexedStore[QueueUnit],
-        reservations: IndexedStore[Reservation],
-        watch: KindWatch[Reservation],
-        kinds: Callable[[], Sequence[JobsOfAKind]],
         queue: WorkQueue[str],
         clock: Clock,
         has_taken_over: Callable[[], bool],
         observer: ReconcilerObserver,
     ) -> None:
         self._executor = executor
-        self._units = units
-        self._reservations = reservations
-        self.watch = watch
-        self._kinds = kinds
+        self._units = caches.units
+        self._reservations = caches.reservations
+        self.watch = caches.watch
+        self._kinds = caches.kinds
         self.queue = queue
         self._clock = clock
         self._has_taken_over = has_taken_over

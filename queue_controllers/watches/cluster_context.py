@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
+import msgspec
+
 from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.pod_admission import NOTHING_READ, AdmissionObjects
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -65,42 +67,47 @@ class NamespaceCache(Protocol):
         ...
 
 
+class ContextCaches(msgspec.Struct, frozen=True, kw_only=True):
+    """The caches that say what is known about a namespace."""
+
+    quotas: Listed[ElasticQuota]
+    """Empty while their CRD is missing."""
+    namespaces: NamespaceCache
+    priority_classes: Listed[PriorityClass]
+    admission: Callable[[str], AdmissionObjects] = lambda _: NOTHING_READ
+    """What the API server goes by in a namespace as it creates pods."""
+
+
 class ClusterContextReader:
     """Answers for the reconcilers; its `on_*` methods are informer handlers.
 
     Args:
-        quotas: the cache of ElasticQuotas; empty while their CRD is missing.
-        namespaces: the cache of namespaces.
-        priority_classes: the cache of priority classes.
+        caches: what it reads.
         only_classes: whether priorities are those of PriorityClasses alone.
         leaves_to_kueue: whether jobs with Kueue's label are left alone.
         on_all_changed: every job must be looked at again.
         on_namespace_changed: those of one namespace must.
-        admission: what the API server goes by in a namespace as it creates pods.
         checks_namespaces: whether quota or namespace must list the other, for jobs to name it.
     """
 
-    def __init__(  # noqa: PLR0913 - what is followed and who is told, each named by the caller
+    def __init__(
         self,
+        caches: ContextCaches,
         *,
-        quotas: Listed[ElasticQuota],
-        namespaces: NamespaceCache,
-        priority_classes: Listed[PriorityClass],
         only_classes: bool = False,
         leaves_to_kueue: Callable[[], bool] = lambda: True,
         on_all_changed: Callable[[], None],
         on_namespace_changed: Callable[[str], None],
-        admission: Callable[[str], AdmissionObjects] = lambda _: NOTHING_READ,
         checks_namespaces: bool = False,
     ) -> None:
-        self._quotas = quotas
-        self._namespaces = namespaces
-        self._priority_classes = priority_classes
+        self._quotas = caches.quotas
+        self._namespaces = caches.namespaces
+        self._priority_classes = caches.priority_classes
+        self._admission = caches.admission
         self._only_classes = only_classes
         self._leaves_to_kueue = leaves_to_kueue
         self._on_all_changed = on_all_changed
         self._on_namespace_changed = on_namespace_changed
-        self._admission = admission
         self._checks_namespaces = checks_namespaces
         # Made anew by the first who asks after a change; two at once make two equal ones. A change
         # that comes while one is made raises the number, and what was made is thrown away.

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
-from queue_controllers.decision.job_ownership import ClusterContext, quota_of_job
+from queue_controllers.decision.job_ownership import quota_of_job
 from queue_controllers.decision.pod_admission import admit_job, has_pods_to_come
 from queue_controllers.decision.previewed_pod import (
     NO_ANSWER,
@@ -49,6 +49,7 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.jobframework.template_updates import AddedParts, take_off_body
+from queue_controllers.reconcile.job_lookup import PreviewRequest
 from queue_controllers.watches.owner_lookup import Remembered
 from shared_api.backoff import Backoff
 from shared_api.client.errors import ApiError, ApiFailure, NotFound
@@ -181,18 +182,10 @@ class PodPreviews:
 
     # --- what looks ask -------------------------------------------------------------------------
 
-    def __call__(
-        self,
-        adapter: GenericJob[Any],
-        job: JobFacts,
-        around: ClusterContext,
-        *,
-        has_unit: bool,
-        wake: Callable[[str], None],
-    ) -> JobFacts:
+    def __call__(self, request: PreviewRequest) -> JobFacts:
         """Return the facts of a job with its pod sets as its pods will be."""
-        objects = around.admission
-        quota = quota_of_job(job, around)
+        adapter, job, objects = request.adapter, request.job, request.around.admission
+        quota = quota_of_job(job, request.around)
         parts = _parts_of(adapter, job, quota)
         if not parts or not isinstance(adapter, GivesFullTemplates):
             return admit_job(job, objects)
@@ -201,10 +194,10 @@ class PodPreviews:
             answers = self._answers_to(job.uid, parts, now)
             wish = None
             if missing := {name: part for name, part in parts.items() if name not in answers}:
-                wish = self._wish(adapter, job, missing, wake, now)
+                wish = self._wish(request, adapter, missing, now)
         if missing:
             self.wake()
-            patience = KNOWN_JOB_SECONDS if has_unit else NEW_JOB_SECONDS
+            patience = KNOWN_JOB_SECONDS if request.has_unit else NEW_JOB_SECONDS
             if wish is not None and now - wish.since < patience:
                 return msgspec.structs.replace(
                     admit_job(job, objects), unknown_demand=AWAITS_PREVIEW
@@ -213,22 +206,14 @@ class PodPreviews:
         facts = admit_by_answers(job, objects, answers)
         return msgspec.structs.replace(facts, stamped_quota=quota)
 
-    def recall(
-        self,
-        adapter: GenericJob[Any],
-        job: JobFacts,
-        around: ClusterContext,
-        *,
-        has_unit: bool,
-        wake: Callable[[str], None],
-    ) -> JobFacts:
+    def recall(self, request: PreviewRequest) -> JobFacts:
         """Return the same by the answers that there are; asks nobody.
 
         Of a job about which nobody has asked, what is followed counts.
         """
-        objects, now = around.admission, self._clock.monotonic()
-        quota = quota_of_job(job, around)
-        parts = _parts_of(adapter, job, quota)
+        job, objects, now = request.job, request.around.admission, self._clock.monotonic()
+        quota = quota_of_job(job, request.around)
+        parts = _parts_of(request.adapter, job, quota)
         with self._lock:
             answers = self._answers_to(job.uid, parts, now)
             wish = self._wishes.get(job.uid)
@@ -236,7 +221,7 @@ class PodPreviews:
         is_complete = len(answers) == len(parts)
         if not parts or (since is None and not is_complete):
             return admit_job(job, objects)
-        patience = KNOWN_JOB_SECONDS if has_unit else NEW_JOB_SECONDS
+        patience = KNOWN_JOB_SECONDS if request.has_unit else NEW_JOB_SECONDS
         if since is not None and not is_complete and now - since < patience:
             return msgspec.structs.replace(admit_job(job, objects), unknown_demand=AWAITS_PREVIEW)
         answers = {name: answers.get(name, _UNANSWERED) for name in parts}
@@ -255,13 +240,13 @@ class PodPreviews:
 
     def _wish(
         self,
+        request: PreviewRequest,
         adapter: GivesFullTemplates,
-        job: JobFacts,
         parts: dict[str, _Part],
-        wake: Callable[[str], None],
         now: float,
     ) -> _Wish | None:
         """Return what is to be asked about a job; None where too many wait."""
+        job, wake = request.job, request.wake
         wish = self._wishes.get(job.uid)
         if wish is None:
             if len(self._wishes) >= MAX_WISHES:

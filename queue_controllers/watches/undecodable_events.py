@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from shared_api.client.errors import DecodeFailure
-from shared_api.client.event_recorder import EventRecorder, EventType, Happening, ObjectReference
+from shared_api.client.event_recorder import Event, EventRecorder, EventType, ObjectReference
 
 UNREADABLE: Final = "Unreadable"
 
@@ -20,7 +20,7 @@ def tell_of_unreadable(
         regarding = ObjectReference(api_version, kind, failure.name, failure.namespace, failure.uid)
         note = f"It cannot be read: {failure.error}"
         recorder.record(
-            Happening(
+            Event(
                 regarding=regarding,
                 type=EventType.WARNING,
                 reason=UNREADABLE,

@@ -180,13 +180,12 @@ class Withdraw(msgspec.Struct, frozen=True):
 
 
 class WaitForChecks(msgspec.Struct, frozen=True):
-    """Nothing to do until a check answers, or `seconds` have passed; None: no time is set.
+    """Nothing to do until a check answers, or the time for that is over.
 
     Attributes:
         inactive: Checks that cannot be carried out now, of those that are waited for.
     """
 
-    seconds: float | None
     inactive: tuple[str, ...] = ()
 
 
@@ -199,7 +198,7 @@ def judge_checks(
     queue: Queue | None,
     inactive: Mapping[str, str],
     *,
-    waited_seconds: float,
+    is_late: bool,
     timeout_seconds: float,
     when_admitted: Phase | None = Phase.DEQUEUED,
 ) -> CheckVerdict:
@@ -210,8 +209,8 @@ def judge_checks(
         queue: Its queue; None where that is missing: nobody knows what it asks for, so the unit
             does not go on.
         inactive: Checks that cannot be carried out now, each with the reason.
-        waited_seconds: How long ago its quota was reserved.
-        timeout_seconds: How long the checks may take; 0: for ever.
+        is_late: Whether the time for the checks to answer is over (`engine.deadlines`).
+        timeout_seconds: How long that time is; for the message.
         when_admitted: What its queue does when all are content; None: it is stopped, so that no
             unit starts.
     """
@@ -233,12 +232,11 @@ def judge_checks(
     open_checks = [name for name in needed if states[name].state != READY or name in inactive]
     if queue is not None and not open_checks:
         return GoOn(phase_after((), when_admitted), needed)
-    if timeout_seconds and waited_seconds >= timeout_seconds:
+    if is_late:
         culprits = tuple(open_checks)
         message = _tell_silence(culprits, states, inactive, timeout_seconds)
         return PutBack(culprits, Shortfall.TIMEOUT, message)
-    held_by = tuple(name for name in open_checks if name in inactive)
-    return WaitForChecks(timeout_seconds - waited_seconds if timeout_seconds else None, held_by)
+    return WaitForChecks(tuple(name for name in open_checks if name in inactive))
 
 
 def _refuses(state: AdmissionCheckState) -> bool:

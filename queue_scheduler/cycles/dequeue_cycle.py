@@ -1,4 +1,4 @@
-r"""Carries a decision out: one status patch, then confirm, or take back.
+r"""Writes an admission: one status patch, then the decision is confirmed or taken back.
 
     Dequeue --> patch --> written               confirmed by the server's answer
                       \-> conflict, gone        taken back; the fresh object decides, and is read
@@ -8,9 +8,9 @@ r"""Carries a decision out: one status patch, then confirm, or take back.
                                                 that it takes no room and no turn from others
                       \-> unknown (time-out)    stays booked; the object is read, and decides
 
-A write whose answer was lost is never sent again blindly, and never forgotten: it is read until
-the server says what it holds. So is one whose answer could not be told, because somebody's plugin
-raised; one that could not be handed over is taken back.
+A write whose answer was lost is not sent again, and not forgotten: the unit is read until the
+server says what it holds. So is a unit whose answer could not be reported because a plugin raised;
+a decision that could not be handed over is taken back.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ from shared_api.timestamps import parse_time, rfc3339
 from shared_api.work_queue import WorkQueue
 
 REJECTED_PAUSE_SECONDS: Final = 5.0
-"""Of a queue: what the server refuses to all of its units does not change by itself."""
+"""How long a queue rests after the server refused many of its units in a row."""
 
 ASIDE: Final = Backoff(base_seconds=60.0, cap_seconds=900.0)
 """Until a unit whose admission the server refuses is tried again, if it does not change before."""
 
 ASIDE_AFTER_CONFLICT: Final = Backoff(base_seconds=1.0, cap_seconds=900.0)
-"""The same for one that lost against nobody: mostly that is over at the next try."""
+"""The same after a conflict with a unit that has not changed: mostly it is over at the next try."""
 
 MANY_IN_A_ROW: Final = 10
-"""Units of a queue that the server refuses with none admitted between: it is not about each of
-them. With the queue's rests, two a second are tried. So nearly two thousand that are refused for
-good, each every quarter of an hour, leave time for others."""
+"""Refusals of a queue's units with no admission between: the cause is then not in each unit. With
+the queue's rests, two a second are tried. So nearly two thousand that are refused for good, each
+every quarter of an hour, leave time for others."""
 
 MAX_REFUSED: Final = 10_000
-"""Units whose refusals are counted. Nobody tells of one that is deleted while it waits in line."""
+"""Units whose refusals are counted. The deletion of a unit that waits is not reported here."""
 
 CONFLICT_SECONDS: Final = 2.0
 """The version that a write lost against comes by the watch; if it does not, it is read."""
@@ -81,10 +81,11 @@ CONFLICT_SECONDS: Final = 2.0
 LOST_TO_NOBODY: Final = (
     "409 Conflict, and the unit has not changed: an admission webhook may answer so"
 )
-"""Why a write is refused that lost against nothing. A rest of the queue would be for ever."""
+"""Why a write is refused although the unit has not changed. The queue does not rest for it: that
+might last forever."""
 
 DROPPED_PAUSE_SECONDS: Final = 0.5
-"""The lease left too little time for this write; the next moment tells. A busy server may ask for
+"""How long a queue rests when the lease left too little time for a write. A busy server may ask for
 longer."""
 
 log = structlog.get_logger("dequeue_cycle")
@@ -96,7 +97,11 @@ class UnitReader(Protocol):
     """Reads one unit from the API server."""
 
     def __call__(self, namespace: str, name: str) -> QueueUnit:
-        """Return the unit; raises ApiFailure."""
+        """Return the unit.
+
+        Raises:
+            ApiFailure: It cannot be read.
+        """
         ...
 
 
@@ -104,7 +109,7 @@ class WriteSink(Protocol):
     """Takes writes."""
 
     def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
-        """Send a write at some time and tell what became of it, once."""
+        """Send a write later, and call `on_outcome` once with its outcome."""
         ...
 
 
@@ -129,7 +134,7 @@ class AdmissionObserver(Protocol):
 
 
 class Refusals:
-    """What the server has refused: how often each unit, and how many of a queue in a row."""
+    """Counts what the server has refused: how often each unit, and how many of a queue in a row."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards the fields: outcomes come from every writer
@@ -138,7 +143,7 @@ class Refusals:
         self._in_a_row: dict[str, int] = {}
 
     def note(self, decision: Dequeue, pauses: Backoff = ASIDE) -> float:
-        """Take a refusal; return for how long the unit stands aside, by these pauses."""
+        """Count a refusal; return for how many seconds the unit stands aside, by these pauses."""
         with self._lock:
             before = self._times.pop(decision.uid, 0)
             self._times[decision.uid] = before + 1
@@ -148,7 +153,7 @@ class Refusals:
         return pauses.seconds(before)
 
     def note_in_a_row(self, queue: str) -> bool:
-        """Take a refusal that may be about all units; say whether there were many by now."""
+        """Count a refusal that may be about all units; return whether there were many in a row."""
         with self._lock:
             count = self._in_a_row.pop(queue, 0) + 1
             if count < MANY_IN_A_ROW:
@@ -156,7 +161,7 @@ class Refusals:
         return count >= MANY_IN_A_ROW
 
     def end_aside(self, decision: Dequeue) -> bool:
-        """Let a unit back; say whether it stood aside after this decision."""
+        """Stop a unit from standing aside; return whether it did so after this decision."""
         with self._lock:
             stood_aside = self._aside.get(decision.uid) == decision.resource_version
             if stood_aside:
@@ -164,13 +169,13 @@ class Refusals:
         return stood_aside
 
     def note_admitted(self, decision: Dequeue) -> None:
-        """Take an admission: nothing is refused to all units of the queue."""
+        """Reset the counts of an admitted unit, and of its queue's refusals in a row."""
         with self._lock:
             self._in_a_row.pop(decision.queue, None)
             self._drop(decision.uid)
 
     def forget(self, decision: Dequeue) -> None:
-        """The unit has changed or is gone; what was refused of a newer version still counts."""
+        """Forget a unit that changed or is gone, but not refusals of a newer version."""
         with self._lock:
             refused = self._aside.get(decision.uid, decision.resource_version)
             if refused == decision.resource_version:
@@ -182,7 +187,7 @@ class Refusals:
 
 
 class DequeueCycle:
-    """Writes decisions and settles what became of them."""
+    """Writes decisions, and reports the outcomes to the engine."""
 
     def __init__(
         self,
@@ -207,7 +212,7 @@ class DequeueCycle:
         """Send the patch of a decision; returns at once."""
         record = self._shared.ask(Engine.open_record, decision)
         if record is None:
-            return  # news that came just now has ended it
+            return  # a change that came just now ended it
         namespace, _, name = decision.unit.partition("/")
         try:
             body = build_dequeue_patch(record.unit, decision, rfc3339(self._clock.now()))
@@ -224,7 +229,11 @@ class DequeueCycle:
         self._writes.submit(write, lambda outcome: self._on_outcome(decision, outcome))
 
     def step(self) -> float | None:
-        """Read one unit of which it is not known what the server holds; None: there is none."""
+        """Read one unit whose write has an unknown outcome.
+
+        Returns:
+            How many seconds to rest; None: until woken, since there is no such unit.
+        """
         return self._unsettled.work(self._look_at)
 
     def _look_at(self, decision: Dequeue) -> None:
@@ -238,7 +247,11 @@ class DequeueCycle:
             self._unsettled.add_rate_limited(decision, at_least_seconds=again)
 
     def _settle(self, decision: Dequeue) -> float | None:
-        """Read the unit and tell what it says; else return how long the server wants to rest."""
+        """Read a unit and report it to the engine.
+
+        Returns:
+            None if that is settled; otherwise after how many seconds at least to read again.
+        """
         namespace, _, name = decision.unit.partition("/")
         try:
             unit = self._read_unit(namespace, name)
@@ -270,7 +283,7 @@ class DequeueCycle:
             raise
 
     def _tell(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
-        """Tell the engine the server's answer."""
+        """Report the server's answer to the engine."""
         match outcome:
             case Written(object=unit):
                 self._refusals.note_admitted(decision)
@@ -292,7 +305,7 @@ class DequeueCycle:
         elif isinstance(error, NotFound):
             self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
         else:
-            # What is invalid is this unit; all else may be about every unit.
+            # Invalid is about this unit; any other error may be about every unit.
             self._refuse(decision, str(error), may_be_about_all=not isinstance(error, Invalid))
 
     def _refuse(
@@ -303,21 +316,21 @@ class DequeueCycle:
         may_be_about_all: bool = True,
         pauses: Backoff = ASIDE,
     ) -> None:
-        """Take the decision back, and let its unit stand aside."""
+        """Take a decision back, and let its unit stand aside."""
         is_about_all = may_be_about_all and self._refusals.note_in_a_row(decision.queue)
         aside = self._refusals.note(decision, pauses)
         self._pause(decision, REJECTED_PAUSE_SECONDS if is_about_all else 0.0, why=why)
         self._unsettled.add_after(decision, aside)
 
     def _pause(self, decision: Dequeue, seconds: float, *, why: str = "") -> None:
-        """Take the decision back, and let its queue rest so long; `why` the server refuses it."""
+        """Take a decision back, and let its queue rest; `why`: what the server said."""
         retry_at = self._clock.monotonic() + seconds if seconds else 0.0
         failure = WriteFailure.REFUSED if why else WriteFailure.REJECTED
         self._shared.tell(Engine.on_write_failed, decision, failure, retry_at=retry_at, why=why)
 
 
 def waited_seconds(unit: QueueUnit, clock: Clock) -> float:
-    """Return how long ago a unit was created, by the wall clock."""
+    """Return how many seconds ago a unit was created, by the wall clock; not below 0."""
     created = parse_time(unit.metadata.creation_timestamp)
     return max(0.0, (clock.now() - created).total_seconds())
 
@@ -325,9 +338,9 @@ def waited_seconds(unit: QueueUnit, clock: Clock) -> float:
 def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> dict[str, Any]:
     """Return the merge patch that admits a unit.
 
-    Guarded by the version that the decision was made on. The list of admissions is written
-    whole: the scheduler is its only writer at this move. What an earlier run gave back, and nobody
-    has taken off, would count against it; what checks said of an earlier run is not about this one.
+    Guarded by the version that the decision was made on. The list of admissions is written whole:
+    the scheduler is its only writer at this move. Entries of an earlier run are removed: what it
+    gave back would be subtracted from this admission, and what checks said was not about it.
     """
     if decision.is_waited_for:
         unit = note_awaited(unit, decision.queue, now)
@@ -361,7 +374,7 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
 def note_awaited(unit: QueueUnit, queue: str, now: Timestamp) -> QueueUnit:
     """Return a unit whose conditions say that its queue waits until its pods run.
 
-    The controllers do not know queues: by this they end a start that takes too long.
+    The controllers do not read queues: by this condition they end a start that takes too long.
     """
     waits = f"queue {queue} waits until its pods run"
     awaited = Condition(type=PODS_READY, status="False", reason=WAITED_FOR, message=waits)
@@ -372,7 +385,7 @@ def note_awaited(unit: QueueUnit, queue: str, now: Timestamp) -> QueueUnit:
 def note_nothing_requested(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> QueueUnit:
     """Return a unit whose conditions say that its admission takes nothing of its quota.
 
-    The controllers do not know what quotas govern: by this they tell the job.
+    The controllers do not know what quotas govern: by this condition they write the job's event.
     """
     message = (
         f"It requests no {join_with_or(decision.unrequested)}, which quota {decision.quota}"

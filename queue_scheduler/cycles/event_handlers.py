@@ -1,14 +1,14 @@
-"""From informer notifications to facts: translation only.
+"""Passes the notifications of informers on to the engine, translated.
 
-Informers tell (old, new); the engine takes levels. What the slow resync brings is told again
-and changes nothing, unless the first time ended in an error. Events that a watch lost are found by
-the list after it; the informer counts them.
+Informers report (old, new); the engine takes the newest state. The slow resync reports every object
+again, which changes nothing unless the first time ended in an error. Events that a watch lost are
+found by the list after it; the informer counts them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
@@ -22,11 +22,11 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import BOOKED_PHASES, FINAL_PHASES
 
 _PAST_WAITING: Final = BOOKED_PHASES | FINAL_PHASES
-"""Phases are texts: a phase that is unknown here is looked at."""
+"""Phases are strings: a unit with a phase that is unknown here is considered."""
 
 
 class Workers(Protocol):
-    """Who asks for the decisions of each queue."""
+    """The threads that ask for the decisions of each queue."""
 
     def run_for(self, queue: str) -> None:
         """Make sure that the queue has its worker."""
@@ -43,11 +43,11 @@ class EventHandlers:
     Args:
         shared: Told of every change.
         workers: Started and ended with the queues.
-        on_unit_seen: Told the key of every unit that came or changed and may wait
+        on_unit_seen: Called with the key of every unit that was added or changed and may wait
             (`pending_reason`).
-        is_rewound: Says while a unit is told whether its history was replaced
+        is_rewound: Returns whether the history of the unit that is being reported was replaced
             (`SharedInformer.is_rewound`).
-        on_unit_left: Told the key of every unit that waits no more.
+        on_unit_left: Called with the key of every unit that no longer waits.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class EventHandlers:
         self._on_unit_left = on_unit_left
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
-        """Tell of a queue, and give it its worker."""
+        """Report a queue to the engine, and start or end its worker."""
         if new is not None:
             self._shared.tell(Engine.on_queue, new)
             self._workers.run_for(new.metadata.name)
@@ -74,7 +74,7 @@ class EventHandlers:
             self._workers.end_for(old.metadata.name)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Tell of a unit."""
+        """Report a unit to the engine."""
         if new is not None:
             self._shared.tell(Engine.on_queue_unit, new, is_rewound=self._is_rewound())
             # Two of three versions of a unit are started or ended ones, which wait for nothing.
@@ -87,35 +87,30 @@ class EventHandlers:
             self._on_unit_left(old.metadata.key)
 
     def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
-        """Tell of an AdmissionCheck."""
+        """Report an AdmissionCheck to the engine."""
         if new is not None:
             self._shared.tell(Engine.on_admission_check, new)
         elif old is not None:
             self._shared.tell(Engine.on_admission_check_gone, old.metadata.name)
 
-    def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
-        """Tell of a quota."""
+    def on_quota(
+        self, old: ElasticQuota | QuotaSource | None, new: ElasticQuota | QuotaSource | None
+    ) -> None:
+        """Report an ElasticQuota, or another object that quotas come from, to the engine."""
         if new is not None:
             self._shared.tell(Engine.on_quota, new)
         elif old is not None:
             self._shared.tell(Engine.on_quota_gone, old)
 
-    def on_quota_source(self, old: QuotaSource | None, new: QuotaSource | None) -> None:
-        """Tell of another object that quotas come from: the engine passes it on, as it is."""
-        if new is not None:
-            self._shared.tell(Engine.on_quota, cast("ElasticQuota", new))
-        elif old is not None:
-            self._shared.tell(Engine.on_quota_gone, cast("ElasticQuota", old))
-
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Tell of a pod."""
+        """Report a pod to the engine."""
         if new is not None:
             self._shared.tell(Engine.on_pod, new)
         elif old is not None:
             self._shared.tell(Engine.on_pod_gone, old)
 
     def on_node(self, old: Node | None, new: Node | None) -> None:
-        """Tell of a node; a heartbeat that changes nothing of interest is left out."""
+        """Report a node to the engine, unless its capacity is unchanged."""
         if new is not None:
             if old is None or _capacity_differs(old, new):
                 self._shared.tell(Engine.on_node, new)

@@ -1,12 +1,12 @@
-r"""Carries a round of evictions out: asks for each, and tells the engine what became of them.
+r"""Writes a round of evictions: asks for each, and reports the outcomes to the engine.
 
     Preempt --> a patch per victim --> all written     the room is kept for whom it is for
                                    \-> some are not    changed meanwhile, or gone: chosen again,
                                                        with those that are written counted as gone
 
-Only asked for is it here: condition `Evicted=True`, and in the admissions how many replicas are
-wanted back (`reclaimState`). Phase and admissions stay, so the victim is booked until its job is
-stopped. That is the controllers' part, as with every eviction.
+A patch only asks for the eviction: condition `Evicted=True`, and in the admissions how many
+replicas are to be given back (`reclaimState`). Phase and admissions stay, so the victim is charged
+until the controllers have stopped its job, as with every eviction.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class PreemptionObserver(Protocol):
     """Counts rounds."""
 
     def on_preempted(self, queue: str, reason: str, victims: int) -> None:
-        """Take a round of a queue's unit, and how many evictions the server has taken."""
+        """Count a round for a unit of the queue, with the number of evictions that were written."""
         ...
 
 
 class Round:
-    """The answers that a round waits for."""
+    """Collects the outcomes of one round's writes."""
 
     def __init__(self, decision: Preempt) -> None:
         self._lock = threading.Lock()  # guards the fields: outcomes come from every writer
@@ -53,7 +53,11 @@ class Round:
         self._failed: list[Victim] = []
 
     def settle(self, victim: Victim, *, is_written: bool) -> tuple[Victim, ...] | None:
-        """Note one answer; after the last, return those that failed."""
+        """Note one outcome.
+
+        Returns:
+            None while others are open; after the last, the victims whose write failed.
+        """
         with self._lock:
             self._open -= 1
             if not is_written:
@@ -83,7 +87,7 @@ class PreemptionCycle:
     def carry_out(self, decision: Preempt) -> None:
         """Send the patches of a round; returns at once."""
         a_round = Round(decision)
-        # One that raises does not keep the others from being asked: the round would never end.
+        # If one raises, the others are still written: otherwise the round would never end.
         with ExitStack() as stack:
             for victim in reversed(decision.victims):
                 stack.callback(self._send, a_round, decision, victim)
@@ -102,7 +106,7 @@ class PreemptionCycle:
             )
 
     def _write_for(self, decision: Preempt, victim: Victim) -> Write[Any] | None:
-        """Return the request to a victim, None when it has changed meanwhile."""
+        """Return the write that evicts a victim; None if the victim has changed meanwhile."""
         record = self._shared.ask(Engine.record, victim.unit)
         version = None if record is None else record.unit.metadata.resource_version
         if record is None or (record.uid, version) != (victim.uid, victim.resource_version):
@@ -113,9 +117,9 @@ class PreemptionCycle:
     def _on_outcome(
         self, a_round: Round, decision: Preempt, victim: Victim, outcome: Outcome[Any]
     ) -> None:
-        """Take the server's answer. What is not known to be written is chosen again.
+        """Report one outcome. A victim whose write is not confirmed may be chosen again.
 
-        If it was written after all, its object says so, and it counts as leaving.
+        If it was written after all, its object says so, and it counts as being evicted.
         """
         is_written = isinstance(outcome, Written)
         try:
@@ -150,9 +154,9 @@ def _notice(key: str, uid: Uid, reason: str, note: str, *, warning: bool) -> Not
 def build_eviction_status(unit: QueueUnit, decision: Preempt, now: datetime) -> dict[str, Any]:
     """Return the status that asks for a victim's eviction, to be merged.
 
-    The list of admissions is carried over whole, since a merge patch replaces lists; of a unit that
-    does not run whole those replicas are wanted back that do not run (upstream's numbers), and of
-    one that runs, all.
+    The list of admissions is repeated whole, since a merge patch replaces lists. A unit of which
+    not all pods run is to give back the replicas that do not run (upstream's numbers); one whose
+    pods all run, all of them.
     """
     runs = runs_whole(unit)
     return {

@@ -17,7 +17,7 @@ class DecisionObserver(Protocol):
     def on_decision(
         self, queue: str, decision: Dequeue | Refused | Preempt, seconds: float
     ) -> None:
-        """Take one decision and how long it took the engine."""
+        """Count one decision, with the seconds that it took the engine."""
         ...
 
 
@@ -28,8 +28,8 @@ class QueueWorker:
         queue: Name of the queue.
         shared: The engine.
         carry_out: Takes a Dequeue or Preempt and returns at once; the writes go on elsewhere.
-        may_decide: False while this process does not lead, its caches are not complete, or too
-            many writes are under way. Whoever makes it true again wakes the workers.
+        may_decide: False while this process does not lead, its caches are not complete, or too many
+            writes are in flight. What makes it True again must wake the workers.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class QueueWorker:
         self._observer = observer
 
     def step(self) -> float | None:
-        """Decide one unit; return how long to rest (None: until woken)."""
+        """Decide one unit; return how many seconds to rest (None: until woken)."""
         if not self._may_decide():
             return None
         started = self._clock.monotonic()
@@ -65,7 +65,7 @@ class QueueWorker:
 
 
 class QueueWorkers:
-    """The threads, one per queue. Start, stop and `run_for` are called by one thread only."""
+    """The threads, one per queue. `run_for`, `end_for` and `stop` are called by one thread only."""
 
     def __init__(
         self,

@@ -19,14 +19,14 @@ P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")
 
 Fact = Callable[Concatenate[Engine, P], tuple[str, ...]]
-"""A method of the engine that takes news and returns the queues to wake."""
+"""A method of the engine that takes a change and returns the queues to wake."""
 
 
 class SharedEngine:
-    """Lets many threads tell and ask one engine.
+    """Lets many threads use one engine.
 
     Args:
-        engine: Nobody else may use it afterwards.
+        engine: Must not be used directly afterwards.
         wake: Called, without the lock, with the names of queues whose workers should ask again.
     """
 
@@ -36,14 +36,14 @@ class SharedEngine:
         self._lock = threading.Lock()  # guards the engine and all that hangs on it
 
     def tell(self, fact: Fact[P], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell the engine news: `tell(Engine.on_queue_unit, unit)`."""
+        """Report a change to the engine: `tell(Engine.on_queue_unit, unit)`."""
         with self._lock:
             woken = fact(self._engine, *args, **kwargs)
         if woken:
             self._wake(woken)
 
     def decide_next(self, queue: str, now: float, wall: datetime = BEGINNING) -> Decision:
-        """Ask for the next decision of a queue; wakes the queues that it lets move."""
+        """Return the next decision of a queue; wakes the queues that may continue because of it."""
         with self._lock:
             decision = self._engine.decide_next(queue, now, wall)
         if decision.wake:
@@ -51,7 +51,11 @@ class SharedEngine:
         return decision
 
     def grow(self, key: str) -> Growth | Refusal | None:
-        """Let a unit grow, if it may; wakes the queues that this lets move."""
+        """Grant what a running unit has grown by, if it fits; wakes the queues affected.
+
+        Returns:
+            The growth, why it is refused, or None if the unit has not grown.
+        """
         with self._lock:
             answer = self._engine.grow(key)
         if isinstance(answer, Growth) and answer.wake:
@@ -61,11 +65,11 @@ class SharedEngine:
     def ask(
         self, question: Callable[Concatenate[Engine, P], AnswerT], *args: P.args, **kwargs: P.kwargs
     ) -> AnswerT:
-        """Put a short question, under the lock; it must change nothing."""
+        """Return the answer to a short question, asked under the lock; it must change nothing."""
         with self._lock:
             return question(self._engine, *args, **kwargs)
 
     def fork(self) -> Engine:
-        """Return a copy for long questions, which then need no lock."""
+        """Return a copy of the engine, for long questions without the lock."""
         with self._lock:
             return self._engine.fork()

@@ -4,7 +4,7 @@
 |---|---|
 | / | all paths |
 | /debug/queues | all queues: policy, quotas, counts, head, last refusal |
-| /debug/queues/{name} | one queue, its units in order and the held ones, why each waits |
+| /debug/queues/{name} | one queue, its units in order and those on hold, why each waits |
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/quotas | the quota trees: min, max, runtime, used, booked, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
@@ -50,7 +50,7 @@ AnswerT = TypeVar("AnswerT")
 def _in_turn(
     build: Callable[Concatenate[DebugApi, P], AnswerT],
 ) -> Callable[Concatenate[DebugApi, P], AnswerT]:
-    """Let a route's function build its answer alone."""
+    """Return a route's function that builds its answer while no other is built."""
 
     @wraps(build)
     def answer(api: DebugApi, /, *args: P.args, **kwargs: P.kwargs) -> AnswerT:
@@ -61,16 +61,16 @@ def _in_turn(
 
 
 class DebugApi:
-    """What the routes ask; one answer is built at a time.
+    """Builds the answers of the routes, one at a time.
 
-    Several are asked for at once. All of them at the engine's lock kept decisions waiting for
-    seconds, and they would be no sooner through: Python runs one of them at a time.
+    Many requests at once would all wait for the engine's lock, and delay decisions by seconds. They
+    would not end earlier either, since Python runs one thread at a time.
 
     Args:
         shared: The engine.
         quotas: Reads the engine's quotas.
-        is_leader: Whether this replica decides.
-        now: Says what time it is, for how long units have run; None: the machine's.
+        is_leader: Returns whether this replica decides.
+        now: Returns the time, for how long units have run; None: the system clock's.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class DebugApi:
         self._snapshots = Snapshots(shared, quotas, now or SystemClock().now)
         self._quotas = quotas
         self._is_leader = is_leader
-        # Guards no field, but the engine's lock from a crowd. Nothing waits while holding it but
-        # for that lock.
+        # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
+        # lock only.
         self.turn = threading.Lock()
 
     @_in_turn
@@ -105,7 +105,7 @@ class DebugApi:
     def queue(
         self, name: Name, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
     ) -> views.QueueDetail:
-        """One queue and a page of its units: its line in order, behind it those that are held."""
+        """One queue and a page of its units: pending ones in order, then those on hold."""
         found = next(iter(self._snapshots.queues([name])), None)
         queue = _found(found, f"queue {name!r} is unknown")
         page = self._snapshots.page(name, offset, limit)
@@ -121,7 +121,7 @@ class DebugApi:
 
     @_in_turn
     def queue_unit(self, namespace: Name, name: Name) -> views.UnitView:
-        """One unit, with its position, why it waits, and whom it would have evicted."""
+        """One unit, with its position, why it waits, and the units that it would preempt."""
         key = f"{namespace}/{name}"
         unit = _found(self._snapshots.unit(key), f"queue unit {key} is unknown")
         waits = unit.refusal is not None and unit.position > 0
@@ -138,9 +138,9 @@ class DebugApi:
 
     @_in_turn
     def upstream_queues(self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> Response:
-        """Queues and a page of the line of each, under upstream's path.
+        """Queues and a page of the pending units of each, under upstream's path.
 
-        Where a line goes on, the header `Link` names the next page (`rel="next"`).
+        If a queue has more units, the header `Link` names the next page (`rel="next"`).
         """
         lines: list[bytes] = []
         has_more = False
@@ -171,11 +171,11 @@ def build_app(
     get("/debug/queues/{name}", responses=problems(404))(api.queue)
 
     def queue_unit(request: Request, namespace: Name, name: Name) -> views.UnitView:
-        """One unit, with its position, why it waits, and whom it would have evicted.
+        """One unit, with its position, why it waits, and the units that it would preempt.
 
         Units of namespaces that the caller may not read are counted, and not named.
         """
-        # The API server is asked without the turn: nobody waits for its answers.
+        # The API server is asked without the turn, so that other requests do not wait for it.
         return views.without_others(api.queue_unit(namespace, name), may_read_for(access, request))
 
     get("/debug/queueunits/{namespace}/{name}", responses=problems(404))(queue_unit)

@@ -1,9 +1,9 @@
-"""What the debug API copies out of the engine, so that answers are built without its lock.
+"""Copies of the engine's state for the debug API, so that answers are built without its lock.
 
-A hold of the lock copies the facts of one queue, or of one batch of units: some microseconds.
-What is copied is immutable and shared; a line, or all units, are copied by their pointers (10 ns
-each). So an answer is no picture of one moment: a unit that left the line while it was copied is
-left out.
+One hold of the lock copies the facts of one queue, or of one batch of units: some microseconds. The
+copied values are immutable and shared; of a queue, or of all units, the pointers are copied (10 ns
+each). So an answer is not a consistent view of one moment: a unit that leaves the queue while it is
+copied is left out.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ BATCH: Final = 50
 
 
 class UnitFacts(msgspec.Struct, frozen=True):
-    """One unit; `position` counts from 1 and is 0 where it is not in line.
+    """One unit; `position` counts from 1 and is 0 for a unit that is not pending.
 
-    `promise` is of a unit that `holds_up` others, who wait so as not to delay it. `refused_at` is
-    when the refusal was found, in seconds since the epoch; None: it is so now.
+    `promise` is set for a unit that `holds_up` others, which wait so as not to delay it.
+    `refused_at` is when the refusal was found, in seconds since the epoch; None: it is current.
     """
 
     record: CachedUnit
@@ -55,18 +55,18 @@ class UnitFacts(msgspec.Struct, frozen=True):
 
 
 class WouldPreempt(msgspec.Struct, frozen=True):
-    """Whom a waiting unit would have evicted; `is_enabled`: and may, as its queue is now."""
+    """Units that a waiting unit would preempt; `is_enabled`: whether it may do so now."""
 
     is_enabled: bool
     found: Found
 
 
 class QuotaReaders(NamedTuple):
-    """Reads the quotas of an engine; which plugin keeps them, and in what, is for others to know.
+    """Functions that read the quotas of an engine, whichever plugin has them.
 
     Attributes:
-        names: Their names; cheap enough for the engine's lock.
-        views: Their numbers; for a fork.
+        names: Returns their names; cheap enough for the engine's lock.
+        views: Returns their numbers; to be called with a fork.
     """
 
     names: Callable[[Engine], Iterable[str]]
@@ -79,15 +79,15 @@ class QueueFacts(msgspec.Struct, frozen=True):
     Attributes:
         queue: Its object.
         policy: The policy in force.
-        options: What it asks for besides.
+        options: Its further settings.
         quotas: See `find_quotas`.
-        pending: Units that wait or are held.
-        admitted: Units that occupy quota.
-        head: The first in line that may start (`SchedulingQueue.head`).
-        refusal: Of the refused unit nearest to the front; where there is none, of a unit
-            that is pending and held. Where the queue is stopped, that it is.
-        refused_at: When the refusal was found; None: it is so now.
-        held: Keys of the units that something about the queue might bring into its line.
+        pending: Number of units that are pending or on hold.
+        admitted: Number of units that occupy quota.
+        head: The first pending unit that may start (`SchedulingQueue.head`).
+        refusal: Of the refused unit nearest to the front, or else of a unit on hold. If the queue
+            is stopped, it says so.
+        refused_at: When the refusal was found, in seconds since the epoch; None: it is current.
+        held: Keys of the units on hold that a change of the queue might make pending.
     """
 
     queue: Queue
@@ -103,7 +103,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
 
 
 class LinePage(msgspec.Struct, frozen=True):
-    """Some units of a line, in order; how long it is, and whether it goes on behind them."""
+    """Some units of a queue, in order; the length of the queue, and whether more units follow."""
 
     units: tuple[UnitFacts, ...]
     length: int
@@ -116,7 +116,7 @@ class Snapshots:
     Args:
         shared: The engine.
         quotas: Reads its quotas.
-        now: Says what time it is.
+        now: Returns the time.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Snapshots:
         return sorted(self._shared.ask(_queue_names))
 
     def queues(self, names: Iterable[str]) -> list[QueueFacts]:
-        """Return the queues of these names, in their order; without those that are gone."""
+        """Return the queues of these names, in this order, without those that are gone."""
         read = (self._shared.ask(_read_queue, name) for name in names)
         found = [facts for facts in read if facts is not None]
         known = frozenset(self._shared.ask(self._quotas.names))
@@ -149,19 +149,19 @@ class Snapshots:
         ]
 
     def held(self, facts: QueueFacts) -> Iterator[UnitFacts]:
-        """Iterate lazily over the held units of a queue, by key."""
+        """Iterate lazily over the units of a queue that are on hold, by key."""
         units = self._units((key, 0) for key in sorted(facts.held))
         return (unit for unit in units if unit.record.state is UnitState.ON_HOLD)
 
     def _refusal_of_held(self, facts: QueueFacts) -> Refusal | None:
         if not facts.pending:
             return None
-        # Who names a queue that does not take him is no concern of those who wait in it.
+        # Ignore units whose quota this queue does not accept.
         found = (unit.refusal for unit in self.held(facts) if unit.record.info is not None)
         return next(found, None)
 
     def page(self, name: str, offset: int, limit: int) -> LinePage:
-        """Return a page of a queue's line; empty where there is no such queue."""
+        """Return a page of a queue's pending units; empty if there is no such queue."""
         line = self._shared.ask(_copy_line, name)
         if line is None:
             return LinePage((), 0, has_more=False)
@@ -171,16 +171,16 @@ class Snapshots:
         return LinePage(waiting, line.length, has_more=line.length > offset + limit)
 
     def unit(self, key: str) -> UnitFacts | None:
-        """Return a unit with its position, or None where it is unknown."""
+        """Return a unit with its position, or None if it is unknown."""
         unit = self._shared.ask(_read_unit_in_line, key)
         return None if unit is None else self._with_promise(unit)
 
     def look_anew(self, unit: UnitFacts) -> tuple[UnitFacts, WouldPreempt | None]:
-        """Return why a waiting unit waits now, and whom it would have evicted.
+        """Return a waiting unit with its current reason, and the units that it would preempt.
 
-        Those who were refused are asked again when it may help, not when numbers change: the limit
-        that was told may have room by now, and another not. Also where its queue does not preempt.
-        Asked of a fork: the choice may take some milliseconds.
+        The scheduler considers a refused unit again when it may fit, not when numbers change: the
+        limit of its last refusal may have room by now, and another may not. Victims are found even
+        if the queue does not preempt. A fork is asked, since the choice may take some milliseconds.
         """
         engine, key = self._shared.fork(), unit.record.key
         if not engine.plugins.without_fork:
@@ -190,13 +190,13 @@ class Snapshots:
         return unit, _find_victims(engine, key, self._now())
 
     def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
-        """Read units, given by key and position, lazily in batches; without those that are gone."""
+        """Yield the units of these keys and positions that exist, read in batches."""
         rest = iter(places)
         while batch := tuple(islice(rest, BATCH)):
             yield from map(self._with_promise, self._shared.ask(_read_units, batch))
 
     def _with_promise(self, unit: UnitFacts) -> UnitFacts:
-        """Add what a unit is promised: by itself, for that takes the engine's lock for a while."""
+        """Return a unit with its promise, which takes the engine's lock for longer."""
         if not unit.holds_up:
             return unit
         wall = int(self._now().timestamp())
@@ -208,12 +208,13 @@ def find_quotas(
 ) -> list[str]:
     """Return the quotas that concern a queue, sorted.
 
-    That is the one that it is named like, or was made for, if it exists, those that its annotation
-    lists ("*" for all), and those of the units that wait in it or came through it and occupy quota.
+    These are the quota that has its name or for which it was created, if that exists, those that
+    its annotation lists ("*" for all), and those of the units that wait in it or were admitted
+    through it.
 
     Args:
         queue: The queue.
-        waiting: Quotas of the units in its line.
+        waiting: Quotas of its pending units.
         booked: Quotas of the units that occupy quota, by queue.
         known: The quotas that exist.
     """
@@ -225,11 +226,11 @@ def find_quotas(
 
 
 def find_booked_quotas(records: Iterable[CachedUnit]) -> dict[str, set[str]]:
-    """Return the quotas of the units that occupy quota, by the queue that they came through."""
+    """Return the quotas that units occupy, by the queue through which these were admitted."""
     found: dict[str, set[str]] = {}
     waiting = UnitState.WAITING
     for record in records:
-        # Most of many units wait: asked first, it takes a fifth of the time.
+        # Most units wait: to test this first takes a fifth of the time.
         if record.state is not waiting and record.info is not None and record.occupies:
             found.setdefault(record.info.queue, set()).add(record.info.quota)
     return found
@@ -243,11 +244,11 @@ _OF_NO_FILTER: Final = frozenset(
         Reason.NO_MAX_EXECUTION_TIME,
     }
 )
-"""What a unit is told that the filters let pass; it is asked again when that is over."""
+"""Reasons of units that pass the filters; such a unit is considered again when the cause ends."""
 
 
 def _refusal_now(engine: Engine, key: str) -> Refusal | None:
-    """Return why a unit in line waits, asked anew; None where it is in no line."""
+    """Return the current reason of a pending unit; None if it is not pending."""
     record = engine.record(key)
     info = None if record is None else record.info
     line = None if info is None else engine.queues.line(info.queue)

@@ -69,7 +69,7 @@ class JobView(View):
 
 
 class VictimView(View):
-    """A unit that would have to go; `lost_seconds` is how long its pods have run."""
+    """A unit that would be evicted; `lost_seconds` is how long its pods have run."""
 
     namespace: str
     name: str
@@ -78,10 +78,11 @@ class VictimView(View):
 
 
 class WouldPreemptView(View):
-    """Whom a waiting unit would have evicted now, the cheapest first.
+    """The units that a waiting unit would preempt now, the cheapest first.
 
-    `enabled`: its queue, or its quota, lets it; otherwise that is how it would be if the queue did.
-    `reason`: `Preempted` for its queue, `Reclaimed` for its quota. Other rounds are not looked at.
+    `enabled`: whether its queue, or its quota, allows it; if not, they are those that it would
+    preempt if the queue did. `reason`: `Preempted` for its queue, `Reclaimed` for its quota. Rounds
+    of evictions for other units are not considered.
     """
 
     enabled: bool
@@ -109,20 +110,20 @@ class PodSetView(View):
 
 
 class UnitView(View):
-    """One unit. `position` counts from 1 and is 0 for units that are not in line.
+    """One unit. `position` counts from 1 and is 0 for units that are not pending.
 
-    `demand` is what it asks for, also where no quota takes it; empty where that cannot be read.
+    `demand` is what it requests, also if no quota governs it; empty if that cannot be read.
 
-    `refusal` says why it waits; of one that runs, why it is not granted what it has grown by.
-    `pods_not_ready` is why pods of one that may run do not run: its condition PodsReady.
-    `checks` are what its admission checks have said last, by their names. `priority` is the one
-    that counts, `spec_priority` what the unit says itself, where its queue's ceiling is lower.
+    `refusal` says why it waits; for a running unit, why it is not granted what it has grown by.
+    `pods_not_ready` says why the pods of an admitted unit do not run: its condition PodsReady.
+    `checks` are the last answers of its admission checks, by their names. `priority` is the one
+    that counts, `spec_priority` the unit's own, if the ceiling of its queue is lower.
 
     In a queue that backfills: `backfill_behind` is the unit that this one must not delay, and
     `promised_start` when a unit behind which others wait fits at the latest, by what is declared;
-    `promise_is_overdue` says that something should have ended by now that it waits for.
+    `promise_is_overdue` says that a unit which should have ended by now still runs.
 
-    `would_preempt` is told of a single unit that waits, where evictions would help.
+    `would_preempt` is only in the answer about one waiting unit, if evictions would help.
     """
 
     namespace: str
@@ -276,7 +277,7 @@ def view_refusal(refusal: Refusal, at: int | None = None) -> RefusalView:
 
 
 def view_would_preempt(would: WouldPreempt | None) -> WouldPreemptView | None:
-    """Return whom a unit would have evicted."""
+    """Return the units that a unit would preempt; None if there are none."""
     if would is None:
         return None
     victims = []
@@ -444,7 +445,7 @@ def view_quota_tree(views: Iterable[QuotaView], *, leader: bool) -> QuotaTreePag
         return _quota_node(view, [node(child) for child in sorted(below, key=lambda v: v.name)])
 
     roots = [node(view) for view in sorted(children.get("", []), key=lambda v: v.name)]
-    # Members of a cycle hang under nobody.
+    # Members of a cycle have no root.
     roots += [node(view) for name, view in sorted(by_name.items()) if name not in seen]
     return QuotaTreePage(leader=leader, items=roots)
 

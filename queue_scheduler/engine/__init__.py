@@ -8,6 +8,9 @@ Read in this order:
 4. ``growth``: running jobs that ask for more pods.
 5. ``queue_state``: which policy and options are in force in each queue.
 6. ``wake_up``: which refused units are asked again after a change, and which queue has its turn.
+7. ``deadlines``: what time alone changes, and when; for the shells, and for a forecast on a fork.
+   It stands on ``check_facts`` (admission checks of a booked unit) and ``unmanaged_units`` (units
+   without a job side).
 
 Not here: what is known of a unit (``queue_scheduler.cache``), and who may be evicted
 (``queue_scheduler.preemption``).

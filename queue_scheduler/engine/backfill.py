@@ -40,7 +40,7 @@ from queue_scheduler.cache.admission_check_rules import needed_checks
 from queue_scheduler.cache.expected_ends import remaining_seconds
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.framework.extension_points import Supposed, Waiter
+from queue_scheduler.framework.extension_points import QuotaSource, Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, at_least, unit_key
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -102,7 +102,7 @@ class Backfill:
         self._plugins = plugins
         self.waiting: dict[str, dict[tuple[int, OrderKey], dict[int, None]]] = {}
         self._moved: dict[str, None] = {}
-        self._told: dict[str, ElasticQuota | Node] = {}
+        self._told: dict[str, ElasticQuota | QuotaSource | Node] = {}
         self.facts = 0
         self._seen_changes = 0
         # Answers about heads, by key; they hold as long as nothing changes.
@@ -293,7 +293,7 @@ class Backfill:
 
     # --- waking -------------------------------------------------------------------------------
 
-    def on_fact(self, key: str, thing: ElasticQuota | Node | None) -> None:
+    def on_fact(self, key: str, thing: ElasticQuota | QuotaSource | Node | None) -> None:
         """A quota or a node came or changed, or is gone (None); what is told twice is no news."""
         if self._told.get(key) == thing:
             return

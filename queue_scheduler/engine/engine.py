@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -50,6 +51,7 @@ from queue_scheduler.engine.backfill import Backfill, Promise
 from queue_scheduler.engine.growth import Growths
 from queue_scheduler.engine.queue_state import QueueFacts
 from queue_scheduler.engine.wake_up import WakeUp
+from queue_scheduler.framework.extension_points import QuotaSource
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
@@ -67,6 +69,27 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.placement import as_admitted
 from shared_api.queue_unit_phases import Phase
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
+
+
+class _Parts(NamedTuple):
+    """The parts that hold an engine's beliefs; each is made over those before it."""
+
+    plugins: PluginRunner
+    units: UnitCache
+    backfill: Backfill
+    rounds: PreemptionRounds
+    settlement: WakeUp
+    queue_facts: QueueFacts
+
+    def fork(self) -> _Parts:
+        """Return independent parts with the same beliefs."""
+        plugins = self.plugins.fork()
+        units = self.units.fork(plugins)
+        backfill = self.backfill.fork(units, plugins)
+        rounds = self.rounds.fork(units, plugins)
+        settlement = self.settlement.fork(units, plugins, backfill, rounds)
+        queue_facts = self.queue_facts.fork(units, plugins, settlement)
+        return _Parts(plugins, units, backfill, rounds, settlement, queue_facts)
 
 
 class Engine:
@@ -89,14 +112,21 @@ class Engine:
             protect_seconds: For so long after its admission no unit is evicted for another.
             queue_namespace: Where the queues are that it is told, to say so.
         """
-        self._plugins = plugins
-        self._units = UnitCache(plugins, queue_namespace)
-        self._backfill = Backfill(self._units, plugins)
-        self._rounds = PreemptionRounds(self._units, plugins, protect_seconds)
-        self._settlement = WakeUp(self._units, plugins, self._backfill, self._rounds)
-        self._queue_facts = QueueFacts(self._units, plugins, self._settlement, policies, strict)
-        self._growths = Growths(self._units, plugins)
-        self._starts = UnitAdmission(plugins, self._backfill, self._rounds, self._settlement)
+        units = UnitCache(plugins, queue_namespace)
+        backfill = Backfill(units, plugins)
+        rounds = PreemptionRounds(units, plugins, protect_seconds)
+        settlement = WakeUp(units, plugins, backfill, rounds)
+        queue_facts = QueueFacts(units, plugins, settlement, policies, strict)
+        self._take_over(_Parts(plugins, units, backfill, rounds, settlement, queue_facts))
+
+    def _take_over(self, parts: _Parts) -> None:
+        """Believe what these parts hold."""
+        self._parts = parts
+        self._plugins, self._units = parts.plugins, parts.units
+        self._backfill, self._rounds = parts.backfill, parts.rounds
+        self._settlement, self._queue_facts = parts.settlement, parts.queue_facts
+        self._growths = Growths(parts.units, parts.plugins)
+        self._starts = UnitAdmission(parts.plugins, parts.backfill, parts.rounds, parts.settlement)
         self._notices: list[Notice] = []
 
     # === facts ================================================================================
@@ -154,13 +184,13 @@ class Engine:
         self._units.forget(record)
         return self._settlement.settle()
 
-    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Take a new or changed quota."""
+    def on_quota(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
+        """Take a new or changed quota, or another object that quotas come from."""
         self._backfill.on_fact(f"quota/{quota.metadata.key}", quota)
         return self._on_quotas_changed(self._plugins.on_quota(quota))
 
-    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Take a deleted quota; bookings stay under its name, its waiting units are held."""
+    def on_quota_gone(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
+        """Take a deleted one; bookings stay under a quota's name, its waiting units are held."""
         self._backfill.on_fact(f"quota/{quota.metadata.key}", None)
         return self._on_quotas_changed(self._plugins.on_quota_gone(quota))
 
@@ -483,17 +513,11 @@ class Engine:
 
     def fork(self) -> Engine:
         """Return an independent engine with the same beliefs; copies containers, not units."""
-        plugins = self._plugins.fork()
-        twin = Engine(plugins, ())
-        units = twin._units = self._units.fork(plugins)
-        backfill = twin._backfill = self._backfill.fork(units, plugins)
-        rounds = twin._rounds = self._rounds.fork(units, plugins)
-        settlement = twin._settlement = self._settlement.fork(units, plugins, backfill, rounds)
-        twin._queue_facts = self._queue_facts.fork(units, plugins, settlement)
-        twin._growths = Growths(units, plugins)
-        twin._starts = UnitAdmission(plugins, backfill, rounds, settlement)
-        if plugins.without_fork:
-            twin._settlement.forget_refusals()
+        parts = self._parts.fork()
+        twin = Engine(parts.plugins, ())
+        twin._take_over(parts)
+        if parts.plugins.without_fork:
+            parts.settlement.forget_refusals()
         return twin
 
     def validate(self) -> None:

@@ -236,7 +236,11 @@ class Waking(Protocol):
     """
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
-        """Remember a class that this plugin's Filter refused."""
+        """Remember a class that this plugin's Filter refused.
+
+        `refusal` is what `check` returned for `info`, and still holds; only `is_least` may have
+        been set since. So there is no need to ask again.
+        """
         ...
 
     def stop_waiting(self, waiter: Waiter) -> None:
@@ -263,7 +267,11 @@ class WakingInTurn(Protocol):
     """
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
-        """Remember a class that this plugin's Filter refused."""
+        """Remember a class that this plugin's Filter refused.
+
+        `refusal` is what `check` returned for `info`, and still holds; only `is_least` may have
+        been set since. So there is no need to ask again.
+        """
         ...
 
     def stop_waiting(self, waiter: Waiter) -> None:

@@ -26,20 +26,14 @@ from queue_scheduler.framework.extension_points import (
     ReclaimTerms,
     Supposed,
     Unmapped,
-    Waiter,
 )
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.capacity import NodeCapacity
-from queue_scheduler.quota.quota_decision import (
-    Demand,
-    QuotaProblem,
-    QuotaRefusal,
-    RefusalReason,
-)
+from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
 from queue_scheduler.quota_cache.reclaim import find_borrowing
-from queue_scheduler.quota_plugin import REASONS, QuotaPlugin
+from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.namespace import Namespace
@@ -59,8 +53,6 @@ from shared_api.well_known_labels import (
 
 NAME: Final = "ElasticQuotaV2"
 """The name under which upstream's configuration lists this plugin."""
-
-_BOOKS_REASONS: Final = {reason: books_reason for books_reason, reason in REASONS.items()}
 
 
 class ElasticQuotaPlugin(QuotaPlugin):
@@ -157,13 +149,6 @@ class ElasticQuotaPlugin(QuotaPlugin):
         self.books.book(uid, quota, Demand(amounts, non_preemptible))
 
     # --- waiting ------------------------------------------------------------------------------
-
-    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
-        """Leave a refused class with the books: here the framework's refusal says all of theirs."""
-        demand, domain = self.demand_of(info), self.domain_of(info.quota)
-        books_refusal, whole = _translate_back(refusal), info.demand.whole
-        more = None if whole is None else Demand(whole.total, info.non_preemptible)
-        self.books.wait(waiter, info.quota, demand, books_refusal, domain=domain, whole=more)
 
     def domain_of(self, quota: str) -> str:
         """Return the tree in `runtime` mode: there every start changes the division of all of it.
@@ -333,19 +318,3 @@ class ElasticQuotaPlugin(QuotaPlugin):
 
 def _takes_quota(queue: Queue, quota: str) -> bool:
     return not {ALL_QUOTAS, quota}.isdisjoint(read_available_quotas(queue.metadata.annotations))
-
-
-def _translate_back(refusal: Refusal) -> QuotaRefusal:
-    """The books' no behind the framework's."""
-    # What exceeds a quota fits under none of its limits, so this one does as well as another.
-    exceeds = refusal.reason is Reason.EXCEEDS_QUOTA
-    return QuotaRefusal(
-        reason=RefusalReason.OVER_QUOTA_MAX if exceeds else _BOOKS_REASONS[refusal.reason],
-        quota=refusal.quota,
-        resource=refusal.resource,
-        limit=refusal.limit,
-        used=refusal.used,
-        requested=refusal.requested,
-        missing=refusal.missing,
-        other=refusal.other,
-    )

@@ -1,15 +1,14 @@
-"""Asks back what has started of a queue that is drained (stop policy HoldAndDrain).
+"""Evicts the admitted units of queues that are drained (stop policy HoldAndDrain).
 
 The request is the condition `Evicted=True`, reason QueueStopped, on every unit of the queue that
-occupies quota, whatever its phase, adopted ones too: a queue that is to be empty is emptied. Phase
-and admissions stay, so the unit stays booked until the job side has stopped its job and frees it;
-it then waits in line, where the stop holds it. A unit whose job has ended is not asked, nor one
-that is being evicted already, whoever asked.
+occupies quota, whatever its phase, including adopted units: a drained queue is to be empty. Phase
+and admissions stay, so the unit is charged until the job side has stopped its job and released its
+quota. The unit is then pending, and the stop holds it. Units whose job has ended get no request,
+nor do those that are being evicted already.
 
-Who is to be asked is read off the units, every second while some queue is drained. Remembered is
-only whom the server refused, and until when: a unit that cannot be asked is tried ever more
-seldom, after those that were never tried, and so keeps nobody from being asked. What was asked is
-not taken back when the queue goes on.
+The units are found every second while a queue is drained. Only failures are remembered: a unit
+whose request the server refuses is tried less and less often, and after those that were never
+tried, so that it does not delay the others. Requests are not withdrawn when the queue continues.
 """
 
 from __future__ import annotations
@@ -41,27 +40,27 @@ QUEUE_STOPPED: Final = "QueueStopped"
 """Reason of the eviction."""
 
 LOOK_SECONDS: Final = 1.0
-"""Between two looks whether a queue is drained: it is asked for by people."""
+"""Between two looks for drained queues: people set that, so seconds do not matter."""
 
 RETRIES: Final = Backoff(base_seconds=1.0, cap_seconds=300.0)
-"""Before a unit is asked again whose request was not written; what keeps failing is for people to
-mend, who find it in the log at the same pauses."""
+"""Before an eviction that was not written is written again. What keeps failing needs an
+administrator, and is in the log at the same pauses."""
 
 log = structlog.get_logger("queue_drains")
 
 
 class _Failed(msgspec.Struct, frozen=True):
-    """Requests to one unit that were not written: how many in a row, until when none is sent."""
+    """Failed requests to one unit: how many in a row, and until when none is sent."""
 
     times: int
     not_before: float
 
 
 class QueueDrain:
-    """The step that looks for units to ask back.
+    """The step that evicts the units of drained queues.
 
     Args:
-        shared: Asked for units; told of what was written.
+        shared: Has the units; gets what was written.
         writes: Takes the patches.
         note_written: Takes what the server answered.
         may_write: False while this process does not lead.
@@ -82,15 +81,15 @@ class QueueDrain:
         self._clock = clock
         # Added to by the step, taken from by writers.
         self._under_way: set[str] = set()
-        # Put into by writers, before a unit is no longer under way; taken from by the step.
+        # Filled by writers, before a unit is no longer in flight; emptied by the step.
         self._failed: dict[Uid, _Failed] = {}
 
     def step(self) -> float:
-        """Ask back what there is room for; return how long to rest."""
+        """Evict as many units as may be in flight; return how many seconds to rest."""
         if not self._may_write():
             return LOOK_SECONDS
         queues = self._shared.ask(_find_drained)
-        # Pointers alone are copied under the lock; they are gone through without it.
+        # Only pointers are copied under the lock; they are read without it.
         records = self._shared.ask(_copy_records) if queues else ()
         to_ask = list(find_to_ask(records, queues))
         self._forget_others(to_ask)
@@ -99,10 +98,10 @@ class QueueDrain:
         return FULL_REST_SECONDS if len(self._under_way) >= MAX_UNDER_WAY else LOOK_SECONDS
 
     def _first_due(self, to_ask: list[CachedUnit]) -> list[CachedUnit]:
-        """Return those who may be asked at this time, if there is room; who never failed is first.
+        """Return the units to evict now, if there is room; those that never failed first.
 
-        Otherwise those that the server refuses would take all the room, and the rest never be
-        asked.
+        Otherwise units that the server refuses would take all the room, and the rest would never be
+        evicted.
         """
         now, under_way = self._clock.monotonic(), self._under_way
         room = max(0, MAX_UNDER_WAY - len(under_way))
@@ -115,7 +114,7 @@ class QueueDrain:
         return 0.0 if failed is None else failed.not_before
 
     def _forget_others(self, to_ask: list[CachedUnit]) -> None:
-        """Forget the failures of units that are not to be asked any more."""
+        """Forget the failures of units that need no longer be evicted."""
         if self._failed:
             kept = {each.uid for each in to_ask}
             for uid in tuple(self._failed):
@@ -132,7 +131,7 @@ class QueueDrain:
         self._writes.submit(write, lambda outcome: self._on_outcome(record, outcome))
 
     def _on_outcome(self, record: CachedUnit, outcome: Outcome[Any]) -> None:
-        """Take the server's answer; whoever is not asked by then is looked at again, later."""
+        """Take the outcome of a write; a unit that was not asked is tried again later."""
         try:
             self._settle(record, outcome)
         finally:
@@ -145,7 +144,7 @@ class QueueDrain:
                 self._note_written(unit)
                 self._shared.tell(Engine.on_queue_unit, unit)
             case Rejected(error=error) if not isinstance(error, NotFound):
-                # A conflict may be news that the watch brings; a second in a row is none.
+                # A conflict may be a change that the watch brings; a second in a row is a failure.
                 if not isinstance(error, Conflict) or record.uid in self._failed:
                     why = str(error)
                     log.error("a unit of a drained queue cannot be asked", unit=key, error=why)
@@ -163,7 +162,7 @@ class QueueDrain:
 
 
 def find_to_ask(records: Iterable[CachedUnit], queues: frozenset[str]) -> Iterable[CachedUnit]:
-    """Iterate over the units that occupy quota through one of these queues and are not asked."""
+    """Iterate over the units that occupy quota through these queues and are not being evicted."""
     for record in records:
         if (
             record.state is UnitState.ADMITTED

@@ -1,14 +1,14 @@
-"""A Queue for every ElasticQuota: made, kept in step, deleted with it.
+"""Creates a Queue for every ElasticQuota, keeps it in step, and deletes it with the quota.
 
-Ours are the queues with the label `create-by-koordqueue: "true"`. Only they are deleted with
-their quota, and only they get policy, parent and `koord-queue/` annotations from it. A queue that
-a person made is left as it is, also when a quota of its name appears.
+Queues with the label `create-by-koordqueue: "true"` are managed. Only they are deleted with their
+quota, and only they get policy, parent and `koord-queue/` annotations from it. A queue that a user
+created is left as it is, also when a quota of its name appears.
 
-Queues are made for other things as well (`QueueSource`): nodes of an ElasticQuotaTree, `default`.
-Where they want a queue of the same name, they come first.
+Queues are created for other objects as well (`QueueSource`): nodes of an ElasticQuotaTree,
+`default`. If they want a queue of the same name, they have precedence.
 
-The queue has a list of the annotations that are its quota's: they go when the quota loses them.
-What people add to one of our queues stays.
+A managed queue lists the annotations that it has from its quota: they are removed when the quota
+loses them. What users add to the queue stays.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from shared_api.well_known_labels import (
 from shared_api.work_queue import WorkQueue
 
 OWN_QUEUE_PRIORITY: Final = 1000
-"""What upstream gives the queues that it makes."""
+"""The priority that upstream gives the queues that it creates."""
 
 DEFAULT_POLICY: Final = "Priority"
 
 NOT_WRITING_SECONDS: Final = 1.0
-"""Until it is looked again whether this replica may write; nobody tells when a lease that was about
-to run out is renewed."""
+"""Until it is checked again whether this replica may write: the renewal of a lease that was about
+to expire is not reported."""
 
 UNKNOWN_SECONDS: Final = 5.0
-"""Until a queue without quota is looked at again while nobody knows what quotas there are."""
+"""Until a queue without quota is reconciled again while the cache of quotas is not complete."""
 
 UNREADABLE_SECONDS: Final = 30.0
-"""Until a queue that cannot be read is looked at again: nobody tells when one is deleted of which
-there never was a good version. A look is at caches alone."""
+"""Until a queue that cannot be read is reconciled again: the deletion of an object that never had a
+good version is not reported. Only caches are read for it."""
 
 BY_NAME: Final = "by-name"
 """Index of the quota store: quota names are global, objects are namespaced."""
@@ -64,7 +64,7 @@ log = structlog.get_logger("queue_reconciler")
 
 
 class CreateQueue(msgspec.Struct, frozen=True):
-    """Make this queue."""
+    """Create this queue."""
 
     body: dict[str, Any]
 
@@ -85,29 +85,29 @@ QueueAction = CreateQueue | PatchQueue | DeleteQueue | None
 
 
 class QueueSource(Protocol):
-    """Something else that queues are made for. Called by the reconciler's thread."""
+    """Another kind of object that queues are created for. Called by the reconciler's thread."""
 
     def wants(self, name: str) -> bool:
-        """Return whether there has to be a queue of that name."""
+        """Return whether a queue of that name must exist."""
         ...
 
     def has_made(self, queue: Queue) -> bool:
-        """Return whether a queue is there because of this."""
+        """Return whether a queue was created for this source."""
         ...
 
     def decide(self, name: str, namespace: str, queue: Queue | None) -> QueueAction:
-        """Say what has to be done about a queue that it wants or has made."""
+        """Return what to do about a queue that this source wants or has created."""
         ...
 
     def is_complete(self) -> bool:
-        """Return whether all is known. Until then an unwanted queue stays."""
+        """Return whether the source's caches are complete. Until then an unwanted queue stays."""
         ...
 
 
 def decide_queue(
     name: str, namespace: str, quota: ElasticQuota | None, queue: Queue | None
 ) -> QueueAction:
-    """Say what has to be done about the queue of a quota's name; pure."""
+    """Return what to do about the queue of a quota's name; pure."""
     if name in SPECIAL_QUOTAS:
         return None
     if quota is None:
@@ -118,17 +118,17 @@ def decide_queue(
 
 
 def is_ours(queue: Queue) -> bool:
-    """Return whether the scheduler made the queue."""
+    """Return whether the scheduler created the queue."""
     return queue.metadata.labels.get(CREATED_BY_KOORD_QUEUE) == "true"
 
 
 def is_of_node(queue: Queue) -> bool:
-    """Return whether the scheduler made the queue for a node of an ElasticQuotaTree."""
+    """Return whether the scheduler created the queue for a node of an ElasticQuotaTree."""
     return is_ours(queue) and QUOTA_FULLNAME in queue.metadata.annotations
 
 
 def decide_deletion(queue: Queue) -> DeleteQueue | None:
-    """Say what has to be done about a queue that nothing is left for: only ours are deleted."""
+    """Return the deletion of a queue that is no longer needed; None if a user created it."""
     if not is_ours(queue) or queue.metadata.deletion_timestamp:
         return None
     return DeleteQueue(queue.metadata.uid)
@@ -163,7 +163,7 @@ def build_queue(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the body of a queue of ours."""
+    """Return the body of a managed queue, ready to be created."""
     return {
         "apiVersion": QUEUES.api_version,
         "kind": QUEUES.kind,
@@ -182,7 +182,7 @@ def _policy_of(quota: ElasticQuota) -> str:
 
 
 def _wanted_annotations(quota: ElasticQuota) -> dict[str, str]:
-    """Return what the queue has from its quota, under the names of today, and the list of it."""
+    """Return the annotations that a queue has from its quota, and the list of them."""
     found = quota.metadata.annotations
     legacy = (key for key in found if key.startswith(LEGACY_PREFIX))
     keys = {PREFIX + key.removeprefix(LEGACY_PREFIX) for key in legacy}
@@ -199,17 +199,17 @@ def _is_copied(key: str) -> bool:
 
 
 def _differing_annotations(quota: ElasticQuota, queue: Queue) -> dict[str, str | None]:
-    """Return what to write (None: remove) so that the queue has what its quota says."""
+    """Return the changes (None: remove) by which the queue gets its quota's annotations."""
     has, wanted = queue.metadata.annotations, _wanted_annotations(quota)
     listed = has.get(COPIED_ANNOTATIONS, "").split(",")
-    # The list goes with the last of them. No other key is ever ours, whoever put it into the list.
+    # The list is removed with the last of them. Other keys that a user may have listed are kept.
     gone = {key for key in (*listed, COPIED_ANNOTATIONS) if _is_copied(key)} - wanted.keys()
     differing: dict[str, str | None] = dict.fromkeys(sorted(gone & has.keys()))
     return differing | {key: value for key, value in wanted.items() if has.get(key) != value}
 
 
 def _decide_patch(quota: ElasticQuota, queue: Queue) -> PatchQueue | None:
-    """What the quota says wins where it says something; the rest of the queue is its users'."""
+    """Return the patch for what the quota states; the rest of the queue is left to its users."""
     body: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     policy = _policy_of(quota)
@@ -237,8 +237,8 @@ class QueuesAndQuotas:
             is not served, a quota that is missing from it may exist, and its queue stays.
         is_readable: False of the key of a queue that exists and cannot be read; its users are told
             elsewhere (`undecodable_objects`).
-        are_elastic: Whether ElasticQuotas count; otherwise no queue is made or deleted for them.
-        others: What queues are made for besides.
+        are_elastic: Whether ElasticQuotas count; otherwise no queue is created or deleted for them.
+        others: What queues are created for in addition.
     """
 
     quotas: IndexedStore[ElasticQuota]
@@ -253,10 +253,10 @@ class QueueReconciler:
     """The step that makes queues follow quotas. Its keys are names of queues.
 
     Args:
-        client: Sends; past the dispatcher, since the next look at a queue needs what came of it.
+        client: Sends the writes, without the dispatcher, since the next step needs their outcome.
         namespace: Of the queues.
         known: The caches.
-        names: What to look at.
+        names: Names of the queues to reconcile.
         may_write: Whether a write that begins now ends within this replica's lead. Asked before
             each step, and a step writes at most once.
     """
@@ -276,19 +276,19 @@ class QueueReconciler:
         self._may_write = may_write
 
     def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
-        """Look at the queue of a quota that came, changed or went."""
+        """Reconcile the queue of a quota that was added, changed or deleted."""
         some = new or old
         if some is not None:
             self._names.add(some.metadata.name)
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
-        """Look at a queue that came, changed or went: one that is missing is made again."""
+        """Reconcile a queue that was added, changed or deleted: a missing one is created again."""
         some = new or old
         if some is not None:
             self._names.add(some.metadata.name)
 
     def step(self) -> float | None:
-        """Bring one queue in step with its quota; rests while this replica may not write."""
+        """Reconcile one queue; return how many seconds to rest, None: until woken."""
         if not self._may_write():
             return NOT_WRITING_SECONDS
         return self._names.work(self._look_at)
@@ -298,7 +298,7 @@ class QueueReconciler:
             self._reconcile(name)
             self._names.forget(name)
         except (AlreadyExists, Conflict, NotFound, Invalid) as news:
-            # Invalid is what a wrong uid answers: the caches will tell what is there now.
+            # A wrong uid is answered with Invalid: the caches will show what exists now.
             log.info("the queue changed meanwhile", queue=name, error=str(news))
             self._names.add_rate_limited(name)
         except ApiFailure as failure:
@@ -327,7 +327,7 @@ class QueueReconciler:
                 pass
 
     def _decide(self, name: str, queue: Queue | None) -> tuple[QueueAction, bool]:
-        """Return what to do about a queue, and whether it was known then that nothing wants it."""
+        """Return what to do about a queue, and whether the cache it follows from was complete."""
         known, namespace = self._known, self._namespace
         wanting = [source for source in known.others if source.wants(name)]
         made = [each for each in known.others if queue is not None and each.has_made(queue)]

@@ -1,11 +1,11 @@
-"""Counts and the first positions of every queue, written into `Queue.status`.
+"""Writes the counts and the first positions of every queue into `Queue.status`.
 
-At most every five seconds per queue, only when something changed, in the low lane: what a queue
-costs a cluster is its writes. The first change after a quiet while is written at once. The list
-stops at 100 positions; the debug API has them all.
+It writes at most every five seconds per queue, only when something changed, in the low lane, since
+writes are the main cost of a queue for the API server. The first change after a pause is written at
+once. The list stops at 100 positions; the debug API has them all.
 
-What a queue shows is compared, not what was written: so a status that somebody cleared or overwrote
-is restored, at the rate of all its writes.
+The status that the queue has is compared, not the one that was written last: so a status that was
+cleared or overwritten is restored, at the same rate.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ MIN_INTERVAL_SECONDS: Final = 1.0
 """At most one write a second and queue, whatever the annotation says."""
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=60.0)
-"""After a write that failed; what keeps failing (no right to write) is for people to mend."""
+"""After a write that failed; what keeps failing (no right to write) needs an administrator."""
 
 ITEMS_KEY: Final = "active"
-"""The key that upstream's readers look under."""
+"""The key that upstream's clients read."""
 
 log = structlog.get_logger("queue_status")
 
 
 class QueueFigures(msgspec.Struct, frozen=True):
-    """What is shown of a queue.
+    """What the status of a queue shows.
 
     Attributes:
-        pending: Units that wait or are held.
-        admitted: Units that occupy quota.
-        items: (name, namespace, priority) of the first in line, in order.
-        policy: The policy in force; read again at a start, where the queue names an unknown one.
-        stop: The stop policy in force; read again at a start, as the policy.
-        ready: Whether the queue does its work.
+        pending: Number of units that are pending or on hold.
+        admitted: Number of units that occupy quota.
+        items: (name, namespace, priority) of the first positions, in order.
+        policy: The policy in force; read at a start, where the queue names an unknown one.
+        stop: The stop policy in force; read at a start, like the policy.
+        ready: Status of the condition `Ready`.
         reason: Of the condition.
         message: Of the condition.
     """
@@ -76,7 +76,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
 
 
 def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures | None:
-    """Return what is to be shown of a queue, or None where it is gone."""
+    """Return what the status of a queue is to show, or None if the queue is gone."""
     line = engine.queues.line(name)
     if line is None:
         return None
@@ -98,7 +98,7 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
 
 
 def judge_queue(engine: Engine, line: SchedulingQueue) -> tuple[bool, str, str]:
-    """Return whether a queue does its work, the reason, and the words for it."""
+    """Return the status, reason and message of a queue's condition `Ready`."""
     queue = line.queue
     policy = queue.spec.queue_policy
     options = line.options
@@ -125,9 +125,9 @@ def _tell_order(line: SchedulingQueue) -> str:
 
 
 def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | None:
-    """Return what is wrong with the checks that a queue lists, None for nothing.
+    """Return what is wrong with the checks that a queue lists; None: nothing.
 
-    Only one that is not active holds units. What does not exist here may be answered all the same.
+    Only an inactive check holds units. A check that does not exist may still be answered.
     """
     if not queue.spec.admission_checks:
         return None
@@ -158,7 +158,7 @@ def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> d
     """Return the merge patch of a queue's status.
 
     Guarded by the version: a uid in a patch of a custom resource's status guards nothing (the
-    API server ignores it there), and the queue may have been made again under its name.
+    API server ignores it there), and the queue may have been created again under its name.
     """
     condition = Condition(
         type=READY,
@@ -186,7 +186,7 @@ def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> d
 
 
 def is_shown(queue: Queue, figures: QueueFigures) -> bool:
-    """Return whether the status says all that already, so that a restart writes nothing."""
+    """Return whether the status shows this already, so that a restart writes nothing."""
     status = queue.status
     items = tuple(
         (item.name, item.namespace, item.priority)
@@ -204,11 +204,11 @@ def is_shown(queue: Queue, figures: QueueFigures) -> bool:
 
 
 _Wanted = tuple[str, QueueFigures]
-"""What a queue of this resourceVersion is to show."""
+"""A resourceVersion of a queue, and what its status is to show."""
 
 
 class _Writing:
-    """How far the writing of one queue's status is."""
+    """The state of writing one queue's status."""
 
     __slots__ = ("failures", "name", "not_before", "settled", "trouble", "under_way")
 
@@ -216,12 +216,12 @@ class _Writing:
         self.name = name
         self.not_before = 0.0
         self.under_way: _Wanted | None = None
-        """What is handed over and not written yet."""
+        """What is in flight."""
         self.settled: _Wanted | None = None
-        """What is shown, or was written and is not kept by the server: no reason to write."""
+        """What is shown, or was written and not kept by the server: it is not written again."""
         self.failures = 0
         self.trouble = ""
-        """What was logged of these failures."""
+        """The message that was logged for these failures."""
 
 
 class QueueStatusWriter:
@@ -240,11 +240,11 @@ class QueueStatusWriter:
         self._cache = cache
         self._may_write = may_write
         self._clock = clock
-        # Their fields are also changed by writers, on the outcome of what is under way.
+        # Their fields are also changed by writers, on the outcome of what is in flight.
         self._writings: dict[str, _Writing] = {}
 
     def step(self) -> float:
-        """Write the status of every queue that shows another; return how long to rest."""
+        """Write the status of every queue that differs; return how many seconds to rest."""
         if self._may_write():
             names = self._shared.ask(lambda engine: [line.name for line in engine.queues])
             for name in names:
@@ -261,7 +261,7 @@ class QueueStatusWriter:
             return
         known = self._shared.ask(_read_queue, name)
         if known is None or not self._cache.is_readable(known[0].metadata.key):
-            return  # what is known of it is old: a write would only meet a conflict
+            return  # the cached object is old: a write would only meet a conflict
         queue, interval = known
         hidden = read_annotation(queue.metadata.annotations, DISABLE_SHOW_ITEMS) is not None
         figures = self._shared.ask(read_figures, name, max_items=0 if hidden else MAX_ITEMS)
@@ -289,7 +289,7 @@ class QueueStatusWriter:
             self._cache.note_written(queue)
             writing.settled = (queue.metadata.resource_version, wanted[1])
             writing.failures, writing.trouble = 0, ""
-            # The engine hears of it by the watch.
+            # The engine gets it by the watch.
             writing.not_before = max(writing.not_before, now + MIN_INTERVAL_SECONDS)
         elif is_latest:
             writing.not_before = now + RETRY_BACKOFF.seconds(writing.failures)
@@ -298,10 +298,10 @@ class QueueStatusWriter:
 
 
 def _log_once(writing: _Writing, outcome: Outcome[Any]) -> None:
-    """Log a failure if it is another than the ones before it."""
+    """Log a failure unless the same was logged last."""
     match outcome:
         case Rejected(error=NotFound() | Conflict()):
-            return  # the engine will hear what there is
+            return  # the watch will report what exists
         case Rejected(error=error):
             trouble = str(error.status)
         case _:
@@ -312,6 +312,6 @@ def _log_once(writing: _Writing, outcome: Outcome[Any]) -> None:
 
 
 def _read_queue(engine: Engine, name: str) -> tuple[Queue, float] | None:
-    """Return a queue, and how many seconds lie between two writes of its status."""
+    """Return a queue, and the fewest seconds between two writes of its status; None: it is gone."""
     line = engine.queues.line(name)
     return None if line is None else (line.queue, line.options.status_interval_seconds)

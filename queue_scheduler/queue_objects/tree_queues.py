@@ -1,8 +1,9 @@
-"""A Queue for every node of the ElasticQuotaTree, and the queue `default` (`QueueSource`).
+"""Queues for the nodes of the ElasticQuotaTree, and the queue `default` (`QueueSource`).
 
-Nodes are linked to queues by an annotation, `koord-queue/quota-fullname`, which is kept in step and
-says whose a queue is where two nodes come to one name (`quota.node_queues`). The policy is kept in
-step where the environment says one, as upstream's does. The rest is the queue's users'.
+An annotation, `koord-queue/quota-fullname`, links queues to nodes. It is kept in step, and says
+which node a queue belongs to if two nodes give one name (`quota.tree_queue_names`). The policy is
+kept in step if the environment sets one, as in upstream. The rest of the queue is left to its
+users.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ class _Nodes:
 
 
 class TreeQueues:
-    """What the queues of nodes have to be.
+    """The source of the queues of nodes.
 
     Args:
-        trees: The cache; of several the oldest counts.
+        trees: The cache of trees; if there are several, the oldest counts.
         are_trees_known: Whether it is complete.
         find_queue: Returns the queue of a name from the cache, or None.
-        policy: What all these queues have to have; "": `Priority` at first, then what people want.
+        policy: The policy of all these queues; "": `Priority` at creation, then what users set.
     """
 
     def __init__(
@@ -71,16 +72,17 @@ class TreeQueues:
         self._are_trees_known = are_trees_known
         self._find_queue = find_queue
         self._policy = policy
-        # Replaced, never changed: handlers look as the reconciler does.
+        # Replaced, never changed in place: handlers and the reconciler read it on their own
+        # threads.
         self._known = _Nodes(None)
 
     def on_tree(
         self, look_at: Callable[[str], None]
     ) -> Callable[[ElasticQuotaTree | None, ElasticQuotaTree | None], None]:
-        """Return a handler that tells the names of queues which may have to change."""
+        """Return a handler that passes on the names of queues which may have to change."""
 
         def on_tree(old: ElasticQuotaTree | None, new: ElasticQuotaTree | None) -> None:
-            # Of all trees: another one may count now.
+            # Of all trees: another tree may count now.
             for tree in (old, new, *self._trees.list()):
                 for name in _Nodes(tree).queues.name_all(self._said).values():
                     look_at(name)
@@ -90,7 +92,7 @@ class TreeQueues:
     def on_queue(
         self, look_at: Callable[[str], None]
     ) -> Callable[[Queue | None, Queue | None], None]:
-        """Return a handler that tells which other queues may have to change for one queue."""
+        """Return a handler that passes on the names of queues that depend on a changed queue."""
 
         def on_queue(old: Queue | None, new: Queue | None) -> None:
             some = new or old
@@ -114,7 +116,7 @@ class TreeQueues:
         return self._are_trees_known()
 
     def decide(self, name: str, namespace: str, queue: Queue | None) -> QueueAction:
-        """Make it, keep its annotations in step, delete it with its node."""
+        """Return the creation, the patch or the deletion by which the queue follows its node."""
         nodes = self._nodes()
         path = self._path_of(name, nodes)
         if path is None:
@@ -123,7 +125,8 @@ class TreeQueues:
         if queue is None:
             plain = nodes.queues.plain_beside(name)
             if plain and self._find_queue(plain) is None:
-                # Whose that one is has to be known first: one that cannot be read is not known.
+                # The node of that queue must be known first, which it is not while it cannot be
+                # read.
                 return None
             spec = {"queuePolicy": self._policy or DEFAULT_POLICY}
             return CreateQueue(build_queue(name, namespace, spec=spec, annotations=annotations))
@@ -164,7 +167,7 @@ class TreeQueues:
 
 
 class DefaultQueue:
-    """The queue `default`: made where it is missing, and left alone."""
+    """The queue `default`: created if it is missing, and otherwise left alone."""
 
     def wants(self, name: str) -> bool:
         """Return whether it is that one."""
@@ -179,7 +182,7 @@ class DefaultQueue:
         return True
 
     def decide(self, name: str, namespace: str, queue: Queue | None) -> QueueAction:
-        """Make it where it is missing."""
+        """Return its creation if it is missing."""
         if queue is not None:
             return None
         return CreateQueue(build_queue(name, namespace, spec={"queuePolicy": DEFAULT_POLICY}))

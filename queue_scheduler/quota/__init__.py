@@ -2,7 +2,8 @@
 
 Read in this order:
 
-1. ``quota_decision``: a demand, and a refusal with its numbers; ``quota_settings``: the settings.
+1. ``quota_decision``: a demand, problems of quotas, and how one is shown; ``quota_settings``: the
+   settings.
 2. ``quota_spec``: one ElasticQuota in exact amounts; ``quota_tree``: its parents and children, and
    what is wrong with a broken chain (``webhook_rules``); ``capacity``: what the nodes have.
    Other objects become the same specs: ``quota_tree_spec`` an ElasticQuotaTree

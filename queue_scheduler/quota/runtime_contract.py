@@ -22,7 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.decision import Reason
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_tree import QuotaNode, QuotaTree
 from queue_scheduler.quota.runtime_division import (
     Division,
@@ -55,7 +56,7 @@ class ContractRules(msgspec.Struct, frozen=True, kw_only=True):
 class Breach(msgspec.Struct, frozen=True):
     """The first step of the contract that fails: at which quota, on which resources."""
 
-    reason: RefusalReason
+    reason: Reason
     quota: str
     exceed: tuple[str, ...]
     limit: Mapping[str, int]
@@ -148,7 +149,7 @@ def _over_limit(then: Covering, quota: str, rules: ContractRules) -> Breach | No
     exceed = _over(demand, limit)
     if not exceed:
         return None
-    reason = RefusalReason.OVER_RUNTIME if rules.uses_runtime else RefusalReason.OVER_QUOTA_MAX
+    reason = Reason.OVER_RUNTIME if rules.uses_runtime else Reason.OVER_QUOTA_MAX
     return Breach(reason, quota, exceed, limit, demand)
 
 
@@ -163,7 +164,7 @@ def _over_min(then: Covering, np_demands: OwnAmounts, quota: str, job: Demand) -
     exceed = _over(demand, node.spec.min)
     if not exceed:
         return None
-    return Breach(RefusalReason.NON_PREEMPTIBLE_OVER_MIN, quota, exceed, node.spec.min, demand)
+    return Breach(Reason.NON_PREEMPTIBLE_OVER_MIN, quota, exceed, node.spec.min, demand)
 
 
 def _over_parents(then: Covering, quota: str, job: Demand, rules: ContractRules) -> Breach | None:
@@ -175,9 +176,9 @@ def _over_parents(then: Covering, quota: str, job: Demand, rules: ContractRules)
         demand = then.subtree_demand(parent)
         exceed = tuple(key for key in _over(demand, limit) if key in job.amounts)
         if exceed:
-            reason = RefusalReason.OVER_PARENT_MAX
+            reason = Reason.OVER_PARENT_MAX
             if rules.uses_runtime:
-                reason = RefusalReason.OVER_PARENT_RUNTIME
+                reason = Reason.OVER_PARENT_RUNTIME
             return Breach(reason, parent.name, exceed, limit, demand)
     return None
 
@@ -189,7 +190,7 @@ def _over_admission(then: Covering, quota: str, job: Demand, rules: ContractRule
     limit = rules.admission.get(quota, node.spec.max)
     demand = then.demands[quota]
     exceed = tuple(key for key in _over(demand, limit) if key in job.amounts)
-    return Breach(RefusalReason.OVER_QUOTA_MAX, quota, exceed, limit, demand) if exceed else None
+    return Breach(Reason.OVER_QUOTA_MAX, quota, exceed, limit, demand) if exceed else None
 
 
 def _hurts(before: Covering, then: Covering, quota: str, rules: ContractRules) -> Breach | None:
@@ -203,7 +204,7 @@ def _hurts(before: Covering, then: Covering, quota: str, rules: ContractRules) -
         if exceed and not (rules.reclaim and _may_reclaim(then, quota, node, exceed)):
             limit = then.division.runtime[node.name]
             demand = then.subtree_demand(node)
-            return Breach(RefusalReason.HURTS_OTHERS, node.name, exceed, limit, demand)
+            return Breach(Reason.HURTS_OTHERS, node.name, exceed, limit, demand)
     return None
 
 

@@ -6,15 +6,16 @@ allocated in whole subtrees; and for tests of `runtime_check`, which must say th
 
 from __future__ import annotations
 
+from queue_scheduler.decision import Refusal
 from queue_scheduler.quota.koord_scheduler_state import possible_states
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.runtime_contract import ContractRules, find_breach
 from queue_scheduler.quota.runtime_division import DivisionRules
 from queue_scheduler.quota_cache.limit_checks import refuse
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, without_zeros
 
 
-def check_from_scratch(books: NodeUsage, demand: Demand) -> QuotaRefusal | None:
+def check_from_scratch(books: NodeUsage, demand: Demand) -> Refusal | None:
     """Return why koord-scheduler could refuse the pods of a demand, or None."""
     tree = books.tree
     settings = tree.settings

@@ -8,6 +8,7 @@ half up, so is what they all have in common (`water_filling`).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, TypeAlias
 
@@ -79,13 +80,28 @@ class LevelDivision:
         self._unrefreshed = unrefreshed
         self._rows: dict[tuple[str, str], list[Row]] = {}
         parents = [tree.root, *tree.nodes.values()]
-        self._known: dict[NodeUsage, dict[str, _Known]] = {parent: {} for parent in parents}
-        self._min_sums: dict[NodeUsage, Amounts] = {
-            parent: _sum_of_mins(parent) for parent in parents
+        self._known: dict[NodeUsage, dict[str, _Known]] = defaultdict(dict)
+        self._min_sums: dict[str, Amounts] = {
+            parent.name: _sum_of_mins(parent) for parent in parents
         }
         # Parents of somebody who does not lend, and of parents.
         self._reserving = _parents_of(parents, lambda child: bool(child.reserve))
         self._grandparents = _parents_of(parents, lambda child: bool(child.children))
+
+    def fork(self, tree: TreeUsage) -> LevelDivision:
+        """Return one that divides in a fork of the tree, and knows of no division yet.
+
+        What follows from quotas alone is shared.
+        """
+        copy: LevelDivision = LevelDivision.__new__(LevelDivision)
+        copy._tree = tree
+        copy._rounding, copy._is_pooled = self._rounding, self._is_pooled
+        copy._scales = self._scales
+        copy._unrefreshed, copy._min_sums = self._unrefreshed, self._min_sums
+        copy._reserving, copy._grandparents = self._reserving, self._grandparents
+        copy._rows = {}
+        copy._known = defaultdict(dict)
+        return copy
 
     def keep(
         self, parent: NodeUsage, key: str, total: int | None, memory: Memory, grants: Grants
@@ -285,14 +301,14 @@ class LevelDivision:
             return minimum
         if memory.unrefreshed and child.name in self._unrefreshed:
             return minimum
-        return scaled_min(total, minimum, self._min_sums[parent][key])
+        return scaled_min(total, minimum, self._min_sums[parent.name][key])
 
     def min_sum(self, parent: NodeUsage, key: str) -> int:
         """Return the sum of the mins of the children."""
-        return self._min_sums[parent].get(key, 0)
+        return self._min_sums[parent.name].get(key, 0)
 
     def _is_scaled(self, parent: NodeUsage, key: str, total: int | None) -> bool:
-        if not self._scales or total is None or total >= self._min_sums[parent].get(key, 0):
+        if not self._scales or total is None or total >= self.min_sum(parent, key):
             return False
         return parent.parent is not None or key in (self._tree.total or {})
 

@@ -12,22 +12,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from queue_scheduler.quota.quota_decision import QuotaRefusal, RefusalReason
+from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_settings import QuotaKind
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage, taken_by
 
 SUM_REASONS: Final = frozenset(
     (
-        RefusalReason.OVER_QUOTA_MAX,
-        RefusalReason.OVER_PARENT_MAX,
-        RefusalReason.OVER_MIN,
-        RefusalReason.NON_PREEMPTIBLE_OVER_MIN,
-        RefusalReason.NO_CAPACITY,
+        Reason.OVER_QUOTA_MAX,
+        Reason.OVER_PARENT_MAX,
+        Reason.OVER_MIN,
+        Reason.NON_PREEMPTIBLE_OVER_MIN,
+        Reason.NO_CAPACITY,
     )
 )
 
 
-def check_max(books: NodeUsage, items: Items) -> QuotaRefusal | None:
+def check_max(books: NodeUsage, items: Items) -> Refusal | None:
     """Compare with max at the quota and at every ancestor; a missing key is unlimited."""
     if books.tree.keeps_mins:
         return _check_beside_kept(books, items)
@@ -40,15 +40,15 @@ def check_max(books: NodeUsage, items: Items) -> QuotaRefusal | None:
                 continue
             if node is books:
                 return refuse(
-                    RefusalReason.OVER_QUOTA_MAX, node.name, key, limit, used.get(key, 0), amount
+                    Reason.OVER_QUOTA_MAX, node.name, key, limit, used.get(key, 0), amount
                 )
             taken = node.taken(key)
             if taken + amount > limit:
-                return refuse(RefusalReason.OVER_PARENT_MAX, node.name, key, limit, taken, amount)
+                return refuse(Reason.OVER_PARENT_MAX, node.name, key, limit, taken, amount)
     return None
 
 
-def _check_beside_kept(books: NodeUsage, items: Items) -> QuotaRefusal | None:
+def _check_beside_kept(books: NodeUsage, items: Items) -> Refusal | None:
     """The same where quotas keep part of their min: it is taken for all others (`taken_by`)."""
     for node in books.chain:
         limits = node.limits
@@ -59,12 +59,12 @@ def _check_beside_kept(books: NodeUsage, items: Items) -> QuotaRefusal | None:
             taken = taken_by(books, node, key)
             if taken + amount > limit:
                 own = node is books
-                reason = RefusalReason.OVER_QUOTA_MAX if own else RefusalReason.OVER_PARENT_MAX
+                reason = Reason.OVER_QUOTA_MAX if own else Reason.OVER_PARENT_MAX
                 return refuse(reason, node.name, key, limit, taken, amount, via=books.name)
     return None
 
 
-def check_overused(books: NodeUsage, items: Items) -> QuotaRefusal | None:
+def check_overused(books: NodeUsage, items: Items) -> Refusal | None:
     """Refuse where the quota is over its max on a resource that is not even asked for.
 
     koord-scheduler does: its check of a pod's own quota covers all resources in use.
@@ -76,22 +76,22 @@ def check_overused(books: NodeUsage, items: Items) -> QuotaRefusal | None:
         if limit is not None and used > limit:
             asked = asked or dict(items)
             amount = asked.get(key, 0)
-            return refuse(RefusalReason.OVER_QUOTA_MAX, books.name, key, limit, used, amount)
+            return refuse(Reason.OVER_QUOTA_MAX, books.name, key, limit, used, amount)
     return None
 
 
-def check_min(books: NodeUsage, items: Items) -> QuotaRefusal | None:
+def check_min(books: NodeUsage, items: Items) -> Refusal | None:
     """Compare with min at the quota; a key of max that min lacks is 0."""
     minimum = books.spec.min
     for key, amount in items:
         used = books.used.get(key, 0)
         limit = minimum.get(key, 0)
         if used + amount > limit:
-            return refuse(RefusalReason.OVER_MIN, books.name, key, limit, used, amount)
+            return refuse(Reason.OVER_MIN, books.name, key, limit, used, amount)
     return None
 
 
-def check_non_preemptible(books: NodeUsage, items: Items) -> QuotaRefusal | None:
+def check_non_preemptible(books: NodeUsage, items: Items) -> Refusal | None:
     """Compare the non-preemptible part with min, never scaled; a missing key is unlimited.
 
     Of an ElasticQuotaTree, at every ancestor as well.
@@ -103,12 +103,12 @@ def check_non_preemptible(books: NodeUsage, items: Items) -> QuotaRefusal | None
             limit = limits.get(key)
             used = node.np_used.get(key, 0)
             if limit is not None and used + amount > limit:
-                reason = RefusalReason.NON_PREEMPTIBLE_OVER_MIN
+                reason = Reason.NON_PREEMPTIBLE_OVER_MIN
                 return refuse(reason, node.name, key, limit, used, amount)
     return None
 
 
-def check_total(tree: TreeUsage, items: Items) -> QuotaRefusal | None:
+def check_total(tree: TreeUsage, items: Items) -> Refusal | None:
     """Compare what is started with what the nodes have.
 
     The contract alone may grant more than that (mins over-promised without scaling, units that
@@ -118,13 +118,13 @@ def check_total(tree: TreeUsage, items: Items) -> QuotaRefusal | None:
         limit = tree.left(key)
         committed = tree.committed.get(key, 0)
         if committed + amount > limit:
-            reason = RefusalReason.NO_CAPACITY
+            reason = Reason.NO_CAPACITY
             return refuse(reason, tree.root.name, key, limit, committed, amount)
     return None
 
 
 def room(
-    tree: TreeUsage, node: NodeUsage, reason: RefusalReason, key: str, via: NodeUsage | None = None
+    tree: TreeUsage, node: NodeUsage, reason: Reason, key: str, via: NodeUsage | None = None
 ) -> int | None:
     """Return what is left under a limit of `SUM_REASONS`; None: there is no such limit (now).
 
@@ -135,13 +135,13 @@ def room(
         return None if limit is None else limit - taken_by(via, node, key)
     sums: Mapping[str, int] = node.used
     match reason:
-        case RefusalReason.NO_CAPACITY:
+        case Reason.NO_CAPACITY:
             sums, limit = tree.committed, tree.left(key)
-        case RefusalReason.OVER_MIN:
+        case Reason.OVER_MIN:
             limit = node.spec.min.get(key, 0)
-        case RefusalReason.NON_PREEMPTIBLE_OVER_MIN:
+        case Reason.NON_PREEMPTIBLE_OVER_MIN:
             sums, limit = node.np_used, node.np_limits.get(key)
-        case RefusalReason.OVER_PARENT_MAX:
+        case Reason.OVER_PARENT_MAX:
             limit = node.limits.get(key)
             return None if limit is None else limit - node.taken(key)
         case _:
@@ -150,7 +150,7 @@ def room(
 
 
 def refuse(
-    reason: RefusalReason,
+    reason: Reason,
     quota: str,
     key: str,
     limit: int,
@@ -158,15 +158,14 @@ def refuse(
     amount: int,
     *,
     via: str = "",
-) -> QuotaRefusal:
+) -> Refusal:
     """Return a refusal with its numbers."""
-    return QuotaRefusal(
+    return Refusal(
         reason=reason,
         quota=quota,
         resource=key,
         limit=limit,
         used=used,
         requested=amount,
-        missing=used + amount - limit,
         via=via,
     )

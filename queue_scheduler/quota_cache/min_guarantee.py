@@ -40,7 +40,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode
 from queue_scheduler.quota_cache.limit_checks import refuse
 from queue_scheduler.quota_cache.tree_usage import (
@@ -74,6 +75,13 @@ class Entitlements:
             if tree.keeps_mins
             for books in tree.nodes.values()
         }
+
+    def fork(self) -> Entitlements:
+        """Return an independent copy."""
+        copy = Entitlements(())
+        copy._amounts = dict(self._amounts)  # each is replaced, never changed
+        copy._idle = self._idle
+        return copy
 
     def renew(self, tree: TreeUsage) -> None:
         """Compute anew what every quota of a tree is entitled to."""
@@ -202,6 +210,26 @@ class ProtectedDemands:
         """Return a copy that counts nothing yet: see `start`."""
         copy = ProtectedDemands()
         copy._demands = dict(self._demands)
+        return copy
+
+    def fork_into(
+        self, trees: Mapping[str, TreeUsage], entitlements: Entitlements
+    ) -> ProtectedDemands:
+        """Return a copy that counts the same in forks of the trees, which are given by id."""
+        copy = ProtectedDemands()
+        copy._demands = dict(self._demands)
+        copy.entitlements = entitlements
+        copy._counted = {
+            quota: (trees[books.tree.tree.tree_id].twin_of(books), items)
+            for quota, (books, items) in self._counted.items()
+        }
+        copy.counted_in = {
+            trees[tree.tree.tree_id]: number for tree, number in self.counted_in.items()
+        }
+        copy._kept = {
+            trees[node.tree.tree.tree_id].twin_of(node): sums.copy()
+            for node, sums in self._kept.items()
+        }
         return copy
 
     def put(self, quota: str, demand: Demand | None) -> bool:
@@ -350,9 +378,7 @@ def room_beside(
     return None if limit is None else limit - taken - others
 
 
-def check_guarantee(
-    books: NodeUsage, items: Items, protected: ProtectedDemands
-) -> QuotaRefusal | None:
+def check_guarantee(books: NodeUsage, items: Items, protected: ProtectedDemands) -> Refusal | None:
     """Return the refusal if a borrower would take room that a protected demand needs."""
     tree = books.tree
     if tree not in protected.counted_in or not protected.entitlements.borrows(books, items):
@@ -373,7 +399,7 @@ def _check_max_kept(
     items: Items,
     own: Mapping[str, int],
     protected: ProtectedDemands,
-) -> QuotaRefusal | None:
+) -> Refusal | None:
     kept = protected.kept_at(node)
     for key, amount in items:
         others = kept.get(key, 0) - own.get(key, 0)
@@ -388,7 +414,7 @@ def _check_max_kept(
 
 def _check_total_kept(
     books: NodeUsage, items: Items, own: Mapping[str, int], protected: ProtectedDemands
-) -> QuotaRefusal | None:
+) -> Refusal | None:
     tree = books.tree
     root = tree.root
     kept = protected.kept_at(root)
@@ -415,8 +441,8 @@ def _refusal(
     used: int,
     amount: int,
     protected: ProtectedDemands,
-) -> QuotaRefusal:
-    reason = RefusalReason.GUARANTEE_OF_OTHERS
+) -> Refusal:
+    reason = Reason.GUARANTEE_OF_OTHERS
     via = books.name if books.tree.keeps_mins else ""
     refusal = refuse(reason, node.name, key, limit, used, amount, via=via)
     return replace(refusal, other=protected.one_below(node, books, key))

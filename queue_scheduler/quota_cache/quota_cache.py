@@ -21,21 +21,15 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from queue_scheduler.quota.quota_decision import (
-    Demand,
-    ProblemKind,
-    QuotaProblem,
-    QuotaRefusal,
-    QuotaView,
-    RefusalReason,
-)
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem, QuotaView
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
 from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
 from queue_scheduler.quota_cache.quota_views import find_view
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
-from queue_scheduler.quota_cache.usage_trees import UsageTrees
+from queue_scheduler.quota_cache.usage_trees import UsageTrees, build_usage_trees
 from queue_scheduler.quota_cache.wake_index import (
     AT_ONCE,
     CONTRACT_REASONS,
@@ -70,8 +64,6 @@ class QuotaCache:
         # woken was asked for just before, and who has been asked for is booked, as a rule.
         self._fitted: tuple[Mapping[str, int], bool, str, int] | None = None
         self._fitted_items: Items = []
-        # The last refusal by runtimes: its grounds do not come back with who then waits.
-        self._refused: tuple[str, Demand, int, QuotaRefusal] | None = None
         # Follows from the above; None until somebody asks.
         self._trees: UsageTrees | None = None
         self._room: Room | None = None
@@ -130,11 +122,11 @@ class QuotaCache:
         pod = None
         if request is not None:
             pod = ForeignPod(quota, Demand(dict(request), non_preemptible), bound)
-        trees = self._trees or self._build_for_waiters()
         old = self._ledger.put_pod(key, pod)
         if pod == old:
             return
         self._changes += 1
+        trees = self._trees
         if trees is None:
             return
         for one, sign in ((old, -1), (pod, 1)):
@@ -144,7 +136,7 @@ class QuotaCache:
 
     # --- bookings -------------------------------------------------------------------------------
 
-    def check(self, quota: str, demand: Demand) -> QuotaRefusal | None:
+    def check(self, quota: str, demand: Demand) -> Refusal | None:
         """Return why `demand` may not start in `quota` now, or None: it fits. Changes nothing."""
         trees = self._trees or self._build()
         books = trees.books.get(quota)
@@ -160,13 +152,11 @@ class QuotaCache:
             refusal = check_guarantee(books, items, self._protected)
         if refusal is None:
             self._fitted, self._fitted_items = fitting, items
-        elif refusal.grounds is not None:
-            self._refused = (quota, demand, self._changes, refusal)
         return refusal
 
     def check_without(
         self, quota: str, demand: Demand, released: Iterable[str], added: Sequence[Added] = ()
-    ) -> QuotaRefusal | None:
+    ) -> Refusal | None:
         """Return what `check` would, had these owners nothing booked, and these demands besides.
 
         Changes nothing, for those who wait neither.
@@ -186,7 +176,6 @@ class QuotaCache:
 
     def book(self, owner: str, quota: str, demand: Demand) -> None:
         """Charge `demand` to `quota` under `owner`, replacing what the owner had; never refuses."""
-        trees = self._trees or self._build_for_waiters()
         old = self._ledger.book(owner, quota, demand)
         checked: Items | None = None
         if old is None:
@@ -196,6 +185,7 @@ class QuotaCache:
         elif old == (quota, demand):
             return
         self._changes += 1
+        trees = self._trees
         if trees is None:
             return
         if old is not None:
@@ -204,11 +194,11 @@ class QuotaCache:
 
     def release(self, owner: str) -> None:
         """Take back what `owner` has booked, if anything."""
-        trees = self._trees or self._build_for_waiters()
         old = self._ledger.release(owner)
         if old is None:
             return
         self._changes += 1
+        trees = self._trees
         if trees is not None:
             self._follow(trees, trees.charge_unit(old[0], old[1], -1))
 
@@ -231,8 +221,6 @@ class QuotaCache:
 
     def protect(self, quota: str, demand: Demand | None) -> None:
         """Say which waiting demand comes first in `quota`, or that none does."""
-        if self._trees is None:
-            self._build_for_waiters()
         if self._protected.put(quota, demand):
             self._changes += 1
             self._refresh_protected(quota)
@@ -255,23 +243,31 @@ class QuotaCache:
         waiter: Hashable,
         quota: str,
         demand: Demand,
-        refusal: QuotaRefusal,
+        refusal: Refusal,
         rank: Rank = (),
         domain: str = AT_ONCE,
         whole: Demand | None = None,
     ) -> None:
-        """Let `waiter` be woken once the refusal that `check` just gave may no longer hold.
+        """Let `waiter` be woken once a refusal may no longer hold; nothing is asked again.
 
-        In his domain, smaller ranks are woken first; of equal ranks, who has waited longer. `whole`
-        is more than the demand, and refused here or elsewhere: he is woken once that fits as well.
+        In its domain, smaller ranks are woken first; of equal ranks, who has waited longer.
+
+        Args:
+            waiter: Who waits.
+            quota: Its quota.
+            demand: What was refused.
+            refusal: What `check` returned since the last change, or what was made of it for users
+                (`Refusal.told_of`).
+            rank: Its place.
+            domain: Who competes with it.
+            whole: More than the demand, and refused here or elsewhere: the waiter is woken once
+                that fits as well.
         """
         trees = self._trees or self._build()
         if self._waiting.is_idle():
             for tree in trees.trees.values():
                 tree.changes.settle()  # nobody cared for what happened until now
         tree = trees.books_of_unit(quota).tree
-        if self._refused is not None and self._refused[:3] == (quota, demand, self._changes):
-            refusal = self._refused[3]
         is_owner, tree_id = self._protected.is_counted(quota), tree.tree.tree_id
         seen_at = tree.changes.clock
         waiting = Waiting(
@@ -292,7 +288,7 @@ class QuotaCache:
             return []
         if self._trees is not None:
             self._note_changes(self._trees)
-        # Else nothing was charged since everybody was woken, or since this is a fork.
+        # Else nobody waits: all were woken when the trees were dropped.
         return self._waiting.stirred()
 
     def first_woken(
@@ -356,7 +352,7 @@ class QuotaCache:
         """Return whether all fits where the least does not; if not, it is woken when it does."""
         whole = waiting.whole
         # Of sums more is over wherever less is; only runtimes are rounded.
-        if whole is None or waiting.refusal.reason not in CONTRACT_REASONS:
+        if whole is None or waiting.refusal.kind not in CONTRACT_REASONS:
             return False
         refusal = self.check(waiting.quota, whole)
         if refusal is not None:
@@ -365,16 +361,16 @@ class QuotaCache:
             self._watch(self.trees.books_of_unit(waiting.quota).tree, also)
         return refusal is None
 
-    def _refuse_again(self, waiting: Waiting) -> QuotaRefusal | None:
+    def _refuse_again(self, waiting: Waiting) -> Refusal | None:
         """Return what refuses a waiter now, looking first at what did before."""
         trees = self._trees or self._build()
         books = trees.books.get(waiting.quota)
-        refusal: QuotaRefusal | None = None
+        refusal: Refusal | None = None
         if books is not None:
-            items = books.counted(waiting.demand.amounts)
-            if waiting.refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
+            items, kind = books.counted(waiting.demand.amounts), waiting.refusal.kind
+            if kind is Reason.GUARANTEE_OF_OTHERS:
                 refusal = check_guarantee(books, items, self._protected)
-            elif waiting.refusal.reason in CONTRACT_REASONS:
+            elif kind in CONTRACT_REASONS:
                 self._fitted = None
                 refusal = trees.check_same_reason(books, items, waiting.demand, waiting.refusal)
         return refusal or self.check(waiting.quota, waiting.demand)
@@ -476,15 +472,19 @@ class QuotaCache:
     # --- the whole ------------------------------------------------------------------------------
 
     def fork(self) -> QuotaCache:
-        """Return independent books with the same contents; their trees are built when asked."""
-        if self._trees is not None:
-            self._note_changes(self._trees)
+        """Return independent books with the same contents, and trees where these have some."""
         copy = QuotaCache(self._settings)
         copy._specs = dict(self._specs)
         copy._nodes_total = self._nodes_total
         copy._ledger = self._ledger.fork()
-        copy._protected = self._protected.fork()
         copy._waiting = self._waiting.fork()
+        if self._trees is None:
+            copy._protected = self._protected.fork()
+        else:
+            trees = copy._trees = self._trees.fork()
+            copy._protected = self._protected.fork_into(trees.trees, trees.entitlements)
+        # Replaced, never changed.
+        copy._lookup, copy._governed = self._lookup, self._governed
         return copy
 
     def validate(self) -> None:
@@ -492,7 +492,7 @@ class QuotaCache:
         self._ledger.validate()
         if self._trees is None:
             return
-        fresh = UsageTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
+        fresh = self._build_trees()
         self._trees.entitlements.validate(fresh.entitlements)
         self._protected.validate(fresh.books.values(), fresh.entitlements)
         for tree_id, tree in self._trees.trees.items():
@@ -508,27 +508,21 @@ class QuotaCache:
         # Whatever they wait and compete for may be another thing now.
         self._waiting.wake_all(domains_differ=True)
 
-    def _build_for_waiters(self) -> UsageTrees | None:
-        """Before a change, have the trees of a fork: only trees can tell whom it concerns."""
-        if self._trees is None and len(self._waiting):
-            self._build()
-        return self._trees
-
     def _build(self) -> UsageTrees:
+        # Who waits was refused by trees, and is woken when they are dropped.
+        assert not self._waiting.waiting(), "somebody waits, and there are no trees"
         self._ledger.close_empty_accounts()
-        trees = UsageTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
-        self._trees = trees
+        trees = self._trees = self._build_trees()
         self._protected.start(trees.entitlements)
         for name in self._protected.quotas():
             self._refresh_protected(name)
-        waiting_before = self._waiting.waiting()
-        latest_seen_at = max((waiting.seen_at for waiting in waiting_before), default=0)
         for tree in trees.trees.values():
-            # Changes from now on are later than what anybody saw in the trees before.
-            tree.changes.start(latest_seen_at)
-        for waiting in waiting_before:
-            self._watch(trees.trees[waiting.tree_id], waiting)
+            tree.changes.start()
         return trees
+
+    def _build_trees(self) -> UsageTrees:
+        specs = self._specs.values()
+        return build_usage_trees(self._settings, specs, self._nodes_total, self._ledger)
 
 
 def _may_be_requested(resource: str) -> bool:

@@ -41,7 +41,7 @@ class ChargedSums:
 
     def fork(self) -> ChargedSums:
         """Return an independent copy."""
-        copy = ChargedSums()
+        copy: ChargedSums = ChargedSums.__new__(ChargedSums)
         copy.amounts = self.amounts.copy()
         copy.non_preemptible = self.non_preemptible.copy()
         return copy
@@ -80,7 +80,7 @@ class Account:
 
     def fork(self) -> Account:
         """Return an independent copy."""
-        copy = Account()
+        copy: Account = Account.__new__(Account)
         copy.units = self.units.fork()
         copy.bound = self.bound.fork()
         copy.pending = self.pending.fork()

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from queue_scheduler.quota.quota_decision import Grounds, QuotaRefusal, RefusalReason
+from queue_scheduler.decision import Grounds, Reason, Refusal
 from queue_scheduler.quota.water_filling import WaterFilling
 from queue_scheduler.quota_cache.chain_levels import ChainLevels, Level
 from queue_scheduler.quota_cache.level_division import (
@@ -46,7 +46,7 @@ class Breach(NamedTuple):
     `beside` is that child where it is not on the way, with what it had and has.
     """
 
-    refusal: QuotaRefusal
+    refusal: Refusal
     level: Level
     beside: NodeUsage | None = None
     had: int = 0
@@ -76,9 +76,19 @@ class RuntimeCheck:
             for is_unrefreshed in ((False, True) if unrefreshed else (False,))
         )
 
+    def fork(self, tree: TreeUsage) -> RuntimeCheck:
+        """Return one that asks a fork of the tree; what follows from quotas alone is shared."""
+        copy: RuntimeCheck = RuntimeCheck.__new__(RuntimeCheck)
+        copy._check_parent, copy._memories = self._check_parent, self._memories
+        copy.division = self.division.fork(tree)
+        copy.plain = self.plain.fork(tree, copy.division)
+        copy.levels = ChainLevels(tree, copy.division, copy.plain)
+        copy._foreseen = []
+        return copy
+
     # --- questions ------------------------------------------------------------------------------
 
-    def check(self, books: NodeUsage, items: Items) -> QuotaRefusal | None:
+    def check(self, books: NodeUsage, items: Items) -> Refusal | None:
         """Return why koord-scheduler could refuse the pods of these amounts, or None."""
         self._foreseen.clear()
         doubtful: list[tuple[str, int]] = []
@@ -96,7 +106,7 @@ class RuntimeCheck:
                     doubtful.append((key, 0))
         return self._check_doubtful(books, doubtful, seeds=seeds) if doubtful else None
 
-    def check_resource(self, books: NodeUsage, key: str, amount: int) -> QuotaRefusal | None:
+    def check_resource(self, books: NodeUsage, key: str, amount: int) -> Refusal | None:
         """Return the refusal on one resource alone: cheap to ask again whoever it refused."""
         self._foreseen.clear()
         if self.plain.is_plain_chain(books, key, amount):
@@ -115,9 +125,7 @@ class RuntimeCheck:
         """Keep no level: the sums have changed, and the tree's clock does not tell."""
         self.levels.forget()
 
-    def _check_doubtful(
-        self, books: NodeUsage, doubtful: Items, *, seeds: bool
-    ) -> QuotaRefusal | None:
+    def _check_doubtful(self, books: NodeUsage, doubtful: Items, *, seeds: bool) -> Refusal | None:
         """Divide for these resources; `seeds`: q may be unseeded, J its first pod.
 
         Then what q asks for by its min comes into force on resources that J does not take, too.
@@ -136,7 +144,9 @@ class RuntimeCheck:
             if breach is not None:
                 grounds = self._find_grounds(levels, breach, key, amount, memory)
                 is_rounded = _is_lost_by_rounding(levels, breach)
-                return msgspec.structs.replace(breach.refusal, grounds=grounds, rounded=is_rounded)
+                return msgspec.structs.replace(
+                    breach.refusal, grounds=grounds, is_rounded=is_rounded
+                )
         return None
 
     def _find_grounds(
@@ -202,7 +212,7 @@ class RuntimeCheck:
         runtime = level.granted()
         if node.used.get(key, 0) + amount <= runtime:
             return None
-        return Breach(_refusal(RefusalReason.OVER_RUNTIME, node, key, runtime, amount), level)
+        return Breach(_refusal(Reason.OVER_RUNTIME, node, key, runtime, amount), level)
 
     def _over_parents(self, levels: list[Level], key: str, amount: int) -> Breach | None:
         """Return the refusal if an ancestor is not covered with J (setting checkParent)."""
@@ -211,7 +221,7 @@ class RuntimeCheck:
         for level in reversed(levels[:-1]):
             breach = self._over_limit(level, key, amount)
             if breach is not None:
-                reason = RefusalReason.OVER_PARENT_RUNTIME
+                reason = Reason.OVER_PARENT_RUNTIME
                 return Breach(msgspec.structs.replace(breach.refusal, reason=reason), level)
         return None
 
@@ -243,7 +253,7 @@ class RuntimeCheck:
             before = self.levels.before(level, key, memory).get(node.name, 0)
         if used > before:
             return None
-        refusal = _refusal(RefusalReason.HURTS_OTHERS, node, key, runtime, amount)
+        refusal = _refusal(Reason.HURTS_OTHERS, node, key, runtime, amount)
         return Breach(msgspec.structs.replace(refusal, other=node.name), level)
 
     def _hurt_beside(self, level: Level, key: str, memory: Memory) -> Breach | None:
@@ -270,7 +280,7 @@ class RuntimeCheck:
 
     def _compare(
         self, books: NodeUsage, key: str, had: int, has: int, memory: Memory
-    ) -> QuotaRefusal | None:
+    ) -> Refusal | None:
         """Compare a subtree that J is not in, whose runtime goes from `had` to `has`."""
         stack = [(books, had, has)]
         while stack:
@@ -279,7 +289,7 @@ class RuntimeCheck:
                 continue
             used = node.used.get(key, 0)
             if _holds(node) and has < used <= had:
-                refusal = _refusal(RefusalReason.HURTS_OTHERS, node, key, has, 0)
+                refusal = _refusal(Reason.HURTS_OTHERS, node, key, has, 0)
                 return msgspec.structs.replace(refusal, other=node.name)
             if node.children and governs(node, key):
                 before = self.division.divide(node, key, had, memory)
@@ -309,16 +319,13 @@ def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:
     return missing <= 0
 
 
-def _refusal(
-    reason: RefusalReason, node: NodeUsage, key: str, limit: int, amount: int
-) -> QuotaRefusal:
+def _refusal(reason: Reason, node: NodeUsage, key: str, limit: int, amount: int) -> Refusal:
     used = node.used.get(key, 0)
-    return QuotaRefusal(
+    return Refusal(
         reason=reason,
         quota=node.name,
         resource=key,
         limit=limit,
         used=used,
         requested=amount,
-        missing=used + amount - limit,
     )

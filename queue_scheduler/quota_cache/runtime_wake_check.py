@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 
-from queue_scheduler.quota.quota_decision import Grounds
+from queue_scheduler.decision import Grounds
 from queue_scheduler.quota.water_filling import ShareGroup
 from queue_scheduler.quota_cache.chain_levels import would_ask
 from queue_scheduler.quota_cache.level_division import Grants, Memory

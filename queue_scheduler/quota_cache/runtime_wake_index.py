@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Final, TypeAlias
 
-from queue_scheduler.quota.quota_decision import Grounds, QuotaRefusal
+from queue_scheduler.decision import Grounds, Refusal
 
 Family: TypeAlias = tuple[str, bool, bool]
 """Those whose grounds are about children of one quota, in one state of memory."""
@@ -66,7 +66,7 @@ class RuntimeWakeIndex:
         }
         return copy
 
-    def add(self, waiter: Hashable, tree_id: str, refusal: QuotaRefusal, seen_at: int) -> None:
+    def add(self, waiter: Hashable, tree_id: str, refusal: Refusal, seen_at: int) -> None:
         """Take somebody who was refused at this reading of the tree's clock."""
         grounds = refusal.grounds
         scopes = self._by_key.setdefault((tree_id, refusal.resource), {})
@@ -79,7 +79,7 @@ class RuntimeWakeIndex:
         if grounds is not None and grounds.more > scope.most:
             scope.most = grounds.more
 
-    def remove(self, waiter: Hashable, tree_id: str, refusal: QuotaRefusal) -> None:
+    def remove(self, waiter: Hashable, tree_id: str, refusal: Refusal) -> None:
         """Forget somebody who was refused so."""
         grounds = refusal.grounds
         scopes = self._by_key[tree_id, refusal.resource]

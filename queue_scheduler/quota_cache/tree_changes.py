@@ -34,8 +34,8 @@ class TreeChanges:
     """
 
     __slots__ = (
-        "_charged_at", "_started_at", "_watched", "clock", "is_entitled_anew", "is_room_freed",
-        "keys", "settled_at", "touched",
+        "_charged_at", "_watched", "clock", "is_entitled_anew", "is_room_freed", "keys",
+        "settled_at", "touched",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -46,12 +46,21 @@ class TreeChanges:
         self.is_room_freed = False
         self.is_entitled_anew = False
         self._watched: set[str] = set()
-        self._started_at = 0
         self._charged_at: dict[str, int] = {}
 
-    def start(self, clock: int) -> None:
-        """Take what is charged so far as the beginning, at this reading of the clock."""
-        self.clock = self._started_at = clock
+    def fork(self) -> TreeChanges:
+        """Return an independent copy, at the same reading of the clock."""
+        copy = TreeChanges()
+        copy.clock, copy.settled_at = self.clock, self.settled_at
+        copy.touched, copy.keys = dict(self.touched), dict(self.keys)
+        copy.is_room_freed, copy.is_entitled_anew = self.is_room_freed, self.is_entitled_anew
+        copy._watched = set(self._watched)
+        copy._charged_at = dict(self._charged_at)
+        return copy
+
+    def start(self) -> None:
+        """Take what is charged so far as the beginning: nobody has been refused yet."""
+        self.clock = 0
         self._charged_at.clear()
         self.settle()
 
@@ -69,7 +78,7 @@ class TreeChanges:
 
     def charged_at(self, quota: str) -> int:
         """Return when something was charged to a quota or below it, by the clock."""
-        return self._charged_at.get(quota, self._started_at)
+        return self._charged_at.get(quota, 0)
 
     # --- what happens ---------------------------------------------------------------------------
 

@@ -109,6 +109,30 @@ class NodeUsage:
         # By resource that is watched: the children that claim another amount since.
         self.claim_changes: dict[str, dict[str, NodeUsage]] = {}
 
+    def fork(self, parent: NodeUsage | None, tree: TreeUsage) -> NodeUsage:
+        """Return a copy with sums of its own; what follows from the quotas alone is shared.
+
+        `TreeUsage.fork` adds its children. Nobody watches it yet: divisions are not copied.
+
+        Args:
+            parent: The copy of its parent.
+            tree: The copy of its tree.
+        """
+        # Written out: the engine's lock is held while all quotas are copied.
+        twin: NodeUsage = NodeUsage.__new__(NodeUsage)
+        twin.name, twin.spec, twin.parent, twin.tree = self.name, self.spec, parent, tree
+        twin.is_special, twin.is_alone = self.is_special, self.is_alone
+        twin.divides, twin.path, twin._keys = self.divides, self.path, self._keys
+        twin.children = []
+        twin.chain = () if parent is None else (twin, *parent.chain)
+        twin.limits, twin.np_limits = self.limits, self.np_limits
+        twin.reserve, twin._ceiling = self.reserve, self._ceiling
+        twin.own, twin.used, twin.np_used = self.own.copy(), self.used.copy(), self.np_used.copy()
+        twin.pending, twin.asked = self.pending.copy(), self.asked.copy()
+        twin.limited, twin.active = self.limited.copy(), self.active.copy()
+        twin.claim_changes = {}
+        return twin
+
     def counts(self, key: str) -> bool:
         """Return whether amounts of a resource count in this quota."""
         return self._keys is None or key in self._keys
@@ -214,6 +238,29 @@ class TreeUsage:
         self.nodes[node.name] = books
         if node.is_special:
             self.special[node.name] = books
+
+    def fork(self) -> TreeUsage:
+        """Return an independent tree with the same sums and the same changes."""
+        twin: TreeUsage = TreeUsage.__new__(TreeUsage)
+        twin.settings, twin.tree, twin.divides = self.settings, self.tree, self.divides
+        twin.keeps_mins, twin.total = self.keeps_mins, self.total
+        twin.root = self.root.fork(None, twin)
+        twin.orphans = self.orphans.fork(twin.root, twin)
+        nodes = twin.nodes = {}
+        for name, books in self.nodes.items():  # parents stand before their children
+            assert books.parent is not None
+            parent = nodes.get(books.parent.name, twin.root)
+            node = nodes[name] = books.fork(parent, twin)
+            if node.divides:
+                parent.children.append(node)
+        twin.special = {name: nodes[name] for name in self.special}
+        twin.committed, twin.remaining = self.committed.copy(), self.remaining.copy()
+        twin.changes = self.changes.fork()
+        return twin
+
+    def twin_of(self, books: NodeUsage) -> NodeUsage:
+        """Return the quota, or the root, that is here what `books` are in another fork."""
+        return self.root if books.parent is None else self.nodes[books.name]
 
     def put_total(self, total: Amounts) -> None:
         """Take what the nodes have, before anything is charged."""

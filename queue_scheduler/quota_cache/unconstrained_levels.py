@@ -58,19 +58,27 @@ class UnconstrainedLevels:
         # Parents and resources of which no sum says anything: amounts are too large, or a child
         # that does not lend has min > max.
         self._odd = frozenset(
-            (parent, key) for parent in parents for key in _odd_keys(parent, division)
+            (parent.name, key) for parent in parents for key in _odd_keys(parent, division)
         )
-        # The children without weight.
+        # The names of the children without weight, by parent and resource.
         self._weak = {
-            (parent, key): weak
+            (parent.name, key): weak
             for parent in parents
             for key in (tree.tree.root.governed_keys if parent is tree.root else parent.spec.max)
             if (weak := _weak_children(parent, key))
         }
 
+    def fork(self, tree: TreeUsage, division: LevelDivision) -> UnconstrainedLevels:
+        """Return one that looks at a fork of the tree; what follows from quotas is shared."""
+        copy: UnconstrainedLevels = UnconstrainedLevels.__new__(UnconstrainedLevels)
+        copy._tree, copy._division = tree, division
+        copy._half_up, copy._check_parent = self._half_up, self._check_parent
+        copy._odd, copy._weak = self._odd, self._weak
+        return copy
+
     def has_weak(self, parent: NodeUsage, key: str) -> bool:
         """Return whether a child of a quota has no weight for a resource."""
-        return (parent, key) in self._weak
+        return (parent.name, key) in self._weak
 
     def is_plain_chain(self, books: NodeUsage, key: str, amount: int) -> bool:
         """Return whether every level is plain with J, and all that is asked for is granted.
@@ -142,9 +150,11 @@ class UnconstrainedLevels:
 
         `delta` is by how much the child on the way (None: any) asks for more because of J.
         """
-        if needed > total or total >= LARGEST_EXACT or (self._odd and (parent, key) in self._odd):
+        if needed > total or total >= LARGEST_EXACT:
             return False
-        weak = self._weak.get((parent, key)) if self._weak else None
+        if self._odd and (parent.name, key) in self._odd:
+            return False
+        weak = self._weak.get((parent.name, key)) if self._weak else None
         if weak and (delta or not self._are_content(weak, key, total)):
             return False
         if not self._half_up:
@@ -176,8 +186,9 @@ class UnconstrainedLevels:
             return False
         return self.is_plain(root, child, key, needed, total, delta)
 
-    def _are_content(self, children: list[NodeUsage], key: str, total: int) -> bool:
+    def _are_content(self, names: list[str], key: str, total: int) -> bool:
         """Return whether children without weight ask for no more than their min."""
+        children = map(self._tree.nodes.__getitem__, names)
         return all(
             child.limited.get(key, 0) <= self._division.floor(child, key, total, Memory())
             for child in children
@@ -193,9 +204,9 @@ def _odd_keys(parent: NodeUsage, division: LevelDivision) -> Iterator[str]:
                 yield key
 
 
-def _weak_children(parent: NodeUsage, key: str) -> list[NodeUsage]:
+def _weak_children(parent: NodeUsage, key: str) -> list[str]:
     return [
-        child
+        child.name
         for child in parent.children
         if not child.is_special and child.spec.weight.get(key, 0) <= 0
     ]

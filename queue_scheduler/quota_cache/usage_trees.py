@@ -1,7 +1,7 @@
 """The trees that follow from quotas, nodes and the ledger, with sums that follow every booking.
 
 Built anew when a quota or the nodes' total changes, from sums per quota name, so that it costs
-what there are quotas, not units.
+what there are quotas, not units. A copy is cheaper: it shares what follows from the quotas alone.
 """
 
 from __future__ import annotations
@@ -9,14 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import assert_never
 
+from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.koord_scheduler_state import unrefreshed_quotas
-from queue_scheduler.quota.quota_decision import (
-    Demand,
-    QuotaProblem,
-    QuotaRefusal,
-    RefusalReason,
-    Rule,
-)
+from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, Rule
 from queue_scheduler.quota.quota_settings import (
     QuotaKind,
     QuotaMode,
@@ -24,7 +19,7 @@ from queue_scheduler.quota.quota_settings import (
     SpecialQuotas,
 )
 from queue_scheduler.quota.quota_spec import QuotaSpec, effective_weight
-from queue_scheduler.quota.quota_tree import build_forest, tree_totals
+from queue_scheduler.quota.quota_tree import QuotaForest, build_forest, tree_totals
 from queue_scheduler.quota_cache.full_runtime_check import check_from_scratch
 from queue_scheduler.quota_cache.limit_checks import (
     check_max,
@@ -67,44 +62,30 @@ class UsageTrees:
     def __init__(
         self,
         settings: QuotaSettings,
-        specs: Iterable[QuotaSpec],
-        nodes_total: Mapping[str, int] | None,
-        ledger: QuotaLedger,
+        forest: QuotaForest,
+        trees: dict[str, TreeUsage],
+        entitlements: Entitlements,
+        walks: dict[str, RuntimeCheck],
     ) -> None:
-        specs = list(specs)
+        """Keep the books of these trees, in which everything is charged (`build_usage_trees`)."""
         self.settings = settings
         self._mode = settings.mode
         self._is_quota_tree = settings.kind is QuotaKind.TREE
         self._problems: dict[str, list[QuotaProblem]] | None = None
         self._counts_pending = settings.foreign_pending
-        specials = _special_specs(settings, specs)
-        divides_specials = (
-            settings.special_quotas is SpecialQuotas.OBSERVED or self._mode is not QuotaMode.RUNTIME
-        )
-        self.forest = build_forest(
-            specs,
-            multi_quota_tree=settings.multi_quota_tree,
-            are_elastic=settings.kind is QuotaKind.ELASTIC_QUOTA,
-            specials=specials if divides_specials else (),
-        )
-        self.trees = {
-            tree_id: TreeUsage(tree, settings, () if divides_specials or tree_id else specials)
-            for tree_id, tree in self.forest.trees.items()
-        }
+        self.forest = forest
+        self.trees = trees
         self.books: dict[str, NodeUsage] = {
-            name: books for tree in self.trees.values() for name, books in tree.nodes.items()
+            name: books for tree in trees.values() for name, books in tree.nodes.items()
         }
-        if nodes_total is not None and self._mode is QuotaMode.RUNTIME:
-            for tree_id, total in tree_totals(self.forest, nodes_total).items():
-                self.trees[tree_id].put_total(total)
-        self.entitlements = Entitlements(self.trees.values())
-        for name, account in ledger.accounts():
-            self._charge_account(name, account)
-        self.walks: dict[str, RuntimeCheck] = {}
-        for tree_id, tree in self.trees.items():
-            self.entitlements.renew(tree)
-            if tree.divides:
-                self.walks[tree_id] = RuntimeCheck(tree, unrefreshed_quotas(tree.tree))
+        self.entitlements = entitlements
+        self.walks = walks
+
+    def fork(self) -> UsageTrees:
+        """Return independent trees with the same sums."""
+        trees = {tree_id: tree.fork() for tree_id, tree in self.trees.items()}
+        walks = {tree_id: walk.fork(trees[tree_id]) for tree_id, walk in self.walks.items()}
+        return UsageTrees(self.settings, self.forest, trees, self.entitlements.fork(), walks)
 
     # --- charging -------------------------------------------------------------------------------
 
@@ -150,6 +131,13 @@ class UsageTrees:
         _charge(books, pod.demand, sign, commits=pod.is_bound)
         return books
 
+    def charge_accounts(self, accounts: Iterable[tuple[str, Account]]) -> None:
+        """Charge all that is booked, by quota name, where nothing is charged yet."""
+        for name, account in accounts:
+            self._charge_account(name, account)
+        for tree in self.trees.values():
+            self.entitlements.renew(tree)
+
     def _charge_account(self, name: str, account: Account) -> None:
         _charge_sums(self.books_of_unit(name), account.units)
         if not self.settings.counts_foreign:
@@ -161,7 +149,7 @@ class UsageTrees:
 
     # --- the question, without the guarantee ----------------------------------------------------
 
-    def check(self, books: NodeUsage, items: Items, demand: Demand) -> QuotaRefusal | None:
+    def check(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
         """Return why the limits of the mode refuse, or None."""
         match self._mode:
             case QuotaMode.MAX:
@@ -176,7 +164,7 @@ class UsageTrees:
             case _:
                 assert_never(self._mode)
 
-    def _check_runtime(self, books: NodeUsage, items: Items, demand: Demand) -> QuotaRefusal | None:
+    def _check_runtime(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
         tree = books.tree
         refusal = self._check_sums(books, items, demand)
         if refusal is not None:
@@ -185,11 +173,11 @@ class UsageTrees:
             return check_from_scratch(books, demand)
         return self.walks[tree.tree.tree_id].check(books, items)
 
-    def _check_sums(self, books: NodeUsage, items: Items, demand: Demand) -> QuotaRefusal | None:
+    def _check_sums(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
         """Return why what `runtime` mode compares with plain limits refuses, or None."""
         tree = books.tree
         if tree.total is None:
-            return QuotaRefusal(reason=RefusalReason.NO_CAPACITY, quota=tree.root.name)
+            return Refusal(reason=Reason.NO_CAPACITY, quota=tree.root.name)
         if books.is_special:
             return None
         refusal = check_max(books, items) or check_overused(books, items)
@@ -200,8 +188,8 @@ class UsageTrees:
         return refusal
 
     def check_same_reason(
-        self, books: NodeUsage, items: Items, demand: Demand, refusal: QuotaRefusal
-    ) -> QuotaRefusal | None:
+        self, books: NodeUsage, items: Items, demand: Demand, refusal: Refusal
+    ) -> Refusal | None:
         """Return whether runtimes refuse on the resource they refused on before; None: ask anew."""
         if self.settings.guarantee_usage:
             return None
@@ -218,12 +206,12 @@ class UsageTrees:
         if walk is not None:
             walk.forget_levels()
 
-    def why_unusable(self, quota: str) -> QuotaRefusal:
+    def why_unusable(self, quota: str) -> Refusal:
         """Return the refusal of a quota that is in no tree."""
         culprit = self.forest.broken.get(quota)
         if culprit is None:
-            return QuotaRefusal(reason=RefusalReason.UNKNOWN_QUOTA, quota=quota)
-        return QuotaRefusal(reason=RefusalReason.BROKEN_CHAIN, quota=quota, other=culprit)
+            return Refusal(reason=Reason.UNKNOWN_QUOTA, quota=quota)
+        return Refusal(reason=Reason.BROKEN_CHAIN, quota=quota, other=culprit)
 
     # --- for those who wait ---------------------------------------------------------------------
 
@@ -247,13 +235,47 @@ class UsageTrees:
         asking = self.books.get(via) if via else None
         if books is None or (via and asking is None):
             return None
-        if reason is RefusalReason.GUARANTEE_OF_OTHERS:
+        if reason is Reason.GUARANTEE_OF_OTHERS:
             return room_beside(protected, books, key, asking)
         return room(books.tree, books, reason, key, asking)
 
     def doubtful(self, tree: TreeUsage, key: str, scopes: Scopes) -> list[Hashable]:
         """Return who of those refused by runtimes may be let in by what was charged."""
         return find_doubtful(tree, self.walks[tree.tree.tree_id], key, scopes)
+
+
+def build_usage_trees(
+    settings: QuotaSettings,
+    specs: Iterable[QuotaSpec],
+    nodes_total: Mapping[str, int] | None,
+    ledger: QuotaLedger,
+) -> UsageTrees:
+    """Return the trees of these quotas, with all charged that the ledger says."""
+    specs = list(specs)
+    is_runtime = settings.mode is QuotaMode.RUNTIME
+    specials = _special_specs(settings, specs)
+    divides_specials = settings.special_quotas is SpecialQuotas.OBSERVED or not is_runtime
+    forest = build_forest(
+        specs,
+        multi_quota_tree=settings.multi_quota_tree,
+        are_elastic=settings.kind is QuotaKind.ELASTIC_QUOTA,
+        specials=specials if divides_specials else (),
+    )
+    trees = {
+        tree_id: TreeUsage(tree, settings, () if divides_specials or tree_id else specials)
+        for tree_id, tree in forest.trees.items()
+    }
+    if nodes_total is not None and is_runtime:
+        for tree_id, total in tree_totals(forest, nodes_total).items():
+            trees[tree_id].put_total(total)
+    walks = {
+        tree_id: RuntimeCheck(tree, unrefreshed_quotas(tree.tree))
+        for tree_id, tree in trees.items()
+        if tree.divides
+    }
+    usage = UsageTrees(settings, forest, trees, Entitlements(trees.values()), walks)
+    usage.charge_accounts(ledger.accounts())
+    return usage
 
 
 def _charge(

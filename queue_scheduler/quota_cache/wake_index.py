@@ -30,7 +30,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason, Rule
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.quota.quota_decision import Demand, Rule
 from queue_scheduler.quota_cache.limit_checks import SUM_REASONS
 from queue_scheduler.quota_cache.runtime_wake_index import RuntimeWakeIndex, Scopes
 
@@ -53,9 +54,9 @@ AT_ONCE: Final = ""
 
 CONTRACT_REASONS: Final = frozenset(
     (
-        RefusalReason.OVER_RUNTIME,
-        RefusalReason.OVER_PARENT_RUNTIME,
-        RefusalReason.HURTS_OTHERS,
+        Reason.OVER_RUNTIME,
+        Reason.OVER_PARENT_RUNTIME,
+        Reason.HURTS_OTHERS,
     )
 )
 
@@ -82,12 +83,12 @@ class Waiting(msgspec.Struct, frozen=True):
     quota: str
     tree_id: str
     demand: Demand
-    refusal: QuotaRefusal
+    refusal: Refusal
     seen_at: int = 0
     domain: str = AT_ONCE
     is_owner: bool = False
+    """Its quota has a protected demand itself: what is kept for others is not one sum for all."""
     whole: Demand | None = None
-    """His quota has a protected demand itself: what is kept for others is not one sum for all."""
 
 
 Node: TypeAlias = tuple[str, str]
@@ -183,10 +184,11 @@ class WakeIndex:
     def _put(self, waiting: Waiting) -> None:
         waiter, refusal = waiting.waiter, waiting.refusal
         self._waiting[waiter] = waiting
-        is_sum = refusal.reason in SUM_REASONS and bool(refusal.resource)
-        if refusal.reason in CONTRACT_REASONS:
+        kind = refusal.kind
+        is_sum = kind in SUM_REASONS and bool(refusal.resource)
+        if kind in CONTRACT_REASONS:
             self._by_contract.add(waiter, waiting.tree_id, refusal, waiting.seen_at)
-        elif refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
+        elif kind is Reason.GUARANTEE_OF_OTHERS:
             self._borrowers.setdefault((waiting.tree_id, waiting.quota), {})[waiter] = None
             if waiting.is_owner:
                 self._owners.setdefault(waiting.tree_id, {})[waiter] = None
@@ -203,25 +205,22 @@ class WakeIndex:
 
     def _drop_from_index(self, waiting: Waiting) -> None:
         refusal = waiting.refusal
-        if refusal.reason in CONTRACT_REASONS:
+        kind = refusal.kind
+        if kind in CONTRACT_REASONS:
             self._by_contract.remove(waiting.waiter, waiting.tree_id, refusal)
-        elif refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
+        elif kind is Reason.GUARANTEE_OF_OTHERS:
             self._borrowers[waiting.tree_id, waiting.quota].pop(waiting.waiter, None)
             if waiting.is_owner:
                 self._owners[waiting.tree_id].pop(waiting.waiter, None)
 
     # --- who waits ------------------------------------------------------------------------------
 
-    def __len__(self) -> int:
-        """Return how many wait, the woken not counted."""
-        return len(self._waiting)
-
     def is_idle(self) -> bool:
         """Return whether nobody waits or is woken."""
         return not (self._waiting or self._queues or self._due)
 
     def waiting(self) -> list[Waiting]:
-        """Return everybody who waits, those first who came first."""
+        """Return everybody who waits, the woken not counted; those first who came first."""
         return sorted(self._waiting.values(), key=_number)
 
     def refused_by_contract(self, tree_id: str, resource: str) -> Scopes:
@@ -365,8 +364,8 @@ class WakeIndex:
         return (waiting.tree_id, refusal.quota) == node and _rule_of(refusal) == rule
 
 
-def _rule_of(refusal: QuotaRefusal) -> Rule:
-    return (refusal.reason, refusal.resource, refusal.via)
+def _rule_of(refusal: Refusal) -> Rule:
+    return (refusal.kind, refusal.resource, refusal.via)
 
 
 def _drop_stale(heap: list[Entry], is_current: Callable[[Entry], bool]) -> None:

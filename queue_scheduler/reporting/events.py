@@ -1,8 +1,8 @@
-"""Turns notices into events on the objects that they are about, and into lines of the log.
+"""Writes notices as events on the objects that they are about, and as lines of the log.
 
-An event is for who looks at the object, the line for who looks at the scheduler. Each notice is
-made once while nothing changes, so it is said once; of very many that are alike the log has some,
-and how many more there were.
+The event is for readers of the object, the line for readers of the scheduler's log. Each notice is
+made once while nothing changes, so it is written once. If very many are alike, the log has the
+first of them, and the number of the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
 from shared_api.client.event_recorder import (
+    Event,
     EventRecorder,
     EventType,
-    Happening,
     ObjectReference,
 )
 from shared_api.client.resource_types import (
@@ -34,19 +34,19 @@ from shared_api.objects.meta import Uid
 from shared_api.process.clock import Clock
 
 LOOK_SECONDS: Final = 1.0
-"""Notices are for people: a second does not matter, and looking costs a lock."""
+"""Between two steps. Notices are read by people, and each step takes a lock."""
 
 MAX_LINES: Final = 20
-"""In the log, of one kind and reason, in `FOLD_SECONDS`: as many as one reads. A queue that goes
-may hold ten thousand units; each has its event and its condition."""
+"""Lines in the log for one kind and reason in `FOLD_SECONDS`. A deleted queue may have had ten
+thousand units; each of them has its event and its condition."""
 
 FOLD_SECONDS: Final = 60.0
 
 MAX_TOLD: Final = 10_000
-"""Notices that wait for the next look; the oldest are lost above it, as in the event recorder."""
+"""Notices that wait for the next step; above it the oldest are lost, as in the event recorder."""
 
 ACTION: Final = "Schedule"
-"""The one word for what was being done."""
+"""The `action` of all events."""
 
 _API_VERSIONS: Final = {
     kind.kind: kind.api_version
@@ -81,7 +81,7 @@ class ObjectEvents:
             return
         namespace, _, name = key.rpartition("/")
         self._recorder.record(
-            Happening(
+            Event(
                 regarding=ObjectReference(
                     api_version=_API_VERSIONS.get(kind, ""),
                     kind=kind,
@@ -122,7 +122,7 @@ class NoticeLog:
         )
 
     def fold(self) -> None:
-        """Say how many were only counted, when it is time."""
+        """Log how many notices were only counted, once every `FOLD_SECONDS`."""
         now = self._clock.monotonic()
         if now < self._fold_at:
             return
@@ -135,7 +135,7 @@ class NoticeLog:
 
 
 class EventReporter:
-    """The step that passes notices on: the engine's, and those that others `tell`."""
+    """The step that writes notices: the engine's, and those that others `tell`."""
 
     def __init__(
         self,
@@ -152,13 +152,13 @@ class EventReporter:
         self._told: deque[Notice] = deque(maxlen=MAX_TOLD)
 
     def tell(self, notice: Notice) -> None:
-        """Have a notice passed on at the next look. From any thread."""
+        """Have a notice written at the next step. From any thread."""
         self._told.append(notice)
 
     def step(self) -> float:
-        """Pass on what there is to say; return how long to rest.
+        """Write the notices; return how many seconds to rest.
 
-        While this replica follows, notices stay where they are: it may lead soon.
+        While this replica does not lead, notices wait: it may lead soon.
         """
         if self._may_write():
             for notice in self._shared.ask(Engine.take_notices):

@@ -1,10 +1,10 @@
-"""What the scheduler tells Prometheus. Upstream's names where it has one, `koord_queue_` otherwise.
+"""The scheduler's metrics, with upstream's names where it has one, `koord_queue_` otherwise.
 
 Decisions and arrivals are counted where they happen; everything that is a state (pending units,
-quota use) is read from the engine when a scrape asks, a queue or some quotas at a time. Series
-follow the objects: what is counted for a queue is shown while the engine has the queue, and
-forgotten at the first scrape that finds it gone, whoever may have counted late. No label ever
-holds the name of a job.
+quota use) is read from the engine at each scrape, a queue or some quotas at a time. Series follow
+the objects: what is counted for a queue is shown while the engine has the queue, and forgotten at
+the first scrape that finds it gone, even if it was counted after that. No label has the name of a
+job.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from shared_api.resource_list import Amounts, add
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 
 WAIT_SECONDS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0)
-"""Buckets of the wait. Each is a line per queue, and half of what a scrape costs is lines."""
+"""Buckets of the wait. Each is a line per queue, and lines are half of the cost of a scrape."""
 
 LATENCY_MILLISECONDS: Final = tuple(0.01 * 2**power for power in range(15))
 """Upstream's: 0.01 ms, doubled, 15 buckets."""
 
 PER_QUESTION: Final = 25
-"""Quotas or bookings that are read while the engine's lock is held: a quarter of a millisecond."""
+"""Quotas or charges that are read in one hold of the engine's lock: a quarter of a millisecond."""
 
 QUIET_SECONDS: Final = 3600.0
-"""Arrivals of a namespace that is there and has no units are shown for so long after the last: a
-counter that goes with every short job could not be read."""
+"""How long after its last unit the arrivals of an existing namespace are shown: a counter that
+ended with every short job could not be read."""
 
 MAX_OTHER_KINDS: Final = 20
-"""Kinds of jobs that nobody here knows and that are shown by name; what makes units names its kind
-as it likes. With those that are known, some forty series per namespace."""
+"""Unknown kinds of jobs that are shown by name: the client that creates a unit may name any kind.
+Together with the known kinds, this is some forty series per namespace."""
 
 OTHER_KIND: Final = "other"
 
 MAX_CHECK_NAMES: Final = 100
-"""Admission checks that are shown by name; whoever writes a unit's status may invent some."""
+"""Admission checks that are shown by name: a client that writes a unit's status may name any."""
 
 REFUSED: Final = "refused"
 UNANSWERED: Final = "unanswered"
@@ -102,12 +102,12 @@ class QueueCounts:
 
 
 class SchedulerMetrics:
-    """Counts of decisions, admissions and admission checks: the observer of whoever has one."""
+    """Counts decisions, admissions and admission checks; the observer of all cycles."""
 
     def __init__(
         self, registry: CollectorRegistry, *, has_check: Callable[[str], bool] = lambda _: True
     ) -> None:
-        """Make them; `has_check`: whether there is an admission check of this name."""
+        """Register the metrics; `has_check`: whether an AdmissionCheck of a name exists."""
         self._latency = Histogram(
             "job_scheduling_algorithm_latency",
             "Time that a decision took, in milliseconds (upstream's name and unit)",
@@ -155,11 +155,11 @@ class SchedulerMetrics:
             counts.waited_seconds += waited_seconds
 
     def on_check_failed(self, check: str, why: Shortfall) -> None:
-        """Count a unit that has lost its place by an admission check."""
+        """Count a unit that lost its reservation or admission by an admission check."""
         self._check_failures.inc(check, why.value)
 
     def on_without_nodes(self, verdict: str) -> None:
-        """Count a unit that was put back; one of `VERDICTS`."""
+        """Count a unit that got no nodes; `verdict` is one of `VERDICTS`."""
         self._put_back.labels(verdict).inc()
 
     def on_preempted(self, queue: str, reason: str, victims: int) -> None:
@@ -170,7 +170,7 @@ class SchedulerMetrics:
             counts.victims[reason] = counts.victims.get(reason, 0) + victims
 
     def counted(self) -> dict[str, QueueCounts]:
-        """Return copies, by queue."""
+        """Return copies of the counts, by queue."""
         with self._lock:
             return {queue: counts.copy() for queue, counts in self._counts.items()}
 
@@ -196,12 +196,12 @@ class QueueFigure(msgspec.Struct, frozen=True):
 
 
 class StateCollector(Collector):
-    """Queues and quotas, read when a scrape asks, and what was counted for the queues there are.
+    """Reads queues and quotas at each scrape, and what was counted for existing queues.
 
     Args:
         shared: The engine.
         metrics: What was counted.
-        find_quotas: Returns the books of the plugins that keep quotas.
+        find_quotas: Returns the quota caches of the plugins.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the families (prometheus calls this)."""
-        # Counts first: what is counted for a queue that is not there afterwards has no queue.
+        # Counts first: a queue that is missing afterwards is then surely gone.
         counted = self._metrics.counted()
         names = self._shared.ask(lambda engine: [line.name for line in engine.queues])
         read = (self._shared.ask(_read_queue, name) for name in names)
@@ -290,7 +290,7 @@ def _count_families(counted: Mapping[str, QueueCounts]) -> Iterator[Metric]:
     attempts_help = "Decisions by queue and result, scheduled or unschedulable"
     labels = ["queue", "result"]
     attempts = CounterMetricFamily("job_schedule_attempts", attempts_help, labels=labels)
-    # What the library calls a counter has its suffix; upstream's dashboard reads it without.
+    # The library adds a suffix to counters; upstream's dashboard reads the name without it.
     bare = Metric("job_schedule_attempts", f"{attempts_help} (upstream's name)", "unknown")
     refusals = CounterMetricFamily(
         "koord_queue_refusals", "Refused decisions by queue and reason", labels=["queue", "reason"]
@@ -360,15 +360,15 @@ def _quota_families(views: Iterable[QuotaView]) -> Iterator[Metric]:
 
 
 class UnitMetrics(Collector):
-    """Units by namespace and kind of job, upstream's way to look at them.
+    """Units by namespace and kind of job, as upstream counts them.
 
-    Follows the objects, so that a scrape looks at no unit but the booked ones. Written by the
-    thread of the informer; scrapes read copies.
+    It follows the objects, so that a scrape reads only the booked units. Written by the thread of
+    the informer; scrapes read copies.
 
     Args:
-        shared: The engine, which knows what is booked.
-        is_synced: False while the first list comes in: what it brings has not just arrived.
-        has_namespace: Whether there is a namespace of this name, as far as anybody knows.
+        shared: The engine, which has the charges.
+        is_synced: False while the first list comes in: its units are not arrivals.
+        has_namespace: Returns whether the cache has a namespace of this name.
         clock: The time of arrivals.
     """
 
@@ -387,11 +387,11 @@ class UnitMetrics(Collector):
         self._booked: dict[str, Uid] = {}
         # How many of this namespace, kind and phase, and when the last of them came.
         self._arrived: dict[tuple[str, str, str], tuple[int, float]] = {}
-        # Never left again: whoever is counted under a name must be found under it.
+        # Names are never removed: a unit that is counted under a name must be found under it.
         self._other_kinds: set[str] = set()
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Take a unit that came, changed or went (an informer's handler)."""
+        """Take a unit that was added, changed or deleted (an informer's handler)."""
         before = None if old is None else self._kind_of(old)
         after = None if new is None else self._kind_of(new)
         if before != after:
@@ -447,7 +447,7 @@ class UnitMetrics(Collector):
         return []
 
     def _kind_of(self, unit: QueueUnit) -> tuple[str, str]:
-        """Return namespace and kind of job, as they are shown."""
+        """Return the labels of a unit: its namespace, and its kind of job as it is shown."""
         consumer = unit.spec.consumer_ref
         kind = "" if consumer is None else consumer.kind
         if kind and kind not in KNOWN_JOB_KINDS and kind not in self._other_kinds:

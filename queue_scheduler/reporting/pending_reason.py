@@ -1,24 +1,25 @@
-"""Writes into units that wait why they wait: one stable reason, rarely, and first where it is read.
+"""Writes into pending units why they wait: one stable reason, rarely, the most needed first.
 
 A unit that starts within two seconds gets no such write. After that the condition
 `QuotaReserved=False` carries the reason, and is written again only when the reason is another.
-Numbers move all the time and live in the debug API. The writes go into the low lane and give
-way to every phase write.
+Numbers change all the time and are in the debug API. The writes use the low lane, after every write
+of a phase.
 
     a reason that somebody has to mend (`TO_MEND`)   at once
     of the first `FIRST_UNITS` of a queue            behind these
     all others                                       `LATER_PER_SECOND`, while they wait
 
-What waits to be written is a key. Its reason is asked for anew when its turn comes, and a unit that
-has started meanwhile has none. So twenty thousand that come at once cost a few writes, and those
-few are of the units that somebody looks at; the debug API answers for the others.
+Only keys wait to be written. The reason is computed when the turn of a key comes, and a unit that
+has started meanwhile has none. So twenty thousand units that come at once cost a few writes, for
+the units that are most likely read; the debug API has the reasons of the others.
 
-A unit whose job ran before it was queued, and whose namespace may not name its quota, says so like
-one that waits. Once it may, it is booked, and the condition is True again.
+A unit whose job ran before it was queued, and whose namespace may not name its quota, gets the
+condition like a pending unit. Once the namespace may name the quota, the unit is charged, and the
+condition is True again.
 
-A reason that somebody has to mend is told by an event as well, when its condition is written: so
-once per change of the reason, in step with the low lane's rate, and never for what a unit lacks
-for a moment while quotas and queues arrive.
+A reason that needs action is an event as well, when its condition is written: so once per change of
+the reason, at the rate of the low lane, and never for what a unit lacks for a moment while quotas
+and queues arrive.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ FIRST_REPORT_SECONDS: Final = 2.0
 """A unit that starts before costs no write."""
 
 SWEEP_SECONDS: Final = 5.0
-"""How often lines whose reasons changed are gone through."""
+"""Between two passes over the queues whose reasons changed."""
 
 LEAST_REST_SECONDS: Final = 0.25
-"""Between two steps: one thread wakes for all units whose two seconds end within it."""
+"""Between two steps, so that the thread wakes once for all units whose two seconds end in it."""
 
 TOLD_REASONS: Final = frozenset(
     {
@@ -71,37 +72,36 @@ TOLD_REASONS: Final = frozenset(
         Reason.EXCEEDS_QUOTA,
     }
 )
-"""What does not pass by itself: the unit, its quota or its queue must be mended."""
+"""Reasons that need action: the unit, its quota or its queue must be corrected."""
 
 FIRST_UNITS: Final = 20
-"""Of each queue's line: about as many as `kubectl get queueunits` shows without scrolling."""
+"""Of each queue: about as many as `kubectl get queueunits` shows without scrolling."""
 
 LATER_PER_SECOND: Final = 5.0
 """Reasons of units further back; a twentieth of the low lane as shipped."""
 
 LATER_AT_ONCE: Final = 5
-"""As many after a pause, so that a queue of a few is told without waiting."""
+"""This many at once after a pause, so that the units of a short queue do not wait for it."""
 
 UNITS_PER_STEP: Final = 200
-"""Bounds the time between two looks at newer news."""
+"""Bounds the time until newer changes are considered."""
 
 MAX_FIRST_UNDER_WAY: Final = 100
-"""Reports of the first in line that are handed over: a second of the low lane, so that what has to
-be mended never waits longer behind them."""
+"""Reports on the first units of queues that are in flight: a second of the low lane, so that
+reasons that need action never wait longer behind them."""
 
 MAX_UNDER_WAY: Final = 500
-"""Reports that are handed over and not written. Those that wait for their turn in the low lane, a
-hundred a second as shipped, are keys here; as writes they would be some kilobytes each, and old
-when their turn comes."""
+"""Reports that are in flight. The others wait as keys for their turn in the low lane, a hundred a
+second by default; as writes they would take some kilobytes each, and be old at their turn."""
 
 BOOKED: Final = "Quota is reserved: its namespace may name the quota"
-"""What an adopted unit says of which the contrary was said."""
+"""The message of an adopted unit that is charged after it was not."""
 
 log = structlog.get_logger("waiting_reporter")
 
 
 class _Rank(Enum):
-    """Whose report comes before whose."""
+    """The order of reports; lower values first."""
 
     AT_ONCE = 0
     FIRST = 1
@@ -109,16 +109,17 @@ class _Rank(Enum):
 
 
 _RANKED: Final = (_Rank.FIRST, _Rank.LATER)
-"""Those that wait for their turn; the others are written as they are looked at."""
+"""Ranks whose reports wait for their turn; the others are written at once."""
 
 
 class PendingReasonWriter:
-    """Goes through units that came or whose reason may have changed.
+    """Writes the reasons of units that were added, or whose reason may have changed.
 
     Args:
-        shared: Asked why a unit waits.
+        shared: Has the reasons.
         writes: Takes the patches.
-        cache: Of the units. `undecodable_objects` writes into those of which only a part counts.
+        cache: Of the units. Those of which only a part can be read are left to
+        `undecodable_objects`.
         tell: Takes the notices that become events.
         may_write: False while this process does not lead.
     """
@@ -143,7 +144,8 @@ class PendingReasonWriter:
         # Added to by the step, taken from by writers.
         self._under_way: set[str] = set()
         self._swept: dict[str, int] = {}
-        # The first in line at the last sweep; keys to report on by rank, in the order they came.
+        # The first units of queues at the last sweep; keys to report on by rank, in order of
+        # arrival.
         self._first: frozenset[str] = frozenset()
         self._ranked: dict[_Rank, dict[str, None]] = {rank: {} for rank in _RANKED}
         # Appended to by the informer's thread, taken from by the step.
@@ -153,38 +155,38 @@ class PendingReasonWriter:
         self._report_from: float | None = None
 
     def on_unit_seen(self, key: str) -> None:
-        """Look at this unit when it has had its two seconds. From any thread.
+        """Consider this unit after its two seconds. From any thread.
 
-        A follower keeps no keys, which would grow with every unit there ever was: the first sweep
-        of a leader finds all that wait.
+        A follower keeps no keys, since these would grow with every unit that ever existed: the
+        first sweep of a leader finds all pending units.
         """
         if self._may_write():
             self._due.add_after(key, FIRST_REPORT_SECONDS)
 
     def on_unit_left(self, key: str) -> None:
-        """Forget a unit that waits no more. From any thread."""
+        """Forget a unit that no longer waits. From any thread."""
         if any(key in keys for keys in self._ranked.values()):
             self._left.append(key)
 
     def count_waiting(self) -> int:
-        """Return how many units are to be reported on when their turn comes."""
+        """Return how many units wait for the turn of their report."""
         return sum(map(len, self._ranked.values()))
 
     def step(self) -> float:
-        """Report on some units; return how long there is nothing to do."""
+        """Report on some units; return how many seconds to rest."""
         if not self._may_write():
             return SWEEP_SECONDS
         now = self._clock.monotonic()
         if self._report_from is None:
-            # What came before has its two seconds from here on: nobody decided until then, and
-            # the queues of quotas are being made.
+            # The two seconds of earlier units begin here: until now there were no decisions, and
+            # the queues of quotas are being created.
             self._report_from = now + FIRST_REPORT_SECONDS
         if now < self._report_from:
             return self._report_from - now
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_SECONDS
             for changed in self._find_changed():
-                # Not at once: it may have come just now, and start within its two seconds.
+                # Not at once: the unit may be new, and start within its two seconds.
                 self._due.add_after(changed, FIRST_REPORT_SECONDS)
         self._forget_left()
         ready = self._look_at_due()
@@ -196,11 +198,11 @@ class PendingReasonWriter:
         if self._ranked[_Rank.LATER]:
             rests.append(self._later_at - self._clock.monotonic())
         if self._ranked[_Rank.FIRST]:
-            rests.append(0.0)  # until some that are under way are written
+            rests.append(0.0)  # until some that are in flight are written
         return max(LEAST_REST_SECONDS, min(rests))
 
     def _look_at_due(self) -> float | None:
-        """Look at units whose time has come; return how long there is none."""
+        """Consider units whose time has come; return how many seconds to rest, or None."""
         for _ in range(UNITS_PER_STEP):
             if len(self._under_way) >= MAX_UNDER_WAY:
                 return LEAST_REST_SECONDS
@@ -216,7 +218,7 @@ class PendingReasonWriter:
                 keys.pop(key, None)
 
     def _report_ranked(self) -> bool:
-        """Report on those whose turn it is, by rank; return whether there may be more just now."""
+        """Report on the units whose turn it is, by rank; return whether there may be more now."""
         for _ in range(UNITS_PER_STEP):
             rank = self._next_rank()
             if rank is None:
@@ -246,9 +248,9 @@ class PendingReasonWriter:
     def _find_changed(self) -> list[str]:
         """Return the units whose reason may be another than at the last sweep.
 
-        A queue or quota that went, or came back, holds units for another reason without a change
-        of their objects; in a line, classes are refused for another reason. Those that have come to
-        the front of their line are told at last.
+        A queue or quota that was deleted or created changes the reason of units on hold without a
+        change of their objects; in a queue, classes are refused for another reason. Units that have
+        come to the front of their queue are included.
         """
         before = self._first
         keys, lines = self._shared.ask(self._take_changed)
@@ -258,7 +260,7 @@ class PendingReasonWriter:
         return keys
 
     def _take_changed(self, engine: Engine) -> tuple[list[str], list[SchedulingQueue]]:
-        """Return keys of units, and copies of lines: to go through these takes far longer."""
+        """Return keys of units, and copies of queues, which are then read without the lock."""
         keys = list(engine.units.held_lately)
         engine.units.held_lately.clear()
         before, self._swept = self._swept, {}
@@ -277,9 +279,9 @@ class PendingReasonWriter:
         self._due.forget(key)
 
     def _report(self, key: str, turn: _Rank) -> bool:
-        """Hand over the report on a unit if its rank's turn is now; return whether it was.
+        """Submit the report on a unit if it is its rank's turn; return whether it was submitted.
 
-        Else its key waits for that turn.
+        Otherwise its key waits for that turn.
         """
         record = self._shared.ask(Engine.record, key)
         if record is not None and record.state is UnitState.ADMITTED:
@@ -288,7 +290,7 @@ class PendingReasonWriter:
             return False
         refusal = self._shared.ask(Engine.refusal_of, key)
         if refusal is None or refusal.reason is Reason.WAITING:
-            # Its turn has not come: that is no reason yet.
+            # It has not been considered yet, which is no reason to report.
             self._due.add_after(key, FIRST_REPORT_SECONDS)
             return False
         if _is_reported(record.unit, refusal) or not self._cache.is_readable(key):
@@ -301,7 +303,7 @@ class PendingReasonWriter:
         return True
 
     def _report_booked(self, key: str, unit: QueueUnit) -> bool:
-        """Hand over that an adopted unit is booked after all; return whether it said otherwise."""
+        """Submit that an adopted unit is charged after all; return whether its object denies it."""
         if not is_disowned(unit) or not self._cache.is_readable(key):
             return False
         body = build_booked_patch(unit, rfc3339(self._clock.now()))
@@ -354,7 +356,7 @@ def _is_reported(unit: QueueUnit, refusal: Refusal) -> bool:
 
 
 def build_notice(unit: QueueUnit, refusal: Refusal) -> Notice:
-    """Return what the event says of a unit: the words of its condition."""
+    """Return the event for a unit; its message is that of the condition."""
     return Notice(
         kind=QUEUE_UNITS.kind,
         key=unit.metadata.key,
@@ -374,7 +376,7 @@ def build_waiting_patch(unit: QueueUnit, refusal: Refusal, now: Timestamp) -> di
 
 
 def build_booked_patch(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:
-    """Return the merge patch that says that an adopted unit is booked; guarded like the other."""
+    """Return the merge patch that says that an adopted unit is charged; guarded like the other."""
     condition = Condition(
         type=QUOTA_RESERVED, status="True", reason="QuotaReserved", message=BOOKED
     )

@@ -1,8 +1,8 @@
-"""Tells the owners of objects that cannot be read: an event, and a condition on units and queues.
+"""Reports objects that cannot be read: by an event, and a condition on units and queues.
 
-Level, not edge: what is unreadable is asked of the caches when this replica may write, so it
-makes no difference whether it led when the object came. Of a unit all but its demand goes on to
-count (`salvage_unit`): one that waits is held. Of other objects the last good version does.
+The caches are asked for unreadable objects when this replica may write, so it does not matter
+whether it led when an object arrived. All of a unit but its demand still counts (`salvage_unit`): a
+pending unit is put on hold. Of other objects the last good version counts.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ Unreadable = Callable[[], Mapping[str, DecodeFailure]]
 
 
 class UndecodableObjects:
-    """The step that tells of them.
+    """The step that reports objects that cannot be read.
 
     Args:
-        caches: What cannot be read now, by kind.
+        caches: Return what cannot be read now, by kind.
         events: Takes the events.
         writes: Takes the patches.
-        read_raw: Returns the body of a path; raises ApiFailure.
+        read_raw: Returns the body of a path, or raises ApiFailure.
         may_write: False while this process does not lead.
-        due: (kind, key) of objects to look at.
+        due: (kind, key) of the objects to report.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class UndecodableObjects:
         return look_at
 
     def step(self) -> float | None:
-        """Tell of one object; return how long to rest, None: until woken."""
+        """Report one object; return how many seconds to rest, None: until woken."""
         if not self._may_write():
             return None
         rest = self._due.work(self._try)
@@ -105,7 +105,7 @@ class UndecodableObjects:
             self._due.add_rate_limited(place, at_least_seconds=failure.retry_after_seconds)
 
     def _forget_readable(self) -> None:
-        """Forget what was mended or deleted: nobody tells, and it may be broken again."""
+        """Forget objects that can be read or are gone: they are reported if they break again."""
         if self._told:
             there = {(kind, key) for kind, cache in self._caches.items() for key in cache()}
             self._told = {place: said for place, said in self._told.items() if place in there}
@@ -134,7 +134,7 @@ class UndecodableObjects:
         self._writes.submit(write, lambda outcome: self._on_outcome((kind, key), outcome))
 
     def _on_outcome(self, place: tuple[str, str], outcome: Outcome[Any]) -> None:
-        # The answer to a write that was carried out cannot be read either: that is Unknown too.
+        # The answer to a write that was carried out cannot be decoded either: that is Unknown too.
         if isinstance(outcome, Dropped):
             self._due.add_after(place, max(outcome.retry_after_seconds, RETRY_SECONDS))
         elif isinstance(outcome, Unknown):
@@ -144,7 +144,7 @@ class UndecodableObjects:
 def build_unreadable_patch(
     found: Mapping[str, Any], condition_type: str, error: str, now: Timestamp
 ) -> dict[str, Any] | None:
-    """Return the merge patch that says so; None where it is said, or the unit is booked.
+    """Return the merge patch of the condition; None if it is there, or if the unit is booked.
 
     Args:
         found: The object as the server has it, since no struct holds it.

@@ -62,7 +62,7 @@ class PluginHandle:
 
     @property
     def caches(self) -> StoreCaches:
-        """What the informers know."""
+        """The caches of the informers."""
         return self._caches
 
     @property
@@ -81,7 +81,7 @@ class PluginHandle:
         return self._engine().ask(lambda engine: engine.plugins.quota_names(unit))
 
     def units_of_quota(self, quota: str) -> tuple[QueueUnit, ...]:
-        """Return the units that are charged to the quota, or wait to be."""
+        """Return the units that are charged to the quota, or are pending or on hold for it."""
 
         def units(engine: Engine) -> tuple[QueueUnit, ...]:
             records = engine.units.records.values()
@@ -90,7 +90,7 @@ class PluginHandle:
         return units(self._engine().fork())
 
     def update_queue_status(self, queue: Queue, status: Mapping[str, Any]) -> None:
-        """Merge fields into a queue's status, at some time."""
+        """Merge fields into a queue's status; the write is sent later."""
         meta = queue.metadata
         body = {
             "metadata": {"resourceVersion": meta.resource_version},

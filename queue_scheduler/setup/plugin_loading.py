@@ -1,4 +1,4 @@
-"""Plugins and policies by name: those that come along, and other people's by entry point."""
+"""Loads plugins and policies by name: built-in ones, and third-party ones by entry point."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Factory = Callable[[Mapping[str, Any], Handle], Plugin]
 
 
 class Switches(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says about quotas.
+    """The flags that are about quotas.
 
     Attributes:
         oversell_rate: `--oversellrate`.
@@ -128,7 +128,7 @@ def _build_built_in(name: str, arguments: Mapping[str, Any], switches: Switches)
 
 
 def load_policies() -> tuple[QueuePolicy, ...]:
-    """Return the built-in policies and those of other people; a name counts once.
+    """Return the built-in policies and third-party ones; their names are unique.
 
     Raises:
         ConfigurationError: Two policies have one name, or one cannot be loaded.
@@ -148,7 +148,7 @@ def _refuse_twins(names: Iterable[str], words: str) -> None:
 
 
 def _offered(group: str) -> dict[str, EntryPoint]:
-    """Return what installed packages offer, by name; nothing of it is imported yet."""
+    """Return the entry points of installed packages, by name; none of them is imported yet."""
     points = sorted(entry_points(group=group), key=lambda point: (point.name, point.value))
     _refuse_twins((point.name for point in points), f"two packages offer {{!r}} as {group}")
     return {point.name: point for point in points}

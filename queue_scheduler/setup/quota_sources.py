@@ -1,7 +1,7 @@
-"""Where quotas come from: the kinds that are followed, and the books of the plugins that keep them.
+"""Where quotas come from: the kinds that are watched, and the caches of the plugins that have them.
 
-ElasticQuotas are always followed: plugins of other people may ask for them. The others only for the
-plugin that needs them.
+ElasticQuotas are always watched, since third-party plugins may read them. The other kinds are
+watched only if a configured plugin needs them.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ _KEEPERS: Final = {ELASTIC_QUOTA, ELASTIC_QUOTA_TREE, RESOURCE_QUOTA}
 
 
 class QuotaSources:
-    """The informers of these kinds, and what depends on which of them are followed.
+    """The informers of these kinds, and what depends on which of them are watched.
 
     Args:
         plugins: Names of the plugins, as configured.
         flags: The command line.
         checks_namespaces: Whether quota or namespace must list the other.
-        make_informer: Makes one that follows a kind, with these settings.
-        make_probe: Makes what says whether a kind is served.
+        make_informer: Makes an informer for a kind, with these settings.
+        make_probe: Makes a function that returns whether a kind is served.
 
     Attributes:
-        informers: Of the kinds besides ElasticQuotas.
-        are_elastic: Whether a plugin that comes along keeps ElasticQuotas.
+        informers: Of the kinds other than ElasticQuotas.
+        are_elastic: Whether a built-in plugin uses ElasticQuotas.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class QuotaSources:
         }
 
     def _kinds(self, *, of_trees: bool, of_all: bool) -> Iterator[ResourceType[Any]]:
-        """Return what is followed; `of_trees`, `of_all`: whose namespaces are checked."""
+        """Return the kinds to watch; `of_trees`, `of_all`: whose namespaces are checked."""
         has_trees = ELASTIC_QUOTA_TREE in self._plugins
         if has_trees:
             yield ELASTIC_QUOTA_TREES
@@ -92,7 +92,7 @@ class QuotaSources:
             yield RESOURCE_QUOTAS
 
     def settings_of(self, kind: ResourceType[Any]) -> InformerSettings:
-        """Return how to follow a kind, ElasticQuotas too."""
+        """Return the settings of a kind's informer, also for ElasticQuotas."""
         return InformerSettings(if_missing=self._say_if_missing(kind))
 
     def checks(self, quotas: SharedInformer[ElasticQuota]) -> dict[str, Check]:
@@ -125,12 +125,12 @@ class QuotaSources:
     def build_queue_sources(
         self, queues: SharedInformer[Queue], namespace: str, look_at: Callable[[str], None]
     ) -> list[QueueSource]:
-        """Build what queues are made for besides ElasticQuotas.
+        """Return the sources of queues other than ElasticQuotas.
 
         Args:
-            queues: Those that there are.
-            namespace: Theirs.
-            look_at: Told the names of queues that may have to be made or changed.
+            queues: The cache of queues.
+            namespace: The namespace of the queues.
+            look_at: Called with the names of queues that may have to be created or changed.
         """
         found: list[QueueSource] = []
         trees = self.informers.get(ELASTIC_QUOTA_TREES)
@@ -151,13 +151,13 @@ class QuotaSources:
 
 
 def find_quotas(engine: Engine) -> list[QuotaCache]:
-    """Return the books of the plugins that keep quotas."""
+    """Return the quota caches of the plugins that have quotas."""
     keepers = (ElasticQuotaPlugin, ElasticQuotaTreePlugin, ResourceQuotaPlugin)
     return [each.books for each in engine.plugins.plugins if isinstance(each, keepers)]
 
 
 def read_quota_views(engine: Engine) -> list[QuotaView]:
-    """Return the quotas of an engine, by name for each plugin that keeps any."""
+    """Return the quotas of an engine, in the order of the plugins that have them."""
     views = (books.view(name) for books in find_quotas(engine) for name in books.names())
     return [view for view in views if view is not None]
 

@@ -1,9 +1,9 @@
-"""What follows from one unit's object and the time, each as a step over one unit after another.
+"""Writes to units that follow from one unit's object and the time; each is a step over units.
 
 Read in this order:
 
 1. ``unit_reconciler``: the step: read a unit, ask what is due, write it, or come back later.
-2. ``requeue``: back in line when the backoff after an eviction is over.
+2. ``requeue``: pending again when the backoff after an eviction is over.
 3. ``scale_up``: pods that a running job asks for in addition.
 4. ``admission_checks``: what the states of checks lead to; ``admission_check_watch``: which checks
    the cluster has.
@@ -11,5 +11,6 @@ Read in this order:
 6. ``eviction``: evictions of units that no job controller manages.
 7. ``setup``: puts them together.
 
-Not here: decisions about the order (``queue_scheduler.engine``).
+Not here: decisions about the order (``queue_scheduler.engine``), and when a unit is due
+(``queue_scheduler.engine.deadlines``).
 """

@@ -1,4 +1,4 @@
-"""Follows Kueue's AdmissionChecks in whatever version the cluster serves, or without them."""
+"""Watches Kueue's AdmissionChecks in the version that the cluster serves, if it serves any."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def watch_admission_checks(
     start: Callable[[SharedInformer[AdmissionCheck]], None],
     clock: Clock,
 ) -> KindWatch[AdmissionCheck]:
-    """Return what looks for the kind; few clusters have it, so nobody is warned without it.
+    """Return the watch of the kind. Few clusters serve it, so that it is missing is no warning.
 
-    A Queue that lists checks says itself what is missing.
+    A Queue that lists checks says in its condition what is missing.
     """
     return KindWatch(
         "AdmissionCheck (kueue.x-k8s.io)",
@@ -37,7 +37,7 @@ def watch_admission_checks(
 
 
 def follow_kind(watch: KindWatch[AdmissionCheck], shared: SharedEngine) -> Step:
-    """Return the step that looks, and tells the engine what it has found."""
+    """Return the step that looks for the kind, and reports to the engine whether it is served."""
 
     def step() -> float:
         rest = watch.step()

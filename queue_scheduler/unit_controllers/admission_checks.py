@@ -1,12 +1,12 @@
-"""Carries out what the states of admission checks add up to (`admission_checks`).
+"""Admits, requeues or evicts units by the states of their admission checks.
 
-Looked at are units in Reserved, and those that were admitted with checks: when news of one come,
-when its queue or an AdmissionCheck changes, and when its time is over. The job of a reserved unit
-is suspended, so nothing has to be stopped, and the unit is put back by one write, once no pod of it
-lives (somebody may have resumed the job by hand). A unit that is admitted gets the request to
-leave; who has the job's side carries it out.
+Units in phase Reserved, and those that were admitted with checks, are reconciled when they change,
+when their queue or an AdmissionCheck changes, and when their time is over. The job of a reserved
+unit is suspended, so nothing has to be stopped: the unit is requeued by one write, once none of its
+pods lives (a user may have resumed the job by hand). An admitted unit gets a request for its
+eviction, which the job's side carries out.
 
-What a check has said of a unit stays to be read until the unit is reserved again.
+What a check has said about a unit can be read until the unit is reserved again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from queue_scheduler.cache.admission_check_rules import (
     AddEntries,
     AskBack,
@@ -28,9 +26,7 @@ from queue_scheduler.cache.admission_check_rules import (
     WaitForChecks,
     Withdraw,
     entries_of,
-    judge_checks,
 )
-from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cycles.dequeue_cycle import note_awaited, waited_seconds
 from queue_scheduler.cycles.eviction_patches import (
     admission_of,
@@ -39,11 +35,16 @@ from queue_scheduler.cycles.eviction_patches import (
     build_request,
     build_withdrawal,
     eviction_of,
-    granted_at,
 )
 from queue_scheduler.decision import Notice
+from queue_scheduler.engine.check_facts import (
+    CheckFacts,
+    has_checks,
+    is_with_checks,
+    read_check_facts,
+)
+from queue_scheduler.engine.deadlines import activity_told_at, checks_end_at, is_due
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queueing.queue_options import DEFAULT_OPTIONS, QueueOptions
 from queue_scheduler.queueing.strict_mode import request_nodes
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
@@ -51,6 +52,7 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
     SendStatus,
     UnitAccess,
     UnitReconciler,
+    look_again_at,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import ADMISSION_CHECK
@@ -76,11 +78,7 @@ ALL_READY: Final = "all admission checks success"
 """Upstream's message."""
 
 LONGEST_REST_SECONDS: Final = 60.0
-"""The time is over by the wall clock, which somebody may set; rests are measured by the other."""
-
-ACTIVITY_SECONDS: Final = 30.0
-"""How long another set of checks must be inactive until units say so: one that flaps, with all the
-units that it holds, costs no writes."""
+"""Times end by the wall clock, which may be set; rests are measured by the monotonic clock."""
 
 EVENTS: Final[Mapping[Shortfall, str]] = {
     Shortfall.RETRY: "AdmissionCheckRetry",
@@ -91,39 +89,26 @@ EVENTS: Final[Mapping[Shortfall, str]] = {
 
 
 class CheckObserver(Protocol):
-    """Counts what becomes of units with checks."""
+    """Counts the outcomes for units with checks."""
 
     def on_admitted(self, queue: str, waited_seconds: float) -> None:
-        """Take an admission that the server has confirmed."""
+        """Count an admission that the server has confirmed."""
         ...
 
     def on_check_failed(self, check: str, why: Shortfall) -> None:
-        """Take a check that a unit has lost its place by."""
+        """Count a check by which a unit lost its reservation or admission."""
         ...
 
 
-class _Facts(msgspec.Struct, frozen=True):
-    """What is known of a booked unit and its checks."""
-
-    unit: QueueUnit
-    queue_name: str
-    queue: Queue | None
-    inactive: Mapping[str, str]
-    when_admitted: Phase | None
-    """None: the queue is stopped."""
-    options: QueueOptions
-    """Of the queue as it is now: it may have begun to wait for pods after the decision."""
-
-
 class AdmissionCheckCycle:
-    """Looks at units whose checks may have changed something.
+    """Reconciles units that have admission checks.
 
     Args:
-        access: The ways in and out.
+        access: How units are read and written.
         clock: The time.
-        rng: Chance, for the length of a backoff.
-        timeout_seconds: How long checks may take where the queue does not say; 0: for ever.
-        observer: Counts.
+        rng: Spreads the ends of backoffs.
+        timeout_seconds: How long checks may take if the queue does not say; 0: without limit.
+        observer: Counts the outcomes.
     """
 
     def __init__(
@@ -140,50 +125,45 @@ class AdmissionCheckCycle:
         self._timeout = timeout_seconds
         self._tell = access.tell
         self._observer = observer
-        # Since when a unit says something else of its checks' activity than is so; by the step.
+        # Since when a unit's condition names other inactive checks than there are; by the step.
         self._outdated_since: dict[str, float] = {}
         self._looks = UnitReconciler(access, self._look_at, _find_with_checks)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Look at a unit that came or changed; the engine must have been told before."""
+        """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and has_checks(new):
             self._looks.add(new.metadata.key)
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
-        """Look at all units when a queue asks for other checks; after the engine was told."""
+        """Reconcile all units when a queue lists other checks; the engine must know already."""
         if _asked_of(old) != _asked_of(new):
             self._looks.add_all()
 
     def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
-        """Look at all units when a check is another; after the engine was told."""
+        """Reconcile all units when a check changes; the engine must know already."""
         if old is None or new is None or old.status != new.status:
             self._looks.add_all()
 
     def step(self) -> float | None:
-        """Look at one unit; return how long there is none to look at, None: until woken."""
+        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
         return self._looks.step()
 
     def _look_at(self, key: str) -> Look:
         since = self._outdated_since.pop(key, self._clock.monotonic())
-        facts = self._shared.ask(_read_facts, key)
+        facts = self._shared.ask(read_check_facts, key)
         if facts is None:
             return None
         now = self._clock.now()
         unit = facts.unit
-        timeout = facts.options.check_timeout_seconds
-        verdict = judge_checks(
-            unit,
-            facts.queue,
-            facts.inactive,
-            waited_seconds=(now - granted_at(unit, now)).total_seconds(),
-            timeout_seconds=self._timeout if timeout is None else timeout,
-            when_admitted=facts.when_admitted,
-        )
+        timeout = facts.timeout_seconds(self._timeout)
+        until = checks_end_at(unit, timeout, now)
+        verdict = facts.judge(is_late=is_due(until, now), timeout_seconds=timeout)
         match verdict:
             case None:
                 return None
             case WaitForChecks():
-                return self._wait(unit, verdict, since)
+                rest = look_again_at(until, now, LONGEST_REST_SECONDS)
+                return self._wait(unit, verdict, rest.seconds, since)
             case GoOn():
                 told = partial(self._on_admitted, facts.queue_name)
                 status = _build_admission(facts, verdict, now)
@@ -202,17 +182,16 @@ class AdmissionCheckCycle:
                 told = partial(self._on_failed, verdict)
                 return SendStatus(unit, status, told, known_by=eviction_of)
 
-    def _wait(self, unit: QueueUnit, verdict: WaitForChecks, since: float) -> Look:
-        """Wait, and say which checks hold the unit when that has been so for a while."""
-        rest = LONGEST_REST_SECONDS if verdict.seconds is None else verdict.seconds
+    def _wait(self, unit: QueueUnit, verdict: WaitForChecks, rest: float, since: float) -> Look:
+        """Wait, and write which inactive checks hold the unit once that has lasted a while."""
         status = build_inactivity(unit, verdict.inactive, rfc3339(self._clock.now()))
         if status is not None:
-            until_told = since + ACTIVITY_SECONDS - self._clock.monotonic()
+            until_told = activity_told_at(since) - self._clock.monotonic()
             if until_told <= 0:
                 return SendStatus(unit, status)
             self._outdated_since[unit.metadata.key] = since
             rest = min(rest, until_told)
-        return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
+        return RequeueAfter(rest)
 
     def _on_admitted(self, queue: str, unit: QueueUnit) -> None:
         self._observer.on_admitted(queue, waited_seconds(unit, self._clock))
@@ -231,21 +210,12 @@ class AdmissionCheckCycle:
         )
 
 
-def has_checks(unit: QueueUnit) -> bool:
-    """Return whether checks may change something about a unit now, as far as its object says."""
-    return unit.status.phase == Phase.RESERVED or bool(unit.status.admission_checks)
-
-
 def _find_with_checks(engine: Engine) -> list[str]:
-    return [key for key, record in engine.units.records.items() if _is_concerned(record)]
-
-
-def _is_concerned(record: CachedUnit) -> bool:
-    return record.state is UnitState.ADMITTED and has_checks(record.unit)
+    return [key for key, record in engine.units.records.items() if is_with_checks(record)]
 
 
 def _asked_of(queue: Queue | None) -> tuple[object, ...]:
-    """Return what a queue asks of checks."""
+    """Return the settings of a queue that are about checks, to be compared."""
     if queue is None:
         return ((), None, None)
     annotations = queue.metadata.annotations
@@ -253,24 +223,12 @@ def _asked_of(queue: Queue | None) -> tuple[object, ...]:
     return (queue.spec.admission_checks, *(read_annotation(annotations, key) for key in keys))
 
 
-def _read_facts(engine: Engine, key: str) -> _Facts | None:
-    record = engine.record(key)
-    if record is None or record.info is None or not _is_concerned(record):
-        return None
-    queue = record.info.queue
-    inactive = dict(engine.units.checks.inactive)
-    to = engine.phase_when_admitted(record.info) if engine.queues.may_start(queue) else None
-    line = engine.queues.line(queue)
-    options = DEFAULT_OPTIONS if line is None else line.options
-    return _Facts(record.unit, queue, engine.queues.queue(queue), inactive, to, options)
-
-
 def build_inactivity(
     unit: QueueUnit, inactive: Sequence[str], now: Timestamp
 ) -> dict[str, Any] | None:
-    """Return the status of a reserved unit that names what holds it, None: it says so already.
+    """Return the status of a reserved unit that names what holds it; None: it says so already.
 
-    Only the names: words may change often, and each change would be a write to every unit.
+    Only the names: messages may change often, and each change would be a write to every unit.
     """
     message = f"{CHECKS_OPEN}; not active: {', '.join(inactive)}" if inactive else CHECKS_OPEN
     before = find_condition(unit.status.conditions, ADMITTED)
@@ -282,7 +240,7 @@ def build_inactivity(
     return {"conditions": [condition_body(each) for each in conditions]}
 
 
-def _build_admission(facts: _Facts, verdict: GoOn, now: datetime) -> dict[str, Any]:
+def _build_admission(facts: CheckFacts, verdict: GoOn, now: datetime) -> dict[str, Any]:
     unit = facts.unit
     if facts.options.waits_for_pods:
         unit = note_awaited(unit, facts.queue_name, rfc3339(now))
@@ -292,8 +250,8 @@ def _build_admission(facts: _Facts, verdict: GoOn, now: datetime) -> dict[str, A
 def build_admission(unit: QueueUnit, verdict: GoOn, now: datetime) -> dict[str, Any]:
     """Return the status of a unit whose checks are all Ready, to be merged.
 
-    The time to run in counts from here on. Entries of checks that the queue does not ask for any
-    more go: they would be taken for ones that are open.
+    The time within which its pods must run counts from here on. Entries of checks that the queue no
+    longer lists are removed: they would be taken for checks that have not answered.
     """
     stamp = rfc3339(now)
     status = status_of_move(unit, verdict.to, writer=Writer.SCHEDULER, now=stamp, message=ALL_READY)

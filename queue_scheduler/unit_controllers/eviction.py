@@ -1,8 +1,8 @@
-r"""Does the job's part for units that nobody manages: frees them, and notes that they run.
+r"""Does the job's side for units without controllers: releases quota, and notes that they run.
 
-The controllers mark the units whose jobs they look after. All others are made by hand or by a
-program that only reads what is admitted; for them the scheduler does both parts, by what stands in
-the unit and by its pods::
+The controllers mark the units whose jobs they manage. All others are created by hand or by a
+program that only reads what is admitted. For these the scheduler does both sides, by the unit's
+object and its pods::
 
     booked, spec.active false                     --> Evicted=True/Deactivated
     booked, Evicted=True, no living pod           --> free: in line again, or in backoff
@@ -10,8 +10,8 @@ the unit and by its pods::
     admitted, running reaches replicas everywhere --> Running
     admitted, its queue waits for pods too long   --> Evicted=True/BackoffTimeout
 
-A unit is never freed while a pod of it lives. Whether its job has ended nobody can see from here:
-Succeed and Failed are written by whoever made the unit.
+The quota of a unit is never released while one of its pods lives. Whether its job has ended cannot
+be seen from here: Succeed and Failed are written by the client that created the unit.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from datetime import datetime
 from typing import Any, Final
 
 from queue_scheduler.cache.unit_state import UnitState
-from queue_scheduler.cycles.eviction_patches import build_put_back, build_request, granted_at
+from queue_scheduler.cycles.eviction_patches import build_put_back, build_request
+from queue_scheduler.engine.deadlines import is_due, pods_end_at
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unmanaged_units import is_asked_for, is_concerned, is_leaving
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    RequeueAfter,
     SendStatus,
     UnitAccess,
     UnitReconciler,
+    look_again_at,
 )
 from shared_api.evictions import (
     BACKOFF_TIMEOUT,
     DEACTIVATED,
     LATE,
-    WAITED_FOR_SECONDS,
-    asks_for_pods,
     ends_in_backoff,
     eviction_reason,
     is_given_back,
@@ -46,20 +46,15 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
     EVICTED,
-    RELEASED_PHASES,
     Phase,
     Writer,
     is_being_evicted,
-    is_booked,
-    is_managed_by_controllers,
-    is_waited_for,
-    phase_of,
     status_of_move,
 )
 from shared_api.timestamps import rfc3339
 
 LONGEST_REST_SECONDS: Final = 60.0
-"""A time is over by the wall clock, which somebody may set; rests are measured by the other."""
+"""Times end by the wall clock, which may be set; rests are measured by the monotonic clock."""
 
 TOLD_INACTIVE: Final = "Evicted because the queue unit is deactivated"
 GIVEN_BACK: Final = "Enqueued: its admissions were lowered to 0 replicas"
@@ -67,39 +62,39 @@ RUNNING: Final = "Running"
 
 
 class UnitEvictions:
-    """Looks at units without a job side whose object or pods ask for something.
+    """Reconciles units without controllers whose object or pods require a write.
 
     Args:
-        access: The ways in and out.
+        access: How units are read and written.
         clock: The time.
-        rng: Chance, for the length of a backoff.
+        rng: Spreads the ends of backoffs.
     """
 
     def __init__(self, access: UnitAccess, clock: Clock, rng: random.Random) -> None:
         self._shared = access.shared
         self._clock = clock
         self._rng = rng
-        # Units that are freed once their last pod has gone; few, and never for long.
+        # Units whose quota is released when their last pod is gone; few, and never for long.
         self._waiting: dict[str, None] = {}
         self._looks = UnitReconciler(access, self._look_at, _find_concerned)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Look at a unit that came or changed; the engine must have been told before."""
+        """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and is_concerned(new):
             self._looks.add(new.metadata.key)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Look again at units that wait for pods when one has gone; after the engine was told."""
+        """Reconcile units that wait for pods to end, when one has; the engine must know already."""
         if old is not None and (new is None or not new.is_living):
             for key in tuple(self._waiting):
                 self._looks.add(key)
 
     def step(self) -> float | None:
-        """Look at one unit; return how long there is none to look at, None: until woken."""
+        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
         return self._looks.step()
 
     def _look_at(self, key: str) -> Look:
-        # Before the pods are counted: one that goes meanwhile brings the unit here again.
+        # Before the pods are counted: one that ends meanwhile then has the unit reconciled again.
         self._waiting[key] = None
         unit, has_pods = self._shared.ask(_read_unit, key)
         if unit is not None and is_leaving(unit) and has_pods and is_concerned(unit):
@@ -110,9 +105,9 @@ class UnitEvictions:
         now = self._clock.now()
         if is_asked_for(unit):
             return SendStatus(unit, self._build_status(unit, now))
-        rest = WAITED_FOR_SECONDS - (now - granted_at(unit, now)).total_seconds()
-        if rest > 0:
-            return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
+        until = pods_end_at(unit, now)
+        if not is_due(until, now):
+            return look_again_at(until, now, LONGEST_REST_SECONDS)
         return SendStatus(unit, build_request(unit, BACKOFF_TIMEOUT, LATE, now))
 
     def _build_status(self, unit: QueueUnit, now: datetime) -> dict[str, Any]:
@@ -126,40 +121,6 @@ class UnitEvictions:
         return status_of_move(unit, to, writer=Writer.SCHEDULER, now=rfc3339(now), message=message)
 
 
-def is_concerned(unit: QueueUnit) -> bool:
-    """Return whether the scheduler has something to do for a unit, in the job's stead."""
-    if is_managed_by_controllers(unit) or not is_booked(unit):
-        return False
-    return is_asked_for(unit) or is_awaited(unit)
-
-
-def is_asked_for(unit: QueueUnit) -> bool:
-    """Return whether a booked unit asks for a write by what stands in it."""
-    return is_leaving(unit) or unit.spec.active is False or is_running(unit)
-
-
-def is_awaited(unit: QueueUnit) -> bool:
-    """Return whether nobody else of its queue may start until its pods run."""
-    phase = phase_of(unit)
-    return phase in RELEASED_PHASES and phase is not Phase.RUNNING and is_waited_for(unit)
-
-
-def is_leaving(unit: QueueUnit) -> bool:
-    """Return whether a booked unit is free as soon as no pod of it lives."""
-    return is_being_evicted(unit) or is_given_back(unit)
-
-
-def is_running(unit: QueueUnit) -> bool:
-    """Return whether the counts of an admitted unit say that all its pods run, its phase not."""
-    admissions = unit.status.admissions
-    phase = phase_of(unit)
-    if not admissions or phase not in RELEASED_PHASES or phase is Phase.RUNNING:
-        return False
-    if asks_for_pods(unit) and not any(each.replicas > 0 for each in admissions):
-        return False
-    return all(each.running >= each.replicas for each in admissions)
-
-
 def _find_concerned(engine: Engine) -> list[str]:
     return [
         key
@@ -169,7 +130,7 @@ def _find_concerned(engine: Engine) -> list[str]:
 
 
 def _read_unit(engine: Engine, key: str) -> tuple[QueueUnit | None, bool]:
-    """Return a unit, and whether a pod of it lives."""
+    """Return a unit, and whether one of its pods lives; (None, False) if it is unknown."""
     record = engine.record(key)
     if record is None:
         return None, False

@@ -1,9 +1,9 @@
-r"""Puts back units of strict queues that get no nodes, so that others have their quota meanwhile.
+r"""Requeues units of strict queues that get no nodes, so that others have their quota meanwhile.
 
-Whoever reserves nodes (the controllers) moves a unit from SchedReady to SchedSucceed, and its job
-is released, or to SchedFailed: then it is freed here, and waits, each time twice as long, before it
-is tried again. So is one that nobody answers. In a stopped queue no unit starts, so one that asks
-is in line again before it has its answer::
+The controllers, which reserve nodes, move a unit from SchedReady to SchedSucceed, and its job is
+released; or to SchedFailed: then its quota is released here, and it waits, each time twice as long,
+before it is tried again. The same happens if there is no answer in time. In a stopped queue no unit
+starts, so a unit that waits for nodes is pending again before it has its answer::
 
     SchedReady  --> looked at --> in time: looked at again when that is over
                           |  \--> too late ----\
@@ -11,8 +11,8 @@ is in line again before it has its answer::
                           |
                           \--> asks, and its queue is stopped --> Enqueued
 
-All are levels, read off the objects. An eviction that somebody has asked for is carried out
-by whoever has the job's side, and ends the attempt as well.
+All of this is read from the objects. An eviction that was requested is carried out by the job's
+side (the controllers, or `eviction`), and ends the attempt as well.
 """
 
 from __future__ import annotations
@@ -31,37 +31,36 @@ from queue_scheduler.cycles.eviction_patches import (
     with_eviction,
 )
 from queue_scheduler.decision import Notice
+from queue_scheduler.engine.deadlines import is_due, nodes_end_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.reporting.metrics import REFUSED, UNANSWERED
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    RequeueAfter,
     SendStatus,
     UnitAccess,
     UnitReconciler,
+    look_again_at,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import SCHEDULING_FAILED
-from shared_api.objects.meta import find_condition
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
-from shared_api.queue_unit_phases import ADMITTED, Phase, is_being_evicted, phase_of
-from shared_api.timestamps import read_past
+from shared_api.queue_unit_phases import Phase, is_being_evicted, phase_of
 from shared_api.well_known_labels import STOP_POLICY, read_annotation
 
 LONGEST_REST_SECONDS: Final = 30.0
-"""Times in objects are wall times, and rests are measured by the clock that does not jump."""
+"""Times in objects are wall times, and rests are measured by the monotonic clock."""
 
 _ASKING: Final = frozenset({Phase.SCHED_READY, Phase.SCHED_FAILED})
 
 
 class NodeTimeouts:
-    """Looks at units that ask for nodes, or are refused them.
+    """Requeues units that wait for nodes too long, or are refused them.
 
     Args:
-        access: The ways in and out.
-        count: Takes each unit that was put back, by one of `metrics.VERDICTS`.
+        access: How units are read and written.
+        count: Called for each requeued unit, with one of `metrics.VERDICTS`.
         timeout_seconds: How long a unit waits for an answer.
         rng: Spreads the ends of backoffs.
     """
@@ -84,17 +83,17 @@ class NodeTimeouts:
         self._looks = UnitReconciler(access, self._look_at, _find_asking)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Look at a unit that came or changed; the engine must have been told before."""
+        """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and phase_of(new) in _ASKING:
             self._looks.add(new.metadata.key)
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
-        """Look at all units when a queue is stopped, or goes on; after the engine was told."""
+        """Reconcile all units when a queue stops or continues; the engine must know already."""
         if _stop_policy_of(old) != _stop_policy_of(new):
             self._looks.add_all()
 
     def step(self) -> float | None:
-        """Look at one unit; return how long there is none to look at, None: until woken."""
+        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
         return self._looks.step()
 
     def _look_at(self, key: str) -> Look:
@@ -102,32 +101,23 @@ class NodeTimeouts:
         if asking is None:
             return None
         unit, stopped_queue = asking
+        now = self._clock.now()
         why, verdict = unit.status.message or "no nodes", REFUSED
         if phase_of(unit) is Phase.SCHED_READY:
             if stopped_queue is not None:
-                status = build_withdrawal(unit, stopped_queue, self._clock.now())
-                return SendStatus(unit, status, frees=True)
-            rest = self._timeout_seconds - self._seconds_asked(unit)
-            if rest > 0:
-                return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
+                return SendStatus(unit, build_withdrawal(unit, stopped_queue, now), frees=True)
+            until = nodes_end_at(unit, self._timeout_seconds, now)
+            if not is_due(until, now):
+                return look_again_at(until, now, LONGEST_REST_SECONDS)
             why = f"nobody has answered for {self._timeout_seconds:g} s"
             verdict = UNANSWERED
-        status = build_backoff_status(unit, why, self._clock.now(), self._rng)
+        status = build_backoff_status(unit, why, now, self._rng)
 
         def on_written(written: QueueUnit) -> None:
             self._count(verdict)
             self._tell(build_notice(written, why))
 
         return SendStatus(unit, status, on_written, known_by=backoff_of, frees=True)
-
-    def _seconds_asked(self, unit: QueueUnit) -> float:
-        """Return how long nodes have been asked for; the whole time where the unit does not say."""
-        now = self._clock.now()
-        since = read_past(unit.status.last_allocate_time, now)
-        admitted = find_condition(unit.status.conditions, ADMITTED)
-        if admitted is not None and admitted.status == "True":
-            since = read_past(admitted.last_transition_time, now) or since
-        return self._timeout_seconds if since is None else (now - since).total_seconds()
 
 
 def _find_asking(engine: Engine) -> list[str]:
@@ -136,7 +126,7 @@ def _find_asking(engine: Engine) -> list[str]:
 
 
 def _find_unit(engine: Engine, key: str) -> tuple[QueueUnit, str | None] | None:
-    """Return a unit that asks for nodes, or was refused them, and its queue if that is stopped."""
+    """Return a unit that waits for nodes or was refused them, and its queue if that is stopped."""
     record = engine.record(key)
     if record is None or phase_of(record.unit) not in _ASKING or is_being_evicted(record.unit):
         return None
@@ -152,7 +142,7 @@ def _stop_policy_of(queue: Queue | None) -> str | None:
 def build_backoff_status(
     unit: QueueUnit, why: str, now: datetime, rng: random.Random
 ) -> dict[str, Any]:
-    """Return the status that frees a unit without nodes for a while, to be merged."""
+    """Return the status that puts a unit without nodes into backoff, to be merged."""
     conditions = with_eviction(unit, SCHEDULING_FAILED, why, now)
     unit = msgspec.structs.replace(
         unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
@@ -161,7 +151,7 @@ def build_backoff_status(
 
 
 def build_notice(unit: QueueUnit, why: str) -> Notice:
-    """Return what the event says of a unit that was put back."""
+    """Return the event for a unit that was put into backoff."""
     state = unit.status.requeue_state
     until = "" if state is None else f" It is tried again from {state.requeue_at} on"
     return Notice(

@@ -1,16 +1,16 @@
 r"""Grants running units the pods that their jobs have grown by.
 
-Whoever scales a job up while it runs gets the pods at once, from the job's own controller, and
-they are charged to its quota as soon as they live. What is decided here is whether they are
-*granted*: whether they fit the quota like any other demand, and are then kept for the job while its
-pods come and go.
+A job that is scaled up while it runs gets the pods at once, from its own controller, and they are
+charged to its quota as soon as they live. What is decided here is whether they are *granted*:
+whether they fit the quota like any other demand, and are then kept for the job while its pods come
+and go.
 
     unit has grown --> looked at --> fits --> patch --> written
                                           \-> refused, lost to somebody: looked at again
                                 \-> refused: looked at again every few seconds
 
-Nothing waits for this: so a refused growth takes no place in line, and is asked for again by the
-clock.
+No start depends on this, so a refused growth takes no place in the queue, and is tried again every
+`AGAIN_SECONDS`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from shared_api.queue_unit_phases import admission_body
 from shared_api.timestamps import rfc3339
 
 AGAIN_SECONDS: Final = 5.0
-"""Until a growth that was refused is asked for again: a look costs microseconds."""
+"""Until a growth that was refused is tried again: a try costs microseconds."""
 
 READ_AGAIN_SECONDS: Final = 2.0
 """Until a unit that could not be read is read again."""
@@ -47,10 +47,10 @@ log = structlog.get_logger("growth_cycle")
 
 
 class ScaleUp:
-    """Looks at units that have grown.
+    """Grants units what they have grown by.
 
     Args:
-        access: The ways in and out.
+        access: How units are read and written.
     """
 
     def __init__(self, access: UnitAccess, clock: Clock) -> None:
@@ -63,12 +63,12 @@ class ScaleUp:
         self._looks = UnitReconciler(access, self._look_at, _find_grown)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Look at a unit that has grown; the engine must have been told before."""
+        """Reconcile a unit that has grown; the engine must have it already."""
         if new is not None and has_grown(new):
             self._looks.add(new.metadata.key)
 
     def step(self) -> float | None:
-        """Look at one unit; return how long there is none to look at, None: until woken."""
+        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
         return self._looks.step()
 
     def _look_at(self, key: str) -> Look:
@@ -121,6 +121,6 @@ def _find_grown(engine: Engine) -> list[str]:
 
 
 def build_growth_status(growth: Growth, now: Timestamp) -> dict[str, Any]:
-    """Return the status that grants a growth, to be merged: the counts of pods stay as known."""
+    """Return the status that grants a growth, to be merged; the counts of pods stay as they are."""
     admissions = [admission_body(each) for each in growth.admissions]
     return {"lastUpdateTime": now, "admissions": admissions}

@@ -1,7 +1,7 @@
-"""Puts the shells together that look at one unit after another (`unit_reconciler`).
+"""Builds the controllers of units (`unit_reconciler`).
 
-Each has its own queue of keys and its own thread, and hears of news after the engine: the order in
-which handlers are added is the order in which they are told.
+Each has its own queue of keys and its own thread. It must get changes after the engine: handlers
+are called in the order in which they are added.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.work_queue import WorkQueue
 
 NewWorkQueue = Callable[[str], tuple[Callable[[Step], LoopThread], WorkQueue[Any]]]
-"""From a name to a queue of keys, and what makes the thread that works on them."""
+"""Returns, for a name, a queue of keys and a function that makes the thread for its step."""
 
 
 @dataclass(frozen=True)
 class UnitParts:
-    """What all these shells stand on."""
+    """What the controllers have in common."""
 
     shared: SharedEngine
     writes: WriteSink
@@ -47,14 +47,14 @@ class UnitParts:
 
 
 class UnitControllers:
-    """Builds the shells, one method each."""
+    """Builds the controllers, one method each."""
 
     def __init__(self, parts: UnitParts, new_work_queue: NewWorkQueue) -> None:
         self._parts = parts
         self._new_work_queue = new_work_queue
 
     def follow_backoffs(self) -> None:
-        """Bring units back whose wait is over."""
+        """Requeue units whose backoff is over."""
         run, access = self._access("backoff-returns")
         returns = BackoffRequeue(access, self._parts.clock)
         run(returns.step)
@@ -68,7 +68,7 @@ class UnitControllers:
         self._parts.units.add_handler(growth.on_queue_unit)
 
     def follow_evictions(self, pods: SharedInformer[Pod]) -> None:
-        """Look after units that have no job side."""
+        """Do the job's side for units without controllers."""
         run, access = self._access("unit-evictions")
         evictions = UnitEvictions(access, self._parts.clock, self._parts.rng)
         run(evictions.step)
@@ -81,7 +81,7 @@ class UnitControllers:
         timeout_seconds: float,
         observer: CheckObserver,
     ) -> AdmissionCheckCycle:
-        """Carry admission checks out; return who is to hear of AdmissionChecks."""
+        """Act on admission checks; return the controller, whose handler takes AdmissionChecks."""
         parts = self._parts
         run, access = self._access("admission-checks")
         checks = AdmissionCheckCycle(access, parts.clock, parts.rng, timeout_seconds, observer)
@@ -96,7 +96,7 @@ class UnitControllers:
         timeout_seconds: float,
         count: Callable[[str], None],
     ) -> None:
-        """Put units back that get no nodes, or whose queue is stopped before they do."""
+        """Requeue units that get no nodes, or whose queue is stopped before they do."""
         parts = self._parts
         run, access = self._access("node-verdicts")
         verdicts = NodeTimeouts(

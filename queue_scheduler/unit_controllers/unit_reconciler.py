@@ -1,7 +1,7 @@
-r"""Looks at units whose time or state asks for a write of the scheduler's, one after another.
+r"""Reconciles units whose time or state requires a write by the scheduler, one after another.
 
-What the shells beside the line have in common. Each says which units it looks at, and what follows
-from the newest object of one (`Look`); the rest is here::
+This is what the unit controllers share. Each says which units it reconciles, and what follows from
+the newest object of a unit (`Look`); the rest is here::
 
     unit --> looked at --> nothing to do        forgotten, until news of it come
                       \--> later                looked at again then
@@ -10,18 +10,19 @@ from the newest object of one (`Look`); the rest is here::
                                  \> conflict, or no answer: looked at again, by what is known then;
                                                 of a unit that seems unchanged, by what is read
 
-What is found to be written is told as if its answer had come. A conflict with a unit that nobody
-has changed is a refusal, if it comes again: a webhook may answer so.
+A write that is found in the unit is reported as if its answer had come. A repeated conflict with a
+unit that has not changed is a refusal: a webhook may answer so.
 
-A unit at which something raises, as somebody's plugin may, is looked at again like one whose write
-failed. The guard makes a second try of a write whose answer was lost harmless. The objects are all
-that decides: who begins to lead asks the engine which units there are.
+A unit at which something raises, such as a plugin, is reconciled again like one whose write failed.
+The guard makes a second try of a write whose answer was lost harmless. Only the objects decide: a
+process that begins to lead asks the engine which units exist.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -47,16 +48,16 @@ from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.work_queue import WorkQueue
 
 MAX_UNDER_WAY: Final = 50
-"""Writes of one shell that are handed over and not written: a quarter of what the dispatcher takes,
-so that a thousand at once, as after a jump of the clock, leave room for decisions."""
+"""Writes of one controller that are in flight: a quarter of what the dispatcher takes, so that a
+thousand at once, as after a jump of the clock, leave room for decisions."""
 
 FULL_REST_SECONDS: Final = 0.25
 
 PODS_REST_SECONDS: Final = 1.0
-"""Until a unit that is to be freed, and has living pods, is looked at again."""
+"""Until a unit that is to give its quota back, and has living pods, is reconciled again."""
 
 FEWEST_CONFLICTS: Final = 2
-"""With a unit that nobody has changed, in a row, until that is told: one mostly passes."""
+"""In a row, with a unit that has not changed, before they are reported: one is mostly over soon."""
 
 STATUS_REFUSED: Final = "StatusRefused"
 """Reason of the event."""
@@ -71,10 +72,11 @@ class SendStatus(msgspec.Struct, frozen=True):
         unit: The object that it was decided on; its version is the guard.
         status: What is merged.
         on_written: Called with the server's answer, on a writer's thread.
-        known_by: What of a status shows that this was written; asked where the answer was lost, and
-            `on_written` is called then. None: nobody has to hear of it then.
-        frees: It gives the unit's place back, which waits until no pod of it lives: the job of a
-            unit that is not admitted has none, unless somebody resumed it by hand.
+        known_by: Returns the part of a status that shows that this was written. It is compared
+            where the answer was lost, and `on_written` is called if it is the same. None:
+            `on_written` need not be called then.
+        frees: Whether it gives the unit's quota back. That waits until no pod of the unit lives:
+            the job of a unit that is not admitted has no pods, unless a user resumed it.
     """
 
     unit: QueueUnit
@@ -85,24 +87,34 @@ class SendStatus(msgspec.Struct, frozen=True):
 
 
 class RequeueAfter(msgspec.Struct, frozen=True):
-    """Look again in so many seconds, unless news come before."""
+    """Reconcile again after so many seconds, unless the unit changes before."""
 
     seconds: float
 
 
 Look = SendStatus | RequeueAfter | None
-"""None: there is nothing to do until news come."""
+"""None: there is nothing to do until the unit changes."""
+
+
+def look_again_at(at: datetime | None, now: datetime, longest_seconds: float) -> RequeueAfter:
+    """Return the rest until a wall time, at most so long; None: no time is set.
+
+    Rests are measured by the clock that does not jump: somebody may set the wall clock meanwhile.
+    """
+    if at is None:
+        return RequeueAfter(longest_seconds)
+    return RequeueAfter(min((at - now).total_seconds(), longest_seconds))
 
 
 @dataclass(frozen=True)
 class UnitAccess:
-    """What a shell reads and writes units by.
+    """How a controller reads and writes units.
 
     Attributes:
         shared: Asked for the newest object of a unit; told of what was written.
         writes: Takes the patches.
         note_written: Takes what the server answered.
-        may_write: False while this process does not lead; whoever makes it True wakes the step.
+        may_write: False while this process does not lead; what makes it True must wake the step.
         due: Keys of units to look at.
         read_unit: Reads a unit of which it is not known what the server holds.
         tell: Takes the notices that become events.
@@ -118,13 +130,13 @@ class UnitAccess:
 
 
 class UnitReconciler:
-    """The step that looks at one unit after another.
+    """The step that reconciles one unit after another.
 
     Args:
         access: The ways in and out.
-        look_at: Says what to do about the unit of a key.
-        find: Returns the keys of all units that may need a look; asked of the engine when this
-            process begins to lead. It runs under the engine's lock.
+        look_at: Returns what to do about the unit of a key.
+        find: Returns the keys of all units that may have to be reconciled; called when this process
+            begins to lead, under the engine's lock.
     """
 
     def __init__(
@@ -144,21 +156,21 @@ class UnitReconciler:
         self._has_begun = False
 
     def add(self, key: str) -> None:
-        """Have a unit looked at; the engine must have been told of it before.
+        """Have a unit reconciled; it must have been reported to the engine before.
 
-        A follower keeps no keys, which would grow with every unit there ever was.
+        A follower keeps no keys, since these would grow with every unit that ever existed.
         """
         if self._access.may_write():
             self._access.due.add(key)
 
     def add_all(self) -> None:
-        """Have every unit looked at that may need it."""
+        """Have every unit reconciled that may need it."""
         if self._access.may_write():
             for key in self._access.shared.ask(self._find):
                 self._access.due.add(key)
 
     def step(self) -> float | None:
-        """Look at one unit; return how long there is none to look at, None: until woken."""
+        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
         if not self._access.may_write():
             return None
         if not self._has_begun:
@@ -183,7 +195,7 @@ class UnitReconciler:
         return 0.0
 
     def _find_write(self, key: str) -> SendStatus | None:
-        """Look at a unit; return what is to be sent, after noting when to look again if nothing."""
+        """Return the write for a unit; if None, it was noted when to reconcile the unit again."""
         due = self._access.due
         if not self._close(key):
             return None
@@ -204,7 +216,7 @@ class UnitReconciler:
         self._access.writes.submit(write, lambda outcome: self._on_outcome(key, send, outcome))
 
     def _on_outcome(self, key: str, send: SendStatus, outcome: Outcome[Any]) -> None:
-        """Take the server's answer; until here nobody looked at the unit a second time."""
+        """Take the outcome of a write; until now the unit was not reconciled again."""
         due = self._access.due
         self._under_way.discard(key)
         try:
@@ -224,7 +236,8 @@ class UnitReconciler:
                 if send.on_written is not None:
                     send.on_written(unit)
                 self._forget(key)
-                # The watch may bring what was written before anybody looks: it is no news then.
+                # The watch may bring the written object before the next step, and then report no
+                # change.
                 due.add(key)
             case Rejected(error=error) if _is_answer(error):
                 if not isinstance(error, NotFound):
@@ -240,7 +253,7 @@ class UnitReconciler:
                 due.add_rate_limited(key, at_least_seconds=seconds)
 
     def _close(self, key: str) -> bool:
-        """Find out what became of the last write, if nobody has said; False: asked again later."""
+        """Find out the outcome of the last write, if it is unknown; False: not yet possible."""
         opened = self._open.get(key)
         if opened is None:
             return True
@@ -265,7 +278,7 @@ class UnitReconciler:
         return True
 
     def _newest(self, key: str, known: ObjectMeta) -> QueueUnit:
-        """Return a unit as it is after a write; read, where the engine knows no later version."""
+        """Return a unit as it is after a write; it is read if the engine has no later version."""
         access = self._access
         record = access.shared.ask(Engine.record, key)
         if record is not None and record.unit.metadata.resource_version != known.resource_version:
@@ -277,14 +290,14 @@ class UnitReconciler:
         return unit
 
     def _note_conflict(self, key: str, unit: QueueUnit) -> None:
-        """Take a conflict with a unit that is as it was."""
+        """Count a conflict with a unit that has not changed."""
         refused = self._refused_of(key, unit)
         refused.conflicts += 1
         if refused.conflicts >= FEWEST_CONFLICTS:
             self._tell_refusal(key, unit, LOST_TO_NOBODY)
 
     def _tell_refusal(self, key: str, unit: QueueUnit, why: str) -> None:
-        """Tell that the server does not take a write about this version, once."""
+        """Report, once for each version of a unit, that the server refuses a write."""
         refused = self._refused_of(key, unit)
         if refused.told == why:
             return
@@ -313,7 +326,7 @@ class UnitReconciler:
 
 @dataclass(frozen=True)
 class _Open:
-    """A write of which it is not known what the server holds."""
+    """A write whose outcome is unknown."""
 
     send: SendStatus
     is_conflict: bool = False
@@ -325,8 +338,8 @@ class _Refused:
 
     Attributes:
         version: That version.
-        conflicts: How often it said that another is there.
-        told: What was told last.
+        conflicts: How often it answered with a conflict.
+        told: The message that was reported last.
     """
 
     version: str
@@ -335,12 +348,12 @@ class _Refused:
 
 
 def _is_answer(error: ApiError) -> bool:
-    """Return whether an error is the server's judgement on the write, and not on its guard."""
+    """Return whether an error is about the write itself, and not about its guard."""
     return not isinstance(error, Conflict) and not error.after_retry
 
 
 def _has(unit: QueueUnit, send: SendStatus) -> bool:
-    """Return whether a unit shows what was sent."""
+    """Return whether a unit's status shows that a write was carried out."""
     if send.known_by is None:
         return False
     return send.known_by(unit.status) == send.known_by(convert(send.status, QueueUnitStatus))

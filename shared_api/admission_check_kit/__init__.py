@@ -11,7 +11,7 @@ Read in this order:
 5. ``serving``: `serve(name, judge)`, a whole program in one call; ``authoring``: all names that
    a check of one's own needs, in one import.
 
-Not here: any rule. The one that comes along, for nodes, is
-``queue_scheduler.admission_check_controller``; ``examples/opening_hours_check.py`` is another.
-Which checks a unit needs, and what follows from their states, is the scheduler's.
+Not here: any rule. The built-in one, for nodes, is ``queue_scheduler.admission_check_controller``;
+``examples/opening_hours_check.py`` is another. Which checks a unit needs, and what follows from
+their states, is the scheduler's.
 """

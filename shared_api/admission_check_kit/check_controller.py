@@ -345,12 +345,12 @@ class CheckController:
         return (*self._threads, *(thread for thread in running if thread is not None))
 
     def steps(self) -> list[Step]:
-        """Return every step there is now, for whoever calls them on one thread."""
+        """Return all current steps, for callers that run them on one thread."""
         return [*(each.step for each in self._running_informers()), *self._steps]
 
 
 def slim_unit(unit: QueueUnit, _before: QueueUnit | None) -> QueueUnit:
-    """Drop what nobody reads of a unit without checks: most of a cluster's have none."""
+    """Drop the fields of a unit without checks that are not read: most units have none."""
     if unit.status.admission_checks:
         return unit
     meta = unit.metadata

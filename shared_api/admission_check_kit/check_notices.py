@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from shared_api.admission_check_kit.judging import Activity
 from shared_api.admission_check_kit.verdicts import CheckState
-from shared_api.client.event_recorder import EventRecorder, EventType, Happening, ObjectReference
+from shared_api.client.event_recorder import Event, EventRecorder, EventType, ObjectReference
 from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS, QUEUE_UNITS
 from shared_api.metrics import CounterOfObjects
 from shared_api.objects.admission_check import AdmissionCheck
@@ -33,7 +33,7 @@ class CheckNotices:
 
     Args:
         registry: for the counts.
-        events: for what somebody may have to act on; None: nobody is told.
+        events: Gets what an administrator may have to act on; None: no events are written.
         has_check: whether there is an admission check of this name.
     """
 
@@ -81,7 +81,7 @@ class CheckNotices:
         self._tell(unit_reference, reason, f"Admission check {state.name}: {state.message}")
 
     def on_activity(self, check: AdmissionCheck, activity: Activity) -> None:
-        """Tell a check of what keeps it from being carried out."""
+        """Write on a check why it does not work."""
         if activity.is_active:
             return
         meta, kind = check.metadata, ADMISSION_CHECK_VERSIONS[0]
@@ -94,7 +94,7 @@ class CheckNotices:
 
     def _tell(self, regarding: ObjectReference, reason: str, note: str) -> None:
         self._events.record(
-            Happening(
+            Event(
                 regarding=regarding,
                 type=EventType.WARNING,
                 reason=reason,

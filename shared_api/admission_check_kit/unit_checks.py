@@ -110,13 +110,13 @@ class UnitChecks:
         self._gate = gate
         self._clock = clock
         self._observer = observer
-        # When the message of a check was last written alone; by whoever has the unit's key.
+        # When the message of a check was last written alone; used by the holder of the unit's key.
         self._worded_at: dict[Uid, dict[str, float]] = {}
         # What was sent without an answer that it is written, and about which unit; by the same.
         self._unconfirmed: dict[str, tuple[QueueUnit, Mapping[str, AdmissionCheckState]]] = {}
 
     def on_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Take in a change of a unit; those without checks are nobody's business here."""
+        """Take a change of a unit; units without checks are ignored."""
         if new is None and old is not None:
             self._worded_at.pop(old.metadata.uid, None)
         for unit in (new, old):
@@ -247,7 +247,7 @@ class UnitChecks:
         self._tell_found(written)
 
     def _tell_found(self, unit: QueueUnit) -> None:
-        """Tell of the states that were sent last, as far as a newer version of the unit has them.
+        """Report the states that were sent last, as far as a newer version of the unit has them.
 
         The controller of a check is the only one who writes its state.
         """

@@ -19,7 +19,7 @@ class SettingsError(Exception):
 
 
 class Login(msgspec.Struct, frozen=True):
-    """How to log in, and whom to trust, as of now."""
+    """The credentials and certificate authorities that are current."""
 
     authorization: str = ""
     """The whole header value ("Bearer ..."), "" for none."""

@@ -69,7 +69,7 @@ class CredentialRefresher:
         self._clock = clock
         self._run = run or (lambda work: run_once("login-renewal", work, clock))
         # Guards all fields below; the login and the time of the next look are read without it.
-        # Nobody reads or waits while holding it.
+        # No thread reads files or waits while holding it.
         self._lock = threading.Lock()
         self._fresh = first
         self._expires_at = self._end_of(first)

@@ -34,7 +34,7 @@ class ApiFailure(Exception):
 
     Attributes:
         retry_after_seconds: asked again sooner, the call would be refused, or not be sent at all.
-            At most `MAX_RETRY_AFTER_SECONDS`; 0 where nobody has asked for patience.
+            At most `MAX_RETRY_AFTER_SECONDS`; 0 if the server has not asked for a pause.
     """
 
     retry_after_seconds: float = 0.0

@@ -47,7 +47,7 @@ MAX_NAME_CHARS: Final = 253
 HASH_CHARS: Final = 16
 """64 bits: two events of one object do not meet."""
 COUNT_SECONDS: Final = 300.0
-"""Between two writes of one series' count: it moves, and nobody reads it by the second."""
+"""Between two writes of one series' count, which is not read by the second."""
 OBJECT_BURST: Final = 25
 OBJECT_REFILL_SECONDS: Final = 300.0
 """New events about one object: client-go's spam filter (burst 25, one more every 5 minutes)."""
@@ -85,7 +85,7 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     uid: Uid | str = ""
 
 
-class Happening(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to see."""
 
     regarding: ObjectReference
@@ -107,7 +107,7 @@ class WriteSink(Protocol):
 
 
 class EventRecorder:
-    """Takes happenings from any thread; one thread calls `step`, which writes events."""
+    """Takes events from any thread; one thread calls `step`, which writes them."""
 
     # No lock: `record` and the outcomes put into deques, which are safe by themselves; all else
     # belongs to the one thread that calls `step`.
@@ -133,21 +133,21 @@ class EventRecorder:
         assert _QUALIFIED_NAME.fullmatch(reporting_controller), reporting_controller
         self.wake = wake
         self.lost = 0
-        """Happenings that nobody will see, by the limits or because a write failed."""
+        """Events that were lost, by the limits or because a write failed."""
         self._writes = writes
         self._clock = clock
         self._controller = reporting_controller
         self._instance = cut(reporting_instance, MAX_WORD_BYTES) or "unknown"
-        self._inbox: deque[tuple[Happening, Timestamp]] = deque(maxlen=MAX_INBOX)
+        self._inbox: deque[tuple[Event, Timestamp]] = deque(maxlen=MAX_INBOX)
         self._outcomes: deque[tuple[str, Outcome[Any]]] = deque()
         self._series: _Recent[_Series] = _Recent(MAX_SERIES)
         self._allowances: _Recent[_Allowance] = _Recent(MAX_OBJECTS)
         self._due: dict[str, float] = {}
         """Series whose count is to be written, and from when on it may be."""
 
-    def record(self, happening: Happening) -> None:
+    def record(self, event: Event) -> None:
         """Have an event written, or its count raised. Returns at once, never raises."""
-        self._inbox.append((happening, rfc3339_micro(self._clock.now())))
+        self._inbox.append((event, rfc3339_micro(self._clock.now())))
         self.wake()
 
     def step(self) -> float | None:
@@ -165,15 +165,15 @@ class EventRecorder:
 
     # ------------------------------------------------------------------------------ inside
 
-    def _see(self, happening: Happening, seen_at: Timestamp) -> None:
-        name = event_name(happening, self._controller)
+    def _see(self, event: Event, seen_at: Timestamp) -> None:
+        name = event_name(event, self._controller)
         known = self._series.get(name)
         if known is not None:
             known.count += 1
             known.seen_at = seen_at
             self._due.setdefault(name, known.write_at)
-        elif self._is_allowed(happening.regarding):
-            known = _Series(happening, seen_at)
+        elif self._is_allowed(event.regarding):
+            known = _Series(event, seen_at)
             forgotten = self._series.put(name, known)
             if forgotten is not None:
                 self._due.pop(forgotten, None)
@@ -191,22 +191,22 @@ class EventRecorder:
         return allowance.take(now)
 
     def _create(self, name: str, series: _Series) -> None:
-        happening = series.happening
+        event = series.event
         body: dict[str, Any] = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"name": name, "namespace": _namespace_of(happening)},
+            "metadata": {"name": name, "namespace": _namespace_of(event)},
             "eventTime": series.seen_at,
-            "type": happening.type.value,
-            "reason": cut(happening.reason, MAX_WORD_BYTES),
-            "action": cut(happening.action, MAX_WORD_BYTES),
-            "note": cut(happening.note, MAX_NOTE_BYTES),
-            "regarding": msgspec.to_builtins(happening.regarding),
+            "type": event.type.value,
+            "reason": cut(event.reason, MAX_WORD_BYTES),
+            "action": cut(event.action, MAX_WORD_BYTES),
+            "note": cut(event.note, MAX_NOTE_BYTES),
+            "regarding": msgspec.to_builtins(event.regarding),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
         }
-        if happening.related is not None:
-            body["related"] = msgspec.to_builtins(happening.related)
+        if event.related is not None:
+            body["related"] = msgspec.to_builtins(event.related)
         self._submit(name, series, Verb.CREATE, body)
 
     def _write_count(self, name: str, now: float) -> None:
@@ -225,7 +225,7 @@ class EventRecorder:
         series.write_at = self._clock.monotonic() + COUNT_SECONDS
         write = Write(
             resource_type=EVENTS,
-            namespace=_namespace_of(series.happening),
+            namespace=_namespace_of(series.event),
             name=name,
             body=body,
             verb=verb,
@@ -237,7 +237,7 @@ class EventRecorder:
         """Take an outcome from a thread of the dispatcher."""
         self._outcomes.append((name, outcome))
         if not isinstance(outcome, Written):
-            self.wake()  # else there is nothing to do about it before the next happening
+            self.wake()  # else there is nothing to do about it before the next event
 
     def _settle(self, name: str, outcome: Outcome[Any]) -> None:
         series = self._series.get(name)
@@ -265,10 +265,10 @@ class EventRecorder:
 class _Series:
     """What has been seen of one event."""
 
-    __slots__ = ("count", "happening", "in_flight", "seen_at", "write_at")
+    __slots__ = ("count", "event", "in_flight", "seen_at", "write_at")
 
-    def __init__(self, happening: Happening, seen_at: Timestamp) -> None:
-        self.happening = happening
+    def __init__(self, event: Event, seen_at: Timestamp) -> None:
+        self.event = event
         self.seen_at = seen_at
         self.count = 1
         self.in_flight = False
@@ -320,15 +320,15 @@ class _Recent(Generic[V]):
         self._items.pop(key, None)
 
 
-def event_name(happening: Happening, controller: str) -> str:
+def event_name(event: Event, controller: str) -> str:
     """Return the name of the event: the same whenever and wherever the same is said."""
-    said = [controller, happening.type.value, happening.reason, happening.action, happening.note]
-    for each in (happening.regarding, happening.related):
+    said = [controller, event.type.value, event.reason, event.action, event.note]
+    for each in (event.regarding, event.related):
         if each is not None:
             said += [each.api_version, each.kind, each.namespace, each.name, each.uid]
     digest = hashlib.sha256("\0".join(said).encode()).hexdigest()[:HASH_CHARS]
     # Not every name may stand in a name of an event: those of cluster roles have colons.
-    about = _NOT_IN_NAMES.sub("-", happening.regarding.name.lower()).strip("-.")
+    about = _NOT_IN_NAMES.sub("-", event.regarding.name.lower()).strip("-.")
     about = about[: MAX_NAME_CHARS - HASH_CHARS - 1].rstrip("-.")
     return f"{about}.{digest}" if about else digest
 
@@ -343,5 +343,5 @@ def cut(text: str, limit_bytes: int) -> str:
     return kept + ellipsis
 
 
-def _namespace_of(happening: Happening) -> str:
-    return happening.regarding.namespace or DEFAULT_NAMESPACE
+def _namespace_of(event: Event) -> str:
+    return event.regarding.namespace or DEFAULT_NAMESPACE

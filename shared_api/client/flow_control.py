@@ -66,7 +66,7 @@ class FlowControl:
         """
         self._clock = clock
         self._can_be_held = can_be_held
-        # Guards buckets and holds; one hold is read without it. Nobody waits while holding it: a
+        # Guards buckets and holds; one hold is read without it. No thread waits while holding it: a
         # token is reserved, then waited for.
         self._lock = threading.Lock()
         self._held_until = dict.fromkeys(Lane, _NEVER)

@@ -277,7 +277,7 @@ class HttpStream:
         self._unfinished_bytes = 0
         # Guards _reading and _closed, and with them the socket: it is only shut down while a
         # reader holds it, and only closed when none does, so that a file descriptor which
-        # somebody else got meanwhile is never touched.
+        # another owner got meanwhile is never touched.
         self._lock = threading.Lock()
         self._reading = False
         self._closed = False

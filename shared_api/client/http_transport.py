@@ -240,7 +240,7 @@ class HttpTransport:
                 self._limit(sock, CONNECT_SECONDS, deadline)
                 sock.connect(address)
                 if sock.getsockname() == sock.getpeername():
-                    # TCP's simultaneous open: with nobody listening on a high loopback port, the
+                    # TCP's simultaneous open: if no server listens on a high loopback port, the
                     # kernel may have picked that very port for us. It would stay taken.
                     raise ConnectionRefusedError("connected to itself, nobody listens")
                 _tune(sock)

@@ -44,7 +44,7 @@ PLUGIN_SECONDS: Final = 45.0
 MAX_REASON_CHARS: Final = 300
 """Of a plugin's or parser's words in our one line."""
 _BAD_FILE: Final = (yaml.YAMLError, OSError, ValueError, TypeError, LookupError, AttributeError)
-"""What the package raises, besides its own exception, over a file of the wrong shape."""
+"""What the package raises, in addition to its own exception, for a malformed file."""
 
 
 class _Reading(msgspec.Struct, frozen=True):

@@ -489,7 +489,7 @@ def is_guarded(verb: str, body: Mapping[str, Any] | Sequence[Mapping[str, Any]])
     """Return whether a write names what it expects to find, so that repeating it does no harm.
 
     A uid alone guards a deletion, which happens once. It does not guard a patch: between two
-    tries of "resume this job" somebody may have suspended it.
+    tries of "resume this job" a user may have suspended it.
     """
     if isinstance(body, Mapping):
         part = "preconditions" if verb == "delete" else "metadata"

@@ -183,7 +183,7 @@ class WriteDispatcher:
     # ---------------------------------------------------------------------- from any thread
 
     def submit(self, write: Write[Any], on_outcome: OnOutcome) -> None:
-        """Have a write sent, and be told what became of it, exactly once.
+        """Send a write later; `on_outcome` is called exactly once with its outcome.
 
         `on_outcome` is called on a worker's thread, or on this one when the write is dropped at
         once. It must not block: a worker waits for it, and so does the next write of the object.
@@ -301,7 +301,7 @@ class WriteDispatcher:
     # ----------------------------------------------------------------------- under the lock
 
     def _add(self, new: _Pending) -> list[OnOutcome]:
-        """Put a write in line; return who is to be told that theirs was dropped."""
+        """Queue a write; return the callbacks of the writes that were dropped for it."""
         key = _key_of(new.write)
         each = self._objects.get(key)
         if each is None:
@@ -343,7 +343,7 @@ class WriteDispatcher:
         key = self._next_key(Lane.NORMAL)
         if key is None and self._ready[Lane.LOW]:
             if self._in_flight[Lane.LOW] >= max(1, self._workers // LOW_WORKERS_SHARE):
-                return None, None  # whoever finishes one of them takes the next
+                return None, None  # the worker that finishes one of them takes the next
             pause = self._flow.seconds_until(Lane.LOW)
             if pause > 0:
                 return None, pause

@@ -27,7 +27,7 @@ class Verb(Enum):
 
 
 class Write(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A write that somebody wants done; a merge patch unless the verb says otherwise."""
+    """A write to be sent; a merge patch unless the verb says otherwise."""
 
     resource_type: ResourceType[T]
     namespace: str
@@ -161,7 +161,8 @@ def _guards_of(write: Write[Any]) -> tuple[str, str]:
 def contradict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two merge patches set some field to different values.
 
-    A list is one value: whoever changes an item of it writes all of them, as he knows them.
+    A list is one value: to change one of its items is to write all of them, as the writer knows
+    them.
     """
     for key in one.keys() & other.keys():
         left, right = one[key], other[key]

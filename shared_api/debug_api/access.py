@@ -42,7 +42,7 @@ def list_units_there(request: Request) -> Right:
 
 
 def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead:
-    """Return which namespaces a caller may read; all, where everybody may."""
+    """Return a function that says which namespaces may be read; all, if no token is needed."""
     if not isinstance(access, ReviewedAccess):
         return lambda _: True
     known: dict[str, bool] = {}
@@ -88,7 +88,7 @@ def name_of_host(host: str) -> str:
 
 
 class ReviewedAccess:
-    """Lets those read whom the API server lets; a `Guard`.
+    """Lets a caller read what the API server lets it read; a `Guard`.
 
     Args:
         reviewer: Asks the API server.

@@ -1,6 +1,8 @@
-"""uvicorn, which serves the application on a socket that this process alone can use.
+"""The application behind a socket that this process alone can use.
 
-A worker of the port asks it: one connection per request, one answer as a whole.
+A worker of the port asks it: one connection per request, one answer as a whole. Application and
+uvicorn (`uvicorn_server`) are made at the first question: they take 16 MB and half a second of CPU,
+and most replicas are never asked.
 
 The socket is of AF_UNIX, so it is no port. Its name is in the abstract namespace: it needs no
 folder that can be written, nobody has to remove it, and a crash leaves nothing behind. A name there
@@ -13,28 +15,24 @@ beside the connection and not in it: no header that a client sends can say other
 
 from __future__ import annotations
 
-import os
 import re
 import socket
-import struct
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import httptools
 import msgspec
 import structlog
-import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from shared_api.debug_api.peer_process import is_own_process
+from shared_api.process.alarm import Alarm
 from shared_api.process.clock import Clock
 from shared_api.process.http_exchange import Answer, Client, Request
 
 ANSWER_SECONDS: Final = 60.0
 """In which an answer must be made: the API server is given 30 s to say who asks."""
-
-GRACE_SECONDS: Final = 2
-"""What answers that are being made are given when the server ends; then they are cancelled."""
 
 MAX_ANSWER_BYTES: Final = 33_554_432
 """32 MiB, head included: a hundred thousand waiting units under upstream's path. Eight of them at
@@ -69,8 +67,8 @@ _WRITTEN_BY_THE_PORT: Final = frozenset(
 
 _LINE_ENDS: Final = re.compile(r"\s*[\r\n]+\s*")
 
-_CREDENTIALS: Final = struct.Struct("3i")
-"""Of a peer: its process, user and group (unix(7), SO_PEERCRED)."""
+if TYPE_CHECKING:
+    import uvicorn
 
 log = structlog.get_logger("debug_api")
 
@@ -79,7 +77,7 @@ class AppServer:
     """The application behind a private socket.
 
     Args:
-        app: What answers.
+        build: Returns what answers. Called once, at the first question, on the thread of `step`.
         server: The address and port that the application is told it is served on.
         scheme: The scheme that it is told.
         clock: The time.
@@ -87,12 +85,14 @@ class AppServer:
 
     def __init__(
         self,
-        app: ASGIApp,
+        build: Callable[[], ASGIApp],
         *,
         server: tuple[str, int],
         scheme: Literal["http", "https"],
         clock: Clock,
     ) -> None:
+        self._build = build
+        self._told = (server, scheme)
         self._clock = clock
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind("")  # to a free name that the kernel picks
@@ -102,37 +102,40 @@ class AppServer:
         # operation on a dict each.
         self._clients: dict[bytes, Client | None] = {}
         self._has_begun = False
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                # On h11, the stricter one of uvicorn's two: what the port took for a request is
-                # judged once more.
-                http=_protocol_for(self._clients, server, scheme),
-                ws="none",
-                lifespan="off",
-                # Else X-Forwarded-For, which anybody can send, would be the client.
-                proxy_headers=False,
-                server_header=False,
-                date_header=False,
-                timeout_graceful_shutdown=GRACE_SECONDS,
-            )
-        )
+        self._wanted = Alarm()  # by the first question, or by `end`
+        self._has_ended = False
+        self._server: uvicorn.Server | None = None
 
     def step(self) -> None:
-        """Serve until `end`; uvicorn closes the socket."""
+        """Wait for the first question, then serve until `end`; closes the socket."""
         self._has_begun = True
-        self._server.run(sockets=[self._listener])
+        self._wanted.wait(None)
+        if not self._has_ended:
+            self._server = self._make_server()
+        # `end` notes that first and looks for the server then: one of the two sees the other.
+        if self._server is None or self._has_ended:
+            self._listener.close()
+        else:
+            self._server.run(sockets=[self._listener])
+
+    def _make_server(self) -> uvicorn.Server:
+        from shared_api.debug_api.uvicorn_server import make_server  # noqa: PLC0415 - costly, see above
+
+        server, scheme = self._told
+        return make_server(self._build(), self._clients, server=server, scheme=scheme)
 
     def end(self) -> None:
-        """Let `step` return within about `GRACE_SECONDS`. From any thread."""
-        self._server.should_exit = True
+        """Let `step` return within about `GRACE_SECONDS` of uvicorn. From any thread."""
+        self._has_ended = True
+        if self._server is not None:
+            self._server.should_exit = True
         if not self._has_begun:
             self._listener.close()
+        self._wanted.set()
 
     def ask(self, request: Request) -> Answer:
         """Return the application's answer, or what is wrong with it. From any worker's thread."""
+        self._wanted.set()  # the connection waits in the backlog until uvicorn has begun
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.bind("")
@@ -180,16 +183,6 @@ class AppServer:
         return reader.answer()
 
 
-def is_own_process(connection: socket.socket) -> bool:
-    """Return whether both ends of a connection are of this process.
-
-    Args:
-        connection: Of AF_UNIX, connected.
-    """
-    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(said)[0] == os.getpid())
-
-
 def encode_request(request: Request) -> bytes:
     """Return a request as it is sent to uvicorn.
 
@@ -206,26 +199,6 @@ def encode_request(request: Request) -> bytes:
         *(f"{name}: {_LINE_ENDS.sub(' ', value)}" for name, value in passed_on.items()),
     ]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-
-
-def _protocol_for(
-    clients: dict[bytes, Client | None], server: tuple[str, int], scheme: Literal["http", "https"]
-) -> type[H11Protocol]:
-    """Return uvicorn's protocol for connections from this process."""
-
-    class OwnConnection(H11Protocol):
-        """Knows of whom the request is that it brings."""
-
-        def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a type of the framework's loop
-            super().connection_made(transport)
-            if not is_own_process(transport.get_extra_info("socket")):
-                log.warning("another process asks on the private socket, and is not answered")
-                transport.abort()
-            self.client = clients.get(transport.get_extra_info("peername"))
-            self.server = server
-            self.scheme = scheme
-
-    return OwnConnection
 
 
 class _AnswerReader:

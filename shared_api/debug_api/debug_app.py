@@ -59,7 +59,7 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _answer_failure(request: Request, error: Exception) -> JSONResponse:
-    """What nobody expected is our fault: the log has the story, the caller a short answer."""
+    """Return the answer to an unexpected exception: short; the log has the traceback."""
     log.error("request failed", path=request.url.path, exc_info=error)
     detail = f"{type(error).__name__} while answering; see the program's log"
     return JSONResponse({"detail": detail}, HTTPStatus.INTERNAL_SERVER_ERROR)

@@ -12,7 +12,7 @@ class DebugFlags(msgspec.Struct, frozen=True, kw_only=True):
 
     address: str
     hosts: tuple[str, ...] = ()
-    """Names besides this machine's own under which the plain debug API may be asked."""
+    """Names in addition to this machine's own under which the plain debug API may be asked."""
     tls_certificate: str = ""
     tls_key: str = ""
 

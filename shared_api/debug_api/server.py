@@ -11,6 +11,7 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import structlog
@@ -20,7 +21,6 @@ from shared_api.debug_api.access import (
     LocalAccess,
     ReviewedAccess,
     RightOf,
-    list_units_there,
     open_access,
 )
 from shared_api.debug_api.app_server import AppServer
@@ -37,6 +37,9 @@ from shared_api.process.probes import (
     parse_address,
 )
 from shared_api.program import Program
+
+GuardOf = Callable[[RightOf], Guard]
+"""Returns what lets requests pass, of what a reader needs where the API server is asked."""
 
 WORKERS: Final = 8
 """Requests that are answered at once. One of them builds its answer; the others wait for it, or for
@@ -77,7 +80,7 @@ class DebugServer:
     """The application behind a port.
 
     Args:
-        app: What answers.
+        build: Returns what answers; called at the first question, on a thread of the server.
         listener: Open already.
         tls: Serves HTTPS with this context, where there is one.
         limit: How many connections there may be at once.
@@ -87,7 +90,7 @@ class DebugServer:
 
     def __init__(
         self,
-        app: Starlette,
+        build: Callable[[], Starlette],
         listener: socket.socket,
         tls: ssl.SSLContext | None,
         *,
@@ -97,7 +100,7 @@ class DebugServer:
     ) -> None:
         host, port = listener.getsockname()[:2]
         self._app_server = AppServer(
-            app, server=(host, port), scheme="http" if tls is None else "https", clock=clock
+            build, server=(host, port), scheme="http" if tls is None else "https", clock=clock
         )
         self._gate = ConnectionGate(
             listener,
@@ -126,23 +129,22 @@ class DebugServer:
 def open_debug_server(
     program: Program,
     flags: DebugFlags,
-    build: Callable[[Guard], Starlette],
-    right_of: RightOf = list_units_there,
+    build: Callable[[GuardOf], Starlette],
 ) -> DebugServer:
     """Open the port of a program's debug API; return what serves it, not started.
 
     Args:
         program: The process.
         flags: Where to listen, and with what.
-        build: Returns the application, whose routes ask the guard first.
-        right_of: What a reader needs, where the API server is asked.
+        build: Returns the application, whose routes ask a guard of `GuardOf` first. Called at the
+            first question: what it imports costs nothing before.
 
     Raises:
         AddressError: The address, or what it is served with, cannot be used.
     """
     address = parse_address(flags.address, "--debug-address")
     check_address(address, flags.tls_certificate, flags.tls_key)
-    app = build(_build_access(program, flags, address, right_of))
+    guard_of = partial(_build_access, program, flags, address)
     listener = open_listener(address, "--debug-address")
     port, limit = listener.getsockname()[1], program.port_shares["debug"]
     log.info(
@@ -153,7 +155,7 @@ def open_debug_server(
         connections=limit,
     )
     return DebugServer(
-        app,
+        lambda: build(guard_of),
         listener,
         load_tls(flags.tls_certificate, flags.tls_key, "--debug-tls"),
         limit=limit,

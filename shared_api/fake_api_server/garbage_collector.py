@@ -47,7 +47,7 @@ class _Place(NamedTuple):
 
 
 class GarbageCollector:
-    """Deletes what nobody owns any more."""
+    """Deletes objects whose owners are gone."""
 
     def __init__(
         self, storage: ObjectStorage, registry: ResourceRegistry, writes: WritePath

@@ -2,7 +2,7 @@
 
 Only what a queue can meet: requests that default from limits, GPUs that need a limit, the priority
 of a class, scheduling gates that can only be taken away, a spec that is closed once the pod exists.
-A pod without a kubelet behaves as on the real server: it stays Pending until somebody writes its
+A pod without a kubelet behaves as on the real server: it stays Pending until a client writes its
 status.
 """
 

@@ -200,7 +200,7 @@ class Schema:
             value: as it came.
             old: the stored one, or None; what is identical to it is returned as it is.
             path: of the value, "" for the root.
-            unknown: gets the path of each field that was dropped because nobody knows it.
+            unknown: gets the path of each field that was dropped because the schema lacks it.
         """
         if value is old and value is not None:
             return value

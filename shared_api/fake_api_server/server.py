@@ -104,7 +104,8 @@ class FakeApiServer:
             waits: whether readers of a silent watch wait on the clock.
             history_changes: changes remembered per kind; older versions get 410.
             bookmark_seconds: between the bookmarks of a watch.
-            collects_garbage: whether what nobody owns goes at once; False: by `collect_garbage`.
+            collects_garbage: whether objects without owners are deleted at once; False: only by
+                `collect_garbage`.
         """
         # Guards everything below; re-entrant, since a change may end a stream, which comes back.
         self._lock = threading.RLock()
@@ -259,7 +260,7 @@ class FakeApiServer:
                     table.forget_history(self._storage.version)
 
     def collect_garbage(self) -> None:
-        """Delete what nobody owns, where that is left to the test."""
+        """Delete objects whose owners are gone; for servers that do not do so at once."""
         with self._lock:
             self._collector.collect()
 

@@ -34,7 +34,7 @@ class StreamPlan(msgspec.Struct, frozen=True):
 
     status: int = 200
     headers: dict[str, str] = {}
-    """Of the response, besides the content type."""
+    """Headers of the response, in addition to the content type."""
     waits: bool = False
     """Whether `read_line` waits for lines."""
     ends_at: float | None = None
@@ -163,7 +163,7 @@ class FakeStream:
     # --------------------------------------------------------------------------- private
 
     def _wake(self) -> None:
-        # Setting an event takes a lock, for each change of each watch; often nobody waits.
+        # Setting an event takes a lock, for each change of each watch; often no thread waits.
         if self._plan.waits and not self._news.is_set():
             self._news.set()
 
@@ -196,7 +196,7 @@ class FakeStream:
         if not self._is_stalled:
             until += [at for at in (self._plan.ends_at, self._bookmark_at) if at is not None]
         self._news.clear()
-        # A line that came before the clearing set an event that nobody waits for any more.
+        # A line that came before the clearing set an event for which no thread waits now.
         if self.unread_lines or self._state != "open":
             return
         self._clock.wait(self._news, max(min(until) - now, 0.0))

@@ -64,7 +64,7 @@ class IndexedStore(Generic[T]):
     Args:
         indexes: name of an index -> the values of an object in it.
         transform: applied to every object on its way in, with the one that it replaces (None for
-            a new one), to save memory: drop what nobody reads, share what is equal. Must keep
+            a new one), to save memory: drop fields that are not read, share equal ones. Must keep
             ``metadata``'s name, namespace, uid, resourceVersion.
     """
 

@@ -34,7 +34,7 @@ class KindWatch(Generic[T]):
         clock: when to look again.
         start: starts an informer that was made; None where others run its step (tests).
         on_gone: told when the kind has gone.
-        is_expected: Whether somebody should hear that it is missing; else it is only noted.
+        is_expected: Whether it is a warning that the kind is missing; otherwise it is only noted.
     """
 
     def __init__(

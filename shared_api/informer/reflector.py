@@ -1,4 +1,4 @@
-"""Keeps up with one resource on the API server: list, then watch, for ever.
+"""Follows one resource on the API server: list, then watch, without end.
 
     LIST ──(last page)──► WATCH ──(410 Gone, or asked for)──► LIST
       │                     │
@@ -78,7 +78,7 @@ PAUSES: Final = Backoff(base_seconds=0.2, cap_seconds=3.5, jitter=0.25)
 sick one together."""
 
 REMIND_SECONDS: Final = 60.0
-"""Between two warnings of the same trouble: nothing is tried for ever in silence."""
+"""Between two warnings of the same failure, so that no retry goes on without a log line."""
 
 T = TypeVar("T")
 
@@ -385,7 +385,7 @@ class Reflector(Generic[T]):
             self._sink.on_event(event)
         watching.events += 1
         self._fruitless_lists = 0
-        # Last: whoever sees this version may rely on the sink having everything up to it.
+        # Last: a reader of this version may rely on the sink having everything up to it.
         self._resource_version = event.resource_version or self._resource_version
         return True
 

@@ -114,7 +114,7 @@ class InformerObserver(ReflectorObserver, Protocol):
         undecodable: Callable[[], float],
         watch_age: Callable[[], float],
     ) -> None:
-        """Learn once whom to ask for the state of the cache. From any thread."""
+        """Set, once, the functions that return the state of the cache. From any thread."""
         ...
 
     def on_finding(self) -> None:
@@ -208,13 +208,13 @@ class SharedInformer(Generic[T]):
     # ------------------------------------------------------------------ from any thread
 
     def add_handler(self, on_change: Handler[T]) -> None:
-        """Tell this handler of every change; of what is there already, as added, first."""
+        """Have a handler called for every change; first for existing objects, as added ones."""
         self._joining.append(on_change)
         if self.thread is not None:
             self.thread.wake()
 
     def add_undecodable_handler(self, on_undecodable: UndecodableHandler) -> None:
-        """Tell this handler of objects that cannot be read; before `start`."""
+        """Have a handler called for objects that cannot be read; before `start`."""
         self._undecodable_handlers.append(on_undecodable)
 
     def has_synced(self) -> bool:
@@ -378,7 +378,7 @@ class SharedInformer(Generic[T]):
         key = item.metadata.key
         self._undecodable.pop(key, None)
         rewound = self._rewound
-        # One that the list of a replaced history had, and nobody could read, is told late.
+        # An object of the list of a replaced history that could not be read is reported late.
         self._rewound = rewound or self.store.is_void(key)
         try:
             self._deliver(self.store.put_observed(item, force=self._rewound), listed=listed)
@@ -409,7 +409,7 @@ class SharedInformer(Generic[T]):
             self._undecodable[key] = failure
         if self._observer is not None:
             self._observer.on_decode_failure()
-        # Our own condition on it makes a new version, and news to nobody.
+        # Our own condition on it makes a new version, which is not a change for others.
         is_known = before is not None and (before.uid, before.error) == (failure.uid, failure.error)
         report = log.debug if is_known else log.warning
         report("object cannot be read", resource=self._name, key=key, error=failure.error)
@@ -430,7 +430,7 @@ class SharedInformer(Generic[T]):
         self._deliver(self.store.remove_observed(key, uid, event.resource_version))
 
     def _deliver(self, changes: Iterable[Change[T]], *, listed: bool = False) -> None:
-        """Tell every handler of every change, in order; count what a list has found."""
+        """Call every handler for every change, in order; count what a list has found."""
         is_finding = listed and self._has_listed and self._observer is not None
         for old, new in changes:
             if is_finding and self._observer is not None:

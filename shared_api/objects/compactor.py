@@ -66,9 +66,9 @@ class Compactor:
     def compact(self, decoded: T, before: T | None = None) -> T:
         """Compact an object in place and return it.
 
-        Only for an object that was just decoded and that nobody else has seen. `before` is the
-        version before it, compacted: what has not changed since is taken from there, which costs
-        a comparison, a tenth of what compacting does.
+        Only for an object that was just decoded and that no other thread has seen. `before` is the
+        version before it, compacted: what has not changed since is taken from there, which costs a
+        comparison, a tenth of what compacting does.
         """
         if type(before) is not type(decoded):
             self._compact_struct(decoded)
@@ -101,7 +101,7 @@ class Compactor:
                 force_setattr(struct, name, sys.intern(value))
         for name, default in parts:
             value = getattr(struct, name)
-            # A default is one object for all already, and nested ones are shared by everybody.
+            # A default is one object for all already, and nested ones are shared by all.
             if value is not default:
                 force_setattr(struct, name, self._compacted(value))
 

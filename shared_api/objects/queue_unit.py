@@ -351,7 +351,7 @@ class QueueUnit(WireStruct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: QueueUnitSpec = QueueUnitSpec()
     # An Enqueued unit costs no write: it reads so from its birth, in watches and columns too, and
-    # Waiting (`waiting_reasons.NOT_WRITTEN`) until somebody writes why.
+    # Waiting (`waiting_reasons.NOT_WRITTEN`) until the reason is written.
     status: Annotated[
         QueueUnitStatus, part(default={"phase": "Enqueued", "message": "Waiting"})
     ] = QueueUnitStatus()

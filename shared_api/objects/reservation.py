@@ -1,8 +1,8 @@
 """Reservation (`scheduling.koordinator.sh/v1alpha1`): room on a node, kept for pods to come.
 
-Cluster-scoped, made by whoever wants room, scheduled by koord-scheduler as if it were a pod. Its
-phases: Pending, Available (it has its node), Succeeded (its pod has taken it, with `allocateOnce`),
-Failed (its time is over).
+Cluster-scoped, created by a client that wants room, scheduled by koord-scheduler as if it were a
+pod. Its phases: Pending, Available (it has its node), Succeeded (its pod has taken it, with
+`allocateOnce`), Failed (its time is over).
 
 Source: koordinator-sh/koordinator v1.8.0, apis/scheduling/v1alpha1/reservation_types.go
 """

@@ -1,7 +1,7 @@
 """The time, as an argument.
 
-Whoever needs to know the time, or to wait, is given a ``Clock``. Production has ``SystemClock``;
-tests have ``shared_api.testing.virtual_clock.VirtualClock`` and turn it by hand.
+Code that needs the time, or has to wait, gets a ``Clock``. Production has ``SystemClock``; tests
+have ``shared_api.testing.virtual_clock.VirtualClock`` and turn it by hand.
 
 Two times are told apart everywhere: ``monotonic()`` for "how long" (leases, deadlines, backoff),
 which no administrator and no NTP step can move, and ``now()`` for what people read (conditions,

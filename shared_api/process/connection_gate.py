@@ -48,7 +48,7 @@ from shared_api.process.loop_thread import LoopThread, Step
 
 HEAD_SECONDS: Final = 2.0
 """From the accept to a complete request, TLS handshake included. A kubelet's probe gives up after
-1 s by default, and whoever is further away than that is not in the cluster."""
+1 s by default, and a client that is further away than that is not in the cluster."""
 
 ANSWER_SECONDS: Final = 30.0
 """In which an answer must be read: some megabytes over a slow port-forward. Prometheus gives up a
@@ -82,7 +82,7 @@ class Outcome(Enum):
     BROKEN = "broken"
     """It ended by itself before it was answered, or TLS failed."""
     REFUSED = "refused"
-    """Nobody could be closed for it: all requests were complete, and being answered."""
+    """No other could be closed for it: all requests were complete, and being answered."""
 
 
 class _Stage(Enum):
@@ -206,7 +206,7 @@ class ConnectionGate:
 
     def wake(self) -> None:
         """End the wait of a step. From any thread."""
-        with contextlib.suppress(OSError):  # full of bells that nobody has heard yet, or closed
+        with contextlib.suppress(OSError):  # full of wake-ups that are not read yet, or closed
             self._bell.send(b"!")
 
     def end(self) -> None:

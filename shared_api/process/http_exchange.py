@@ -1,4 +1,4 @@
-"""One HTTP request and its answer as values; the bytes are somebody else's.
+"""One HTTP request and its answer as values; the bytes are read and written elsewhere.
 
 What a port of ours serves is small: GET, no body, one request per connection (the answer says
 HTTP/1.0 and ends it). So nothing idle is kept, and nothing waits behind another request.

@@ -1,9 +1,9 @@
 """Runs a ``step()`` again and again on a thread.
 
 Everything that goes on in the two programs is a ``step``: it does one bounded piece of work and
-returns how many seconds it may rest (0: there is more to do; None: until somebody calls ``wake``).
-This is the only module that starts threads, loops, sleeps and catches ``Exception``, so that
-tests can call the same steps on one thread.
+returns how many seconds it may rest (0: there is more to do; None: until ``wake`` is called). This
+is the only module that starts threads, loops, sleeps and catches ``Exception``, so that tests can
+call the same steps on one thread.
 
 What happens to an error:
 

@@ -60,7 +60,7 @@ class VirtualClock:
         """Wait for the event or for virtual time.
 
         Raises:
-            RuntimeError: One thread would wait for ever (no limit, and nobody to set the event).
+            RuntimeError: The thread would wait forever: no limit, and no other to set the event.
         """
         if event.is_set() or (seconds is not None and seconds <= 0):
             return event.is_set()

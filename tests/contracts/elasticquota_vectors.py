@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.decision import Reason
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
 from queue_scheduler.quota.quota_tree import build_forest, tree_totals
@@ -266,13 +267,13 @@ def _why(breach: Breach | None, vector: Json) -> str:
     if breach is None:
         return ""
     match breach.reason:
-        case RefusalReason.OVER_RUNTIME:
+        case Reason.OVER_RUNTIME:
             return "limit"
-        case RefusalReason.NON_PREEMPTIBLE_OVER_MIN:
+        case Reason.NON_PREEMPTIBLE_OVER_MIN:
             return "min"
-        case RefusalReason.OVER_PARENT_RUNTIME | RefusalReason.OVER_PARENT_MAX:
+        case Reason.OVER_PARENT_RUNTIME | Reason.OVER_PARENT_MAX:
             return f"parent:{breach.quota}"
-        case RefusalReason.HURTS_OTHERS:
+        case Reason.HURTS_OTHERS:
             return f"hurts:{breach.quota}"
         case _:
             return "admission" if (vector.get("config") or {}).get("admission") else "limit"

@@ -105,7 +105,7 @@ class Edited:
     def new_engine(self, sources: tuple[Source, ...]) -> Engine:
         engine = Engine(PluginRunner([self.kind.plugin()]), BUILT_IN_POLICIES)
         for source in sources:
-            engine.on_quota(cast("ElasticQuota", source))
+            engine.on_quota(source)
         for name in self.kind.queues:
             engine.on_queue(build_queue(name, takes="*"))
         return engine
@@ -234,10 +234,10 @@ class Edited:
     def quotas_gone(self, a: int, b: int) -> None:
         """Take the quotas away, edit a unit meanwhile, and bring them back."""
         for source in self.kind.sources:
-            self.engine.on_quota_gone(cast("ElasticQuota", source))
+            self.engine.on_quota_gone(source)
         (self.label, self.give_back, self.drop_pod)[b % 3](a, b)
         for source in self.kind.sources:
-            self.engine.on_quota(cast("ElasticQuota", source))
+            self.engine.on_quota(source)
 
     # --- telling ------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.decision import Reason
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from tests.properties.quota_cases import KEYS, NAMES, build_quota
@@ -113,4 +114,4 @@ def test_borrowers_never_block_each_other(seed: int, mode: QuotaMode) -> None:
         too_much = {key: view.scaled_min.get(key, 0) + 1 for key in KEYS}
         cluster.books.protect(name, Demand(too_much))
         refusal = cluster.books.check(name, Demand(too_much))
-        assert refusal is None or refusal.reason is not RefusalReason.GUARANTEE_OF_OTHERS
+        assert refusal is None or refusal.reason is not Reason.GUARANTEE_OF_OTHERS

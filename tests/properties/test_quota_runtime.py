@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from queue_scheduler.decision import Reason
 from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes
-from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, Rounding
 from queue_scheduler.quota.runtime_division import Claim, DivisionRules, divide
 from queue_scheduler.quota.water_filling import PooledClaim, ShareGroup
@@ -42,9 +43,9 @@ def random_trees(rng: random.Random, scale: int) -> UsageTrees:
 # The contract's steps in their order. The walk takes resource by resource, so that it may come to
 # a later step of one resource before an earlier step of another.
 STEPS = [
-    RefusalReason.OVER_RUNTIME,
-    RefusalReason.OVER_PARENT_RUNTIME,
-    RefusalReason.HURTS_OTHERS,
+    Reason.OVER_RUNTIME,
+    Reason.OVER_PARENT_RUNTIME,
+    Reason.HURTS_OTHERS,
 ]
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal
+from queue_scheduler.decision import Refusal
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.what_if import Added
 from tests.properties.quota_cases import random_amounts
@@ -34,10 +35,10 @@ class Question:
         self.quota = rng.choice(story.charged)
         self.demand = story.demand()
 
-    def suppose(self, books: QuotaCache) -> QuotaRefusal | None:
+    def suppose(self, books: QuotaCache) -> Refusal | None:
         return books.check_without(self.quota, self.demand, self.released, self.added)
 
-    def carry_out(self, books: QuotaCache) -> QuotaRefusal | None:
+    def carry_out(self, books: QuotaCache) -> Refusal | None:
         for owner in self.released:
             books.release(owner)
         for number, (quota, demand) in enumerate(self.added):
@@ -45,7 +46,7 @@ class Question:
         return books.check(self.quota, self.demand)
 
 
-def without_grounds(refusal: QuotaRefusal | None) -> QuotaRefusal | None:
+def without_grounds(refusal: Refusal | None) -> Refusal | None:
     """What a refusal follows from matters only to whom it makes wait."""
     return None if refusal is None else msgspec.structs.replace(refusal, grounds=None)
 

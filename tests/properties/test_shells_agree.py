@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from queue_scheduler.cache.admission_check_rules import AddEntries, GoOn, judge_checks
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge
 from queue_scheduler.engine.growth import has_grown
-from queue_scheduler.queue_objects.queue_drain import find_to_ask
-from queue_scheduler.unit_controllers.eviction import (
+from queue_scheduler.engine.unmanaged_units import (
     is_asked_for,
     is_concerned,
     is_leaving,
     is_running,
 )
+from queue_scheduler.queue_objects.queue_drain import find_to_ask
 from shared_api.objects.queue_unit import (
     Admission,
     AdmissionCheckState,
@@ -81,7 +81,7 @@ def units(draw: st.DrawFn) -> QueueUnit:
 
 def goes_on(unit: QueueUnit) -> bool:
     """Return whether its checks let a reserved unit go on, or ask it for more."""
-    verdict = judge_checks(unit, build_queue("a"), {}, waited_seconds=1.0, timeout_seconds=60.0)
+    verdict = judge_checks(unit, build_queue("a"), {}, is_late=False, timeout_seconds=60.0)
     return is_booked(unit) and isinstance(verdict, GoOn | AddEntries)
 
 

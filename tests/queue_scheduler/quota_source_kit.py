@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,7 +14,6 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
 from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
-from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -68,12 +67,12 @@ class SourceEngine:
 
     def tell(self, source: QuotaSource) -> None:
         """Tell of an object that quotas come from, as the event handlers do."""
-        self.engine.on_quota(cast("ElasticQuota", source))
+        self.engine.on_quota(source)
         self.engine.validate()
 
     def tell_gone(self, source: QuotaSource) -> None:
         """Tell that one was deleted."""
-        self.engine.on_quota_gone(cast("ElasticQuota", source))
+        self.engine.on_quota_gone(source)
         self.engine.validate()
 
     def add_queues(self, *names: str) -> None:

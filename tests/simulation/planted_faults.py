@@ -41,7 +41,7 @@ from queue_scheduler.cycles.event_handlers import EventHandlers
 from queue_scheduler.cycles.queue_worker import QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue
-from queue_scheduler.engine import engine, growth
+from queue_scheduler.engine import engine, growth, unmanaged_units
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
@@ -50,6 +50,7 @@ from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.unit_controllers import eviction, requeue
+from queue_scheduler.unit_controllers.requeue import BackoffRequeue
 from shared_api.client.write_dispatcher import Unknown
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.reflector import Reflector
@@ -230,7 +231,12 @@ def annotation_believed(plant: Plant) -> None:
 
 @fault("a unit that backs off is back in line at once")
 def backoff_ignored(plant: Plant) -> None:
-    plant.replace(requeue, "_seconds_left", lambda *_: 0.0)
+    plant.replace(requeue, "backoff_ends_at", lambda _unit: None)
+
+
+@fault("a unit that backs off is never back in line")
+def backoff_never_ends(plant: Plant) -> None:
+    plant.replace(BackoffRequeue, "step", lambda _requeue: None)
 
 
 @fault("Block and FIFO hold nobody back")
@@ -301,6 +307,7 @@ def stops_ignored(plant: Plant) -> None:
 def given_back_grows(plant: Plant) -> None:
     plant.replace(growth, "is_given_back", lambda _unit: False)
     plant.replace(eviction, "is_given_back", lambda _unit: False)
+    plant.replace(unmanaged_units, "is_given_back", lambda _unit: False)
 
 
 @fault("who may not pass a head is not asked again")

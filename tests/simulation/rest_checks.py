@@ -12,6 +12,8 @@ would let start. At the end each job and its unit must fit together as well. Rul
 - *nothing ownerless*: no unit and no booking without the job, the unit or the pods it is for;
 - *jobs fit their units*: as `faults_of` says;
 - *given back is free*: at the end, no unit that its maker has given back is booked;
+- *nothing overdue*: at the end no unit's time has been over for longer than a shell rests, unless
+  pods of it live;
 - *rounds end*: at the end no room is kept for anybody, and nobody waits whom an eviction would let
   start.
 """
@@ -19,11 +21,13 @@ would let start. At the end each job and its unit must fit together as well. Rul
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from typing import Any, Final
 
 from queue_scheduler.cache.pod_accounting import is_stray
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Reason, Rest
+from queue_scheduler.engine.deadlines import is_due, unit_timers
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from shared_api.resource_list import Amounts, add
@@ -58,6 +62,10 @@ JOBS_FIT: Final = "jobs fit their units"
 POLICIES: Final = frozenset({"", None, *(policy.name for policy in BUILT_IN_POLICIES)})
 FREED: Final = "given back is free"
 ROUNDS_END: Final = "rounds end"
+NOT_OVERDUE: Final = "nothing overdue"
+
+LONGEST_REST: Final = timedelta(seconds=60)
+"""Of a shell that waits for the wall clock, which jumps about."""
 
 
 def deciding(world: World) -> SteppedScheduler | None:
@@ -85,7 +93,7 @@ def check_quiet(world: World) -> list[Broken]:
 
 def check_end(world: World) -> list[Broken]:
     """Return what is wrong once everything is over."""
-    broken = check_quiet(world) + _rounds_end(world)
+    broken = check_quiet(world) + _rounds_end(world) + _overdue(world)
     units = world.all("queueunits")
     uids = {job["metadata"]["uid"] for job in world.all("jobs").values()}
     for key, unit in units.items():
@@ -157,6 +165,19 @@ def _rounds_end(world: World) -> list[Broken]:
                 who = [victim.unit for victim in found.victims]
                 broken.append(Broken(ROUNDS_END, record.key, f"it could evict {who}"))
     return broken
+
+
+def _overdue(world: World) -> list[Broken]:
+    scheduler = deciding(world)
+    if scheduler is None:
+        return []
+    engine, late = scheduler.engine, world.clock.now() - LONGEST_REST
+    pods, records = engine.units.bookings.pods, engine.units.records
+    return [
+        Broken(NOT_OVERDUE, due.key, f"its time ({due.timer}) is over since {due.at}")
+        for due in unit_timers(engine, world.plan.timeouts, world.clock.now())
+        if is_due(due.at, late) and not pods.has_living(records[due.key].uid)
+    ]
 
 
 def _books_agree(world: World, engine: Engine) -> list[Broken]:

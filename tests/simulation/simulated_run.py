@@ -22,6 +22,7 @@ import structlog
 
 from queue_controllers.decision.pending import SILENT_SECONDS
 from queue_scheduler.cache.unit_state import UnitState
+from queue_scheduler.engine.deadlines import Timer, unit_timers
 from shared_api.client.errors import ApiFailure
 from tests.properties.real_quotas import RealQuotas
 from tests.simulation import (
@@ -35,7 +36,7 @@ from tests.simulation import (
 from tests.simulation.account_judge import Broken
 from tests.simulation.action_table import draw
 from tests.simulation.decision_judge import DecisionJudge
-from tests.simulation.rest_checks import check_end, check_quiet, deciding
+from tests.simulation.rest_checks import LONGEST_REST, check_end, check_quiet, deciding
 from tests.simulation.world import World
 
 MODULES: Final = (
@@ -219,9 +220,13 @@ class _Run:
             return False
         if scheduler.engine.rounds.nominated:
             return False  # room is kept for some minutes
-        units = world.all("queueunits").values()
-        backing_off = [u for u in units if u["status"]["phase"] == "TimeoutBackoff"]
-        return all(unit["spec"].get("active") is False for unit in backing_off)
+        backing_off = [
+            due
+            for due in unit_timers(scheduler.engine, world.plan.timeouts, world.clock.now())
+            if due.timer is Timer.BACKOFF
+        ]
+        # One that nobody brings back is named by `check_end`.
+        return all(due.at <= world.clock.now() - LONGEST_REST for due in backing_off)
 
 
 @contextmanager

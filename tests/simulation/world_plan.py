@@ -10,6 +10,7 @@ from queue_controllers.configuration import Configuration, ExtensionOptions
 from queue_controllers.configuration import Flags as ControllerFlags
 from queue_controllers.configuration import parse_flags as parse_controller_flags
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration, parse_flags
+from queue_scheduler.engine.deadlines import Timeouts
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 
@@ -89,6 +90,14 @@ class Plan:
         return KoordQueueConfiguration(
             plugin_configs={"ElasticQuotaV2": arguments},
             default_reclaim_protect_time=f"{self.protect_seconds}s",
+        )
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long the scheduler lets units wait for others."""
+        return Timeouts(
+            checks_seconds=self.scheduler_configuration.admission_check_seconds,
+            nodes_seconds=self.scheduler_flags.verdict_seconds,
         )
 
     @property

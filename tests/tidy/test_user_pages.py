@@ -54,9 +54,11 @@ from tests.tidy.user_pages import (
     examples,
     first_cells,
     metric_names,
+    opening,
     quoted,
     read_pages,
     repeated_sentences,
+    says_what_a_reader_can_do,
     words,
 )
 
@@ -210,10 +212,27 @@ def test_an_example_that_no_cluster_takes_is_found() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path != README], ids=str)
-def test_a_page_begins_with_an_example(path: PurePosixPath) -> None:
+def test_a_page_opens_with_what_its_reader_can_do_and_an_example(path: PurePosixPath) -> None:
     text = PAGES[path]
+    assert says_what_a_reader_can_do(text), opening(text)
     second_heading = text.find("\n## ")
     assert min(blocks(text), default=len(text)) < second_heading
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("    make demo\n\nWith it you can try it.\n", id="an example first"),
+        pytest.param("| a |\n|---|\n| you can see |\n", id="a table"),
+        pytest.param("## Second\n\nWith it you can try it.\n", id="a heading"),
+        pytest.param("Queues have an order.\n\nYou set it, and you can see it.\n", id="a fact"),
+        pytest.param("It is so. And so. Here you can read why.\n", id="three sentences"),
+        pytest.param("", id="nothing"),
+    ],
+)
+def test_a_page_without_such_an_opening_is_found(text: str) -> None:
+    assert not says_what_a_reader_can_do(f"# Page\n\n{text}")
+    assert says_what_a_reader_can_do(f"# Page\n\nWith it you can set the order.\n\n{text}")
 
 
 def test_the_readme_is_short_and_leads_to_every_page() -> None:
@@ -364,7 +383,7 @@ REASONS = {"a": "ByTable"}
 def test_the_reasons_of_events_are_found() -> None:
     text = """
 MAIN: Final = "ByConstant"
-TellJob(reason="ByKeyword", message=message)
+RecordJobEvent(reason="ByKeyword", message=message)
 view.announce_eviction(unit, MAIN, "not a reason")
 Notice(kind="QueueUnit", reason=reason.value)
 other("Unheard")

@@ -18,6 +18,7 @@ Pages = Mapping[PurePosixPath, str]
 _FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED: Final = re.compile(r"(?:^\n)(?:^ {4}\S.*\n(?:^ {4}.*\n|^\n(?= {4}))*)", re.MULTILINE)
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_ANCHOR: Final = re.compile(r'<a id="([^"]+)"></a>')
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _LIST_ITEM: Final = re.compile(r"^(?:- |\d+\. )", re.MULTILINE)
 _SENTENCE_END: Final = re.compile(r"(?<=[.:;?!])\s+")
@@ -54,9 +55,10 @@ def _is_for_users(path: PurePosixPath) -> bool:
 
 
 def anchors(text: str) -> set[str]:
-    """Return what links may point at in a page: its headings, as GitHub spells them."""
+    """Return what links may point at in a page: its headings, as GitHub spells them, and ids."""
     headings = _HEADING.findall(_FENCE.sub("", text))
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    spelled = {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    return spelled | set(_ANCHOR.findall(text))
 
 
 def broken_links(pages: Pages) -> Iterator[Finding]:
@@ -76,6 +78,24 @@ def _is_there(path: PurePosixPath, target: str, pages: Pages) -> bool:
         return False
     page = pages.get(PurePosixPath(found.relative_to(ROOT)))
     return not anchor or (page is not None and anchor in anchors(page))
+
+
+# ----------------------------------------------------------------------------------- openings
+
+_TITLE: Final = re.compile(r"\A# .+\n\n")
+
+
+def opening(text: str) -> str:
+    """Return the first paragraph below the title of a page, or "" where that is no prose."""
+    title = _TITLE.match(text)
+    first = text[title.end() :].partition("\n\n")[0] if title else ""
+    return " ".join(first.split()) if first[:1].isalpha() else ""
+
+
+def says_what_a_reader_can_do(text: str) -> bool:
+    """Return whether a page opens with one or two sentences that say what its reader can do."""
+    sentences = [each for each in re.split(r"(?<=[.!?])\s+", opening(text)) if each]
+    return len(sentences) in {1, 2} and any("you can " in each for each in sentences)
 
 
 # ---------------------------------------------------------------------------------- sentences
@@ -136,8 +156,8 @@ def metric_names(sources: Iterable[SourceFile]) -> set[str]:
 
 
 EVENT_CALLS: Final = {
-    "TellJob",
-    "TellUnit",
+    "RecordJobEvent",
+    "RecordUnitEvent",
     "with_event_once",
     "announce_eviction",
     "build_request",
@@ -147,7 +167,7 @@ EVENT_CALLS: Final = {
     "QuotaProblem",
     "_report",
     "Obstacle",
-    "Happening",
+    "Event",
 }
 """What takes the reason of an event, or of an eviction, which becomes one."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.actions import Action, PatchUnit, PatchUnitStatus, TellJob
+from queue_controllers.decision.actions import Action, PatchUnit, PatchUnitStatus, RecordJobEvent
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.meta import Condition
@@ -123,7 +123,7 @@ def test_it_is_inactive_before_it_is_free(said: str, active: bool | None, hint: 
     assert isinstance(patch, PatchUnit)
     assert patch.body == {"metadata": {"annotations": {MARK: said}}, "spec": {"active": False}}
     freed, event = see(job(active=said), late(2, mark=said))
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert event.message.endswith(hint)
     assert isinstance(freed, PatchUnitStatus)
     status = freed.status
@@ -202,5 +202,5 @@ def see(of_job: JobFacts, unit_: QueueUnit, settings: JobSettings = THREE) -> tu
     return tuple(
         each
         for each in look(of_job, unit_, settings=settings).actions
-        if not (isinstance(each, TellJob) and each.reason == "IgnoredAnnotation")
+        if not (isinstance(each, RecordJobEvent) and each.reason == "IgnoredAnnotation")
     )

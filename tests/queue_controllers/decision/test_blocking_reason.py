@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_controllers.decision.actions import EventType, TellJob
+from queue_controllers.decision.actions import EventType, RecordJobEvent
 from queue_controllers.decision.blocking_reason import WAYS_OUT
 from queue_controllers.decision.job_view import JobMemory
 from queue_scheduler.decision import Reason
@@ -42,7 +42,7 @@ def test_only_what_somebody_must_mend_is_told(of: QueueUnit, want: list[str]) ->
 
 def test_it_is_told_in_the_words_of_the_scheduler_with_the_way_out() -> None:
     (event,) = look(facts(), waiting("NoQuota", "no quota: gold does not exist")).actions
-    assert event == TellJob(
+    assert event == RecordJobEvent(
         reason="NoQuota",
         message=(
             "It cannot start: no quota: gold does not exist. Name one that exists in the job's "

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queue_controllers.decision.actions import PatchUnit, PatchUnitStatus, TellJob
+from queue_controllers.decision.actions import PatchUnit, PatchUnitStatus, RecordJobEvent
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit, RequeueState
 from tests.job_situations import RELEASED, facts, look, told, unit
@@ -61,6 +61,6 @@ def test_annotated_active_it_returns_in_two_writes(mark: str, kind: str) -> None
     second, event = look(job, inactive(mark, annotation="true")).actions
     assert isinstance(second, PatchUnit)
     assert second.body == {"metadata": {"annotations": {mark: None}}, "spec": {"active": True}}
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert event.reason == "Activated"
     assert ("counted anew" in event.message) == (kind != "PodSetUpdatesConflict")

@@ -310,7 +310,7 @@ TIMED = JobSettings(running_timeout_seconds=600)
             unit("Dequeued", admissions=ADMITTED),
             PodFacts(),
             60,
-            (["write status", "TellUnit"], None),
+            (["write status", "RecordUnitEvent"], None),
             id="the time is up: evicted",
         ),
         pytest.param(
@@ -320,7 +320,7 @@ TIMED = JobSettings(running_timeout_seconds=600)
             unit("Dequeued", admissions=ADMITTED),
             TWO_PENDING,
             61,
-            (["write status", "TellUnit"], None),
+            (["write status", "RecordUnitEvent"], None),
             id="late: evicted",
         ),
         pytest.param(

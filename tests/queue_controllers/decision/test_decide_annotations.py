@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_controllers.decision.actions import TellJob
+from queue_controllers.decision.actions import RecordJobEvent
 from queue_controllers.decision.job_ownership import Ownership
 from queue_controllers.decision.job_view import JobMemory
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
@@ -49,6 +49,8 @@ def test_a_value_is_told_once_and_again_when_it_comes_back() -> None:
         decision = look(job, RESERVED, memory=memory)
         assert decision.settled or not decision.actions, "a warning alone asks for no other look"
         memory = decision.memory
-        rounds.append([each.message for each in decision.actions if isinstance(each, TellJob)])
+        rounds.append(
+            [each.message for each in decision.actions if isinstance(each, RecordJobEvent)]
+        )
     assert [len(each) for each in rounds] == [1, 0, 1, 0, 1]
     assert "'higher'" in rounds[2][0]

@@ -22,7 +22,7 @@ from shared_api.objects.queue_unit import Admission, PodSet, QueueUnit
 from tests.job_situations import NOW, RELEASED, RUNS, facts, look, told, unit
 
 FIVE_MINUTES = JobSettings(partial_running_timeout_seconds=300.0)
-EVICTED = ["write status", "TellUnit"]
+EVICTED = ["write status", "RecordUnitEvent"]
 LATE_COUNTS = JobMemory(miscounted_since=NOW.monotonic - 60)
 
 

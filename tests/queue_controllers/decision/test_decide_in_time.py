@@ -37,7 +37,7 @@ from tests.job_situations import (
 
 AWAITED = Condition(type="PodsReady", status="False", reason="WaitForPodsRunning")
 RELEASED_AT = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 9, 51, tzinfo=UTC))
-EVICTED = ["write status", "TellUnit"]
+EVICTED = ["write status", "RecordUnitEvent"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_nobody_is_waited_for_for_ever(
     [
         pytest.param((0,), "Running", id="scaled to none"),
         pytest.param((0, 0), "Running", id="both sets"),
-        pytest.param((0, 1), "TellUnit", id="one set has a pod to wait for"),
+        pytest.param((0, 1), "RecordUnitEvent", id="one set has a pod to wait for"),
     ],
 )
 def test_a_job_that_wants_no_pods_is_not_waited_for(counts: tuple[int, ...], want: str) -> None:

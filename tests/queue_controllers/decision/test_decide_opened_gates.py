@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.actions import Action, PatchUnit, PatchUnitStatus, TellJob
+from queue_controllers.decision.actions import Action, PatchUnit, PatchUnitStatus, RecordJobEvent
 from queue_controllers.decision.job_state import PodFacts
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind, StatusFacts
 from shared_api.objects.meta import Condition
@@ -119,7 +119,7 @@ def test_what_is_evicted_after_it_was_opened_waits() -> None:
 def test_one_pod_that_is_opened_admits_no_others(of: QueueUnit, pods: PodFacts) -> None:
     actions = look(job(), of, pods=pods).actions
     assert told(actions)[:2] == ["MarkPods", "tell GateOpened"]
-    (event,) = (each for each in actions if isinstance(each, TellJob))
+    (event,) = (each for each in actions if isinstance(each, RecordJobEvent))
     assert "1 of its pods" in event.message
     marked = msgspec.structs.replace(pods, opened=0)
     after = look(job(), of, pods=marked).actions
@@ -160,5 +160,5 @@ def test_the_eviction_of_a_job_with_a_switch_is_not_forgotten() -> None:
 
 
 def test_the_event_says_what_has_happened() -> None:
-    (event,) = (a for a in look(job(), unit(), pods=RUN).actions if isinstance(a, TellJob))
+    (event,) = (a for a in look(job(), unit(), pods=RUN).actions if isinstance(a, RecordJobEvent))
     assert "koord-queue/admission" in event.message

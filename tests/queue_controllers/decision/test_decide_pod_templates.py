@@ -110,4 +110,4 @@ def test_an_admitted_job_is_held_back_and_then_gives_its_place_back() -> None:
     assert (first.actions, first.look_again_seconds) == ((), REFUSED_SECONDS)
     since = msgspec.structs.replace(first.memory, refused_since=1000.0 - REFUSED_SECONDS)
     late = look(job, marked, memory=since)
-    assert told(late.actions) == ["write status", "TellUnit"]
+    assert told(late.actions) == ["write status", "RecordUnitEvent"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queue_controllers.decision.actions import PatchUnitStatus, TellJob
+from queue_controllers.decision.actions import PatchUnitStatus, RecordJobEvent
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import PodFacts
 from queue_controllers.decision.job_view import JobMemory
@@ -75,7 +75,7 @@ from tests.job_situations import (
             facts(suspended=False, status=RUNS),
             unit("Running", admissions=ADMITTED, active=False),
             TWO_RUNNING,
-            ["write status", "TellUnit"],
+            ["write status", "RecordUnitEvent"],
             id="deactivated while it runs: announced first",
         ),
         pytest.param(
@@ -85,21 +85,21 @@ from tests.job_situations import (
             facts(),
             unit("Dequeued", admissions=ADMITTED, active=False),
             PodFacts(),
-            ["write status", "TellUnit"],
+            ["write status", "RecordUnitEvent"],
             id="deactivated after the decision: not released",
         ),
         pytest.param(
             facts(count=3),
             unit("Dequeued", admissions=ADMITTED),
             PodFacts(),
-            ["write status", "TellUnit"],
+            ["write status", "RecordUnitEvent"],
             id="more pods than were admitted: not released",
         ),
         pytest.param(
             facts(cpu="2"),
             unit("Reserved", admissions=ADMITTED),
             PodFacts(),
-            ["write status", "TellUnit"],
+            ["write status", "RecordUnitEvent"],
             id="larger pods than were admitted: not released",
         ),
         pytest.param(
@@ -155,7 +155,7 @@ RAN = unit("Running", adopted=True, admissions=ADMITTED)
             facts(count=3),
             unit("Dequeued", adopted=True, admissions=ADMITTED),
             PodFacts(),
-            ["write status", "TellUnit"],
+            ["write status", "RecordUnitEvent"],
             id="admitted, and grown since: it waits again, adopted or not",
         ),
         pytest.param(
@@ -201,7 +201,7 @@ def test_an_eviction_is_told_on_the_job_once_with_its_reason_and_how_it_goes_on(
     for of, limit in ((EVICTED, 1), (late, 0), (late, 2), (late, 1), (off, 1)):
         settings = JobSettings(backoff_limit=limit)
         stopped = look(facts(suspended=False, status=RUNS), of, pods=TWO_RUNNING, settings=settings)
-        (event,) = (each for each in stopped.actions if isinstance(each, TellJob))
+        (event,) = (each for each in stopped.actions if isinstance(each, RecordJobEvent))
         said.append(event.message)
         freed = look(facts(annotations=RELEASED), of, memory=stopped.memory)
         assert not any(each.startswith("tell") for each in told(freed.actions))
@@ -219,7 +219,7 @@ def test_an_eviction_is_told_on_the_job_once_with_its_reason_and_how_it_goes_on(
 
 def test_an_eviction_of_a_stopped_job_is_told_as_what_is_over() -> None:
     _, event = look(facts(annotations=RELEASED), EVICTED).actions
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert event.message == "Evicted: Preempted. It waits in the queue again"
 
 

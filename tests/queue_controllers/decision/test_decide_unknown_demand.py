@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from queue_controllers.decision.actions import PatchUnit, TellJob
+from queue_controllers.decision.actions import PatchUnit, RecordJobEvent
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import NO_PODS, PodFacts
 from queue_controllers.decision.job_view import JobMemory
@@ -69,7 +69,7 @@ def test_it_is_told_once_when_that_takes_long(age: float | None) -> None:
     decision = look(unknown(age))
     assert told(decision.actions) == ["tell DemandUnknown"]
     (event,) = decision.actions
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert event.message.endswith(WHY)
     assert decision.look_again_seconds == UNKNOWN_LOOK_SECONDS
     assert told(look(unknown(age), memory=decision.memory).actions) == []
@@ -96,7 +96,7 @@ def test_a_unit_stays_as_it_is(phase: str, suspended: bool, want: list[str]) -> 
 
 
 READY = Condition(type="PodsReady", status="True", reason="x", last_transition_time=TEN)
-LATE = ["write status", "TellUnit"]
+LATE = ["write status", "RecordUnitEvent"]
 
 
 def ten_minutes_allowed(**status: Any) -> QueueUnit:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.actions import PatchUnitStatus, SuspendJob, TellJob
+from queue_controllers.decision.actions import PatchUnitStatus, RecordJobEvent, SuspendJob
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition
 from shared_api.objects.pod import TemplateMeta
@@ -46,11 +46,11 @@ def asked(phase: str, reason: str, **more: Any) -> QueueUnit:
     return unit(phase, admissions=ASKED_BACK, conditions=(evicted,), **more)
 
 
-def freed_after(of: QueueUnit, **more: Any) -> tuple[dict[str, Any], TellJob]:
+def freed_after(of: QueueUnit, **more: Any) -> tuple[dict[str, Any], RecordJobEvent]:
     """Return the status that frees a unit whose job has stopped, and what the job is told."""
     freed, event = look(facts(annotations=RELEASED), of, **more).actions
     assert isinstance(freed, PatchUnitStatus)
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     return freed.status, event
 
 
@@ -73,7 +73,7 @@ def test_a_job_that_runs_is_stopped_first(phase: str, reason: str) -> None:
     decision = look(facts(suspended=False, status=RUNS), asked(phase, reason), pods=TWO_RUNNING)
     suspend, event = decision.actions
     assert isinstance(suspend, SuspendJob)
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert event.reason == reason
 
 
@@ -219,7 +219,7 @@ def test_who_is_told_that_it_stays(of_job: str, of_template: str, want: str) -> 
     )
     running = unit("Running", admissions=ADMITTED)
     actions = look(of, running, pods=TWO_RUNNING).actions
-    told_of = [each for each in actions if isinstance(each, TellJob)]
+    told_of = [each for each in actions if isinstance(each, RecordJobEvent)]
     notes = [each.message for each in told_of if each.reason == "LabelChangeIgnored"]
     assert bool(notes) is bool(want)
     for note in notes:

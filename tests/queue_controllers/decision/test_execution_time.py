@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.actions import PatchUnit, PatchUnitStatus, TellJob
+from queue_controllers.decision.actions import PatchUnit, PatchUnitStatus, RecordJobEvent
 from queue_controllers.decision.execution_time import (
     MAX_SECONDS,
     seconds_left,
@@ -106,7 +106,9 @@ def test_how_long_it_may_still_run(
     [
         pytest.param(running(ready(), allowed=60), ([], 50.0), id="a look when it is over"),
         pytest.param(
-            running(ready(), allowed=10), (["write status", "TellUnit"], 0.0), id="it is over"
+            running(ready(), allowed=10),
+            (["write status", "RecordUnitEvent"], 0.0),
+            id="it is over",
         ),
         pytest.param(running(ready()), ([], None), id="for ever"),
         pytest.param(
@@ -160,7 +162,7 @@ def test_it_is_inactive_before_it_is_stopped_and_free() -> None:
     )
     assert told(see(inactive).actions) == ["suspend", f"tell {USED_UP}"]
     freed, event = see(inactive, runs=False).actions
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert isinstance(freed, PatchUnitStatus)
     status = freed.status
     assert (status["phase"], status["admissions"]) == ("Enqueued", [])

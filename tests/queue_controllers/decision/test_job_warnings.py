@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from queue_controllers.decision.actions import EventType, TellJob
+from queue_controllers.decision.actions import EventType, RecordJobEvent
 from queue_controllers.decision.job_ownership import NAMES_NOTHING, Ownership
 from queue_controllers.decision.job_view import Decision, JobMemory
 from queue_controllers.decision.job_warnings import KEY_WITHOUT_EFFECT, MAX_SHOWN_KEYS, QUEUED
@@ -24,7 +24,7 @@ OWNER = OwnerReference(api_version="v1", kind="X", name="x", uid=Uid("1"), contr
 
 def warnings(decision: Decision) -> list[str]:
     """The texts of its events; keys of our own prefix are copied to the unit besides."""
-    return [each.message for each in decision.actions if isinstance(each, TellJob)]
+    return [each.message for each in decision.actions if isinstance(each, RecordJobEvent)]
 
 
 def labelled(labels: dict[str, str], **changes: Any) -> JobFacts:
@@ -56,7 +56,7 @@ def test_a_job_that_is_left_alone(job: JobFacts, want: list[str]) -> None:
 
 def test_its_owner_reads_what_was_meant_and_what_follows() -> None:
     (event,) = look(labelled(MISSPELLED), ownership=LEFT_ALONE).actions
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert event.type is EventType.WARNING
     assert "Did you mean quota.scheduling.koordinator.sh/name?" in event.message
     assert event.message.endswith("The job is suspended, and no queue will resume it.")
@@ -91,7 +91,7 @@ def test_a_job_beside_queued_ones(suspended: bool, want: str) -> None:
     asked: dict[str, Any] = {"ownership": LEFT_ALONE, "has_queued_neighbors": True}
     decision = look(job, **asked)
     (event,) = decision.actions
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert want in event.message
     assert look(job, memory=decision.memory, **asked).actions == ()
     assert look(job, ownership=LEFT_ALONE, memory=JobMemory()).actions == ()
@@ -124,7 +124,7 @@ def waiting(status: str = "False", reason: str = "OverQuotaMax") -> QueueUnit:
 def test_a_job_that_waits_learns_the_name_of_its_unit() -> None:
     decision = look(facts(), waiting())
     (event,) = decision.actions
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert (event.reason, event.type) == (QUEUED, EventType.NORMAL)
     assert event.message == (
         "Queue unit main waits in queue gold: needs more cpu than the max of quota gold leaves"
@@ -159,7 +159,7 @@ def test_a_job_that_takes_nothing_of_its_quota_is_told_when_it_is_released() -> 
     decision = look(facts(), admitted("Dequeued", NOTHING_REQUESTED))
     assert told(decision.actions) == ["release", f"tell {NOTHING_REQUESTED}"]
     event = decision.actions[-1]
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert event.type is EventType.WARNING
     assert event.message == (
         "It requests no cpu, which quota gold governs: nothing of the quota is reserved for it."
@@ -182,6 +182,6 @@ def test_a_job_that_takes_its_share_is_told_nothing() -> None:
 
 def test_a_job_that_lacks_a_required_request_learns_what_to_do() -> None:
     (event,) = look(facts(), waiting(reason="RequestsMissing")).actions
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert event.reason == "RequestsMissing"
     assert "in resources.requests of its containers" in event.message

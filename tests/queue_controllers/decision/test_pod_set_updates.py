@@ -224,4 +224,4 @@ def test_a_release_carries_what_the_checks_want() -> None:
 
 def test_a_contradiction_ends_the_admission() -> None:
     decision = look(job(), checked({"nodeSelector": {"disk": "hdd"}}))
-    assert told(decision.actions) == ["write status", "TellUnit"]
+    assert told(decision.actions) == ["write status", "RecordUnitEvent"]

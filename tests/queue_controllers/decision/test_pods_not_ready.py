@@ -34,7 +34,7 @@ from tests.job_situations import (
 
 QUICK = msgspec.structs.replace(JOB, makes_pods_at_once=True)
 GATED = msgspec.structs.replace(QUICK, held_by_gates=True)
-EVICTED = ["write status", "TellUnit"]
+EVICTED = ["write status", "RecordUnitEvent"]
 NO_POD = Condition(
     type="PodsReady",
     status="False",

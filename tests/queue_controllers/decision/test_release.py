@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from queue_controllers.decision.actions import PatchUnitStatus, ReleaseJob, TellJob
+from queue_controllers.decision.actions import PatchUnitStatus, RecordJobEvent, ReleaseJob
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import NO_PODS
 from queue_controllers.decision.job_view import Decision, JobMemory
@@ -19,7 +19,7 @@ from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.well_known_labels import ACTIVE, RELEASED_AT
 from tests.job_situations import ADMITTED, NOW, RUNS, TEN, TWO_RUNNING, facts, look, told, unit
 
-EVICTED = ["write status", "TellUnit"]
+EVICTED = ["write status", "RecordUnitEvent"]
 ADMITTED_AT = NOW.stamp
 
 
@@ -120,7 +120,7 @@ def test_each_release_again_is_told() -> None:
     tug.passed += 1.0
     release, event = tug.look().actions
     assert isinstance(release, ReleaseJob)
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert event.reason == "Resumed"
 
 

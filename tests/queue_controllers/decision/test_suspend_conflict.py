@@ -7,7 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.actions import PatchUnitStatus, ReleaseJob, SuspendJob, TellJob
+from queue_controllers.decision.actions import (
+    PatchUnitStatus,
+    RecordJobEvent,
+    ReleaseJob,
+    SuspendJob,
+)
 from queue_controllers.decision.job_state import NO_PODS, PodFacts
 from queue_controllers.decision.job_view import JobMemory, LostUnit
 from queue_controllers.decision.suspend_conflict import read_lost
@@ -240,7 +245,7 @@ def test_it_is_written_once_a_second_at_most() -> None:
 def test_who_turns_a_job_on_is_told_what_makes_it_run(of: QueueUnit, want: str) -> None:
     said = {ACTIVE: "true"} if LIMIT_REACHED in of.metadata.annotations else {}
     _, event = look(facts(suspended=False, status=RUNS, annotations=said), of).actions
-    assert isinstance(event, TellJob)
+    assert isinstance(event, RecordJobEvent)
     assert event.message == want
 
 

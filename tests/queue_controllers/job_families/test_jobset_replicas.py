@@ -10,11 +10,13 @@ import pytest
 
 from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.job_families.jobset_replicas import (
+    POD_LABELS,
     JobCounts,
-    PodsByRole,
     ReplicatedJob,
     are_held,
+    job_set_name,
     patch_for_updates,
+    pod_set_by_role,
     pod_sets_of,
     read_status,
 )
@@ -190,7 +192,6 @@ def test_pods_tell_their_job_set_and_role() -> None:
         "jobset.sigs.k8s.io/replicatedjob-name": "workers",
     }
     pod = msgspec.convert({"metadata": {"labels": labels}}, Pod)
-    reader = PodsByRole()
-    assert set(reader.pod_labels) == set(labels)
-    assert (reader.job_name_of(labels), reader.pod_set_of(pod)) == ("main", "workers")
-    assert (reader.job_name_of({}), reader.pod_set_of(Pod())) == ("", "")
+    assert set(POD_LABELS) == set(labels)
+    assert (job_set_name(labels), pod_set_by_role(pod)) == ("main", "workers")
+    assert (job_set_name({}), pod_set_by_role(Pod())) == ("", "")

@@ -8,16 +8,17 @@ import msgspec
 import pytest
 
 from queue_controllers.job_families.kubeflow_replicas import (
+    RUN_POLICY,
+    RUN_POLICY_SUSPEND,
     AddedContainer,
     ReplicaSpec,
-    ReplicaSpecs,
-    RoleAdapter,
     RoleStatus,
     RoleTable,
     RunPolicy,
     count_finished,
 )
-from queue_controllers.jobframework.generic_job import PodStamp
+from queue_controllers.job_families.suspend_field import ManagedByField
+from queue_controllers.jobframework.generic_job import PodStamp, updates_of_stamps
 from queue_controllers.jobframework.pod_template import ScheduledContainer
 from shared_api.objects.meta import ObjectMeta, WireStruct
 
@@ -91,7 +92,6 @@ def test_finished_pods_are_counted_by_pod_set() -> None:
 
 class ThingSpec(WireStruct, frozen=True):
     run_policy: RunPolicy = RunPolicy()
-    replica_specs: ReplicaSpecs = msgspec.field(default_factory=dict)
 
 
 class Thing(WireStruct, frozen=True):
@@ -100,31 +100,25 @@ class Thing(WireStruct, frozen=True):
     status: RoleStatus = RoleStatus()
 
 
-class ThingAdapter(RoleAdapter[Thing]):
-    table = TABLE
-    usual_manager = "x/y"
-
-    def specs_of(self, job: Thing) -> ReplicaSpecs:
-        return job.spec.replica_specs
-
-
-def thing(policy: RunPolicy, **roles: int | None) -> Thing:
-    return Thing(spec=ThingSpec(run_policy=policy, replica_specs=specs(**roles)))
+def thing(policy: RunPolicy) -> Thing:
+    return Thing(spec=ThingSpec(run_policy=policy))
 
 
 def test_the_run_policy_has_switch_and_manager() -> None:
-    adapter, held = ThingAdapter(), thing(RunPolicy(suspend=True, managed_by="x/z"))
-    assert adapter.is_suspended(held)
-    assert adapter.suspend_patch(held) == {"spec": {"runPolicy": {"suspend": True}}}
-    assert adapter.foreign_manager(held) == "x/z"
-    assert adapter.foreign_manager(thing(RunPolicy(managed_by="x/y"))) == ""
+    held = thing(RunPolicy(suspend=True, managed_by="x/z"))
+    assert RUN_POLICY_SUSPEND.is_suspended(held)
+    assert RUN_POLICY_SUSPEND.suspend_patch(held) == {"spec": {"runPolicy": {"suspend": True}}}
+    manager = ManagedByField("x/y", RUN_POLICY)
+    assert manager.foreign_manager(held) == "x/z"
+    assert manager.foreign_manager(thing(RunPolicy(managed_by="x/y"))) == ""
 
 
 def test_a_release_stamps_the_roles_that_are_there() -> None:
     stamp = PodStamp(labels={"a": "b"})
-    stamps = {"worker": stamp, "another": stamp}
+    updates = updates_of_stamps({"worker": stamp, "another": stamp})
     template = {"metadata": {"labels": {"a": "b"}}}
-    assert ThingAdapter().release_patch(thing(RunPolicy(), WORKER=1), stamps) == {
+    templates = TABLE.updates_patch(specs(WORKER=1), updates)
+    assert RUN_POLICY_SUSPEND.release_patch(templates) == {
         "spec": {
             "runPolicy": {"suspend": False},
             "replicaSpecs": {"WORKER": {"template": template}},

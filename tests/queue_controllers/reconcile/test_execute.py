@@ -14,7 +14,7 @@ from queue_controllers.extensions.ray_cluster import RayClusterAdapter
 from queue_controllers.jobframework.generic_job import GenericJob, PodStamp
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from queue_controllers.reconcile.execute import Executor
-from shared_api.client.event_recorder import Happening
+from shared_api.client.event_recorder import Event
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.server import FakeApiServer
@@ -30,7 +30,7 @@ NOW = Timestamp("2026-11-01T10:00:00Z")
 class Nothing:
     """An event sink and a cache that forget."""
 
-    def record(self, happening: Happening) -> None:
+    def record(self, event: Event) -> None:
         """Take an event."""
 
     def note_written(self, written: object) -> bool:

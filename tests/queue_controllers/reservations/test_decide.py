@@ -93,7 +93,7 @@ def test_a_job_that_is_not_known_is_waited_for() -> None:
 
 def test_a_kind_whose_pods_can_not_be_told_is_released_and_told_so() -> None:
     got = do(READY, why_none="those of a Foo cannot be told")
-    assert got == ["move SchedSucceed", "TellUnit"]
+    assert got == ["move SchedSucceed", "RecordUnitEvent"]
 
 
 def test_many_are_asked_for_piece_by_piece() -> None:
@@ -151,7 +151,11 @@ def test_many_are_deleted_piece_by_piece() -> None:
 
 def test_without_the_kind_it_says_so_and_waits() -> None:
     decision = decide(view_of(READY, is_served=False))
-    assert do(READY, is_served=False) == ["write status", "TellUnit", "tell ReservationsNotServed"]
+    assert do(READY, is_served=False) == [
+        "write status",
+        "RecordUnitEvent",
+        "tell ReservationsNotServed",
+    ]
     assert decision.look_again_seconds == NOT_SERVED_SECONDS
 
 

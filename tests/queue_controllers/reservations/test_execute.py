@@ -17,7 +17,7 @@ from queue_controllers.reservations.reservation_builder import (
 )
 from queue_controllers.reservations.reservation_settings import ReservationSettings
 from shared_api.client.errors import AlreadyExists
-from shared_api.client.event_recorder import Happening
+from shared_api.client.event_recorder import Event
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.server import FakeApiServer
@@ -39,7 +39,7 @@ PLANNED = plan_reservations(facts(), UNIT)
 class Nothing:
     """An event sink and a cache that forget."""
 
-    def record(self, happening: Happening) -> None:
+    def record(self, event: Event) -> None:
         """Take an event."""
 
     def note_written(self, written: QueueUnit) -> bool:

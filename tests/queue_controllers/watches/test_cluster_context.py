@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from queue_controllers.watches.cluster_context import ClusterContextReader
+from queue_controllers.watches.cluster_context import ClusterContextReader, ContextCaches
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import ObjectMeta
@@ -22,9 +22,11 @@ class Known:
         self.classes: IndexedStore[PriorityClass] = IndexedStore()
         self.reported: list[str] = []
         self.reader = ClusterContextReader(
-            quotas=self.quotas,
-            namespaces=self.namespaces,
-            priority_classes=self.classes,
+            ContextCaches(
+                quotas=self.quotas,
+                namespaces=self.namespaces,
+                priority_classes=self.classes,
+            ),
             on_all_changed=lambda: self.reported.append("all"),
             on_namespace_changed=self.reported.append,
             checks_namespaces=checks_namespaces,

@@ -13,6 +13,7 @@ from queue_controllers.decision.previewed_pod import NO_ANSWER
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts, StatusFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod
+from queue_controllers.reconcile.job_lookup import PreviewRequest
 from queue_controllers.watches.pod_preview import (
     ASK_AGAIN_SECONDS,
     IDLE_SECONDS,
@@ -83,8 +84,15 @@ class World:
         return msgspec.structs.replace(of, metadata=metadata, pod_sets=pod_sets)
 
     def look(self, job: JobFacts, *, has_unit: bool = False) -> JobFacts:
-        return self.previews(
-            BatchJobAdapter(), job, ClusterContext(), has_unit=has_unit, wake=self.woken.append
+        return self.previews(self.request(job, has_unit=has_unit))
+
+    def request(self, job: JobFacts, *, has_unit: bool) -> PreviewRequest:
+        return PreviewRequest(
+            adapter=BatchJobAdapter(),
+            job=job,
+            around=ClusterContext(),
+            has_unit=has_unit,
+            wake=self.woken.append,
         )
 
     def run(self) -> float | None:
@@ -292,9 +300,7 @@ def test_what_cannot_be_asked_is_not(world: World, changes: Json) -> None:
 
 def test_an_answer_is_recalled_without_asking(world: World) -> None:
     def recall(job: JobFacts) -> JobFacts:
-        return world.previews.recall(
-            BatchJobAdapter(), job, ClusterContext(), has_unit=True, wake=world.woken.append
-        )
+        return world.previews.recall(world.request(job, has_unit=True))
 
     job = world.job()
     assert recall(job) == job, "nobody has asked"

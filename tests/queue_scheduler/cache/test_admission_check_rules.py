@@ -78,16 +78,15 @@ def judged(
     queue: Queue | None,
     inactive: dict[str, str] | None = None,
     *,
-    waited: float = 10.0,
-    timeout: float = 60.0,
+    is_late: bool = False,
     when_admitted: Phase | None = Phase.DEQUEUED,
 ) -> CheckVerdict:
     return judge_checks(
         unit,
         queue,
         inactive or {},
-        waited_seconds=waited,
-        timeout_seconds=timeout,
+        is_late=is_late,
+        timeout_seconds=60.0,
         when_admitted=when_admitted,
     )
 
@@ -210,16 +209,16 @@ GIVEN_BACK = (Admission(name="main", replicas=0),)
         pytest.param(
             reserved(state("a", "Ready"), state("b", "Pending")),
             TWO,
-            WaitForChecks(50.0),
+            WaitForChecks(),
             id="one is open",
         ),
         pytest.param(
             reserved(state("a", "Ready"), state("b", "Unheard")),
             TWO,
-            WaitForChecks(50.0),
+            WaitForChecks(),
             id="a word that nobody knows",
         ),
-        pytest.param(reserved(*READY_BOTH), None, WaitForChecks(50.0), id="no queue"),
+        pytest.param(reserved(*READY_BOTH), None, WaitForChecks(), id="no queue"),
         pytest.param(reserved(*READY_BOTH, conditions=EVICTED), TWO, None, id="it leaves"),
         pytest.param(
             reserved(*READY_BOTH, admissions=GIVEN_BACK), TWO, None, id="its place is given back"
@@ -286,24 +285,21 @@ def test_what_a_check_says_is_repeated_in_part() -> None:
 def test_an_admitted_unit_is_let_be(
     phase: str, states: tuple[AdmissionCheckState, ...], more: dict[str, Any]
 ) -> None:
-    assert judged(reserved(*states, phase=phase, **more), TWO, waited=10_000.0) is None
+    assert judged(reserved(*states, phase=phase, **more), TWO, is_late=True) is None
 
 
 # --- time ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("waited", "timeout", "want"),
-    [(0.0, 60.0, 60.0), (59.0, 60.0, 1.0), (10_000.0, 0.0, None), (-5.0, 60.0, 65.0)],
-)
-def test_it_waits_until_its_time_is_over(waited: float, timeout: float, want: float | None) -> None:
-    verdict = judged(reserved(state("a", "Pending")), asking("a"), waited=waited, timeout=timeout)
-    assert verdict == WaitForChecks(want)
+def test_it_waits_until_its_time_is_over() -> None:
+    unit = reserved(state("a", "Pending"))
+    assert judged(unit, asking("a")) == WaitForChecks()
+    assert isinstance(judged(unit, asking("a"), is_late=True), PutBack)
 
 
 def test_the_silent_ones_are_named_when_time_is_over() -> None:
     unit = reserved(state("a", "Pending", "asked the cloud"), state("b", "Ready"))
-    verdict = judged(unit, TWO, {"b": "no controller"}, waited=60.0)
+    verdict = judged(unit, TWO, {"b": "no controller"}, is_late=True)
     assert isinstance(verdict, PutBack)
     assert (verdict.checks, verdict.why) == (("a", "b"), Shortfall.TIMEOUT)
     assert verdict.message == (
@@ -313,13 +309,13 @@ def test_the_silent_ones_are_named_when_time_is_over() -> None:
 
 
 def test_a_unit_without_queue_does_not_hold_quota_for_ever() -> None:
-    verdict = judged(reserved(), None, waited=60.0)
+    verdict = judged(reserved(), None, is_late=True)
     assert isinstance(verdict, PutBack)
     assert verdict.message.endswith("its queue is missing")
 
 
 def test_a_check_that_is_not_active_keeps_a_reserved_unit_waiting() -> None:
-    assert judged(reserved(*READY_BOTH), TWO, {"b": "why"}) == WaitForChecks(50.0, ("b",))
+    assert judged(reserved(*READY_BOTH), TWO, {"b": "why"}) == WaitForChecks(("b",))
     assert judged(reserved(*READY_BOTH), TWO, {"c": "why"}) == GoOn(Phase.DEQUEUED, ("a", "b"))
 
 

@@ -175,7 +175,7 @@ def test_a_job_that_needs_all_is_granted_what_it_has_grown_by_whoever_waits() ->
 def test_where_pods_are_counted_what_it_grows_by_is_counted_at_once() -> None:
     engine = Engine(PluginRunner([ResourceQuotaPlugin()]), BUILT_IN_POLICIES)
     quota = resource_quota("rq", namespace="ns", hard={"pods": 8})
-    engine.on_quota(quota)  # type: ignore[arg-type] # as the event handlers do
+    engine.on_quota(quota)
     engine.on_queue(build_queue("default"))
     unit = build_unit("a", pods=(("main", 7, 1, 2),))
     grants = (Grant("main", 3, {"cpu": 3000}),)

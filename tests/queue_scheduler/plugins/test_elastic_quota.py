@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -571,8 +571,8 @@ def namespace(name: str, listed: str = "") -> Namespace:
 
 
 def tell_namespace(engine: Engine, listed: str) -> None:
-    """As `EventHandlers.on_quota_source` does."""
-    engine.on_quota(cast("ElasticQuota", namespace("ns", listed)))
+    """As `EventHandlers.on_quota` does."""
+    engine.on_quota(namespace("ns", listed))
 
 
 THEIRS = queue_unit("a", quota="team", namespace="ns")

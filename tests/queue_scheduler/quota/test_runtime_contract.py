@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.decision import Reason
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.quota_spec import parse_quota
 from queue_scheduler.quota.quota_tree import QuotaTree, build_forest
@@ -30,7 +31,7 @@ def breach(
     rules: ContractRules,
     np_demands: dict[str, Amounts] | None = None,
     **demands: Amounts,
-) -> tuple[RefusalReason, str, tuple[str, ...]] | None:
+) -> tuple[Reason, str, tuple[str, ...]] | None:
     total = {"x": 100, "y": 100}
     got = find_breach(tree(), demands, np_demands or {}, total, quota, job, rules)
     return None if got is None else (got.reason, got.quota, got.exceed)
@@ -38,7 +39,7 @@ def breach(
 
 def test_min_counts_what_is_not_preemptible_below_too() -> None:
     rules = ContractRules(division=DIVISION)
-    over = (RefusalReason.NON_PREEMPTIBLE_OVER_MIN, "r", ("x",))
+    over = (Reason.NON_PREEMPTIBLE_OVER_MIN, "r", ("x",))
     job = Demand({"x": 11}, non_preemptible=True)
     assert breach("r", job, rules, {"s": {"x": 10}}, s={"x": 10}) == over
     assert breach("r", job, rules, {"q": {"x": 10}}, s={"x": 10}) is None
@@ -49,13 +50,13 @@ def test_parents_are_checked_if_asked_for() -> None:
     rules = ContractRules(division=DIVISION, check_parent=True)
     job = Demand({"x": 20})
     assert breach("s", job, rules, s={"x": 0}, q={"x": 40}, r={"x": 45}) == (
-        RefusalReason.OVER_PARENT_RUNTIME, "r", ("x",),
+        Reason.OVER_PARENT_RUNTIME, "r", ("x",),
     )  # fmt: skip
 
 
 def test_admission_limits_what_can_be_made() -> None:
     rules = ContractRules(division=DIVISION, admission={"q": {"x": 5}})
-    assert breach("q", Demand({"x": 6}), rules) == (RefusalReason.OVER_QUOTA_MAX, "q", ("x",))
+    assert breach("q", Demand({"x": 6}), rules) == (Reason.OVER_QUOTA_MAX, "q", ("x",))
     assert breach("q", Demand({"x": 5}), rules) is None
     assert breach("s", Demand({"x": 50}), rules) is None
 
@@ -64,10 +65,10 @@ def test_admission_limits_what_can_be_made() -> None:
     ("amount", "want"),
     [
         pytest.param(20, None, id="within min: the loan may be called back"),
-        pytest.param(21, RefusalReason.HURTS_OTHERS, id="above min: not"),
+        pytest.param(21, Reason.HURTS_OTHERS, id="above min: not"),
     ],
 )
-def test_reclaim(amount: int, want: RefusalReason | None) -> None:
+def test_reclaim(amount: int, want: Reason | None) -> None:
     rules = ContractRules(division=DIVISION, reclaim=True)
     got = breach("q", Demand({"x": amount}), rules, s={"x": 100})
     assert (got and got[0]) == want

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
@@ -23,12 +24,12 @@ def books_in(mode: QuotaMode, rate: tuple[int, int] = (1, 1)) -> QuotaCache:
     return books
 
 
-def refusal(books: QuotaCache, quota: str, **amounts: int) -> tuple[RefusalReason, str] | None:
+def refusal(books: QuotaCache, quota: str, **amounts: int) -> tuple[Reason, str] | None:
     got = books.check(quota, Demand(amounts))
     return None if got is None else (got.reason, got.quota)
 
 
-OVER_MAX, OVER_PARENT = RefusalReason.OVER_QUOTA_MAX, RefusalReason.OVER_PARENT_MAX
+OVER_MAX, OVER_PARENT = Reason.OVER_QUOTA_MAX, Reason.OVER_PARENT_MAX
 
 
 @pytest.mark.parametrize("mode", [QuotaMode.MAX, QuotaMode.RUNTIME])
@@ -44,8 +45,8 @@ def test_max_at_the_quota_and_at_its_ancestors(mode: QuotaMode) -> None:
 def test_a_refusal_carries_its_numbers() -> None:
     books = books_in(QuotaMode.MAX)
     books.book("one", "a", Demand({"x": 6}))
-    assert books.check("a", Demand({"x": 5})) == QuotaRefusal(
-        reason=OVER_MAX, quota="a", resource="x", limit=8, used=6, requested=5, missing=3
+    assert books.check("a", Demand({"x": 5})) == Refusal(
+        reason=OVER_MAX, quota="a", resource="x", limit=8, used=6, requested=5
     )
 
 
@@ -73,9 +74,9 @@ def test_overselling_stretches_every_max() -> None:
 def test_min_mode() -> None:
     books = books_in(QuotaMode.MIN)
     assert refusal(books, "a", x=3) is None
-    assert refusal(books, "a", x=4) == (RefusalReason.OVER_MIN, "a")
+    assert refusal(books, "a", x=4) == (Reason.OVER_MIN, "a")
     books.on_quota(build_quota("a", maximum={"x": 8}, parent="p"))
-    assert refusal(books, "a", x=1) == (RefusalReason.OVER_MIN, "a")
+    assert refusal(books, "a", x=1) == (Reason.OVER_MIN, "a")
     books.book("much", "b", Demand({"x": 9}))
     books.on_quota(build_quota("a", minimum={"x": 3}, maximum={"x": 8}, parent="p"))
     assert refusal(books, "a", x=2) == (OVER_PARENT, "p")
@@ -86,10 +87,10 @@ def test_min_mode() -> None:
     [
         pytest.param(QuotaMode.MAX, None, id="max does not count pods without unit"),
         pytest.param(QuotaMode.RUNTIME, (OVER_MAX, "a"), id="runtime does"),
-        pytest.param(QuotaMode.MIN, (RefusalReason.OVER_MIN, "a"), id="min does"),
+        pytest.param(QuotaMode.MIN, (Reason.OVER_MIN, "a"), id="min does"),
     ],
 )
-def test_foreign_pods(mode: QuotaMode, want: tuple[RefusalReason, str] | None) -> None:
+def test_foreign_pods(mode: QuotaMode, want: tuple[Reason, str] | None) -> None:
     books = books_in(mode)
     books.on_foreign("pod", "a", {"x": 7}, bound=True)
     assert refusal(books, "a", x=2) == want
@@ -121,14 +122,12 @@ def test_what_a_quota_has_too_much_of_blocks_all_of_it() -> None:
     books.on_quota(build_quota("a", maximum={"x": 8, "y": 2}, parent="p"))
     books.book("adopted", "a", Demand({"y": 3}))
     got = books.check("a", Demand({"x": 1}))
-    assert got == QuotaRefusal(
-        reason=OVER_MAX, quota="a", resource="y", limit=2, used=3, requested=0, missing=1
-    )
+    assert got == Refusal(reason=OVER_MAX, quota="a", resource="y", limit=2, used=3, requested=0)
 
 
 def test_non_preemptible_demand_is_limited_by_min() -> None:
     books = books_in(QuotaMode.RUNTIME)
-    reason = RefusalReason.NON_PREEMPTIBLE_OVER_MIN
+    reason = Reason.NON_PREEMPTIBLE_OVER_MIN
     books.book("one", "a", Demand({"x": 2}, non_preemptible=True))
     books.book("two", "a", Demand({"x": 2}))
     assert books.check("a", Demand({"x": 1}, non_preemptible=True)) is None
@@ -146,7 +145,7 @@ def test_the_nodes_limit_what_is_started() -> None:
     got = books.check("a", Demand({"x": 4}))
     assert got is not None
     assert (got.reason, got.quota, got.limit, got.used) == (
-        RefusalReason.NO_CAPACITY, ROOT_QUOTA, 7, 4,
+        Reason.NO_CAPACITY, ROOT_QUOTA, 7, 4,
     )  # fmt: skip
     assert refusal(books, "a", x=3) is None
 
@@ -159,11 +158,11 @@ def test_default_quota_is_unlimited_and_takes_from_all() -> None:
     books.book("one", "c", Demand({"cpu": 4000}))
     got = books.check(DEFAULT_QUOTA, Demand({"cpu": 2000}))
     assert got is not None
-    assert (got.reason, got.other) == (RefusalReason.HURTS_OTHERS, "c")
+    assert (got.reason, got.other) == (Reason.HURTS_OTHERS, "c")
 
 
 def test_without_nodes_nothing_starts() -> None:
     books = books_in(QuotaMode.RUNTIME)
     books.on_capacity(None)
-    assert refusal(books, "a", x=1) == (RefusalReason.NO_CAPACITY, ROOT_QUOTA)
+    assert refusal(books, "a", x=1) == (Reason.NO_CAPACITY, ROOT_QUOTA)
     assert refusal(books_in(QuotaMode.MAX), "a", x=1) is None

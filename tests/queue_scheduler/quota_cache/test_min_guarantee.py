@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import ROOT_QUOTA
 from tests.properties.quota_cases import build_quota, take_woken
 
-GUARANTEE = RefusalReason.GUARANTEE_OF_OTHERS
+GUARANTEE = Reason.GUARANTEE_OF_OTHERS
 
 
 def cluster(mode: QuotaMode = QuotaMode.RUNTIME) -> QuotaCache:
@@ -22,7 +23,7 @@ def cluster(mode: QuotaMode = QuotaMode.RUNTIME) -> QuotaCache:
     return books
 
 
-def reason(books: QuotaCache, quota: str, amount: int) -> RefusalReason | None:
+def reason(books: QuotaCache, quota: str, amount: int) -> Reason | None:
     got = books.check(quota, Demand({"x": amount}))
     return None if got is None else got.reason
 
@@ -37,9 +38,9 @@ def test_a_borrower_leaves_the_room_that_an_owner_needs(mode: QuotaMode) -> None
     books.release("one")
     assert reason(books, "b1", 3) is None
     assert reason(books, "b1", 4) is None
-    assert books.check("b1", Demand({"x": 5})) == QuotaRefusal(
+    assert books.check("b1", Demand({"x": 5})) == Refusal(
         reason=GUARANTEE, quota="p", resource="x",
-        limit=7, used=3, requested=5, missing=1, other="owner",
+        limit=7, used=3, requested=5, other="owner",
     )  # fmt: skip
 
 
@@ -69,7 +70,7 @@ def test_own_waiting_demand_is_no_obstacle() -> None:
         pytest.param(2, 2, None, id="with what runs more than min"),
     ],
 )
-def test_who_is_protected(amount: int, booked: int, want: RefusalReason | None) -> None:
+def test_who_is_protected(amount: int, booked: int, want: Reason | None) -> None:
     books = cluster()
     books.book("mine", "owner", Demand({"x": booked}))
     books.book("one", "b1", Demand({"x": 3}))

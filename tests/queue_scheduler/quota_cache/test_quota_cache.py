@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from types import FunctionType, ModuleType
 
 import pytest
 
-from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.decision import Reason
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.quota_cache import quota_cache
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.quota_cache.tree_usage import NodeUsage
 from shared_api.objects.meta import Uid
 from shared_api.well_known_labels import (
     DEFAULT_QUOTA,
@@ -63,7 +68,7 @@ def test_a_deleted_quota_finds_its_bookings_again() -> None:
     books.on_quota_gone("ns", "a", Uid("a"))
     refusal = books.check("a", Demand({"x": 1}))
     assert refusal is not None
-    assert refusal.reason is RefusalReason.UNKNOWN_QUOTA
+    assert refusal.reason is Reason.UNKNOWN_QUOTA
     assert used(books, "p") == 0
     books.on_quota(build_quota("a", maximum={"x": 8}, parent="r"))
     assert (used(books, "a"), used(books, "r")) == (3, 3)
@@ -99,7 +104,7 @@ def test_a_broken_chain_admits_nothing_until_repaired() -> None:
     books.on_quota(build_quota("p", maximum={"x": 10}, parent="a"))
     refusal = books.check("a", Demand({"x": 1}))
     assert refusal is not None
-    assert (refusal.reason, refusal.other) == (RefusalReason.BROKEN_CHAIN, "a")
+    assert (refusal.reason, refusal.other) == (Reason.BROKEN_CHAIN, "a")
     view = books.view("a")
     assert view is not None
     assert (view.usable, [problem.kind for problem in view.problems]) == (False, ["Cycle"])
@@ -116,7 +121,7 @@ def test_bookings_on_a_broken_quota_still_take_nodes() -> None:
     books.on_quota(build_quota("a", maximum={"x": 8}, parent="gone"))
     refusal = books.check("r", Demand({"x": 4}))
     assert refusal is not None
-    assert (refusal.reason, refusal.used) == (RefusalReason.NO_CAPACITY, 27)
+    assert (refusal.reason, refusal.used) == (Reason.NO_CAPACITY, 27)
     assert books.check("r", Demand({"x": 3})) is None
     books.validate()
 
@@ -129,7 +134,7 @@ def test_a_pod_of_an_unknown_quota_is_the_default_quotas() -> None:
     books.on_foreign("pod", "new", {"cpu": 2000}, bound=True)
     refusal = books.check("c", Demand({"cpu": 4000}))
     assert refusal is not None
-    assert (refusal.reason, refusal.limit) == (RefusalReason.NO_CAPACITY, 3000)
+    assert (refusal.reason, refusal.limit) == (Reason.NO_CAPACITY, 3000)
     books.on_quota(build_quota("new", maximum={"cpu": 9}))
     assert used(books, DEFAULT_QUOTA) == 0
     assert books.check("c", Demand({"cpu": 3000})) is None
@@ -251,6 +256,92 @@ def test_a_fork_wakes_on_its_own() -> None:
     assert take_woken(fork) == ["w"]
     assert take_woken(books) == []
     assert books.booking("u") is not None
+
+
+def forked_books(mode: QuotaMode) -> QuotaCache:
+    """Books with a parent, a quota without weight, a foreign pod, an owner and one who waits."""
+    books = QuotaCache(QuotaSettings(mode=mode))
+    books.on_quota(build_quota("p", minimum={"x": 6}, maximum={"x": 8}, is_parent=True))
+    books.on_quota(build_quota("a", minimum={"x": 6}, maximum={"x": 8}, parent="p"))
+    books.on_quota(build_quota("z", maximum={"x": 8}, weight={"x": 0, "y": 1}, parent="p"))
+    books.on_capacity({"x": 10})
+    books.book("u", "z", Demand({"x": 4}))
+    books.book("v", "z", Demand({"x": 1}))
+    books.on_foreign("pod", "a", {"x": 1}, bound=True)
+    books.protect("a", Demand({"x": 4}))
+    demand = Demand({"x": 5})
+    refusal = books.check("a", demand)
+    assert refusal is not None
+    books.wait("w", "a", demand, refusal)
+    books.release("v")
+    return books
+
+
+MODES = pytest.mark.parametrize("mode", [QuotaMode.MAX, QuotaMode.RUNTIME])
+
+
+@MODES
+def test_the_first_question_to_a_fork_builds_no_tree(
+    mode: QuotaMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = forked_books(mode)
+    fork = books.fork()
+    with monkeypatch.context() as patched:
+        patched.delattr(quota_cache, "build_usage_trees")
+        assert fork.check("a", Demand({"x": 5})) == books.check("a", Demand({"x": 5}))
+        assert fork.view("z") == books.view("z")
+        assert fork.stirred_domains() == books.stirred_domains()
+        fork.release("u")
+        assert take_woken(fork) == ["w"]
+        assert take_woken(books) == []
+    fork.validate()
+    books.validate()
+
+
+@MODES
+def test_a_fork_has_no_books_of_the_other(mode: QuotaMode) -> None:
+    books = forked_books(mode)
+    assert books.check("a", Demand({"x": 5})) is not None  # what it remembers is not copied
+    fork = books.fork()
+    ours, theirs = books.trees, fork.trees
+    others = {id(node) for node in books_of(books)}
+    assert others.isdisjoint(id(node) for node in books_of(fork))
+    for tree in theirs.trees.values():
+        nodes = [tree.root, tree.orphans, *tree.nodes.values()]
+        found = [*tree.special.values(), *theirs.books.values()]
+        for node in nodes:
+            parents = [] if node.parent is None else [node.parent]
+            found += [*node.chain, *node.children, *parents]
+        assert {id(node) for node in found} <= {id(node) for node in nodes}
+        assert others.isdisjoint(id(node) for node in nodes)
+        assert all(node.tree is tree for node in nodes)
+        assert all(map(is_complete, (*nodes, tree, tree.changes)))
+        other = ours.trees[tree.tree.tree_id]
+        assert [(n.name, [c.name for c in n.children]) for n in tree.nodes.values()] == [
+            (n.name, [c.name for c in n.children]) for n in other.nodes.values()
+        ]
+        assert tree.changes.touched == other.changes.touched
+        assert tree.changes.clock == other.changes.clock
+    for walk in theirs.walks.values():
+        assert all(map(is_complete, (walk, walk.division, walk.plain, walk.levels)))
+        assert walk.plain.has_weak(theirs.books["p"], "x")
+    assert bool(theirs.walks) is (mode is QuotaMode.RUNTIME)
+
+
+def is_complete(part: object) -> bool:
+    return all(hasattr(part, field) for field in vars(type(part))["__slots__"])
+
+
+def books_of(cache: QuotaCache) -> list[NodeUsage]:
+    """Return all books that are reached from a cache, whoever refers to them."""
+    found: dict[int, object] = {}
+    new: list[object] = [cache]
+    while new:
+        one = new.pop()
+        if id(one) not in found and not isinstance(one, type | ModuleType | FunctionType):
+            found[id(one)] = one
+            new += gc.get_referents(one)
+    return [one for one in found.values() if isinstance(one, NodeUsage)]
 
 
 def test_validate_tells_the_story() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.decision import Reason
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
@@ -22,7 +23,7 @@ def new_books(rounding: Rounding = Rounding.LARGEST_REMAINDER, **flags: bool) ->
     )
 
 
-def why(books: QuotaCache, quota: str, **amounts: int) -> tuple[RefusalReason, str] | None:
+def why(books: QuotaCache, quota: str, **amounts: int) -> tuple[Reason, str] | None:
     got = books.check(quota, Demand(amounts))
     return None if got is None else (got.reason, got.other or got.quota)
 
@@ -33,7 +34,7 @@ def test_min_that_is_not_lent_is_out_of_reach() -> None:
     books.on_quota(build_quota("b", minimum={"x": 7}, maximum={"x": 10}, lends=False))
     books.on_capacity({"x": 10})
     assert why(books, "a", x=3) is None
-    assert why(books, "a", x=4) == (RefusalReason.OVER_RUNTIME, "a")
+    assert why(books, "a", x=4) == (Reason.OVER_RUNTIME, "a")
     assert why(books, "b", x=7) is None
 
 
@@ -47,8 +48,8 @@ def test_the_cautious_of_two_memories_is_promised() -> None:
     assert [view and view.runtime for view in views] == [{"x": 0}, {"x": 5}]
     books.book("one", "a", Demand({"x": 5}))
     assert why(books, "b", x=5) is None
-    assert why(books, "b", x=6) == (RefusalReason.NO_CAPACITY, ROOT_QUOTA)
-    assert why(books, "a", x=1) == (RefusalReason.OVER_RUNTIME, "a")
+    assert why(books, "b", x=6) == (Reason.NO_CAPACITY, ROOT_QUOTA)
+    assert why(books, "a", x=1) == (Reason.OVER_RUNTIME, "a")
 
 
 def test_a_first_pod_brings_a_min_into_force() -> None:
@@ -62,7 +63,7 @@ def test_a_first_pod_brings_a_min_into_force() -> None:
     books.book("one", "a", Demand({"x": 6}))
     refusal = books.check("b", Demand({"y": 1}))
     assert refusal is not None
-    assert (refusal.reason, refusal.other) == (RefusalReason.HURTS_OTHERS, "a")
+    assert (refusal.reason, refusal.other) == (Reason.HURTS_OTHERS, "a")
     books.wait("w", "b", Demand({"y": 1}), refusal)
     before = books.view("a")
     books.book("first", "b", Demand({"y": 1}))
@@ -81,7 +82,7 @@ def test_a_loan_is_not_called_back() -> None:
     books.on_capacity({"x": 10})
     books.on_foreign("pod", "b", {"x": 9})
     assert why(books, "a", x=1) is None
-    assert why(books, "a", x=2) == (RefusalReason.HURTS_OTHERS, "b")
+    assert why(books, "a", x=2) == (Reason.HURTS_OTHERS, "b")
 
 
 def nearly_empty_cluster() -> QuotaCache:
@@ -118,7 +119,7 @@ def test_a_refusal_says_that_rounding_lost_what_is_missing() -> None:
     for name in "bc":
         books.on_foreign(name, name, {"x": 334})
     refusals = [books.check("a", Demand({"x": amount})) for amount in (332, 334, 335)]
-    assert [refusal and (refusal.missing, refusal.rounded) for refusal in refusals] == [
+    assert [refusal and (refusal.missing, refusal.is_rounded) for refusal in refusals] == [
         None, (1, True), (2, False),
     ]  # fmt: skip
 
@@ -156,7 +157,7 @@ def test_the_default_quota_may_take_what_nobody_needs() -> None:
     books.on_capacity({"x": 100})
     books.book("one", "a", Demand({"x": 40}))
     assert why(books, DEFAULT_QUOTA, x=30) is None
-    assert why(books, DEFAULT_QUOTA, x=31) == (RefusalReason.HURTS_OTHERS, "a")
+    assert why(books, DEFAULT_QUOTA, x=31) == (Reason.HURTS_OTHERS, "a")
     assert why(books, DEFAULT_QUOTA) is None
 
 
@@ -169,7 +170,7 @@ def test_the_parent_check() -> None:
     books.on_capacity({"x": 10})
     books.on_foreign("pod", "hungry", {"x": 90})
     books.on_foreign("stuck", "b", {"x": 9})
-    assert why(books, "a", x=3) == (RefusalReason.OVER_PARENT_RUNTIME, "p")
+    assert why(books, "a", x=3) == (Reason.OVER_PARENT_RUNTIME, "p")
 
 
 def test_a_resource_that_the_parent_does_not_govern_is_not_limited_by_it() -> None:
@@ -192,7 +193,7 @@ def test_a_parent_with_pods_of_its_own_must_stay_covered() -> None:
     books.on_foreign("own", "p", {"x": 4})
     books.on_foreign("full", "b", {"x": 6})
     assert why(books, "a", x=4) is None
-    assert why(books, "a", x=5) == (RefusalReason.HURTS_OTHERS, "p")
+    assert why(books, "a", x=5) == (Reason.HURTS_OTHERS, "p")
 
 
 def test_the_gate_for_used_amounts_is_asked_from_scratch() -> None:
@@ -202,5 +203,5 @@ def test_the_gate_for_used_amounts_is_asked_from_scratch() -> None:
     books.on_capacity({"x": 10})
     books.book("one", "a", Demand({"x": 6}))
     assert why(books, "b", x=4) is None
-    assert why(books, "b", x=5) == (RefusalReason.OVER_RUNTIME, "b")
-    assert why(books, "b", x=5) != (RefusalReason.NO_CAPACITY, ROOT_QUOTA)
+    assert why(books, "b", x=5) == (Reason.OVER_RUNTIME, "b")
+    assert why(books, "b", x=5) != (Reason.NO_CAPACITY, ROOT_QUOTA)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from tests.properties.quota_cases import build_quota, take_woken
@@ -29,7 +30,7 @@ def half_up_books(*, above: str = "", above_max: int = 900, capacity: int = 900)
     return books
 
 
-def let_wait(books: QuotaCache, quota: str, amount: int) -> QuotaRefusal:
+def let_wait(books: QuotaCache, quota: str, amount: int) -> Refusal:
     demand = Demand({"x": amount})
     refusal = books.check(quota, demand)
     assert refusal is not None
@@ -48,7 +49,7 @@ def doubtful(books: QuotaCache) -> list[object]:
 def test_who_would_take_a_unit_waits_for_its_own_branch() -> None:
     books = half_up_books(capacity=700)
     refusal = let_wait(books, "pa", 1)
-    assert (refusal.reason, refusal.other) == (RefusalReason.HURTS_OTHERS, "pc")
+    assert (refusal.reason, refusal.other) == (Reason.HURTS_OTHERS, "pc")
     assert refusal.grounds is not None
     assert (refusal.grounds.scope, refusal.grounds.subject) == ("p", "p")
     # Elsewhere, while the root has plenty.
@@ -92,13 +93,15 @@ def test_who_waits_on_the_same_grounds_is_in_doubt_together() -> None:
     assert doubtful(books) == [0, 1, 2]
 
 
-def test_who_waits_takes_his_grounds_from_the_question() -> None:
-    # What the engine keeps of a refusal has none.
+def test_who_waits_brings_its_grounds_along() -> None:
+    # In other words for users, and after other questions.
     books = half_up_books()
     demand = Demand({"x": 1})
     refusal = books.check("pa", demand)
     assert refusal is not None
-    books.wait("w", "pa", demand, replace(refusal, grounds=None))
+    assert books.check("pc", demand) is None
+    told = replace(refusal, reason=Reason.OVER_MAX_JOBS, told_of=refusal.reason)
+    books.wait("w", "pa", demand, told)
     books.book("three", "ra", Demand({"x": 1}))
     assert doubtful(books) == []
 
@@ -115,6 +118,6 @@ def test_a_parent_that_is_over_elsewhere_is_within_the_scope() -> None:
     books.on_capacity({"x": 1000})
     books.on_foreign("pod", "r", {"x": 8})
     refusal = let_wait(books, "q", 4)
-    assert (refusal.reason, refusal.quota) == (RefusalReason.OVER_PARENT_RUNTIME, "o")
+    assert (refusal.reason, refusal.quota) == (Reason.OVER_PARENT_RUNTIME, "o")
     books.on_foreign("pod", "r", None)
     assert take_woken(books) == ["q"]

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from queue_scheduler.quota.quota_decision import Grounds, QuotaRefusal, RefusalReason
+from queue_scheduler.decision import Grounds, Reason, Refusal
 from queue_scheduler.quota_cache.runtime_wake_index import RuntimeWakeIndex
 
 
-def refused(more: int = 1, *, scope: str = "o", has: int = 7) -> QuotaRefusal:
+def refused(more: int = 1, *, scope: str = "o", has: int = 7) -> Refusal:
     grounds = Grounds(
         scope=scope,
         parent="p",
@@ -16,7 +16,7 @@ def refused(more: int = 1, *, scope: str = "o", has: int = 7) -> QuotaRefusal:
         unseeded=False,
         unrefreshed=False,
     )
-    return QuotaRefusal(reason=RefusalReason.OVER_RUNTIME, quota="q", resource="x", grounds=grounds)
+    return Refusal(reason=Reason.OVER_RUNTIME, quota="q", resource="x", grounds=grounds)
 
 
 def test_who_shares_his_grounds_is_found_together() -> None:

@@ -17,10 +17,11 @@ def test_room_is_noted_where_somebody_watches() -> None:
 
 def test_the_clock_says_when_something_was_charged_below_a_quota() -> None:
     changes = TreeChanges()
-    changes.start(7)
-    assert (changes.clock, changes.charged_at("quota"), changes.settled_at) == (7, 7, 7)
+    changes.note_division(("quota",), ("pods",))
+    changes.start()
+    assert (changes.clock, changes.charged_at("quota"), changes.settled_at) == (0, 0, 0)
     changes.note_division(("quota", "parent"), ("cpu", "memory"))
-    assert [changes.charged_at(name) for name in ("quota", "parent", "other")] == [8, 8, 7]
+    assert [changes.charged_at(name) for name in ("quota", "parent", "other")] == [1, 1, 0]
     assert list(changes.keys) == ["cpu", "memory"]
 
 

@@ -3,14 +3,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.runtime_wake_index import NO_FAMILY
 from queue_scheduler.quota_cache.wake_index import SLACK, Waiting, WakeIndex, Whole
 
 
-def waiting(waiter: str, need: int, *rank: int, reason: RefusalReason | None = None) -> Waiting:
-    refusal = QuotaRefusal(
-        reason=reason or RefusalReason.OVER_QUOTA_MAX, quota="q", resource="x", requested=need
+def waiting(waiter: str, need: int, *rank: int, reason: Reason | None = None) -> Waiting:
+    refusal = Refusal(
+        reason=reason or Reason.OVER_QUOTA_MAX, quota="q", resource="x", requested=need
     )
     return Waiting(0, waiter, rank, "q", "", Demand({"x": need}), refusal)
 
@@ -74,28 +75,26 @@ def test_who_waits_again_or_leaves_is_not_woken_for_before() -> None:
     assert take(room, 4) == []
     assert [one.waiter for one in room.waiting()] == ["a"]
     assert take(room, 5) == ["a"]
-    assert not len(room)
+    assert room.waiting() == []
 
 
 def test_kept_for_another_reason() -> None:
-    room = room_of(waiting("a", 1, reason=RefusalReason.HURTS_OTHERS))
+    room = room_of(waiting("a", 1, reason=Reason.HURTS_OTHERS))
     assert room.refused_by_contract("", "x")[""].families[NO_FAMILY] == {None: {"a": 0}}
     assert room.borrowers("", "q") == []
-    now = QuotaRefusal(
-        reason=RefusalReason.GUARANTEE_OF_OTHERS, quota="p", resource="x", requested=1
-    )
+    now = Refusal(reason=Reason.GUARANTEE_OF_OTHERS, quota="p", resource="x", requested=1)
     room.keep(replace(room.waiting()[0], refusal=now, seen_at=7))
     assert room.refused_by_contract("", "x") == {}
     assert [one.waiter for one in room.borrowers("", "q")] == ["a"]
     assert [one.waiter for one in room.borrowers("")] == ["a"]
     assert room.owners("") == []
-    assert max(one.seen_at for one in room.waiting()) == 7
+    assert room.named("a").seen_at == 7
     room.mark_due("", "p")
     assert take_due(room, 1) == ["a"]
 
 
 def test_an_owner_is_not_measured_by_the_room_of_others() -> None:
-    refused = waiting("a", 1, reason=RefusalReason.GUARANTEE_OF_OTHERS)
+    refused = waiting("a", 1, reason=Reason.GUARANTEE_OF_OTHERS)
     room = room_of(replace(refused, is_owner=True))
     assert take(room, 100) == []
     assert [one.waiter for one in room.owners("")] == ["a"]
@@ -157,11 +156,11 @@ def test_domains_do_not_wait_for_each_other() -> None:
 
 
 def test_waking_all_keeps_the_order() -> None:
-    rest = QuotaRefusal(reason=RefusalReason.UNKNOWN_QUOTA, quota="gone")
+    rest = Refusal(reason=Reason.UNKNOWN_QUOTA, quota="gone")
     room = room_of(waiting("b", 1, 2), waiting("a", 9, 1))
     room.add(Waiting(0, "c", (0,), "gone", "", Demand({}), rest))
     room.wake_all(domains_differ=True)
-    assert not len(room)
+    assert room.waiting() == []
     assert [take(room, 0, most=2), take(room, 0)] == [["c", "a"], ["b"]]
 
 
@@ -174,13 +173,13 @@ def test_a_woken_one_can_leave() -> None:
 
 def test_who_waits_for_his_whole_as_well_is_enabled_by_either_and_taken_once() -> None:
     for left, is_enabled in ((2, False), (3, True)):
-        room = room_of(replace(waiting("a", 9, reason=RefusalReason.HURTS_OTHERS), rank=(1,)))
+        room = room_of(replace(waiting("a", 9, reason=Reason.HURTS_OTHERS), rank=(1,)))
         room.add_whole(waiting("a", 3, 1))
         room.add_whole(waiting("a", 3, 1))
         fork = room.fork()
         for each in (room, fork):
             assert take(each, left) == (["a"] if is_enabled else [])
-            assert bool(len(each)) is not is_enabled
+            assert bool(each.waiting()) is not is_enabled
 
 
 def test_of_his_whole_nothing_is_left_when_he_leaves() -> None:

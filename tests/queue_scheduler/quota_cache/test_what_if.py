@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.decision import Reason
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
@@ -50,7 +51,7 @@ def test_it_fits_if_enough_is_gone(
 def test_an_unknown_quota_stays_unknown() -> None:
     got = books_of_ten(QuotaMode.MAX).check_without("b", FOUR, ["one"])
     assert got is not None
-    assert got.reason is RefusalReason.UNKNOWN_QUOTA
+    assert got.reason is Reason.UNKNOWN_QUOTA
 
 
 @EVERY_MODE
@@ -75,7 +76,7 @@ def test_who_would_be_within_his_min_would_be_protected() -> None:
     assert books.check_without("other", SIX, []) is None
     got = books.check_without("other", Demand({"x": 7}), ["one"])
     assert got is not None
-    assert got.reason is RefusalReason.GUARANTEE_OF_OTHERS
+    assert got.reason is Reason.GUARANTEE_OF_OTHERS
     assert books.check("other", SIX) is None
 
 
@@ -113,7 +114,7 @@ def test_what_is_not_preemptible_is_released_within_min() -> None:
     books.book("one", "a", firm)
     got = books.check_without("a", firm, [])
     assert got is not None
-    assert got.reason is RefusalReason.NON_PREEMPTIBLE_OVER_MIN
+    assert got.reason is Reason.NON_PREEMPTIBLE_OVER_MIN
     assert books.check_without("a", firm, ["one"]) is None
 
 

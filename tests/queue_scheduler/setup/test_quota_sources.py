@@ -355,9 +355,9 @@ def test_quotas_of_all_plugins_are_shown_and_measured() -> None:
     engine = Engine(keepers, BUILT_IN_POLICIES)
     shared = SharedEngine(engine, lambda _: None)
     handlers = EventHandlers(shared, NoWorkers(), lambda _: None, lambda: False)
-    handlers.on_quota_source(None, elastic_quota_tree(TREE))
+    handlers.on_quota(None, elastic_quota_tree(TREE))
     quota = resource_quota("rq", hard={"cpu": 4})
-    handlers.on_quota_source(None, quota)
+    handlers.on_quota(None, quota)
     assert shared.ask(read_quota_names) == ("root", "root/a", "root/b", "default/rq")
     assert [view.name for view in shared.ask(read_quota_views)] == [*shared.ask(read_quota_names)]
     registry = CollectorRegistry()
@@ -368,7 +368,7 @@ def test_quotas_of_all_plugins_are_shown_and_measured() -> None:
     handlers.on_queue(None, queue("q", metadata={"annotations": {FULLNAME: "root/a"}}))
     (facts,) = Snapshots(shared, QUOTA_READERS, VirtualClock().now).queues(["q"])
     assert facts.quotas == ["root/a"]
-    handlers.on_quota_source(quota, None)
+    handlers.on_quota(quota, None)
     assert "default/rq" not in shared.ask(read_quota_names)
 
 

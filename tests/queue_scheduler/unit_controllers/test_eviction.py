@@ -9,11 +9,10 @@ import pytest
 
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.unit_controllers.eviction import UnitEvictions, is_running
+from queue_scheduler.unit_controllers.eviction import UnitEvictions
 from shared_api.objects.pod import Pod
-from shared_api.objects.queue_unit import Admission
 from shared_api.timestamps import rfc3339
-from tests.properties.engine_kit import admitted, build_pod, build_unit, changed
+from tests.properties.engine_kit import build_pod
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, Json, ShellKit, condition_of
 from tests.queue_scheduler.unit_news import UnitNews, access_of
 
@@ -298,38 +297,6 @@ def test_one_that_nobody_waits_for_has_all_the_time(ward: Ward) -> None:
     ward.patch("u", {"lastAllocateTime": EARLIER})
     ward.pass_time(5.0)
     assert (ward.kit.phase("u"), ward.due.depth()) == ("Dequeued", 0)
-
-
-def grants(*replicas: int, running: int = 0) -> tuple[Admission, ...]:
-    return tuple(
-        Admission(name=f"s{n}", replicas=count, running=running) for n, count in enumerate(replicas)
-    )
-
-
-TWO_SETS = build_unit("u", "a", pods=(("s0", 1, 1), ("s1", 2, 1)))
-
-
-def test_what_asks_for_no_pods_runs_without() -> None:
-    unit = build_unit("u", "a", pods=(("s0", 0, 1),))
-    granted = admitted(unit, 2)
-    assert granted.status.admissions[0].replicas == 0
-    assert is_running(granted), "nothing of it is missing"
-
-
-@pytest.mark.parametrize(
-    ("admissions", "phase", "want"),
-    [
-        pytest.param(grants(1, 2, running=2), "Dequeued", True, id="all, and more"),
-        pytest.param(grants(1, 2, running=1), "Dequeued", False, id="some"),
-        pytest.param((), "Dequeued", False, id="nothing is counted"),
-        pytest.param(grants(1, 2, running=2), "SchedSucceed", True, id="strict mode"),
-        pytest.param(grants(1, 2, running=2), "Reserved", False, id="it may not run yet"),
-        pytest.param(grants(1, 2, running=2), "Running", False, id="known already"),
-        pytest.param(grants(0, 0), "Dequeued", False, id="it has given its place back"),
-    ],
-)
-def test_running(admissions: tuple[Admission, ...], phase: str, *, want: bool) -> None:
-    assert is_running(changed(TWO_SETS, 2, phase, admissions=admissions)) is want
 
 
 # --- what can go wrong --------------------------------------------------------------------------

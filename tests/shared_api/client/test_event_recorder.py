@@ -14,9 +14,9 @@ from shared_api.client.event_recorder import (
     MAX_NOTE_BYTES,
     OBJECT_BURST,
     OBJECT_REFILL_SECONDS,
+    Event,
     EventRecorder,
     EventType,
-    Happening,
     ObjectReference,
     cut,
     event_name,
@@ -32,8 +32,8 @@ UNIT = ObjectReference(
 JOB = ObjectReference("batch/v1", "Job", "train", namespace="team", uid=Uid("j-1"))
 
 
-def happening(note: str = "admitted", regarding: ObjectReference = UNIT, **more: Any) -> Happening:
-    return Happening(regarding=regarding, reason="Dequeued", action="Dequeue", note=note, **more)
+def event(note: str = "admitted", regarding: ObjectReference = UNIT, **more: Any) -> Event:
+    return Event(regarding=regarding, reason="Dequeued", action="Dequeue", note=note, **more)
 
 
 class Setup:
@@ -66,7 +66,7 @@ class Setup:
         else:
             on_outcome(self.answer)
 
-    def say(self, *said: Happening) -> float | None:
+    def say(self, *said: Event) -> float | None:
         for each in said:
             self.recorder.record(each)
         return self.recorder.step()
@@ -75,11 +75,11 @@ class Setup:
         return [what.split(" ")[0] for what, _ in self.sent]
 
 
-def test_a_first_happening_is_one_event_with_all_that_the_api_asks_for() -> None:
+def test_what_is_first_seen_is_one_event_with_all_that_the_api_asks_for() -> None:
     setup = Setup()
-    assert setup.say(happening(type=EventType.WARNING, related=JOB)) is None
+    assert setup.say(event(type=EventType.WARNING, related=JOB)) is None
     ((what, body),) = setup.sent
-    name = event_name(happening(type=EventType.WARNING, related=JOB), "koord-queue/scheduler")
+    name = event_name(event(type=EventType.WARNING, related=JOB), "koord-queue/scheduler")
     assert what == f"create team/{name}"
     assert body == {
         "apiVersion": "events.k8s.io/v1",
@@ -112,7 +112,7 @@ def test_a_first_happening_is_one_event_with_all_that_the_api_asks_for() -> None
 def test_events_about_what_has_no_namespace_stand_in_default() -> None:
     setup = Setup()
     node = ObjectReference("v1", "Node", "n1")
-    setup.say(happening(regarding=node))
+    setup.say(event(regarding=node))
     what, body = setup.sent[0]
     assert what.startswith("create default/n1.")
     assert body["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
@@ -120,9 +120,9 @@ def test_events_about_what_has_no_namespace_stand_in_default() -> None:
 
 def test_what_is_said_again_is_counted_and_written_every_some_minutes() -> None:
     setup = Setup()
-    setup.say(happening())
+    setup.say(event())
     setup.clock.advance(10)
-    assert setup.say(happening(), happening()) == pytest.approx(COUNT_SECONDS - 10)
+    assert setup.say(event(), event()) == pytest.approx(COUNT_SECONDS - 10)
     assert setup.verbs() == ["create"]
     setup.clock.advance(COUNT_SECONDS - 10)
     assert setup.recorder.step() is None
@@ -134,14 +134,14 @@ def test_what_is_said_again_is_counted_and_written_every_some_minutes() -> None:
     setup.clock.advance(10 * COUNT_SECONDS)
     assert setup.recorder.step() is None
     assert len(setup.sent) == 2, "at rest nothing is written"
-    setup.say(happening())  # and the count is due at once after such a rest
+    setup.say(event())  # and the count is due at once after such a rest
     assert setup.sent[2][1]["series"]["count"] == 4
 
 
 def test_after_a_restart_the_event_is_found_again() -> None:
     setup = Setup()
     setup.answer = Rejected(AlreadyExists(409, "AlreadyExists", ""))
-    setup.say(happening())
+    setup.say(event())
     setup.answer = Written(None)
     setup.recorder.step()
     assert setup.verbs() == ["create", "patch"]
@@ -150,7 +150,7 @@ def test_after_a_restart_the_event_is_found_again() -> None:
 
 def test_a_series_whose_event_the_server_has_forgotten_begins_anew() -> None:
     setup = Setup()
-    setup.say(happening(), happening())
+    setup.say(event(), event())
     setup.clock.advance(COUNT_SECONDS)
     setup.answer = Rejected(NotFound(404, "NotFound", ""))
     setup.recorder.step()
@@ -170,17 +170,17 @@ def test_an_event_that_can_not_be_written_is_lost_and_tried_again_when_said_agai
 ) -> None:
     setup = Setup()
     setup.answer = outcome
-    setup.say(happening())
+    setup.say(event())
     assert setup.recorder.step() is None
     assert (setup.verbs(), setup.recorder.lost) == (["create"], 1)
-    setup.say(happening())
+    setup.say(event())
     assert setup.verbs() == ["create", "create"]
 
 
 def test_a_count_waits_for_the_event_to_be_there() -> None:
     setup = Setup()
     setup.answer = None
-    setup.say(happening(), happening())
+    setup.say(event(), event())
     setup.clock.advance(COUNT_SECONDS)
     rest = setup.recorder.step()
     assert rest is not None
@@ -194,19 +194,19 @@ def test_a_count_waits_for_the_event_to_be_there() -> None:
 
 def test_there_are_only_so_many_events_about_one_object() -> None:
     setup = Setup()
-    setup.say(*(happening(f"moving number {n}") for n in range(OBJECT_BURST + 10)))
+    setup.say(*(event(f"moving number {n}") for n in range(OBJECT_BURST + 10)))
     assert (len(setup.sent), setup.recorder.lost) == (OBJECT_BURST, 10)
-    setup.say(happening(regarding=JOB))
+    setup.say(event(regarding=JOB))
     assert len(setup.sent) == OBJECT_BURST + 1, "another object has its own allowance"
     setup.clock.advance(OBJECT_REFILL_SECONDS)
-    setup.say(happening("one more"), happening("two more"))
+    setup.say(event("one more"), event("two more"))
     assert len(setup.sent) == OBJECT_BURST + 2
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_recorder, "MAX_SERIES", 2)
     setup = Setup()
-    notes = [happening(note) for note in "abc"]
+    notes = [event(note) for note in "abc"]
     setup.say(*notes, notes[1], notes[0])
     # c pushed a out, so a was written anew, which pushed c out, the one used longest ago.
     assert [body["note"] for _, body in setup.sent] == ["a", "b", "c", "a"]
@@ -217,7 +217,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_recording_only_takes_note_and_wakes() -> None:
     setup = Setup()
-    setup.recorder.record(happening())
+    setup.recorder.record(event())
     assert (setup.sent, setup.wakes) == ([], 1)
 
 
@@ -225,16 +225,16 @@ def test_names_say_what_was_said() -> None:
     names = {
         event_name(each, "koord-queue/scheduler")
         for each in (
-            happening(),
-            happening("another note"),
-            happening(regarding=JOB),
-            happening(related=JOB),
-            happening(type=EventType.WARNING),
+            event(),
+            event("another note"),
+            event(regarding=JOB),
+            event(related=JOB),
+            event(type=EventType.WARNING),
         )
     }
     assert len(names) == 5
-    assert event_name(happening(), "koord-queue/controllers") not in names
-    assert event_name(happening(), "koord-queue/scheduler") in names
+    assert event_name(event(), "koord-queue/controllers") not in names
+    assert event_name(event(), "koord-queue/scheduler") in names
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_names_say_what_was_said() -> None:
     ],
 )
 def test_names_fit_into_the_api(name: str, want_start: str) -> None:
-    got = event_name(happening(regarding=ObjectReference("v1", "Node", name)), "c")
+    got = event_name(event(regarding=ObjectReference("v1", "Node", name)), "c")
     assert got.startswith(want_start)
     assert len(got) == len(want_start) + 16
     assert len(got) <= 253

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from shared_api.debug_api import app_server
+from shared_api.debug_api import app_server, uvicorn_server
 from shared_api.debug_api.app_server import AppServer, encode_request
 from shared_api.process.alarm import Alarm
 from shared_api.process.clock import SystemClock
@@ -68,13 +68,13 @@ APP = Starlette(
 )
 
 
-def made() -> AppServer:
-    return AppServer(APP, server=("127.0.0.1", 80), scheme="http", clock=SystemClock())
+def made(build: Callable[[], Starlette] = lambda: APP) -> AppServer:
+    return AppServer(build, server=("127.0.0.1", 80), scheme="http", clock=SystemClock())
 
 
 @contextmanager
-def running() -> Iterator[AppServer]:
-    server = made()
+def running(build: Callable[[], Starlette] = lambda: APP) -> Iterator[AppServer]:
+    server = made(build)
     thread = LoopThread("debug-api", server.step, SystemClock(), unblock=server.end)
     thread.start()
     try:
@@ -173,7 +173,7 @@ def test_what_answers_that_do_not_come_are_waited_for_has_an_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A worker that waits for one ends with uvicorn, long before its own time-out."""
-    monkeypatch.setattr(app_server, "GRACE_SECONDS", 1)
+    monkeypatch.setattr(uvicorn_server, "GRACE_SECONDS", 1)
     IS_ASKED.clear()
     GO_ON.clear()
     statuses: list[int] = []
@@ -192,6 +192,58 @@ def test_what_answers_that_do_not_come_are_waited_for_has_an_end(
     assert SystemClock().monotonic() - began < app_server.ANSWER_SECONDS / 2
     assert statuses[0] >= HTTPStatus.INTERNAL_SERVER_ERROR
     GO_ON.set()
+
+
+def test_the_application_is_built_at_the_first_question_and_once() -> None:
+    built: list[int] = []
+
+    def build() -> Starlette:
+        built.append(1)
+        return APP
+
+    with running(build) as server:
+        Alarm().wait(0.2)  # it would have been built by now
+        assert built == []
+        answers = [server.ask(get("/cookies")).status for _ in range(3)]
+    assert (answers, built) == ([HTTPStatus.OK] * 3, [1])
+
+
+def test_ended_before_the_first_question_it_builds_nothing_and_leaves_no_socket() -> None:
+    built: list[int] = []
+
+    def build() -> Starlette:
+        built.append(1)
+        return APP
+
+    with running(build) as server:
+        pass
+    with pytest.raises(ConnectionRefusedError), unix_socket() as connection:
+        connection.connect(server.name)
+    assert built == []
+
+
+def test_a_question_waits_for_an_application_whose_building_failed_at_first() -> None:
+    """The thread says so, rests and tries again."""
+    tries: list[int] = []
+
+    def build() -> Starlette:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError("not now")
+        return APP
+
+    with capture_logs() as logs, running(build) as server:
+        assert server.ask(get("/cookies")).status == HTTPStatus.OK
+    assert len(tries) == 2
+    assert [each["log_level"] for each in logs if "exc_info" in each] == ["error"]
+
+
+@pytest.mark.parametrize("program", ["queue_scheduler", "queue_controllers"])
+def test_neither_program_imports_what_answers_before_it_is_asked(program: str) -> None:
+    costly = ("fastapi", "pydantic", "uvicorn")
+    code = f"import sys, {program}.__main__; print([x for x in {costly!r} if x in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_after_the_end_there_is_no_answer_and_no_wait() -> None:

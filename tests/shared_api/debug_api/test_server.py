@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from shared_api.debug_api import app_server
+from shared_api.debug_api import app_server, uvicorn_server
 from shared_api.debug_api.server import DebugServer, check_address, is_loopback
 from shared_api.process.clock import SystemClock
 from shared_api.process.probes import Address, AddressError, load_tls, open_listener
@@ -195,7 +195,7 @@ def test_the_end_does_not_wait_for_an_answer_that_does_not_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(app_server, "ANSWER_SECONDS", 0.05)
-    monkeypatch.setattr(app_server, "GRACE_SECONDS", 0)
+    monkeypatch.setattr(uvicorn_server, "GRACE_SECONDS", 0)
     GO_ON.clear()
     with served(APP) as client:
         assert client.get("/slow").status_code == HTTPStatus.SERVICE_UNAVAILABLE
@@ -211,7 +211,7 @@ def test_an_application_that_raises_is_an_answer() -> None:
 
 def test_closed_before_it_began_it_leaves_no_socket() -> None:
     listener = open_listener(Address("127.0.0.1", 0), "--debug-address")
-    server = DebugServer(APP, listener, None, limit=8, clock=SystemClock())
+    server = DebugServer(lambda: APP, listener, None, limit=8, clock=SystemClock())
     server.end()
     assert listener.fileno() == -1
     server.close()

@@ -1,0 +1,339 @@
+r"""What time alone changes about units and queues, and when: every rule, in one place. Pure.
+
+The shells (`unit_controllers`) ask when a unit is due, and carry out what follows. A forecast asks
+a fork of the engine for the next event.
+
+*Units.* Times are wall times in the object. The rules are, in this order, `backoff_ends_at`,
+`checks_end_at`, `nodes_end_at` and `pods_end_at`::
+
+    timer    while                        until                              then
+    -------  ---------------------------  ---------------------------------  ----------------------
+    BACKOFF  phase TimeoutBackoff         status.requeueState.requeueAt      Enqueued
+
+    CHECKS   phase Reserved, and a check  `granted_at`, and then the queue's TimeoutBackoff, naming
+             that is needed is not Ready  annotation admission-check-        the checks
+                                          timeout, else the setting
+                                          admissionCheckTimeout
+
+    NODES    phase SchedReady, the queue  condition Admitted=True, else      TimeoutBackoff, reason
+             not stopped, no eviction     status.lastAllocateTime; and then  SchedulingFailed
+             asked for                    --verdict-timeout
+
+    PODS     released, not Running; its   `granted_at`, and then 10 minutes  Evicted=True, reason
+             queue waits for its pods,    (`WAITED_FOR_SECONDS`)             BackoffTimeout
+             the controllers do not
+             manage it
+
+A time that is missing, unreadable, or further in the future than clocks may differ (`read_past`) is
+passed over, and the next source counts; only requeueAt may be as far ahead as somebody wants.
+Without any, BACKOFF and NODES are over at once, and CHECKS and PODS never. CHECKS and NODES take a
+place back, so their shells wait until no pod of the unit lives.
+
+What is put back waits until `requeue_at`: 10 s, twice as long each time up to 15 minutes, a tenth
+more or less, and at least requeueAfterSeconds of the checks that refuse it.
+
+*Queues.* The engine keeps these times, by the clock that does not jump, and says in `Rest.until`
+when it is to be asked again; `queue_due_at` says the same at any time::
+
+    from                                     for
+    ---------------------------------------  --------------------------------------------------
+    an admission that was not written        `REJECTED_PAUSE_SECONDS`, `DROPPED_PAUSE_SECONDS`:
+                                             its queue rests
+    victims were chosen for a unit           `NOMINATED_SECONDS`: room is kept for it
+    its round was for nothing                `REST_SECONDS`: it has no other
+    no victims were found                    `SEARCH_AGAIN_SECONDS`: they are not looked for
+    condition Evicted=True of a victim       `STUCK_SECONDS`: no other round while it leaves
+    status.lastAllocateTime of an admitted   defaultReclaimProtectTime, `LEFT_ALONE_SECONDS` if it
+    unit                                     was evicted before: it is no victim
+    an admission that is being written       `SETTLING_SECONDS`: it is no victim
+    condition PodsReady=True, of units that  spec.maximumExecutionTimeSeconds: a promise changes
+    declare an end                           (`Backfill.again_seconds`)
+
+*Shells.* Two times stand in no object and are remembered where they are needed. A reserved unit
+names its inactive checks once these have been so for `ACTIVITY_SECONDS` (`activity_told_at`). A
+unit whose admission the server refuses stands aside for `cycles.dequeue_cycle.ASIDE`.
+
+Not here: pauses after which a shell looks again at what has no time of its own (refused growth,
+failed writes, reports); when jobs end (`engine.units.bookings.ends`); the clocks of the controllers
+and of the program that answers provisioning checks.
+
+A forecast goes from event to event::
+
+    twin, moment = engine.fork(), Moment(clock.monotonic(), clock.now())
+    while (due := next_due(twin, timeouts, moment)) is not None and due.at <= horizon:
+        moment = moment_of(due, moment)
+        if due.timer is Timer.QUEUE: decide(twin, due.key, moment)  # Engine.decide_next until Rest
+        else: twin.on_queue_unit(after(twin.record(due.key), due.timer, moment.wall))  # see "then"
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.cache.admission_check_rules import WaitForChecks
+from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.check_facts import read_check_facts
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unmanaged_units import is_asked_for, is_awaited
+from shared_api.evictions import BACKOFF, WAITED_FOR_SECONDS, backoffs_of, least_wait_seconds
+from shared_api.objects.meta import find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import (
+    ADMITTED,
+    QUOTA_RESERVED,
+    Phase,
+    is_being_evicted,
+    is_managed_by_controllers,
+)
+from shared_api.timestamps import parse_time, read_past
+
+ACTIVITY_SECONDS: Final = 30.0
+"""How long another set of checks must be inactive until units say so: one that flaps, with all the
+units that it holds, costs no writes."""
+
+
+class Timer(StrEnum):
+    """What is waited for."""
+
+    BACKOFF = "backoff"
+    """The end of its wait after an eviction."""
+    CHECKS = "admission checks"
+    """Answers of admission checks."""
+    NODES = "nodes"
+    """An answer of whoever reserves nodes."""
+    PODS = "pods"
+    """Running pods, in a queue that waits for them."""
+    QUEUE = "queue"
+    """The time at which a queue is asked again."""
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """How long units may take where their queue does not say.
+
+    Attributes:
+        checks_seconds: `admissionCheckTimeout` of the configuration; 0: for ever.
+        nodes_seconds: `--verdict-timeout`.
+    """
+
+    checks_seconds: float
+    nodes_seconds: float
+
+
+class DueAt(msgspec.Struct, frozen=True, gc=False):
+    """When a timer ends.
+
+    Attributes:
+        timer: Which.
+        key: `namespace/name` of the unit; of `QUEUE`, the queue's name.
+        at: Wall time. In the past: it is overdue.
+    """
+
+    timer: Timer
+    key: str
+    at: datetime
+
+
+# --- one rule each --------------------------------------------------------------------------------
+
+
+def granted_at(unit: QueueUnit, now: datetime) -> datetime:
+    """Return since when a unit has its quota, by the best of its times in the past.
+
+    Without any such time it is `now`: nothing counted from it is ever over.
+    """
+    reserved = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    since = reserved.last_transition_time if reserved is not None else None
+    for text in (unit.status.last_allocate_time, since, unit.metadata.creation_timestamp):
+        moment = read_past(text, now)
+        if moment is not None:
+            return moment
+    return now
+
+
+def backoff_ends_at(unit: QueueUnit) -> datetime | None:
+    """Return until when a unit in backoff waits; None: it names no time, so it waits no longer."""
+    state = unit.status.requeue_state
+    try:
+        return None if state is None else parse_time(state.requeue_at or "")
+    except (ValueError, OverflowError):
+        return None
+
+
+def checks_end_at(unit: QueueUnit, timeout_seconds: float, now: datetime) -> datetime | None:
+    """Return until when the checks of a reserved unit may answer; None, of 0 seconds: for ever."""
+    if not timeout_seconds:
+        return None
+    return granted_at(unit, now) + timedelta(seconds=timeout_seconds)
+
+
+def nodes_end_at(unit: QueueUnit, timeout_seconds: float, now: datetime) -> datetime:
+    """Return until when a unit in SchedReady waits for nodes; `now` where it does not say."""
+    since = read_past(unit.status.last_allocate_time, now)
+    admitted = find_condition(unit.status.conditions, ADMITTED)
+    if admitted is not None and admitted.status == "True":
+        since = read_past(admitted.last_transition_time, now) or since
+    return now if since is None else since + timedelta(seconds=timeout_seconds)
+
+
+def pods_end_at(unit: QueueUnit, now: datetime) -> datetime:
+    """Return until when the pods of a released unit must run, in a queue that waits for them."""
+    return granted_at(unit, now) + timedelta(seconds=WAITED_FOR_SECONDS)
+
+
+def requeue_at(unit: QueueUnit, now: datetime, rng: random.Random | None = None) -> datetime:
+    """Return until when a unit waits that the scheduler puts back now.
+
+    Args:
+        unit: As it is before.
+        now: Wall time.
+        rng: Spreads the ends; None: in the middle, as a forecast has it.
+    """
+    seconds = max(BACKOFF.seconds(backoffs_of(unit), rng), float(least_wait_seconds(unit)))
+    return now + timedelta(seconds=seconds)
+
+
+def activity_told_at(since: float) -> float:
+    """Return when a unit says which checks are inactive; seconds of the clock that does not jump.
+
+    `since`: when it was first seen to say something else.
+    """
+    return since + ACTIVITY_SECONDS
+
+
+def is_due(at: datetime | None, now: datetime) -> bool:
+    """Return whether a time has come; None never does."""
+    return at is not None and at <= now
+
+
+# --- which rule holds -----------------------------------------------------------------------------
+
+
+def unit_due_at(
+    engine: Engine, record: CachedUnit, timeouts: Timeouts, now: datetime
+) -> DueAt | None:
+    """Return what time will do to a unit as it is; None: nothing.
+
+    Args:
+        engine: Knows the unit.
+        record: The unit.
+        timeouts: The settings.
+        now: Wall time. It decides which times in the object are past, and so are believed.
+    """
+    timer = _TIMERS.get(record.unit.status.phase)
+    at = None if timer is None else _timer_ends_at(engine, record, timer, timeouts, now)
+    return None if timer is None or at is None else DueAt(timer, record.key, at)
+
+
+_TIMERS: Final = {
+    Phase.TIMEOUT_BACKOFF.value: Timer.BACKOFF,
+    Phase.RESERVED.value: Timer.CHECKS,
+    Phase.SCHED_READY.value: Timer.NODES,
+    Phase.DEQUEUED.value: Timer.PODS,
+    Phase.SCHED_SUCCEED.value: Timer.PODS,
+}
+"""By phase: a unit waits for one thing at a time."""
+
+
+def _timer_ends_at(
+    engine: Engine, record: CachedUnit, timer: Timer, timeouts: Timeouts, now: datetime
+) -> datetime | None:
+    unit = record.unit
+    match timer:
+        case Timer.BACKOFF:
+            return backoff_ends_at(unit) or now
+        case Timer.CHECKS:
+            return _open_checks_end_at(engine, record, timeouts, now)
+        case Timer.NODES if _waits_for_nodes(engine, record):
+            return nodes_end_at(unit, timeouts.nodes_seconds, now)
+        case Timer.PODS if _waits_for_pods(unit):
+            return pods_end_at(unit, now)
+        case _:
+            return None
+
+
+def _open_checks_end_at(
+    engine: Engine, record: CachedUnit, timeouts: Timeouts, now: datetime
+) -> datetime | None:
+    facts = read_check_facts(engine, record.key)
+    if facts is None:
+        return None
+    seconds = facts.timeout_seconds(timeouts.checks_seconds)
+    # What an answer, a stopped queue or an eviction leads to, is due at once: time has no say.
+    if not isinstance(facts.judge(is_late=False, timeout_seconds=seconds), WaitForChecks):
+        return None
+    return checks_end_at(facts.unit, seconds, now)
+
+
+def _waits_for_nodes(engine: Engine, record: CachedUnit) -> bool:
+    info = record.info
+    is_stopped = info is not None and not engine.queues.may_start(info.queue)
+    return not is_stopped and not is_being_evicted(record.unit)
+
+
+def _waits_for_pods(unit: QueueUnit) -> bool:
+    if is_managed_by_controllers(unit):
+        return False
+    return is_awaited(unit) and not is_asked_for(unit)
+
+
+def queue_due_at(engine: Engine, queue: str) -> float | None:
+    """Return when a queue that rests is to be asked again, if nothing wakes it before.
+
+    Seconds of the clock that does not jump, the `now` of `Engine.decide_next`; a time that is past:
+    at once. None: only when woken.
+    """
+    line = engine.queues.line(queue)
+    if line is None:
+        return None
+    return line.not_before or engine.rounds.next_time(queue)
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+def what_is_due(engine: Engine, key: str, timeouts: Timeouts, now: datetime) -> Timer | None:
+    """Return which timer of a unit has ended, so that a shell writes it now; None: none has."""
+    record = engine.record(key)
+    due = None if record is None else unit_due_at(engine, record, timeouts, now)
+    return due.timer if due is not None and is_due(due.at, now) else None
+
+
+def unit_timers(engine: Engine, timeouts: Timeouts, now: datetime) -> Iterator[DueAt]:
+    """Iterate over the timers of all units, in no particular order."""
+    for record in engine.units.records.values():
+        due = unit_due_at(engine, record, timeouts, now)
+        if due is not None:
+            yield due
+
+
+def queue_timers(engine: Engine, moment: Moment) -> Iterator[DueAt]:
+    """Iterate over the queues that are asked again by the clock; one that is overdue is due now."""
+    for line in engine.queues:
+        at = queue_due_at(engine, line.name)
+        if at is not None:
+            rest = timedelta(seconds=max(0.0, at - moment.now))
+            yield DueAt(Timer.QUEUE, line.name, moment.wall + rest)
+
+
+def next_due(engine: Engine, timeouts: Timeouts, moment: Moment) -> DueAt | None:
+    """Return what time does next, if nothing else happens before; None: nothing.
+
+    For a fork: it looks at all units. What is overdue comes first, again and again, until its unit
+    has changed or its queue was asked. Timers that end together come in the same order each time.
+    """
+    timers = chain(unit_timers(engine, timeouts, moment.wall), queue_timers(engine, moment))
+    return min(timers, key=lambda due: (due.at, due.timer, due.key), default=None)
+
+
+def moment_of(due: DueAt, moment: Moment) -> Moment:
+    """Return the moment at which a timer ends, seen from an earlier one, or that if it is past."""
+    passed = max(0.0, (due.at - moment.wall).total_seconds())
+    return Moment(moment.now + passed, max(due.at, moment.wall))
