@@ -108,13 +108,14 @@ class PodAccounting:
             unit: The unit as it is now.
             before: As it was told last.
         """
-        if before is not None:
-            if _has_same_pods(before, unit):
-                return
-            self._forget_owners(before)
-        for owner in _owners_of_pods(unit):
-            others = self._units_of_owner.get(owner, ())
-            self._units_of_owner[owner] = tuple(sorted({*others, unit.metadata.key}))
+        if before is None or not _has_same_owners(before, unit):
+            if before is not None:
+                self._forget_owners(before)
+            for owner in _owners_of_pods(unit):
+                others = self._units_of_owner.get(owner, ())
+                self._units_of_owner[owner] = tuple(sorted({*others, unit.metadata.key}))
+        elif not self._pods or _has_same_pods(before, unit):
+            return
         self._arriving = unit
         self._regroup_pods_of(unit)
         self._arriving = None
@@ -414,17 +415,24 @@ def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
     return tuple(dict.fromkeys((*own, *unit.status.pod_owners)))
 
 
-def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
-    """Return whether two versions of a unit have the same pods, whatever pods there are."""
+def _has_same_owners(before: QueueUnit, after: QueueUnit) -> bool:
+    """Return whether the pods of two versions of a unit have the same controllers."""
     return (
         before.spec.consumer_ref == after.spec.consumer_ref
         and before.status.pod_owners == after.status.pod_owners
-        and before.metadata.uid == after.metadata.uid
-        and before.metadata.annotations == after.metadata.annotations  # since when
-        and before.metadata.labels == after.metadata.labels  # of which quota
-        and before.status.placement == after.status.placement
-        and is_booked(before) == is_booked(after)
-        and is_adopted(before) == is_adopted(after)
+    )
+
+
+def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
+    """Return whether two versions of a unit with the same owners have the same pods."""
+    old, new, was, now = before.metadata, after.metadata, before.status, after.status
+    return (
+        old.uid == new.uid
+        and old.annotations == new.annotations  # since when
+        and old.labels == new.labels  # of which quota
+        and was.placement == now.placement
+        and (was.phase == now.phase or is_booked(before) == is_booked(after))
+        and (was.conditions == now.conditions or is_adopted(before) == is_adopted(after))
     )
 
 

@@ -26,14 +26,15 @@ from shared_api.objects.meta import Uid, find_condition, is_condition_true
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
+    ADOPTED,
     BACKOFF_LIMIT_REACHED,
     BOOKED_PHASES,
     EVICTED,
     FINAL_PHASES,
     MAKING_ROOM,
     QUOTA_RESERVED,
+    SUSPEND_CONTESTED,
     Phase,
-    contested_since,
     is_adopted,
 )
 from shared_api.well_known_labels import (
@@ -234,9 +235,20 @@ def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
         and old.labels == new.labels
         and old.annotations == new.annotations
         and before.status.job_creation_timestamp == after.status.job_creation_timestamp
-        and contested_since(before) == contested_since(after)
-        and is_adopted(before) == is_adopted(after)  # which may not be in every quota
+        and _claim_conditions(before) == _claim_conditions(after)
     )
+
+
+def _claim_conditions(unit: QueueUnit) -> tuple[bool, str]:
+    """Return `is_adopted`, which not every quota allows, and `contested_since`, which moves it."""
+    adopted, contested = False, ""
+    # In one pass: each version of each unit comes here.
+    for condition in unit.status.conditions:
+        if condition.type == ADOPTED:
+            adopted = condition.status == "True"
+        elif condition.type == SUSPEND_CONTESTED and condition.status == "True":
+            contested = condition.last_transition_time or ""
+    return adopted, contested
 
 
 def is_disowned(unit: QueueUnit) -> bool:

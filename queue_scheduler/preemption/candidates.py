@@ -324,7 +324,8 @@ class _Look:
         """
         line, info = self._line, record.info
         assert info is not None, f"{record.key} may go and has no demand"
-        if info.queue != line.name:
+        # Mostly so, and a place costs as much as all else that is asked of a candidate.
+        if info.queue != line.name or line.asks_past_refused:
             return False
         place = self._units.place_in(line, record.unit)
         if line.would_keep_from_turn(place, info.quota, self._info, self._before):

@@ -205,6 +205,11 @@ class SchedulingQueue:
             return False
         return self.count_before(info.order_key) + besides + 1 >= self.depth
 
+    @property
+    def asks_past_refused(self) -> bool:
+        """Whether a refused unit never keeps another from its turn, wherever the two stand."""
+        return self.depth is None and len(self._bands) == 1 and not self._blocks
+
     # --- who waits ----------------------------------------------------------------------------
 
     def add(self, info: QueueUnitInfo) -> int | None:

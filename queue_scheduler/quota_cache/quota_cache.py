@@ -422,8 +422,10 @@ class QuotaCache:
             return ()
         levels = books.chain if self._settings.mode is QuotaMode.MAX else (books,)
         for node in levels:
-            if any(amount > 0 and key in node.spec.max for key, amount in amounts.items()):
-                return ()
+            governed = node.spec.max
+            for key in amounts:  # every admission comes here, and mostly returns at the first
+                if key in governed and amounts[key] > 0:
+                    return ()
         return tuple(sorted(key for key in books.spec.max if _may_be_requested(key)))
 
     def tree_id(self, name: str) -> str:
