@@ -12,11 +12,10 @@ is placed again (`place_again`). So a restart, or late quotas, end in the same b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from queue_scheduler.cache import in_flight
 from queue_scheduler.cache.admission_check_rules import KnownChecks, needed_checks
 from queue_scheduler.cache.admitted_units import AdmittedUnits
 from queue_scheduler.cache.expected_ends import remaining_seconds
@@ -25,13 +24,14 @@ from queue_scheduler.cache.unit_demand import InvalidDemandError, admitted_occup
 from queue_scheduler.cache.unit_state import (
     CachedUnit,
     UnitState,
+    as_admitted,
+    counts_alike,
     find_known_demand,
     is_disowned,
     is_same_claim,
     judge,
     judge_place,
     occupancy_of,
-    priority_to_overtake,
 )
 from queue_scheduler.cache.units_on_hold import OUT_OF_LINE, FactWaits, UnitsOnHold
 from queue_scheduler.cache.usage import Usage
@@ -49,7 +49,7 @@ from queue_scheduler.framework.queue_unit_info import (
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.queue_set import QueueSet
-from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.scheduling_queue import AdmittedUnit, SchedulingQueue
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import is_adopted
@@ -318,7 +318,7 @@ class UnitCache:
         info = replace(info, unit=unit)
         stays = CachedUnit(unit=unit, version=version, state=_STAYS_IN[record.state], info=info)
         if stays.state is UnitState.ADMITTED:
-            if record.waits_for or not in_flight.are_alike(record, stays):
+            if record.waits_for or not counts_alike(record, stays):
                 return False
             if record.state is UnitState.ASSUMED and not self._is_mapped_like(unit, info):
                 return False
@@ -326,7 +326,7 @@ class UnitCache:
             self.admitted.replace(record, stays)
             line = self.queues.line(info.queue)
             if line is not None and info.uid in line.in_flight:
-                line.in_flight[info.uid] = priority_to_overtake(stays)
+                line.count_admitted(as_admitted(stays))
                 self.changed_lines[info.queue] = None
         self.records[info.key] = stays
         return True
@@ -402,7 +402,9 @@ class UnitCache:
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.add(record)
             line = self.queues.line(info.queue)
-            if line is not None and line.counts_admitted and in_flight.enter(line, record):
+            if line is None or not line.counts_admitted:
+                return
+            if line.count_admitted(as_admitted(record)):
                 self.changed_lines[info.queue] = None
 
     def leave(self, record: CachedUnit | None) -> None:
@@ -425,7 +427,7 @@ class UnitCache:
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.remove(record)
             line = self.queues.line(info.queue)
-            if line is not None and line.counts_admitted and in_flight.leave(line, info.uid):
+            if line is not None and line.counts_admitted and line.uncount_admitted(info.uid):
                 self.changed_lines[info.queue] = None
 
     def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
@@ -435,7 +437,7 @@ class UnitCache:
         if before.max_priority != options.max_priority:
             self.bound_again(line.name)
         if (before.waits_for_pods, before.is_strict) != (options.waits_for_pods, options.is_strict):
-            in_flight.count_again(line, self.records.values())
+            line.recount_admitted(self._admitted_through(line.name))
 
     def bound_again(self, queue_name: str) -> None:
         """Find the priorities of the units that came through a queue, by what its ceiling is now.
@@ -454,7 +456,12 @@ class UnitCache:
             self.records[key] = bounded
             self.admitted.replace(record, bounded)
         if line is not None and line.counts_admitted:
-            in_flight.count_again(line, self.records.values())
+            line.recount_admitted(self._admitted_through(line.name))
+
+    def _admitted_through(self, queue_name: str) -> Iterator[AdmittedUnit]:
+        for record in self.records.values():
+            if record.info is not None and record.info.queue == queue_name:
+                yield as_admitted(record)
 
     def _priority_in(self, queue_name: str, unit: QueueUnit) -> int:
         line = self.queues.line(queue_name)
@@ -563,7 +570,7 @@ class UnitCache:
         self.held.validate(self.records.values())
         self.admitted.validate(self.records.values())
         for line in self.queues:
-            in_flight.check_counts(line, self.records.values())
+            line.validate_admitted(self._admitted_through(line.name))
         self._validate_charges()
 
     def _validate_charges(self) -> None:

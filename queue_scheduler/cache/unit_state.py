@@ -21,6 +21,7 @@ from queue_scheduler.framework.queue_unit_info import (
     QueueUnitInfo,
     UnitDemand,
 )
+from queue_scheduler.queueing.scheduling_queue import AdmittedUnit
 from shared_api.objects.meta import Uid, find_condition, is_condition_true
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
@@ -192,11 +193,29 @@ def is_preemptible(record: CachedUnit) -> bool:
     return record.info is not None and not record.info.non_preemptible
 
 
-def priority_to_overtake(record: CachedUnit) -> int | None:
-    """Return above which priority others may displace a unit under way; None: nobody may."""
-    if record.state is UnitState.ASSUMED or not is_preemptible(record):
-        return None
-    return record.priority
+def as_admitted(record: CachedUnit) -> AdmittedUnit:
+    """Return what of an admitted unit its queue's next decision may depend on."""
+    may_be_displaced = record.state is not UnitState.ASSUMED and is_preemptible(record)
+    return AdmittedUnit(
+        record.uid,
+        is_in_flight(record),
+        record.priority if may_be_displaced else None,
+        asks_for_nodes(record),
+        record.priority,
+    )
+
+
+def asks_for_nodes(record: CachedUnit) -> bool:
+    """Return whether nodes are being looked for, or will be once the decision is written."""
+    if record.state is UnitState.ASSUMED:
+        return record.to is Phase.SCHED_READY
+    return record.state is UnitState.ADMITTED and record.unit.status.phase == Phase.SCHED_READY
+
+
+def counts_alike(before: CachedUnit, after: CachedUnit) -> bool:
+    """Return whether an admitted unit counts for its queue as it did before."""
+    is_same = is_in_flight(before) == is_in_flight(after)
+    return is_same and asks_for_nodes(before) == asks_for_nodes(after)
 
 
 def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:

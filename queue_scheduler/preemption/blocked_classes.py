@@ -102,16 +102,22 @@ class BlockedClasses:
         """A round is over."""
         self._wake(self._behind_rounds)
 
-    def wake_after(self, releases: Releases) -> None:
-        """Wake those for whom something has been released."""
+    def wake_after(
+        self, releases: Releases, under_way: Callable[[str], frozenset[Uid]] | None = None
+    ) -> None:
+        """Wake those for whom something has been released, or others are under way.
+
+        Args:
+            releases: What was released until now.
+            under_way: Tells the units of a queue; None: they are the same as before.
+        """
         before, self._seen = self._seen, releases
         if releases[:2] != before[:2]:
             self._wake(self._behind_rounds)
         if releases != before:
             self._wake(self._kept_out)
-
-    def wake_stood_back(self, under_way: Callable[[str], frozenset[Uid]]) -> None:
-        """Wake those of queues of which others are under way than when they stood back."""
+        if under_way is None:
+            return
         for waiter, seen in list(self._stood_back.items()):
             if under_way(waiter[0]) != seen:
                 del self._stood_back[waiter]

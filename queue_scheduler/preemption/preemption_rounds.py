@@ -394,8 +394,7 @@ class PreemptionRounds:
             self._find_nominated()
         if self._nominated:
             self._end_departed()
-        self.waiters.wake_after(self._count_releases())
-        self.waiters.wake_stood_back(self._under_way)
+        self.waiters.wake_after(self._count_releases(), self._under_way)
         woken = self.waiters.take_woken()
         self.is_idle = not self._is_engaged()
         return woken

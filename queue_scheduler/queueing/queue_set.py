@@ -104,8 +104,6 @@ class QueueSet:
         """Let a queue behave like this; one that is stopped has no unit that could start."""
         was_stopped, depth = line.options.is_stopped, line.depth
         line.options = options
-        if was_stopped != options.is_stopped:
-            line.reasons_version += 1
         if was_stopped != options.is_stopped or depth != line.depth:
             self.changed_heads.update(dict.fromkeys(line.quotas()))
 

@@ -20,9 +20,10 @@ Assumptions: order keys are unique within the queue; a class key fixes the quota
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush, merge
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -48,6 +49,28 @@ from queue_scheduler.queueing.strict_mode import NodeRequests
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+
+
+class AdmittedUnit(NamedTuple):
+    """What of an admitted unit its queue's next decision may depend on.
+
+    A queue that waits for pods rests while a unit of it is in flight: admitted, its pods not
+    running. A strict queue offers nothing of less priority than a unit whose nodes are asked for.
+    Both are read off the unit as it is: so what counts is the same after a restart.
+
+    Attributes:
+        uid: Which.
+        is_in_flight: Whether it is.
+        displaced_above: The priority above which others may displace it; None: nobody may.
+        asks_for_nodes: Whether nodes are being looked for.
+        priority: Its own.
+    """
+
+    uid: Uid
+    is_in_flight: bool
+    displaced_above: int | None
+    asks_for_nodes: bool
+    priority: int
 
 
 class SchedulingQueue:
@@ -115,6 +138,8 @@ class SchedulingQueue:
 
     @options.setter
     def options(self, options: QueueOptions) -> None:
+        if options.is_stopped != self._options.is_stopped:
+            self.reasons_version += 1
         self._options = options
         self._derive()
 
@@ -233,6 +258,42 @@ class SchedulingQueue:
         """Return the place of the first unit of the class of that number, or None."""
         unit_class = self._numbered.get(number)
         return unit_class.head if unit_class is not None else None
+
+    # --- who is admitted ----------------------------------------------------------------------
+
+    def count_admitted(self, unit: AdmittedUnit) -> bool:
+        """Count an admitted unit; return whether that may change the next decision."""
+        counts = False
+        if unit.is_in_flight and self._options.waits_for_pods:
+            self.in_flight[unit.uid] = unit.displaced_above
+            counts = True
+        if unit.asks_for_nodes and self._options.is_strict:
+            self.requests.add(unit.uid, unit.priority)
+            counts = True
+        return counts
+
+    def uncount_admitted(self, uid: Uid) -> bool:
+        """Undo `count_admitted`."""
+        was_in_flight = uid in self.in_flight
+        self.in_flight.pop(uid, None)
+        return self.requests.discard(uid) or was_in_flight
+
+    def recount_admitted(self, units: Iterable[AdmittedUnit]) -> None:
+        """Count these and no others, by what the queue asks for now."""
+        self.in_flight, self.requests = {}, NodeRequests()
+        for unit in units:
+            self.count_admitted(unit)
+
+    def validate_admitted(self, units: Iterable[AdmittedUnit]) -> None:
+        """Raise AssertionError with the story if others are counted than these."""
+        twin = SchedulingQueue(self.queue, self.policy)
+        twin.options = self.options
+        twin.recount_admitted(units)
+        assert self.in_flight == twin.in_flight, f"queue {self.name}: in flight {twin.in_flight}"
+        asked, want = self.requests.as_dict(), twin.requests.as_dict()
+        assert asked == want, f"queue {self.name}: nodes asked for {asked}, should be {want}"
+        highest = max(want.values(), default=None)
+        assert self.requests.highest == highest, f"queue {self.name}: {self.requests.highest}"
 
     # --- who is next --------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ Read in this order:
 
 1. ``quota_cache``: the only door: facts in, charges, the question, which units to wake.
 2. ``quota_ledger``: what is charged, by unit; ``tree_usage``: the sums that follow;
-   ``usage_trees``: both together, for all trees.
+   ``tree_changes``: when something was charged; ``usage_trees``: all together, for all trees.
 3. ``limit_checks``: plain limits; ``min_guarantee``: what is kept for the owners of a min.
 4. ``runtime_check``: the promise of ``queue_scheduler.quota.runtime_contract``, in a walk down one
    chain: ``unconstrained_levels`` where sums are enough, ``chain_levels`` where it takes a
@@ -13,6 +13,10 @@ Read in this order:
    ``runtime_wake_check``: which of them a change concerns.
 6. ``reclaim``: what the owner of a min may take back; ``what_if``: the question with other charges;
    ``quota_views``: numbers for people.
+
+What is computed once and kept, a division, an entitlement, a level, stays with the module that
+computes it. It notices by itself that the sums below it moved: by the tree's clock, or since
+``tree_usage`` tells whoever watches the claims of a quota's children.
 
 Not here: the arithmetic from scratch (``queue_scheduler.quota``).
 """

@@ -57,12 +57,13 @@ LevelQuestion: TypeAlias = tuple[NodeUsage, int, str, Memory]
 class ChainLevels:
     """The levels of one tree."""
 
-    __slots__ = ("_division", "_levels", "_levels_at", "_plain", "_tree")
+    __slots__ = ("_changes", "_division", "_levels", "_levels_at", "_plain", "_tree")
 
     def __init__(
         self, tree: TreeUsage, division: LevelDivision, plain: UnconstrainedLevels
     ) -> None:
         self._tree = tree
+        self._changes = tree.changes
         self._division = division
         self._plain = plain
         self._levels: dict[LevelQuestion, Level] = {}
@@ -88,9 +89,9 @@ class ChainLevels:
 
     def level(self, child: NodeUsage, limited_after: int, key: str, memory: Memory) -> Level:
         """Return a level with all above it, if its child asked for this."""
-        if self._levels_at != self._tree.clock:
+        if self._levels_at != self._changes.clock:
             self._levels.clear()
-            self._levels_at = self._tree.clock
+            self._levels_at = self._changes.clock
         question = (child, limited_after, key, memory)
         level = self._levels.get(question)
         if level is None:
@@ -158,7 +159,7 @@ class ChainLevels:
         if before is None or after is None or not governs(parent, key):
             return False
         delta = level.limited_after - child.limited.get(key, 0)
-        if key in parent.weak and before != after:
+        if before != after and self._plain.has_weak(parent, key):
             return False
         if child.is_special and child.spec.weight.get(key, 0) <= 0:
             return False

@@ -1,14 +1,15 @@
 """One division of one resource among the children of one quota, from the running sums.
 
-The same arithmetic as `runtime_quota.compute_division`, tolerant, for a single parent and resource.
-Children that ask for nothing and reserve nothing get nothing, and are left out. Divisions are kept
-until a child asks for another amount (`tree_books.ask_for` drops them). Where shares are rounded
+The same arithmetic as `runtime_division`, tolerant, for a single parent and resource. Children that
+ask for nothing and reserve nothing get nothing, and are left out. Divisions are kept until a child
+claims another amount, which its parent says (`NodeUsage.watch_claims`). Where shares are rounded
 half up, so is what they all have in common (`water_filling`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -16,14 +17,8 @@ import msgspec
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.runtime_division import NO_QUOTAS, ClaimTuple, divide, scaled_min
 from queue_scheduler.quota.water_filling import PooledClaim, ShareGroup, WaterFilling
-from queue_scheduler.quota_cache.tree_usage import (
-    Divided,
-    NodeUsage,
-    PoolQuestion,
-    TreeUsage,
-    has_demand,
-)
-from shared_api.resource_list import Amounts
+from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage, has_demand
+from shared_api.resource_list import Amounts, add
 
 Grants: TypeAlias = dict[str, int] | WaterFilling
 """What each child gets, by name; who is missing gets nothing."""
@@ -36,6 +31,9 @@ class Memory(msgspec.Struct, frozen=True):
     unrefreshed: bool = False
 
 
+PoolQuestion: TypeAlias = tuple[int | None, bool, bool]
+"""The total that mins are scaled to (None: they are not), and who is unseeded and unrefreshed."""
+
 MOST_KNOWN: Final = 256
 """Divisions that are remembered per node and resource until somebody there asks for more or less:
 of a hundred who wait, many ask the same question about the levels above them."""
@@ -44,12 +42,28 @@ Row: TypeAlias = tuple[NodeUsage, str, Amounts, int, int, bool]
 """child, its name, what it asks for (running), its min, its weight, whether it lends."""
 
 
+class _Known:
+    """What is known of one resource among the children of one quota.
+
+    `changed` has those that claim another amount since.
+    """
+
+    __slots__ = ("changed", "grants", "pools")
+
+    def __init__(self, parent: NodeUsage, key: str) -> None:
+        self.changed = parent.watch_claims(key)
+        self.grants: dict[Hashable, Grants] = {}
+        self.pools: dict[PoolQuestion, ShareGroup | None] = {}
+
+
 class LevelDivision:
     """Divides in one tree; `unrefreshed` are quotas that may be so: `koord_scheduler_state`."""
 
     __slots__ = (
         "_grandparents",
         "_is_pooled",
+        "_known",
+        "_min_sums",
         "_reserving",
         "_rounding",
         "_rows",
@@ -66,16 +80,35 @@ class LevelDivision:
         self._unrefreshed = unrefreshed
         self._rows: dict[tuple[str, str], list[Row]] = {}
         parents = [tree.root, *tree.nodes.values()]
+        self._known: dict[NodeUsage, dict[str, _Known]] = defaultdict(dict)
+        self._min_sums: dict[str, Amounts] = {
+            parent.name: _sum_of_mins(parent) for parent in parents
+        }
         # Parents of somebody who does not lend, and of parents.
         self._reserving = _parents_of(parents, lambda child: bool(child.reserve))
         self._grandparents = _parents_of(parents, lambda child: bool(child.children))
+
+    def fork(self, tree: TreeUsage) -> LevelDivision:
+        """Return one that divides in a fork of the tree, and knows of no division yet.
+
+        What follows from quotas alone is shared.
+        """
+        copy: LevelDivision = LevelDivision.__new__(LevelDivision)
+        copy._tree = tree
+        copy._rounding, copy._is_pooled = self._rounding, self._is_pooled
+        copy._scales = self._scales
+        copy._unrefreshed, copy._min_sums = self._unrefreshed, self._min_sums
+        copy._reserving, copy._grandparents = self._reserving, self._grandparents
+        copy._rows = {}
+        copy._known = defaultdict(dict)
+        return copy
 
     def keep(
         self, parent: NodeUsage, key: str, total: int | None, memory: Memory, grants: Grants
     ) -> None:
         """Note a division that was foreseen with a change: it has come true."""
         question = (total, memory.unseeded, memory.unrefreshed, None, 0)
-        self._known(parent, key).grants[question] = grants
+        self._find_known(parent, key).grants[question] = grants
 
     def divide(
         self,
@@ -90,14 +123,14 @@ class LevelDivision:
 
         A total of None: nobody divides among the parents.
         """
-        known = self._known(parent, key)
+        known = self._find_known(parent, key)
         question = (total, memory.unseeded, memory.unrefreshed, changed, request)
         grants = known.grants.get(question)
         if grants is None:
             if len(known.grants) >= MOST_KNOWN:
                 known.grants.clear()
             if self._is_pooled:
-                grants = self._fill(parent, key, total, memory, changed, request)
+                grants = self._fill(known, parent, key, total, memory, changed, request)
             if grants is None:
                 grants = self._divide(parent, key, total, memory, changed, request)
             known.grants[question] = grants
@@ -128,6 +161,7 @@ class LevelDivision:
 
     def _fill(
         self,
+        known: _Known,
         parent: NodeUsage,
         key: str,
         total: int | None,
@@ -136,7 +170,7 @@ class LevelDivision:
         request: int,
     ) -> WaterFilling | None:
         """Divide by what such questions have in common; None: a weight does not let it."""
-        pool = self.pool(parent, key, total, memory)
+        pool = self._find_pool(known, parent, key, total, memory)
         if pool is None or changed is None:
             return None if pool is None else pool.fill(total or 0)
         claim = self.claim(changed, key, total, memory, request)
@@ -154,7 +188,12 @@ class LevelDivision:
         """Return what to divide among these; None: a weight does not let it, or the rounding."""
         if not self._is_pooled:
             return None
-        pools = self._known(parent, key).pools
+        return self._find_pool(self._find_known(parent, key), parent, key, total, memory)
+
+    def _find_pool(
+        self, known: _Known, parent: NodeUsage, key: str, total: int | None, memory: Memory
+    ) -> ShareGroup | None:
+        pools = known.pools
         scaled_to = total if self._is_scaled(parent, key, total) else None
         question = (scaled_to, memory.unseeded, memory.unrefreshed)
         if question in pools:
@@ -174,21 +213,22 @@ class LevelDivision:
         pools[question] = pool
         return pool
 
-    def _known(self, parent: NodeUsage, key: str) -> Divided:
+    def _find_known(self, parent: NodeUsage, key: str) -> _Known:
         """Return what is known and still true."""
-        known = parent.divided.get(key)
+        by_key = self._known[parent]
+        known = by_key.get(key)
         if known is None:
-            known = parent.divided[key] = Divided()
+            known = by_key[key] = _Known(parent, key)
         elif known.changed:
             known.grants.clear()
+            children = parent.take_claim_changes(key)
             if known.pools:
                 known.pools = {
                     question: pool
                     for question, pool in known.pools.items()
                     # Where mins are scaled, another total comes with the change: another pool.
-                    if question[0] is None and _renew(pool, key, known.changed, question)
+                    if question[0] is None and _renew(pool, key, children, question)
                 }
-            known.changed.clear()
         return known
 
     # --- child by child -------------------------------------------------------------------------
@@ -217,7 +257,7 @@ class LevelDivision:
     ) -> tuple[list[str], list[ClaimTuple]]:
         """Return who claims anything, and what."""
         available = total or 0
-        min_sum = parent.min_sums.get(key, 0)
+        min_sum = self.min_sum(parent, key)
         # Whose min is not scaled; everybody's, where the mins fit.
         unscaled = self._unrefreshed if memory.unrefreshed else NO_QUOTAS
         is_scaled = self._is_scaled(parent, key, total)
@@ -261,10 +301,14 @@ class LevelDivision:
             return minimum
         if memory.unrefreshed and child.name in self._unrefreshed:
             return minimum
-        return scaled_min(total, minimum, parent.min_sums[key])
+        return scaled_min(total, minimum, self._min_sums[parent.name][key])
+
+    def min_sum(self, parent: NodeUsage, key: str) -> int:
+        """Return the sum of the mins of the children."""
+        return self._min_sums[parent.name].get(key, 0)
 
     def _is_scaled(self, parent: NodeUsage, key: str, total: int | None) -> bool:
-        if not self._scales or total is None or total >= parent.min_sums.get(key, 0):
+        if not self._scales or total is None or total >= self.min_sum(parent, key):
             return False
         return parent.parent is not None or key in (self._tree.total or {})
 
@@ -277,6 +321,13 @@ def _parents_of(
     )
 
 
+def _sum_of_mins(parent: NodeUsage) -> Amounts:
+    total: Amounts = {}
+    for child in parent.children:
+        total = add(total, child.spec.min)
+    return total
+
+
 def _pooled(child: NodeUsage, key: str, asked: int, floor: int) -> PooledClaim | None:
     """Return what a child claims of a pool; None: it is not for a pool."""
     weight = child.spec.weight.get(key, 0)
@@ -286,20 +337,20 @@ def _pooled(child: NodeUsage, key: str, asked: int, floor: int) -> PooledClaim |
 
 
 def _renew(
-    pool: ShareGroup | None, key: str, changed: Mapping[str, NodeUsage], question: PoolQuestion
+    pool: ShareGroup | None, key: str, changed: Iterable[NodeUsage], question: PoolQuestion
 ) -> bool:
     """Put in what these children ask for by now; False: the pool is of no more use."""
     if pool is None:
         return False
-    for name, child in changed.items():
+    for child in changed:
         asked = child.limited.get(key, 0)
         if question[1] and may_be_unseeded(child):
             asked = 0
         claim = _pooled(child, key, asked, child.spec.min.get(key, 0))
         if claim is None:
             return False
-        pool.take_out(name)
-        pool.put(name, claim)
+        pool.take_out(child.name)
+        pool.put(child.name, claim)
     return True
 
 

@@ -35,7 +35,7 @@ entitlements - a's, so a fits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -44,24 +44,113 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode
 from queue_scheduler.quota_cache.limit_checks import refuse
-from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage, taken_by
+from queue_scheduler.quota_cache.tree_usage import (
+    Items,
+    NodeUsage,
+    TreeUsage,
+    taken_by,
+    without_zeros,
+)
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import JOB_COUNTS
 
 NOTHING: Final[Mapping[str, int]] = {}
 
 
-def entitle(tree: TreeUsage) -> None:
-    """Compute what every quota of the tree is entitled to."""
-    ordered = [tree.nodes[node.name] for node in tree.tree.top_down()]
-    claims: dict[str, Amounts] = {}
-    for books in reversed(ordered):
-        claims[books.name] = _claim(books, claims)
-    for parent in (tree.root, *ordered):
-        available: Mapping[str, int] | None = parent.entitled
-        if parent is tree.root:
-            available = _total(tree)
-        _share(parent, claims, available)
+class Entitlements:
+    """What every quota of some trees is entitled to, by name.
+
+    Args:
+        trees: With nothing charged yet; `renew` each when something is.
+    """
+
+    __slots__ = ("_amounts", "_idle")
+
+    def __init__(self, trees: Iterable[TreeUsage]) -> None:
+        self._amounts: dict[str, Amounts] = {}
+        # What is asked for, and seen by the parent, while nothing is charged to anybody.
+        self._idle: dict[str, tuple[Amounts, Amounts]] = {
+            books.name: (dict(books.asked), dict(books.limited))
+            for tree in trees
+            if tree.keeps_mins
+            for books in tree.nodes.values()
+        }
+
+    def fork(self) -> Entitlements:
+        """Return an independent copy."""
+        copy = Entitlements(())
+        copy._amounts = dict(self._amounts)  # each is replaced, never changed
+        copy._idle = self._idle
+        return copy
+
+    def renew(self, tree: TreeUsage) -> None:
+        """Compute anew what every quota of a tree is entitled to."""
+        ordered = [tree.nodes[node.name] for node in tree.tree.top_down()]
+        claims: dict[str, Amounts] = {}
+        for books in reversed(ordered):
+            claims[books.name] = _claim(books, claims)
+        for parent in (tree.root, *ordered):
+            available = _total(tree) if parent is tree.root else self._amounts[parent.name]
+            self._amounts.update(_share(parent, claims, available))
+        tree.changes.note_entitlements()
+
+    def of(self, quota: str) -> Mapping[str, int]:
+        """Return what a quota is entitled to."""
+        return self._amounts.get(quota, NOTHING)
+
+    def excess(self, books: NodeUsage, key: str) -> int:
+        """Return how much more a quota uses than it is entitled to; it may be negative."""
+        return books.used.get(key, 0) - self.of(books.name).get(key, 0)
+
+    def borrows(self, books: NodeUsage, items: Items) -> bool:
+        """Return whether a quota uses more than it is entitled to, with these amounts besides."""
+        if books.is_special:
+            return True
+        used, entitled = books.used, self._amounts.get(books.name, NOTHING)
+        return any(
+            used.get(key, 0) + amount > entitled.get(key, 0)
+            for key, amount in items
+            if key not in JOB_COUNTS
+        )
+
+    def keeps_within(self, books: NodeUsage, wanted: Items) -> bool:
+        """Return whether the demand keeps its quota within its entitlement on every resource."""
+        entitled = self._amounts.get(books.name, NOTHING)
+        maximum = books.spec.max
+        asked = dict(wanted)
+        for key in {**books.used, **asked}:
+            if key in JOB_COUNTS:
+                continue
+            amount = books.used.get(key, 0) + asked.get(key, 0)
+            if amount > entitled.get(key, 0) and (key in maximum or key in asked):
+                return False
+        return True
+
+    def fits_idle_tree(self, books: NodeUsage, wanted: Items, demand: Demand) -> bool:
+        """Return whether the demand could start if nothing were charged to any other quota."""
+        idle = self._idle
+        asked = idle.get(books.name, (NOTHING, NOTHING))[0]
+        for key, amount in wanted:
+            taken = max(books.used.get(key, 0), asked.get(key, 0))
+            np_taken = books.np_used.get(key, 0) if demand.non_preemptible else None
+            below: NodeUsage | None = None
+            for node in books.chain:
+                if below is not None and books.tree.keeps_mins:
+                    taken += idle[node.name][0].get(key, 0) - idle[below.name][1].get(key, 0)
+                limit = node.limits.get(key)
+                if limit is not None and taken + amount > limit:
+                    return False
+                np_limit = node.np_limits.get(key)
+                if np_taken is not None and np_limit is not None and np_taken + amount > np_limit:
+                    return False
+                below = node
+        return True
+
+    def validate(self, fresh: Entitlements) -> None:
+        """Compare with what was just computed from the same facts."""
+        for name in sorted({*self._amounts, *fresh._amounts}):
+            got, want = without_zeros(self.of(name)), without_zeros(fresh.of(name))
+            assert got == want, f"quota {name!r}: entitled to {got}, should be {want}"
 
 
 def _claim(books: NodeUsage, claims: Mapping[str, Amounts]) -> Amounts:
@@ -83,39 +172,63 @@ def _total(tree: TreeUsage) -> Mapping[str, int] | None:
 
 def _share(
     parent: NodeUsage, claims: Mapping[str, Amounts], available: Mapping[str, int] | None
-) -> None:
+) -> dict[str, Amounts]:
+    """Return what the children of a quota are entitled to."""
     claimed: Amounts = {}
     for child in parent.children:
         for key, amount in claims[child.name].items():
             claimed[key] = claimed.get(key, 0) + amount
+    shares: dict[str, Amounts] = {}
     for child in parent.children:
-        child.entitled = dict(claims[child.name])
+        share = shares[child.name] = dict(claims[child.name])
         for key, amount in claims[child.name].items():
             has = claimed[key] if available is None else available.get(key, 0)
             if has < claimed[key]:
-                child.entitled[key] = amount * has // claimed[key]
+                share[key] = amount * has // claimed[key]
+    return shares
 
 
 class ProtectedDemands:
-    """The waiting demands that engine and owners agree on, one per quota, and which count."""
+    """The waiting demands that engine and owners agree on, one per quota, and which count.
 
-    __slots__ = ("_counted", "_demands")
+    Attributes:
+        entitlements: What quotas are entitled to, in the trees that are asked about now.
+        counted_in: The trees in which any demand counts, with how many.
+    """
+
+    __slots__ = ("_counted", "_demands", "_kept", "counted_in", "entitlements")
 
     def __init__(self) -> None:
         self._demands: dict[str, Demand] = {}
+        self.entitlements = Entitlements(())
         self._counted: dict[str, tuple[NodeUsage, Items]] = {}
+        self.counted_in: dict[TreeUsage, int] = {}
+        # What follows from that: the sums at every quota.
+        self._kept: dict[NodeUsage, Amounts] = {}
 
-    def fork(self, books: Mapping[str, NodeUsage]) -> ProtectedDemands:
-        """Return a copy that counts in these books what this one counts in books of that name.
-
-        Without books it counts nothing, until it is told to (`refresh`).
-        """
+    def fork(self) -> ProtectedDemands:
+        """Return a copy that counts nothing yet: see `start`."""
         copy = ProtectedDemands()
         copy._demands = dict(self._demands)
+        return copy
+
+    def fork_into(
+        self, trees: Mapping[str, TreeUsage], entitlements: Entitlements
+    ) -> ProtectedDemands:
+        """Return a copy that counts the same in forks of the trees, which are given by id."""
+        copy = ProtectedDemands()
+        copy._demands = dict(self._demands)
+        copy.entitlements = entitlements
         copy._counted = {
-            quota: (books[quota], items)
-            for quota, (_, items) in self._counted.items()
-            if quota in books
+            quota: (trees[books.tree.tree.tree_id].twin_of(books), items)
+            for quota, (books, items) in self._counted.items()
+        }
+        copy.counted_in = {
+            trees[tree.tree.tree_id]: number for tree, number in self.counted_in.items()
+        }
+        copy._kept = {
+            trees[node.tree.tree.tree_id].twin_of(node): sums.copy()
+            for node, sums in self._kept.items()
         }
         return copy
 
@@ -136,46 +249,59 @@ class ProtectedDemands:
         """Return the quotas with a demand, counted or not."""
         return tuple(self._demands)
 
-    def waits_in(self, quota: str) -> bool:
-        """Return whether the quota has a demand, counted or not."""
-        return quota in self._demands
+    def with_demand(self, quotas: Iterable[str]) -> list[str]:
+        """Return those of these quotas that have a demand, counted or not."""
+        demands = self._demands
+        return [quota for quota in quotas if quota in demands] if demands else []
 
-    def is_empty(self) -> bool:
-        """Return whether nobody waits anywhere."""
-        return not self._demands
-
-    def forget_books(self) -> None:
-        """Drop what is counted: the books it was counted in are gone."""
+    def start(self, entitlements: Entitlements) -> None:
+        """Drop what is counted: the books it was counted in are gone, others take their place."""
+        self.entitlements = entitlements
         self._counted.clear()
+        self.counted_in.clear()
+        self._kept.clear()
 
-    def refresh(self, quota: str, books: NodeUsage | None) -> bool | None:
-        """Judge the quota's demand again; say whether anybody has more room than before.
-
-        None: nothing has changed.
-        """
+    def refresh(self, quota: str, books: NodeUsage | None) -> bool:
+        """Judge the quota's demand again; say whether another one counts than before."""
         demand = self._demands.get(quota)
         wanted: Items = []
         # Nobody else could take the room of one that is alone.
         if demand is not None and books is not None and not (books.is_special or books.is_alone):
             wanted = limited_items(books, demand.amounts)
             is_tree = books.tree.settings.kind is QuotaKind.TREE
-            if is_tree and not _fits_idle_tree(books, wanted, demand):
+            if is_tree and not self.entitlements.fits_idle_tree(books, wanted, demand):
                 wanted = []
-            if not keeps_within(books, wanted):
+            if not self.entitlements.keeps_within(books, wanted):
                 wanted = []
         had = self._counted.get(quota)
         if had is not None and had[0] is books and had[1] == wanted:
-            return None
+            return False
         if had is None and not wanted:
-            return None
+            return False
         if had is not None:
-            _protect(*had, sign=-1)
+            self._keep(*had, sign=-1)
             del self._counted[quota]
         if wanted:
             assert books is not None
-            _protect(books, wanted, sign=1)
+            self._keep(books, wanted, sign=1)
             self._counted[quota] = (books, wanted)
-        return had is not None
+        return True
+
+    def _keep(self, books: NodeUsage, items: Items, *, sign: int) -> None:
+        tree = books.tree
+        for node in (*books.chain, tree.root):
+            sums = self._kept.get(node)
+            if sums is None:
+                sums = self._kept[node] = {}
+            for key, amount in items:
+                sums[key] = sums.get(key, 0) + sign * amount
+        number = self.counted_in.get(tree, 0) + sign
+        if number:
+            self.counted_in[tree] = number
+        else:
+            del self.counted_in[tree]
+        if sign < 0:
+            tree.changes.note_room(books.path, in_root=True)
 
     def is_counted(self, quota: str) -> bool:
         """Return whether the quota has a demand that counts."""
@@ -186,12 +312,16 @@ class ProtectedDemands:
         counted = self._counted.get(quota)
         return dict(counted[1]) if counted else NOTHING
 
+    def kept_at(self, node: NodeUsage) -> Mapping[str, int]:
+        """Return what is kept in a quota and below it."""
+        return self._kept.get(node, NOTHING)
+
     def one_below(self, node: NodeUsage, without: NodeUsage, key: str) -> str:
         """Return a quota below `node` whose protected demand wants this resource."""
         own = self.own(without.name).get(key, 0)
         while True:
             for child in node.children:
-                others = child.protected.get(key, 0)
+                others = self.kept_at(child).get(key, 0)
                 if child in without.chain:
                     others -= own
                 if others > 0:
@@ -200,19 +330,22 @@ class ProtectedDemands:
             else:
                 return node.name
 
+    def validate(self, fresh: Iterable[NodeUsage], entitlements: Entitlements) -> None:
+        """Compare the sums with those that follow in books just built from the same facts."""
+        books = {node.name: node for node in fresh}
+        want = self.fork()
+        want.start(entitlements)
+        for name in want.quotas():
+            want.refresh(name, books.get(name))
+        assert self.sums() == want.sums(), f"kept is {self.sums()}, should be {want.sums()}"
 
-def keeps_within(books: NodeUsage, wanted: Items) -> bool:
-    """Return whether the demand keeps its quota within its entitlement on every resource."""
-    entitled = books.entitled
-    maximum = books.spec.max
-    asked = dict(wanted)
-    for key in {**books.used, **asked}:
-        if key in JOB_COUNTS:
-            continue
-        amount = books.used.get(key, 0) + asked.get(key, 0)
-        if amount > entitled.get(key, 0) and (key in maximum or key in asked):
-            return False
-    return True
+    def sums(self) -> dict[tuple[str, str], Amounts]:
+        """Return what is kept, by tree and quota, without zeros."""
+        sums = {
+            (node.tree.tree.tree_id, node.name): without_zeros(kept)
+            for node, kept in self._kept.items()
+        }
+        return {place: kept for place, kept in sums.items() if kept}
 
 
 def limited_items(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
@@ -227,42 +360,15 @@ def limited_items(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
     return [item for item in items if any(item[0] in node.limits for node in books.chain)]
 
 
-def _fits_idle_tree(books: NodeUsage, wanted: Items, demand: Demand) -> bool:
-    """Return whether the demand could start if nothing were charged to any other quota."""
-    for key, amount in wanted:
-        taken = max(books.used.get(key, 0), books.idle[0].get(key, 0))
-        np_taken = books.np_used.get(key, 0) if demand.non_preemptible else None
-        below: NodeUsage | None = None
-        for node in books.chain:
-            if below is not None:
-                taken += node.idle[0].get(key, 0) - below.idle[1].get(key, 0)
-            limit = node.limits.get(key)
-            if limit is not None and taken + amount > limit:
-                return False
-            np_limit = node.np_limits.get(key)
-            if np_taken is not None and np_limit is not None and np_taken + amount > np_limit:
-                return False
-            below = node
-    return True
-
-
-def _protect(books: NodeUsage, items: Items, *, sign: int) -> None:
-    for node in (*books.chain, books.tree.root):
-        for key, amount in items:
-            node.protected[key] = node.protected.get(key, 0) + sign * amount
-        if sign < 0 and node.watchers:
-            books.tree.touched[node.name] = node
-    books.tree.protected_count += sign
-
-
 def room_beside(
-    tree: TreeUsage, node: NodeUsage, key: str, via: NodeUsage | None = None
+    protected: ProtectedDemands, node: NodeUsage, key: str, via: NodeUsage | None = None
 ) -> int | None:
     """Return what a borrower without a protected demand of his own may take at a node.
 
     None: nothing is kept for anybody there. `via`: his quota, where that makes a difference.
     """
-    others = node.protected.get(key, 0)
+    tree = node.tree
+    others = protected.kept_at(node).get(key, 0)
     if others <= 0:
         return None
     if node is tree.root:
@@ -275,7 +381,7 @@ def room_beside(
 def check_guarantee(books: NodeUsage, items: Items, protected: ProtectedDemands) -> Refusal | None:
     """Return the refusal if a borrower would take room that a protected demand needs."""
     tree = books.tree
-    if not tree.protected_count or not _borrows(books, items):
+    if tree not in protected.counted_in or not protected.entitlements.borrows(books, items):
         return None
     own = protected.own(books.name)
     for node in books.chain:
@@ -294,8 +400,9 @@ def _check_max_kept(
     own: Mapping[str, int],
     protected: ProtectedDemands,
 ) -> Refusal | None:
+    kept = protected.kept_at(node)
     for key, amount in items:
-        others = node.protected.get(key, 0) - own.get(key, 0)
+        others = kept.get(key, 0) - own.get(key, 0)
         limit = node.limits.get(key)
         if others <= 0 or limit is None:
             continue
@@ -310,8 +417,9 @@ def _check_total_kept(
 ) -> Refusal | None:
     tree = books.tree
     root = tree.root
+    kept = protected.kept_at(root)
     for key, amount in items:
-        others = root.protected.get(key, 0) - own.get(key, 0)
+        others = kept.get(key, 0) - own.get(key, 0)
         used = _total_used(root, key)
         limit = tree.left(key)
         if others > 0 and limit - used - amount < others:
@@ -323,17 +431,6 @@ def _total_used(root: NodeUsage, key: str) -> int:
     # What will be used is no more than either: `asked` has mins that are only reserved, `used` has
     # pods that are over some max.
     return min(root.asked.get(key, 0), root.used.get(key, 0))
-
-
-def _borrows(books: NodeUsage, items: Items) -> bool:
-    if books.is_special:
-        return True
-    used, entitled = books.used, books.entitled
-    return any(
-        used.get(key, 0) + amount > entitled.get(key, 0)
-        for key, amount in items
-        if key not in JOB_COUNTS
-    )
 
 
 def _refusal(

@@ -7,16 +7,17 @@ changes in a row cost one build.
 
 A question goes through the rules of the mode, the cheap ones first:
 
-    max      max x rate at the quota and every ancestor                        quota_fit
-    min      min at the quota, max at every ancestor                           quota_fit
-    runtime  max as above, min for what is non-preemptible, the nodes' total,  quota_fit
-             the promise about koord-scheduler's runtimes                      runtime_walk
-    all      the owner's guarantee                                             guarantee
+    max      max x rate at the quota and every ancestor                        limit_checks
+    min      min at the quota, max at every ancestor                           limit_checks
+    runtime  max as above, min for what is non-preemptible, the nodes' total,  limit_checks
+             the promise about koord-scheduler's runtimes                      runtime_check
+    all      the owner's guarantee                                             min_guarantee
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -24,7 +25,7 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem, QuotaView
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
-from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee, entitle
+from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
 from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
 from queue_scheduler.quota_cache.quota_views import find_view
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
@@ -35,6 +36,7 @@ from queue_scheduler.quota_cache.wake_index import (
     Entry,
     Rank,
     RankOf,
+    Room,
     Waiting,
     WakeIndex,
 )
@@ -64,6 +66,7 @@ class QuotaCache:
         self._fitted_items: Items = []
         # Follows from the above; None until somebody asks.
         self._trees: UsageTrees | None = None
+        self._room: Room | None = None
         self._lookup: QuotaNames | None = None
         self._governed: dict[str, frozenset[str]] | None = None
 
@@ -119,15 +122,17 @@ class QuotaCache:
         pod = None
         if request is not None:
             pod = ForeignPod(quota, Demand(dict(request), non_preemptible), bound)
-        old = self._ledger.pods.get(key)
+        old = self._ledger.put_pod(key, pod)
         if pod == old:
             return
-        if old is not None:
-            del self._ledger.pods[key]
-            self._count_pod(old, -1)
-        if pod is not None:
-            self._ledger.pods[key] = pod
-            self._count_pod(pod, 1)
+        self._changes += 1
+        trees = self._trees
+        if trees is None:
+            return
+        for one, sign in ((old, -1), (pod, 1)):
+            books = None if one is None else trees.charge_pod(one, sign)
+            if books is not None:
+                self._follow(trees, books)
 
     # --- bookings -------------------------------------------------------------------------------
 
@@ -143,7 +148,7 @@ class QuotaCache:
         self._fitted = None
         items = books.counted(demand.amounts)
         refusal = trees.check(books, items, demand)
-        if refusal is None and books.tree.protected_count:
+        if refusal is None and books.tree in self._protected.counted_in:
             refusal = check_guarantee(books, items, self._protected)
         if refusal is None:
             self._fitted, self._fitted_items = fitting, items
@@ -165,62 +170,52 @@ class QuotaCache:
         items = books.counted(demand.amounts)
         with supposed(trees, self._protected, net_changes(self._ledger, released, added)):
             refusal = trees.check(books, items, demand)
-            if refusal is None and books.tree.protected_count:
+            if refusal is None:
                 refusal = check_guarantee(books, items, self._protected)
         return refusal
 
     def book(self, owner: str, quota: str, demand: Demand) -> None:
         """Charge `demand` to `quota` under `owner`, replacing what the owner had; never refuses."""
-        owners = self._ledger.owners
-        old = owners.get(owner)
+        old = self._ledger.book(owner, quota, demand)
+        checked: Items | None = None
+        if old is None:
+            asked = (demand.amounts, demand.non_preemptible, quota, self._changes)
+            if self._fitted == asked:
+                checked = self._fitted_items
+        elif old == (quota, demand):
+            return
+        self._changes += 1
+        trees = self._trees
+        if trees is None:
+            return
         if old is not None:
-            if old[0] == quota and old[1] == demand:
-                return
-            self._count_unit(old[0], old[1], -1)
-        owners[owner] = (quota, demand)
-        asked = (demand.amounts, demand.non_preemptible, quota, self._changes)
-        self._count_unit(quota, demand, 1, self._fitted_items if self._fitted == asked else None)
+            self._follow(trees, trees.charge_unit(old[0], old[1], -1))
+        self._follow(trees, trees.charge_unit(quota, demand, 1, checked))
 
     def release(self, owner: str) -> None:
         """Take back what `owner` has booked, if anything."""
-        old = self._ledger.owners.pop(owner, None)
-        if old is not None:
-            self._count_unit(old[0], old[1], -1)
+        old = self._ledger.release(owner)
+        if old is None:
+            return
+        self._changes += 1
+        trees = self._trees
+        if trees is not None:
+            self._follow(trees, trees.charge_unit(old[0], old[1], -1))
 
     def booking(self, owner: str) -> tuple[str, Demand] | None:
         """Return (quota, demand) that the owner has booked, or None."""
-        return self._ledger.owners.get(owner)
+        return self._ledger.booking(owner)
 
-    def _count_unit(
-        self, quota: str, demand: Demand, sign: int, checked: Items | None = None
-    ) -> None:
-        self._changes += 1
-        ledger = self._ledger
-        account = ledger.accounts.get(quota) or ledger.open_account(quota)
-        account.add_unit(demand, sign)
-        if self._trees is not None:
-            self._follow(self._trees.charge_unit(quota, demand, sign, checked))
-
-    def _count_pod(self, pod: ForeignPod, sign: int) -> None:
-        self._changes += 1
-        self._ledger.open_account(pod.quota).add_pod(pod, sign)
-        if self._trees is not None:
-            books = self._trees.charge_pod(pod, sign)
-            if books is not None:
-                self._follow(books)
-
-    def _follow(self, books: NodeUsage) -> None:
+    def _follow(self, trees: UsageTrees, books: NodeUsage) -> None:
         """Judge again what is protected, where the charged amount matters for that."""
         if books.is_special and books.tree.divides:
             # What is divided among all others has changed.
-            entitle(books.tree)
-            books.tree.is_entitled_anew = True
+            trees.entitlements.renew(books.tree)
             for name in self._protected.quotas():
                 self._refresh_protected(name)
-        elif not (books.is_alone or self._protected.is_empty()):
-            for node in books.chain:
-                if self._protected.waits_in(node.name):
-                    self._refresh_protected(node.name)
+        elif not books.is_alone:
+            for name in self._protected.with_demand(books.path):
+                self._refresh_protected(name)
 
     # --- the waiting side -----------------------------------------------------------------------
 
@@ -239,16 +234,9 @@ class QuotaCache:
         if self._trees is None:
             return
         books = self._trees.books.get(quota)
-        if books is None:
-            self._protected.refresh(quota, None)
-            return
-        is_room_freed = self._protected.refresh(quota, books)
-        if is_room_freed is None:
-            return
-        if is_room_freed:
-            books.tree.is_room_freed = True
-        for waiting in self._waiting.borrowers(books.tree.tree.tree_id, quota):
-            self._waiting.doubt(waiting)
+        if self._protected.refresh(quota, books) and books is not None:
+            for waiting in self._waiting.borrowers(books.tree.tree.tree_id, quota):
+                self._waiting.doubt(waiting)
 
     def wait(
         self,
@@ -278,11 +266,12 @@ class QuotaCache:
         trees = self._trees or self._build()
         if self._waiting.is_idle():
             for tree in trees.trees.values():
-                tree.settle()  # nobody cared for what happened until now
+                tree.changes.settle()  # nobody cared for what happened until now
         tree = trees.books_of_unit(quota).tree
         is_owner, tree_id = self._protected.is_counted(quota), tree.tree.tree_id
+        seen_at = tree.changes.clock
         waiting = Waiting(
-            0, waiter, rank, quota, tree_id, demand, refusal, tree.clock, domain, is_owner, whole
+            0, waiter, rank, quota, tree_id, demand, refusal, seen_at, domain, is_owner, whole
         )
         self._waiting.add(waiting)
         self._watch(tree, waiting)
@@ -316,30 +305,34 @@ class QuotaCache:
             rank_of: Says what a rank is by now; without it, it is what it was.
             before: Who comes after this rank is returned without being asked again.
         """
+        trees = self._trees or self._build()
+        if self._room is None:
+            self._room = partial(trees.room, self._protected)
         return self._waiting.first(
-            domain, self.trees.room, self._is_enabled, rank_of=rank_of, before=before
+            domain, self._room, self._is_enabled, rank_of=rank_of, before=before
         )
 
     def _note_changes(self, trees: UsageTrees) -> None:
         """Find out whom the changes since the last call may concern."""
         for tree_id, tree in trees.trees.items():
-            if not (tree.touched or tree.changed_keys or tree.is_room_freed):
+            changes = tree.changes
+            if not (changes.touched or changes.keys or changes.is_room_freed):
                 continue
             doubtful: list[Waiting] = []
-            for node in tree.touched:
+            for node in changes.touched:
                 self._waiting.mark_due(tree_id, node)
                 doubtful += self._waiting.borrowers(tree_id, node)
-            for key in tree.changed_keys:
+            for key in changes.keys:
                 scopes = self._waiting.refused_by_contract(tree_id, key)
                 if scopes:
                     doubtful += map(self._waiting.named, trees.doubtful(tree, key, scopes))
-            if tree.is_entitled_anew:
-                doubtful += self._waiting.all_borrowers(tree_id)
-            elif tree.is_room_freed:
+            if changes.is_entitled_anew:
+                doubtful += self._waiting.borrowers(tree_id)
+            elif changes.is_room_freed:
                 doubtful += self._waiting.owners(tree_id)
             for waiting in doubtful:
                 self._waiting.doubt(waiting)
-            tree.settle()
+            changes.settle()
 
     def _is_enabled(self, waiting: Waiting) -> bool:
         """Ask again for a waiter; if he is refused, he waits for what refuses him now."""
@@ -348,7 +341,7 @@ class QuotaCache:
             return True
         tree = self.trees.books_of_unit(waiting.quota).tree
         is_owner = self._protected.is_counted(waiting.quota)
-        waiting = replace(waiting, refusal=refusal, seen_at=tree.clock, is_owner=is_owner)
+        waiting = replace(waiting, refusal=refusal, seen_at=tree.changes.clock, is_owner=is_owner)
         if waiting.whole is not None and self._fits_whole(waiting):
             return True
         self._waiting.keep(waiting)
@@ -384,10 +377,7 @@ class QuotaCache:
 
     def _watch(self, tree: TreeUsage, waiting: Waiting) -> None:
         """Have releases noted where they concern him: where he is refused, and his own quota."""
-        for name in {waiting.refusal.quota, waiting.quota}:
-            books = tree.root if name == tree.root.name else tree.nodes.get(name)
-            if books is not None:
-                books.watchers = 1
+        tree.changes.watch(waiting.refusal.quota, waiting.quota)
 
     # --- views ----------------------------------------------------------------------------------
 
@@ -398,7 +388,7 @@ class QuotaCache:
     def view(self, name: str) -> QuotaView | None:
         """Return one quota with its numbers, or None."""
         trees = self._trees or self._build()
-        return find_view(name, self._specs.values(), trees, self._ledger)
+        return find_view(name, self._specs.values(), trees, self._ledger, self._protected)
 
     def namespace_among_several(self, name: str) -> str:
         """Return the namespace of the quota that counts, where others of its name exist; or ""."""
@@ -411,7 +401,7 @@ class QuotaCache:
     def chain(self, name: str) -> tuple[str, ...]:
         """Return the quota and its ancestors, nearest first, without the root; () if unusable."""
         books = self.trees.books.get(name)
-        return () if books is None else tuple(node.name for node in books.chain)
+        return () if books is None else books.path
 
     def governed(self, name: str) -> frozenset[str]:
         """Return the resources that the max of a quota has; none where there is no such quota."""
@@ -490,8 +480,11 @@ class QuotaCache:
         copy._nodes_total = self._nodes_total
         copy._ledger = self._ledger.fork()
         copy._waiting = self._waiting.fork()
-        trees = copy._trees = None if self._trees is None else self._trees.fork()
-        copy._protected = self._protected.fork({} if trees is None else trees.books)
+        if self._trees is None:
+            copy._protected = self._protected.fork()
+        else:
+            trees = copy._trees = self._trees.fork()
+            copy._protected = self._protected.fork_into(trees.trees, trees.entitlements)
         # Replaced, never changed.
         copy._lookup, copy._governed = self._lookup, self._governed
         return copy
@@ -502,14 +495,13 @@ class QuotaCache:
         if self._trees is None:
             return
         fresh = self._build_trees()
-        protected = self._protected.fork({})
-        for name in protected.quotas():
-            protected.refresh(name, fresh.books.get(name))
+        self._trees.entitlements.validate(fresh.entitlements)
+        self._protected.validate(fresh.books.values(), fresh.entitlements)
         for tree_id, tree in self._trees.trees.items():
             tree.validate(fresh.trees[tree_id])
 
     def _drop_trees(self) -> None:
-        self._trees = None
+        self._trees = self._room = None
         self._changes += 1
 
     def _outdate(self) -> None:
@@ -523,11 +515,11 @@ class QuotaCache:
         assert not self._waiting.waiting(), "somebody waits, and there are no trees"
         self._ledger.close_empty_accounts()
         trees = self._trees = self._build_trees()
-        self._protected.forget_books()
+        self._protected.start(trees.entitlements)
         for name in self._protected.quotas():
             self._refresh_protected(name)
         for tree in trees.trees.values():
-            tree.start()
+            tree.changes.start()
         return trees
 
     def _build_trees(self) -> UsageTrees:

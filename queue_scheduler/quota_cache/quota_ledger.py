@@ -2,19 +2,24 @@
 
 Usage and foreign pods are kept under the *name* of their quota, unmasked, whether that quota
 exists or not: a quota that is deleted and made again, edited or moved to another parent finds them.
-The sums per name make it cheap to build the trees anew after an edit.
+The sums per name make it cheap to build the trees anew after an edit. Owners, pods and sums change
+together, in the methods of `QuotaLedger` alone.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable
+from typing import TypeAlias
 
 import msgspec
 
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.tree_usage import without_zeros
 from shared_api.resource_list import Amounts
+
+Booking: TypeAlias = tuple[str, Demand]
+"""The quota that is charged, and with what."""
 
 
 class ForeignPod(msgspec.Struct, frozen=True, gc=False):
@@ -25,97 +30,164 @@ class ForeignPod(msgspec.Struct, frozen=True, gc=False):
     is_bound: bool
 
 
-class Account:
-    """What is charged to one quota name; `np` parts are contained in the others."""
+class ChargedSums:
+    """What is charged; `non_preemptible` is the part of `amounts` that may not be preempted."""
 
-    __slots__ = ("bound", "bound_np", "pending", "pending_np", "units", "units_np")
+    __slots__ = ("amounts", "non_preemptible")
 
     def __init__(self) -> None:
-        self.units: Amounts = defaultdict(int)
-        self.units_np: Amounts = defaultdict(int)
-        self.bound: Amounts = defaultdict(int)
-        self.bound_np: Amounts = defaultdict(int)
-        self.pending: Amounts = defaultdict(int)
-        self.pending_np: Amounts = defaultdict(int)
+        self.amounts: Amounts = defaultdict(int)
+        self.non_preemptible: Amounts = defaultdict(int)
 
-    def fork(self) -> Account:
-        """Return a copy."""
-        copy = Account.__new__(Account)
-        copy.units, copy.units_np = self.units.copy(), self.units_np.copy()
-        copy.bound, copy.bound_np = self.bound.copy(), self.bound_np.copy()
-        copy.pending, copy.pending_np = self.pending.copy(), self.pending_np.copy()
+    def fork(self) -> ChargedSums:
+        """Return an independent copy."""
+        copy: ChargedSums = ChargedSums.__new__(ChargedSums)
+        # Most are empty, and a new dict is made faster than a copy: the engine's lock is held.
+        amounts, part = self.amounts, self.non_preemptible
+        copy.amounts = amounts.copy() if amounts else defaultdict(int)
+        copy.non_preemptible = part.copy() if part else defaultdict(int)
         return copy
 
-    def add_unit(self, demand: Demand, sign: int) -> None:
-        """Add (1) or take back (-1) a booking."""
+    def add(self, demand: Demand, sign: int) -> None:
+        """Add (1) or take back (-1) a demand; what is negative in it does not count."""
         # Written out: twice in the life of every unit.
-        units = self.units
+        amounts = self.amounts
         for key, amount in demand.amounts.items():
             if amount > 0:
-                units[key] += amount if sign > 0 else -amount
+                amounts[key] += amount if sign > 0 else -amount
         if demand.non_preemptible:
-            _add(self.units_np, demand.amounts, sign)
-
-    def add_pod(self, pod: ForeignPod, sign: int) -> None:
-        """Add (1) or take back (-1) a foreign pod."""
-        _add(self.bound if pod.is_bound else self.pending, pod.demand.amounts, sign)
-        if pod.demand.non_preemptible:
-            _add(self.bound_np if pod.is_bound else self.pending_np, pod.demand.amounts, sign)
+            part = self.non_preemptible
+            for key, amount in demand.amounts.items():
+                if amount > 0:
+                    part[key] += amount if sign > 0 else -amount
 
     def is_empty(self) -> bool:
         """Return whether nothing is charged."""
-        return not any(any(getattr(self, name).values()) for name in Account.__slots__)
+        return not (any(self.amounts.values()) or any(self.non_preemptible.values()))
+
+    def numbers(self) -> tuple[Amounts, Amounts]:
+        """Return both sums without zeros, for comparisons."""
+        return without_zeros(self.amounts), without_zeros(self.non_preemptible)
+
+
+class Account:
+    """What is charged to one quota name: by units, by bound foreign pods, and by pending ones."""
+
+    __slots__ = ("bound", "pending", "units")
+
+    def __init__(self) -> None:
+        self.units = ChargedSums()
+        self.bound = ChargedSums()
+        self.pending = ChargedSums()
+
+    def fork(self) -> Account:
+        """Return an independent copy."""
+        copy: Account = Account.__new__(Account)
+        copy.units = self.units.fork()
+        copy.bound = self.bound.fork()
+        copy.pending = self.pending.fork()
+        return copy
+
+    def add_pod(self, pod: ForeignPod, sign: int) -> None:
+        """Add (1) or take back (-1) a foreign pod."""
+        (self.bound if pod.is_bound else self.pending).add(pod.demand, sign)
+
+    def is_empty(self) -> bool:
+        """Return whether nothing is charged."""
+        return self.units.is_empty() and self.bound.is_empty() and self.pending.is_empty()
 
 
 class QuotaLedger:
-    """All bookings and foreign pods."""
+    """All bookings and foreign pods, and an account of each quota name that they are charged to."""
 
-    __slots__ = ("accounts", "owners", "pods")
+    __slots__ = ("_accounts", "_owners", "_pods")
 
     def __init__(self) -> None:
-        self.owners: dict[str, tuple[str, Demand]] = {}
-        self.pods: dict[str, ForeignPod] = {}
-        self.accounts: dict[str, Account] = {}
+        self._owners: dict[str, Booking] = {}
+        self._pods: dict[str, ForeignPod] = {}
+        self._accounts: dict[str, Account] = {}
 
     def fork(self) -> QuotaLedger:
         """Return an independent copy; the values in it are shared, since they are frozen."""
         copy = QuotaLedger()
-        copy.owners = dict(self.owners)
-        copy.pods = dict(self.pods)
-        copy.accounts = {name: account.fork() for name, account in self.accounts.items()}
+        copy._owners = dict(self._owners)
+        copy._pods = dict(self._pods)
+        copy._accounts = {name: account.fork() for name, account in self._accounts.items()}
         return copy
 
-    def open_account(self, quota: str) -> Account:
-        """Return the account of a quota name, opening it if need be."""
-        account = self.accounts.get(quota)
-        if account is None:
-            account = self.accounts[quota] = Account()
-        return account
+    def book(self, owner: str, quota: str, demand: Demand) -> Booking | None:
+        """Charge a demand to a quota under `owner`, in place of what the owner had; return that."""
+        old = self._owners.get(owner)
+        if old is not None:
+            self._open_account(old[0]).units.add(old[1], -1)
+        self._owners[owner] = (quota, demand)
+        account = self._accounts.get(quota) or self._open_account(quota)
+        account.units.add(demand, 1)
+        return old
+
+    def release(self, owner: str) -> Booking | None:
+        """Take back what an owner has booked, if anything; return that."""
+        old = self._owners.pop(owner, None)
+        if old is not None:
+            account = self._accounts.get(old[0]) or self._open_account(old[0])
+            account.units.add(old[1], -1)
+        return old
+
+    def booking(self, owner: str) -> Booking | None:
+        """Return what an owner has booked, or None."""
+        return self._owners.get(owner)
+
+    def put_pod(self, key: str, pod: ForeignPod | None) -> ForeignPod | None:
+        """Charge a foreign pod, in place of what was known under its key; return that.
+
+        None: it is gone.
+        """
+        old = self._pods.get(key)
+        if old == pod:
+            return old
+        if old is not None:
+            del self._pods[key]
+            self._open_account(old.quota).add_pod(old, -1)
+        if pod is not None:
+            self._pods[key] = pod
+            self._open_account(pod.quota).add_pod(pod, 1)
+        return old
+
+    def account(self, quota: str) -> Account:
+        """Return what is charged to a quota name, for reading."""
+        return self._accounts.get(quota) or Account()
+
+    def accounts(self) -> Iterable[tuple[str, Account]]:
+        """Return the quota names with an account, each with it, for reading."""
+        return self._accounts.items()
 
     def close_empty_accounts(self) -> None:
         """Forget accounts with nothing in them: names come and go."""
-        self.accounts = {
-            name: account for name, account in self.accounts.items() if not account.is_empty()
+        self._accounts = {
+            name: account for name, account in self._accounts.items() if not account.is_empty()
         }
 
     def validate(self) -> None:
         """Recompute the accounts from owners and pods."""
         want = QuotaLedger()
-        for quota, demand in self.owners.values():
-            want.open_account(quota).add_unit(demand, 1)
-        for pod in self.pods.values():
-            want.open_account(pod.quota).add_pod(pod, 1)
-        for name in sorted({*want.accounts, *self.accounts}):
-            for part in Account.__slots__:
-                got_part = without_zeros(getattr(self.accounts.get(name, Account()), part))
-                want_part = without_zeros(getattr(want.accounts.get(name, Account()), part))
-                assert got_part == want_part, (
-                    f"account {name!r}, {part}: {got_part} is booked, but its owners and pods"
-                    f" add up to {want_part}"
+        for owner, (quota, demand) in self._owners.items():
+            want.book(owner, quota, demand)
+        for key, pod in self._pods.items():
+            want.put_pod(key, pod)
+        for name in sorted({*want._accounts, *self._accounts}):
+            got_account, want_account = self.account(name), want.account(name)
+            for part, got, wanted in (
+                ("units", got_account.units, want_account.units),
+                ("bound", got_account.bound, want_account.bound),
+                ("pending", got_account.pending, want_account.pending),
+            ):
+                assert got.numbers() == wanted.numbers(), (
+                    f"account {name!r}, {part}: {got.numbers()} is booked, but its owners and pods"
+                    f" add up to {wanted.numbers()}"
                 )
 
-
-def _add(sums: Amounts, amounts: Mapping[str, int], sign: int) -> None:
-    for key, amount in amounts.items():
-        if amount > 0:
-            sums[key] += amount if sign > 0 else -amount
+    def _open_account(self, quota: str) -> Account:
+        account = self._accounts.get(quota)
+        if account is None:
+            account = self._accounts[quota] = Account()
+        return account

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from queue_scheduler.quota.quota_decision import QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree import QuotaNode
+from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands
 from queue_scheduler.quota_cache.quota_ledger import Account, QuotaLedger
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, without_zeros
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
@@ -14,7 +15,11 @@ from shared_api.resource_list import Amounts, add
 
 
 def find_view(
-    name: str, specs: Iterable[QuotaSpec], trees: UsageTrees, ledger: QuotaLedger
+    name: str,
+    specs: Iterable[QuotaSpec],
+    trees: UsageTrees,
+    ledger: QuotaLedger,
+    protected: ProtectedDemands,
 ) -> QuotaView | None:
     """Return one quota with its numbers, or None; of two objects of one name the older's."""
     books = trees.books.get(name)
@@ -25,15 +30,14 @@ def find_view(
         if not named:
             return None
         spec = min(named, key=lambda one: one.age)
-    account = ledger.accounts.get(name, Account())
-    return _build_view(spec, trees, account, trees.problems_of(name))
+    return _build_view(spec, trees, ledger.account(name), protected)
 
 
 def _build_view(
     spec: QuotaSpec,
     trees: UsageTrees,
     account: Account,
-    problems: tuple[QuotaProblem, ...],
+    protected: ProtectedDemands,
 ) -> QuotaView:
     """Return the numbers of a quota; one that is in no tree is only booked."""
     books = trees.books.get(spec.name)
@@ -53,26 +57,26 @@ def _build_view(
         is_parent=spec.is_parent,
         lends=spec.lends,
         min=dict(spec.min),
-        scaled_min=dict(books.entitled),
+        scaled_min=dict(trees.entitlements.of(spec.name)),
         max=dict(spec.max),
         weight=dict(spec.weight),
-        booked=without_zeros(account.units),
-        foreign=without_zeros(add(account.bound, account.pending)),
+        booked=without_zeros(account.units.amounts),
+        foreign=without_zeros(add(account.bound.amounts, account.pending.amounts)),
         demand=without_zeros(dict(books.counted(_counted(account, trees)))) if is_usable else {},
         used=without_zeros(books.used),
         request=without_zeros(books.limited),
         runtime=walk.runtimes(books) if walk is not None and has_runtime else {},
         limits=dict(books.limits) if is_usable else {},
-        protected=without_zeros(books.protected),
+        protected=without_zeros(protected.kept_at(books)),
         usable=is_usable,
-        problems=problems,
+        problems=trees.problems_of(spec.name),
     )
 
 
 def _counted(account: Account, trees: UsageTrees) -> Amounts:
     """Return what of an account the mode counts."""
-    counted = dict(account.units)
+    counted = dict(account.units.amounts)
     if not trees.settings.counts_foreign:
         return counted
-    counted = add(counted, account.bound)
-    return add(counted, account.pending) if trees.settings.foreign_pending else counted
+    counted = add(counted, account.bound.amounts)
+    return add(counted, account.pending.amounts) if trees.settings.foreign_pending else counted

@@ -1,8 +1,8 @@
 """What an owner may take back: which quotas use more than they are entitled to, and what of it.
 
-An owner within what he is entitled to (`guarantee`) may be kept out by borrowers. A quota borrows
-where its use is above what it is entitled to, and so does each quota above it, up to the limit that
-it shares with the owner: what one child borrows of another is nobody else's business.
+An owner within what he is entitled to (`min_guarantee`) may be kept out by borrowers. A quota
+borrows where its use is above what it is entitled to, and so does each quota above it, up to the
+limit that it shares with the owner: what one child borrows of another is nobody else's business.
 
 Nobody is brought below what he is entitled to: of a quota that borrows, units go only as far as use
 stays at that or above, on every resource on which it was above.
@@ -15,7 +15,7 @@ from copy import copy
 from typing import TypeAlias
 
 from queue_scheduler.quota.quota_decision import Demand
-from queue_scheduler.quota_cache.min_guarantee import keeps_within, limited_items
+from queue_scheduler.quota_cache.min_guarantee import Entitlements, limited_items
 from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
@@ -34,7 +34,7 @@ def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, 
     return tuple(
         name
         for name, node in books.tree.nodes.items()
-        if not node.is_special and _borrows(node, books, keys)
+        if not node.is_special and _borrows(trees.entitlements, node, books, keys)
     )
 
 
@@ -44,7 +44,7 @@ def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:
     if books is None or books.is_special:
         return False
     wanted = limited_items(books, demand.amounts)
-    return bool(wanted) and keeps_within(books, wanted)
+    return bool(wanted) and trees.entitlements.keeps_within(books, wanted)
 
 
 def _between(node: NodeUsage, owner: NodeUsage) -> tuple[NodeUsage, ...]:
@@ -52,19 +52,19 @@ def _between(node: NodeUsage, owner: NodeUsage) -> tuple[NodeUsage, ...]:
     return tuple(each for each in node.chain if each not in owner.chain)
 
 
-def _borrows(node: NodeUsage, owner: NodeUsage, keys: Iterable[str]) -> bool:
+def _borrows(
+    entitlements: Entitlements, node: NodeUsage, owner: NodeUsage, keys: Iterable[str]
+) -> bool:
     levels = _between(node, owner)
-    return bool(levels) and any(all(_excess(each, key) > 0 for each in levels) for key in keys)
+    return bool(levels) and any(
+        all(entitlements.excess(each, key) > 0 for each in levels) for key in keys
+    )
 
 
 def _guaranteed(books: NodeUsage, demand: Demand) -> Items:
     """Return what of a demand may be guaranteed: jobs are to nobody."""
     items = limited_items(books, demand.amounts)
     return [item for item in items if item[0] not in JOB_COUNTS]
-
-
-def _excess(node: NodeUsage, key: str) -> int:
-    return node.used.get(key, 0) - node.entitled.get(key, 0)
 
 
 class Lent:
@@ -93,7 +93,8 @@ class Lent:
         leaving: Iterable[str] = (),
     ) -> None:
         self._trees = trees
-        self._owners = ledger.owners
+        self._entitlements = trees.entitlements
+        self._ledger = ledger
         self._books = trees.books.get(quota)
         wanted = [] if self._books is None else _guaranteed(self._books, demand)
         self._wanted = frozenset(key for key, _ in wanted)
@@ -136,7 +137,7 @@ class Lent:
 
     def _booked(self, owner: str) -> tuple[Items, tuple[NodeUsage, ...]]:
         """Return what counts of a booking, and the quotas that are not the demand's as well."""
-        booked = self._owners.get(owner)
+        booked = self._ledger.booking(owner)
         node = None if booked is None else self._trees.books.get(booked[0])
         if booked is None or node is None or self._books is None:
             return [], ()
@@ -150,8 +151,8 @@ class Lent:
         for each in levels:
             for key, amount in items:
                 # Also where what goes anyway is all of that.
-                if _excess(each, key) > 0:
+                if self._entitlements.excess(each, key) > 0:
                     yield (each, key), amount
 
     def _excess(self, place: Place) -> int:
-        return _excess(*place) - self._gone.get(place, 0)
+        return self._entitlements.excess(*place) - self._gone.get(place, 0)

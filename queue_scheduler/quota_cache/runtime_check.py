@@ -76,6 +76,16 @@ class RuntimeCheck:
             for is_unrefreshed in ((False, True) if unrefreshed else (False,))
         )
 
+    def fork(self, tree: TreeUsage) -> RuntimeCheck:
+        """Return one that asks a fork of the tree; what follows from quotas alone is shared."""
+        copy: RuntimeCheck = RuntimeCheck.__new__(RuntimeCheck)
+        copy._check_parent, copy._memories = self._check_parent, self._memories
+        copy.division = self.division.fork(tree)
+        copy.plain = self.plain.fork(tree, copy.division)
+        copy.levels = ChainLevels(tree, copy.division, copy.plain)
+        copy._foreseen = []
+        return copy
+
     # --- questions ------------------------------------------------------------------------------
 
     def check(self, books: NodeUsage, items: Items) -> Refusal | None:
@@ -110,6 +120,10 @@ class RuntimeCheck:
                 parent, total, grants = level.parent, level.total_after, level.granted_after
                 self.division.keep(parent, key, total, memory, grants)
         self._foreseen.clear()
+
+    def forget_levels(self) -> None:
+        """Keep no level: the sums have changed, and the tree's clock does not tell."""
+        self.levels.forget()
 
     def _check_doubtful(self, books: NodeUsage, doubtful: Items, *, seeds: bool) -> Refusal | None:
         """Divide for these resources; `seeds`: q may be unseeded, J its first pod.

@@ -40,17 +40,18 @@ def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes)
         ):
             continue
         for family, groups in scope.families.items():
-            changes = _find_changes(tree, groups)
-            untouched = [grounds for grounds in groups if grounds and grounds not in changes]
+            charged = _find_charged(tree, groups)
+            untouched = [grounds for grounds in groups if grounds and grounds not in charged]
             if untouched:
                 memory = Memory(family[1], family[2])
                 siblings = _Siblings(
                     tree, walk, family[0], key, memory, is_root_plain=is_root_plain
                 )
-                changes.update((grounds, tree.clock) for grounds in siblings.fallen(untouched))
-            for changed, changed_at in changes.items():
+                now = tree.changes.clock
+                charged.update((grounds, now) for grounds in siblings.fallen(untouched))
+            for changed, charged_at in charged.items():
                 seen = groups[changed].items()
-                doubtful += [waiter for waiter, seen_at in seen if seen_at < changed_at]
+                doubtful += [waiter for waiter, seen_at in seen if seen_at < charged_at]
     return doubtful
 
 
@@ -58,29 +59,29 @@ def _is_quiet(
     scope: NodeUsage, walk: RuntimeCheck, key: str, most: int, *, is_root_plain: bool
 ) -> bool:
     """Return whether nothing was charged below a scope, nor comes through from above."""
-    settled_at = scope.tree.settled_at
-    if scope.changed_at > settled_at:
+    changes = scope.tree.changes
+    if changes.charged_at(scope.name) > changes.settled_at:
         return False
     top = scope.chain[-1]
-    if is_root_plain and (top is scope or top.changed_at <= settled_at):
+    if is_root_plain and (top is scope or changes.charged_at(top.name) <= changes.settled_at):
         return True
     return walk.plain.is_plain_above(scope, key, most)
 
 
-def _find_changes(tree: TreeUsage, groups: Groups) -> dict[Grounds | None, int]:
+def _find_charged(tree: TreeUsage, groups: Groups) -> dict[Grounds | None, int]:
     """Return the grounds below whose quotas something was charged, and when."""
-    nodes, settled_at = tree.nodes, tree.settled_at
-    changes: dict[Grounds | None, int] = {}
+    changes = tree.changes
+    charged: dict[Grounds | None, int] = {}
     for grounds in groups:
         if grounds is None:
-            changes[None] = tree.clock
+            charged[None] = changes.clock
             continue
-        changed_at = nodes[grounds.asker].changed_at
+        charged_at = changes.charged_at(grounds.asker)
         if grounds.subject != grounds.asker:
-            changed_at = max(changed_at, nodes[grounds.subject].changed_at)
-        if changed_at > settled_at:
-            changes[grounds] = changed_at
-    return changes
+            charged_at = max(charged_at, changes.charged_at(grounds.subject))
+        if charged_at > changes.settled_at:
+            charged[grounds] = charged_at
+    return charged
 
 
 class _Siblings:

@@ -24,60 +24,45 @@ Source: koordinator, pkg/scheduler/plugins/elasticquota/core/group_quota_manager
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree import QuotaNode, QuotaTree
-from queue_scheduler.quota.water_filling import ShareGroup, WaterFilling
+from queue_scheduler.quota_cache.tree_changes import TreeChanges
 from shared_api.resource_list import Amounts
-from shared_api.well_known_labels import ROOT_QUOTA
 
 Items: TypeAlias = list[tuple[str, int]]
 """Positive amounts that count in a quota, as pairs: faster to walk than a dict."""
-
-LARGEST_EXACT: Final = 2**50
-"""Beyond this a float64 expression of koord-scheduler may be off by a unit."""
-
-SUMS: Final = (
-    "used", "np_used", "own", "pending", "asked", "limited", "active", "entitled", "protected",
-)  # fmt: skip
-"""What is kept up to date, and compared with new books in `validate`."""
 
 ORPHANS: Final = ""
 """Name of what stands for quotas that are in no tree."""
 
 
-PoolQuestion: TypeAlias = tuple[int | None, bool, bool]
-"""The total that mins are scaled to (None: they are not), and who is unseeded and unrefreshed."""
+class NodeUsage:
+    """The place of one quota in its tree, its limits, and its sums; written by this module alone.
 
-
-class Divided:
-    """What `level_division` knows of one resource among the children of one quota.
-
-    `changed` are the children that ask for another amount since.
+    Place and limits stay as they are built. Which sums are kept depends on the mode (see the
+    module); `active` counts the children that ask for anything, by resource. What others compute
+    from these is theirs to keep.
     """
 
-    __slots__ = ("changed", "grants", "pools")
-
-    def __init__(self) -> None:
-        self.changed: dict[str, NodeUsage] = {}
-        self.grants: dict[Hashable, dict[str, int] | WaterFilling] = {}
-        self.pools: dict[PoolQuestion, ShareGroup | None] = {}
-
-
-class NodeUsage:
-    """The sums of one quota. Which fields are kept depends on the mode (see the module)."""
-
     __slots__ = (
-        "active", "asked", "ceiling", "chain", "changed_at", "children", "divided", "divides",
-        "entitled", "governed_keys", "idle", "is_alone", "is_special", "keys", "limited", "limits",
-        "min_sums", "name", "np_limits", "np_used", "odd_keys", "own", "parent", "pending",
-        "protected", "reserve", "spec", "tree", "used", "watchers", "weak",
+        "_ceiling", "_keys", "active", "asked", "chain", "children", "claim_changes", "divides",
+        "is_alone", "is_special", "limited", "limits", "name", "np_limits", "np_used", "own",
+        "parent", "path", "pending", "reserve", "spec", "tree", "used",
     )  # fmt: skip
 
-    def __init__(self, node: QuotaNode, parent: NodeUsage | None, tree: TreeUsage) -> None:
+    def __init__(
+        self,
+        node: QuotaNode,
+        parent: NodeUsage | None,
+        tree: TreeUsage,
+        *,
+        divides: bool = True,
+        counts_all: bool = False,
+    ) -> None:
         settings = tree.settings
         self.name = node.name
         self.spec: QuotaSpec = node.spec
@@ -86,15 +71,17 @@ class NodeUsage:
         self.is_special = node.is_special
         # Whether it shares no limit with any other quota.
         self.is_alone = False
-        self.divides = True
-        self.governed_keys = node.governed_keys
+        # Whether it takes part in the division of runtimes.
+        self.divides = divides
         self.children: list[NodeUsage] = []
         self.chain: tuple[NodeUsage, ...] = (
             () if parent is None else (self, *parent.chain) if parent.parent else (self,)
         )
+        # The names of the chain.
+        self.path = tuple(each.name for each in self.chain)
         # In `max` mode every level judges the resources that it names itself.
-        self.keys: frozenset[str] | None = (
-            None if settings.mode is QuotaMode.MAX else frozenset(node.spec.max)
+        self._keys: frozenset[str] | None = (
+            None if counts_all or settings.mode is QuotaMode.MAX else frozenset(node.spec.max)
         )
         self.limits: Amounts = (
             {key: settings.oversold(amount) for key, amount in node.spec.max.items()}
@@ -109,60 +96,50 @@ class NodeUsage:
         )
         lends = node.spec.lends and not settings.guarantee_usage
         self.reserve: Mapping[str, int] = {} if lends else node.spec.min
-        self.ceiling: Mapping[str, int] = node.spec.max
+        self._ceiling: Mapping[str, int] = node.spec.max
         if settings.kind is QuotaKind.TREE:
-            self.reserve, self.ceiling = node.spec.kept, {}
+            self.reserve, self._ceiling = node.spec.kept, {}
         self.own: Amounts = defaultdict(int)
         self.used: Amounts = defaultdict(int)
         self.np_used: Amounts = defaultdict(int)
         self.pending: Amounts = defaultdict(int)
         self.asked: Amounts = defaultdict(int)
         self.limited: Amounts = defaultdict(int)
-        # What is asked for, and seen by the parent, while nothing is charged to anybody.
-        self.idle: tuple[Amounts, Amounts] = ({}, {})
         self.active: Amounts = defaultdict(int)
-        self.divided: dict[str, Divided] = {}
-        self.changed_at = 0
-        self.min_sums: Amounts = {}
-        self.weak: dict[str, list[NodeUsage]] = {}
-        self.odd_keys: set[str] = set()
-        self.entitled: Amounts = {}
-        self.protected: Amounts = {}
-        self.watchers = 0
+        # By resource that is watched: the children that claim another amount since.
+        self.claim_changes: dict[str, dict[str, NodeUsage]] = {}
 
     def fork(self, parent: NodeUsage | None, tree: TreeUsage) -> NodeUsage:
         """Return a copy with sums of its own; what follows from the quotas alone is shared.
 
-        `TreeUsage.fork` adds what refers to other quotas. Divisions are left out, since they refer
-        to the quotas that they were made for; the copy makes its own when they are asked for.
+        `TreeUsage.fork` adds its children. Nobody watches it yet: divisions are not copied.
 
         Args:
             parent: The copy of its parent.
             tree: The copy of its tree.
         """
         # Written out: the engine's lock is held while all quotas are copied.
-        twin = NodeUsage.__new__(NodeUsage)
+        twin: NodeUsage = NodeUsage.__new__(NodeUsage)
         twin.name, twin.spec, twin.parent, twin.tree = self.name, self.spec, parent, tree
         twin.is_special, twin.is_alone = self.is_special, self.is_alone
-        twin.divides, twin.governed_keys, twin.keys = self.divides, self.governed_keys, self.keys
+        twin.divides, twin.path, twin._keys = self.divides, self.path, self._keys
         twin.children = []
         twin.chain = () if parent is None else (twin, *parent.chain)
         twin.limits, twin.np_limits = self.limits, self.np_limits
-        twin.reserve, twin.ceiling, twin.idle = self.reserve, self.ceiling, self.idle
+        twin.reserve, twin._ceiling = self.reserve, self._ceiling
         twin.own, twin.used, twin.np_used = self.own.copy(), self.used.copy(), self.np_used.copy()
         twin.pending, twin.asked = self.pending.copy(), self.asked.copy()
         twin.limited, twin.active = self.limited.copy(), self.active.copy()
-        twin.divided = {}
-        twin.changed_at, twin.watchers = self.changed_at, self.watchers
-        twin.min_sums, twin.odd_keys = self.min_sums, self.odd_keys
-        twin.weak = {}
-        twin.entitled = self.entitled  # replaced, never changed
-        twin.protected = self.protected.copy()
+        twin.claim_changes = {}
         return twin
+
+    def counts(self, key: str) -> bool:
+        """Return whether amounts of a resource count in this quota."""
+        return self._keys is None or key in self._keys
 
     def counted(self, amounts: Mapping[str, int]) -> Items:
         """Return the positive amounts that count in this quota."""
-        keys = self.keys
+        keys = self._keys
         if keys is None:
             return [item for item in amounts.items() if item[1] > 0]
         return [item for item in amounts.items() if item[1] > 0 and item[0] in keys]
@@ -177,8 +154,34 @@ class NodeUsage:
         reserved = self.reserve.get(key)
         if reserved is not None and reserved > asked:
             asked = reserved
-        limit = self.ceiling.get(key)
+        limit = self._ceiling.get(key)
         return asked if limit is None or asked < limit else limit
+
+    def watch_claims(self, key: str) -> Mapping[str, NodeUsage]:
+        """Return what will hold the children that claim another amount of a resource since now.
+
+        There is one who watches: `take_claim_changes` empties it.
+        """
+        return self.claim_changes.setdefault(key, {})
+
+    def take_claim_changes(self, key: str) -> list[NodeUsage]:
+        """Return the children that claim another amount since `watch_claims` or the last call."""
+        changes = self.claim_changes[key]
+        children = list(changes.values())
+        changes.clear()
+        return children
+
+    def sums(self) -> dict[str, Amounts]:
+        """Return all sums by name, without zeros."""
+        return {
+            "used": without_zeros(self.used),
+            "np_used": without_zeros(self.np_used),
+            "own": without_zeros(self.own),
+            "pending": without_zeros(self.pending),
+            "asked": without_zeros(self.asked),
+            "limited": without_zeros(self.limited),
+            "active": without_zeros(self.active),
+        }
 
 
 class TreeUsage:
@@ -190,10 +193,8 @@ class TreeUsage:
     """
 
     __slots__ = (
-        "changed_keys", "clock", "committed", "divides", "is_entitled_anew", "is_room_freed",
-        "keeps_mins", "nodes", "orphans",
-        "protected_count", "remaining", "root", "settings", "settled_at", "special", "total",
-        "touched", "tree",
+        "changes", "committed", "divides", "keeps_mins", "nodes", "orphans", "remaining", "root",
+        "settings", "special", "total", "tree",
     )  # fmt: skip
 
     def __init__(
@@ -205,45 +206,29 @@ class TreeUsage:
         self.root = NodeUsage(tree.root, None, self)
         self.nodes: dict[str, NodeUsage] = {}
         self.special: dict[str, NodeUsage] = {}
-        self.orphans = self._beside(QuotaSpec(name=ORPHANS))
-        self.orphans.keys = None
+        self.orphans = self._beside(QuotaSpec(name=ORPHANS), counts_all=True)
         self.committed: Amounts = defaultdict(int)
         self.remaining: Amounts = defaultdict(int)
-        self.clock = 0
-        self.settled_at = 0
+        self.changes = TreeChanges()
         self.divides = settings.mode is QuotaMode.RUNTIME
-        self.protected_count = 0
-        # What happened since `settle` was called last: who may have more room now.
-        self.touched: dict[str, NodeUsage] = {}
-        self.changed_keys: dict[str, None] = {}
-        self.is_room_freed = False
-        self.is_entitled_anew = False
         for spec in ignored_specials:
             self.special[spec.name] = self.nodes[spec.name] = self._beside(spec)
         for node in tree.top_down():
             self._add(node)
-        if self.divides:
+        self.keeps_mins = any(books.spec.kept for books in self.nodes.values())
+        if self.divides or self.keeps_mins:
+            # What is reserved is asked for while nothing is charged.
             for books in reversed([self.root, *self.nodes.values()]):
-                _prepare_division(books)
-        else:
+                for key in books.reserve:
+                    ask_for(books, key, 0)
+        if not self.divides:
             for books in self.nodes.values():
                 books.is_alone = len(books.chain) == 1 and not books.children
-        self.keeps_mins = any(books.spec.kept for books in self.nodes.values())
-        if self.keeps_mins:
-            self._keep_mins()
 
-    def _keep_mins(self) -> None:
-        for books in reversed(self.nodes.values()):
-            for key in books.reserve:
-                ask_for(books, key, 0)
-        for books in self.nodes.values():
-            books.idle = (dict(books.asked), dict(books.limited))
-
-    def _beside(self, spec: QuotaSpec) -> NodeUsage:
+    def _beside(self, spec: QuotaSpec, *, counts_all: bool = False) -> NodeUsage:
         """Return books that take no part in the division."""
-        books = NodeUsage(QuotaNode(spec, self.tree.root, self.tree.tree_id), self.root, self)
-        books.divides = False
-        return books
+        node = QuotaNode(spec, self.tree.root, self.tree.tree_id)
+        return NodeUsage(node, self.root, self, divides=False, counts_all=counts_all)
 
     def _add(self, node: QuotaNode) -> None:
         assert node.parent is not None
@@ -255,8 +240,8 @@ class TreeUsage:
             self.special[node.name] = books
 
     def fork(self) -> TreeUsage:
-        """Return an independent tree with the same sums, at the same reading of its clock."""
-        twin = TreeUsage.__new__(TreeUsage)
+        """Return an independent tree with the same sums and the same changes."""
+        twin: TreeUsage = TreeUsage.__new__(TreeUsage)
         twin.settings, twin.tree, twin.divides = self.settings, self.tree, self.divides
         twin.keeps_mins, twin.total = self.keeps_mins, self.total
         twin.root = self.root.fork(None, twin)
@@ -268,19 +253,14 @@ class TreeUsage:
             node = nodes[name] = books.fork(parent, twin)
             if node.divides:
                 parent.children.append(node)
-        for books in (self.root, *self.nodes.values()):
-            if books.weak:
-                nodes.get(books.name, twin.root).weak = {
-                    key: [nodes[child.name] for child in weak] for key, weak in books.weak.items()
-                }
-        twin.special = {name: twin.nodes[name] for name in self.special}
+        twin.special = {name: nodes[name] for name in self.special}
         twin.committed, twin.remaining = self.committed.copy(), self.remaining.copy()
-        twin.clock, twin.settled_at = self.clock, self.settled_at
-        twin.protected_count = self.protected_count
-        twin.touched = {name: nodes.get(name, twin.root) for name in self.touched}
-        twin.changed_keys = dict(self.changed_keys)
-        twin.is_room_freed, twin.is_entitled_anew = self.is_room_freed, self.is_entitled_anew
+        twin.changes = self.changes.fork()
         return twin
+
+    def twin_of(self, books: NodeUsage) -> NodeUsage:
+        """Return the quota, or the root, that is here what `books` are in another fork."""
+        return self.root if books.parent is None else self.nodes[books.name]
 
     def put_total(self, total: Amounts) -> None:
         """Take what the nodes have, before anything is charged."""
@@ -294,57 +274,32 @@ class TreeUsage:
         """
         return self.remaining.get(key, 0)
 
-    def start(self) -> None:
-        """Take what is charged so far as the beginning: nobody has been refused yet."""
-        self.clock = 0
-        self.settle()
-        for books in self.nodes.values():
-            books.changed_at = 0
-
-    def settle(self) -> None:
-        """Forget what happened: whoever it may concern has been looked at."""
-        self.settled_at = self.clock
-        self.touched.clear()
-        self.changed_keys.clear()
-        self.is_room_freed = False
-        self.is_entitled_anew = False
-
     def charge(self, books: NodeUsage, items: Items, *, frees: bool, commits: bool) -> None:
         """Add to an own amount of a quota; where it `frees`, the amounts are negative."""
         for node in books.chain:
             used = node.used
             for key, amount in items:
                 used[key] += amount
-            if frees and node.watchers:
-                self.touched[node.name] = node
         if frees:
-            self.is_room_freed = True
+            self.changes.note_room(books.path, in_root=self.divides)
         if not commits:
             for node in books.chain:
                 for key, amount in items:
                     node.pending[key] += amount
         if self.divides:
-            self._charge_division(books, items, frees=frees, commits=commits)
+            self._charge_division(books, items, commits=commits)
         elif self.keeps_mins:
             _ask_for_all(books, items)
 
-    def _charge_division(
-        self, books: NodeUsage, items: Items, *, frees: bool, commits: bool
-    ) -> None:
-        self.clock += 1
-        clock = self.clock
-        for node in books.chain:
-            node.changed_at = clock
-        for key, _ in items:
-            self.changed_keys[key] = None
+    def _charge_division(self, books: NodeUsage, items: Items, *, commits: bool) -> None:
+        keys = [key for key, _ in items]
         if books.children:
             # A parent with pods of its own must be covered for them, on all resources.
-            self.changed_keys.update(dict.fromkeys(self.root.governed_keys))
+            keys += self.tree.root.governed_keys
         elif books.reserve:
-            self.changed_keys.update(dict.fromkeys(books.reserve))
+            keys += books.reserve
+        self.changes.note_division(books.path, keys)
         self._add_to_division(books, items, commits=commits)
-        if frees and self.root.watchers:
-            self.touched[ROOT_QUOTA] = self.root
 
     def _add_to_division(self, books: NodeUsage, items: Items, *, commits: bool) -> None:
         own = books.own
@@ -355,7 +310,8 @@ class TreeUsage:
             # Whether it has demand at all matters on all its resources: one that does not lend is
             # unseeded no more (`koord_scheduler_state`).
             assert books.parent is not None
-            books.parent.divided.clear()
+            for changes in books.parent.claim_changes.values():
+                changes[books.name] = books
         if books.is_special:
             for key, amount in items:
                 self.remaining[key] -= amount
@@ -390,13 +346,17 @@ class TreeUsage:
 
     def validate(self, fresh: TreeUsage) -> None:
         """Compare all sums with those of books that were just built from the same facts."""
-        for field in ("committed", "remaining"):
-            got, want = (without_zeros(getattr(one, field)) for one in (self, fresh))
+        for field, mine, theirs in (
+            ("committed", self.committed, fresh.committed),
+            ("remaining", self.remaining, fresh.remaining),
+        ):
+            got, want = without_zeros(mine), without_zeros(theirs)
             assert got == want, f"tree {self.tree.tree_id!r}: {field} is {got}, should be {want}"
         for name, books in [("", self.root), *self.nodes.items()]:
             other = fresh.nodes[name] if name else fresh.root
-            for field in SUMS:
-                got, want = (without_zeros(getattr(one, field)) for one in (books, other))
+            wanted = other.sums()
+            for field, got in books.sums().items():
+                want = wanted[field]
                 assert got == want, f"quota {name!r}: {field} is {got}, should be {want}"
 
 
@@ -416,9 +376,9 @@ def ask_for(books: NodeUsage, key: str, delta: int) -> None:
         if new == old:
             return
         node.limited[key] = new
-        divided = parent.divided.get(key)
-        if divided is not None:
-            divided.changed[node.name] = node
+        changes = parent.claim_changes.get(key)
+        if changes is not None:
+            changes[node.name] = node
         if not old:
             parent.active[key] += 1
         elif not new:
@@ -451,27 +411,6 @@ def taken_by(books: NodeUsage, node: NodeUsage, key: str) -> int:
 def has_demand(books: NodeUsage) -> bool:
     """Return whether anything is charged to the quota itself."""
     return any(books.own.values())
-
-
-def _prepare_division(books: NodeUsage) -> None:
-    """Note what the division of this quota's runtime depends on, and its reserved demand."""
-    for child in books.children:
-        for key, minimum in child.spec.min.items():
-            books.min_sums[key] = books.min_sums.get(key, 0) + minimum
-            limit = child.spec.max.get(key)
-            if child.reserve and limit is not None and minimum > limit:
-                books.odd_keys.add(key)
-    books.odd_keys.update(key for key, total in books.min_sums.items() if total >= LARGEST_EXACT)
-    for key in books.governed_keys:
-        weak = [
-            child
-            for child in books.children
-            if not child.is_special and child.spec.weight.get(key, 0) <= 0
-        ]
-        if weak:
-            books.weak[key] = weak
-    for key in books.reserve:
-        ask_for(books, key, 0)
 
 
 def governs(books: NodeUsage, key: str) -> bool:

@@ -30,11 +30,15 @@ of the scheduler's memory: it does not depend on floors. And the less J asks for
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota_cache.level_division import LevelDivision, Memory
-from queue_scheduler.quota_cache.tree_usage import LARGEST_EXACT, NodeUsage, TreeUsage
+from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
+
+LARGEST_EXACT: Final = 2**50
+"""Beyond this a float64 expression of koord-scheduler may be off by a unit."""
 
 FEW_HUNGRY: Final = 3
 """Of so many children rounding half up loses no more units than are made up for."""
@@ -43,13 +47,38 @@ FEW_HUNGRY: Final = 3
 class UnconstrainedLevels:
     """Looks at the sums of one tree."""
 
-    __slots__ = ("_check_parent", "_division", "_half_up", "_tree")
+    __slots__ = ("_check_parent", "_division", "_half_up", "_odd", "_tree", "_weak")
 
     def __init__(self, tree: TreeUsage, division: LevelDivision) -> None:
         self._tree = tree
         self._division = division
         self._half_up = tree.settings.rounding is Rounding.HALF_UP
         self._check_parent = tree.settings.check_parent
+        parents = [tree.root, *tree.nodes.values()]
+        # Parents and resources of which no sum says anything: amounts are too large, or a child
+        # that does not lend has min > max.
+        self._odd = frozenset(
+            (parent.name, key) for parent in parents for key in _odd_keys(parent, division)
+        )
+        # The names of the children without weight, by parent and resource.
+        self._weak = {
+            (parent.name, key): weak
+            for parent in parents
+            for key in (tree.tree.root.governed_keys if parent is tree.root else parent.spec.max)
+            if (weak := _weak_children(parent, key))
+        }
+
+    def fork(self, tree: TreeUsage, division: LevelDivision) -> UnconstrainedLevels:
+        """Return one that looks at a fork of the tree; what follows from quotas is shared."""
+        copy: UnconstrainedLevels = UnconstrainedLevels.__new__(UnconstrainedLevels)
+        copy._tree, copy._division = tree, division
+        copy._half_up, copy._check_parent = self._half_up, self._check_parent
+        copy._odd, copy._weak = self._odd, self._weak
+        return copy
+
+    def has_weak(self, parent: NodeUsage, key: str) -> bool:
+        """Return whether a child of a quota has no weight for a resource."""
+        return (parent.name, key) in self._weak
 
     def is_plain_chain(self, books: NodeUsage, key: str, amount: int) -> bool:
         """Return whether every level is plain with J, and all that is asked for is granted.
@@ -121,9 +150,12 @@ class UnconstrainedLevels:
 
         `delta` is by how much the child on the way (None: any) asks for more because of J.
         """
-        if needed > total or key in parent.odd_keys or total >= LARGEST_EXACT:
+        if needed > total or total >= LARGEST_EXACT:
             return False
-        if key in parent.weak and (delta or not self._are_weak_content(parent, key, total)):
+        if self._odd and (parent.name, key) in self._odd:
+            return False
+        weak = self._weak.get((parent.name, key)) if self._weak else None
+        if weak and (delta or not self._are_content(weak, key, total)):
             return False
         if not self._half_up:
             return True
@@ -154,9 +186,27 @@ class UnconstrainedLevels:
             return False
         return self.is_plain(root, child, key, needed, total, delta)
 
-    def _are_weak_content(self, parent: NodeUsage, key: str, total: int) -> bool:
+    def _are_content(self, names: list[str], key: str, total: int) -> bool:
         """Return whether children without weight ask for no more than their min."""
+        children = map(self._tree.nodes.__getitem__, names)
         return all(
             child.limited.get(key, 0) <= self._division.floor(child, key, total, Memory())
-            for child in parent.weak[key]
+            for child in children
         )
+
+
+def _odd_keys(parent: NodeUsage, division: LevelDivision) -> Iterator[str]:
+    for child in parent.children:
+        for key, minimum in child.spec.min.items():
+            limit = child.spec.max.get(key)
+            is_over = bool(child.reserve) and limit is not None and minimum > limit
+            if is_over or division.min_sum(parent, key) >= LARGEST_EXACT:
+                yield key
+
+
+def _weak_children(parent: NodeUsage, key: str) -> list[str]:
+    return [
+        child.name
+        for child in parent.children
+        if not child.is_special and child.spec.weight.get(key, 0) <= 0
+    ]

@@ -29,13 +29,17 @@ from queue_scheduler.quota_cache.limit_checks import (
     check_total,
     room,
 )
-from queue_scheduler.quota_cache.min_guarantee import entitle, room_beside
-from queue_scheduler.quota_cache.quota_ledger import Account, ForeignPod, QuotaLedger
+from queue_scheduler.quota_cache.min_guarantee import Entitlements, ProtectedDemands, room_beside
+from queue_scheduler.quota_cache.quota_ledger import (
+    Account,
+    ChargedSums,
+    ForeignPod,
+    QuotaLedger,
+)
 from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
 from queue_scheduler.quota_cache.runtime_wake_check import find_doubtful
 from queue_scheduler.quota_cache.runtime_wake_index import Scopes
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
-from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import DEFAULT_QUOTA, SYSTEM_QUOTA
 
 
@@ -48,6 +52,7 @@ class UsageTrees:
         "_mode",
         "_problems",
         "books",
+        "entitlements",
         "forest",
         "settings",
         "trees",
@@ -55,7 +60,12 @@ class UsageTrees:
     )
 
     def __init__(
-        self, settings: QuotaSettings, forest: QuotaForest, trees: dict[str, TreeUsage]
+        self,
+        settings: QuotaSettings,
+        forest: QuotaForest,
+        trees: dict[str, TreeUsage],
+        entitlements: Entitlements,
+        walks: dict[str, RuntimeCheck],
     ) -> None:
         """Keep the books of these trees, in which everything is charged (`build_usage_trees`)."""
         self.settings = settings
@@ -68,16 +78,14 @@ class UsageTrees:
         self.books: dict[str, NodeUsage] = {
             name: books for tree in trees.values() for name, books in tree.nodes.items()
         }
-        self.walks = {
-            tree_id: RuntimeCheck(tree, unrefreshed_quotas(tree.tree))
-            for tree_id, tree in trees.items()
-            if tree.divides
-        }
+        self.entitlements = entitlements
+        self.walks = walks
 
     def fork(self) -> UsageTrees:
         """Return independent trees with the same sums."""
         trees = {tree_id: tree.fork() for tree_id, tree in self.trees.items()}
-        return UsageTrees(self.settings, self.forest, trees)
+        walks = {tree_id: walk.fork(trees[tree_id]) for tree_id, walk in self.walks.items()}
+        return UsageTrees(self.settings, self.forest, trees, self.entitlements.fork(), walks)
 
     # --- charging -------------------------------------------------------------------------------
 
@@ -123,21 +131,21 @@ class UsageTrees:
         _charge(books, pod.demand, sign, commits=pod.is_bound)
         return books
 
-    def charge_accounts(self, accounts: Mapping[str, Account]) -> None:
+    def charge_accounts(self, accounts: Iterable[tuple[str, Account]]) -> None:
         """Charge all that is booked, by quota name, where nothing is charged yet."""
-        for name, account in accounts.items():
+        for name, account in accounts:
             self._charge_account(name, account)
         for tree in self.trees.values():
-            entitle(tree)
+            self.entitlements.renew(tree)
 
     def _charge_account(self, name: str, account: Account) -> None:
-        _charge_sums(self.books_of_unit(name), account.units, account.units_np)
+        _charge_sums(self.books_of_unit(name), account.units)
         if not self.settings.counts_foreign:
             return
         books = self.books_of_pod(name)
-        _charge_sums(books, account.bound, account.bound_np)
+        _charge_sums(books, account.bound)
         if self._counts_pending:
-            _charge_sums(books, account.pending, account.pending_np, commits=False)
+            _charge_sums(books, account.pending, commits=False)
 
     # --- the question, without the guarantee ----------------------------------------------------
 
@@ -196,7 +204,7 @@ class UsageTrees:
         """Answer the next question from the sums alone: they moved, and no clock says so."""
         walk = self.walks.get(tree.tree.tree_id)
         if walk is not None:
-            walk.levels.forget()
+            walk.forget_levels()
 
     def why_unusable(self, quota: str) -> Refusal:
         """Return the refusal of a quota that is in no tree."""
@@ -220,7 +228,7 @@ class UsageTrees:
                 self._problems.setdefault(problem.quota, []).append(problem)
         return tuple(self._problems.get(quota, ()))
 
-    def room(self, tree_id: str, name: str, rule: Rule) -> int | None:
+    def room(self, protected: ProtectedDemands, tree_id: str, name: str, rule: Rule) -> int | None:
         """Return what is left under a limit; None: there is no such limit."""
         reason, key, via = rule
         books = self.node(tree_id, name)
@@ -228,7 +236,7 @@ class UsageTrees:
         if books is None or (via and asking is None):
             return None
         if reason is Reason.GUARANTEE_OF_OTHERS:
-            return room_beside(books.tree, books, key, asking)
+            return room_beside(protected, books, key, asking)
         return room(books.tree, books, reason, key, asking)
 
     def doubtful(self, tree: TreeUsage, key: str, scopes: Scopes) -> list[Hashable]:
@@ -260,8 +268,13 @@ def build_usage_trees(
     if nodes_total is not None and is_runtime:
         for tree_id, total in tree_totals(forest, nodes_total).items():
             trees[tree_id].put_total(total)
-    usage = UsageTrees(settings, forest, trees)
-    usage.charge_accounts(ledger.accounts)
+    walks = {
+        tree_id: RuntimeCheck(tree, unrefreshed_quotas(tree.tree))
+        for tree_id, tree in trees.items()
+        if tree.divides
+    }
+    usage = UsageTrees(settings, forest, trees, Entitlements(trees.values()), walks)
+    usage.charge_accounts(ledger.accounts())
     return usage
 
 
@@ -277,11 +290,9 @@ def _charge(
         books.tree.charge_non_preemptible(books, items)
 
 
-def _charge_sums(
-    books: NodeUsage, sums: Amounts, np_sums: Amounts, *, commits: bool = True
-) -> None:
-    books.tree.charge(books, books.counted(sums), frees=False, commits=commits)
-    books.tree.charge_non_preemptible(books, books.counted(np_sums))
+def _charge_sums(books: NodeUsage, sums: ChargedSums, *, commits: bool = True) -> None:
+    books.tree.charge(books, books.counted(sums.amounts), frees=False, commits=commits)
+    books.tree.charge_non_preemptible(books, books.counted(sums.non_preemptible))
 
 
 def _special_specs(settings: QuotaSettings, specs: Iterable[QuotaSpec]) -> list[QuotaSpec]:

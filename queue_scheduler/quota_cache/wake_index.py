@@ -231,13 +231,11 @@ class WakeIndex:
         """Return one who waits."""
         return self._waiting[waiter]
 
-    def borrowers(self, tree_id: str, quota: str) -> list[Waiting]:
-        """Return who of a quota waits for room that is kept for others."""
-        waiters = self._borrowers.get((tree_id, quota))
-        return [self._waiting[waiter] for waiter in waiters] if waiters else []
-
-    def all_borrowers(self, tree_id: str) -> list[Waiting]:
-        """Return who of a tree waits for room that is kept for others."""
+    def borrowers(self, tree_id: str, quota: str | None = None) -> list[Waiting]:
+        """Return who of a quota, or of all of a tree, waits for room that is kept for others."""
+        if quota is not None:
+            waiters = self._borrowers.get((tree_id, quota))
+            return [self._waiting[waiter] for waiter in waiters] if waiters else []
         return [
             self._waiting[waiter]
             for node, waiters in self._borrowers.items()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from queue_scheduler.quota.quota_decision import Demand
-from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, entitle
+from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands
 from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
@@ -32,7 +32,7 @@ def net_changes(
 ) -> dict[str, NetChange]:
     """Add up what bookings change by, per quota name, if these owners had nothing booked."""
     changes: dict[str, NetChange] = {}
-    gone = [booked for booked in map(ledger.owners.get, dict.fromkeys(released)) if booked]
+    gone = [booked for booked in map(ledger.booking, dict.fromkeys(released)) if booked]
     _add_up(changes, gone, -1)
     _add_up(changes, added, 1)
     return changes
@@ -61,9 +61,7 @@ def supposed(
         books = trees.books_of_unit(quota)
         moves.append((books, _counted(books, amounts), _counted(books, np_amounts)))
     concerned = {books.tree.tree.tree_id: books.tree for books, _, _ in moves}
-    marks = [(tree, tree.touched) for tree in concerned.values()]
-    for tree, _ in marks:
-        tree.touched = {}  # what is protected no more is marked there
+    noted = [(tree.changes, tree.changes.put_aside()) for tree in concerned.values()]
     try:
         _move(trees, protected, moves)
         yield
@@ -73,8 +71,8 @@ def supposed(
             protected,
             [(books, _negative(items), _negative(np)) for books, items, np in moves],
         )
-        for tree, touched in marks:
-            tree.touched = touched
+        for marks, before in noted:
+            marks.put_back(before)
 
 
 def _move(
@@ -93,20 +91,16 @@ def _judge_protected(trees: UsageTrees, protected: ProtectedDemands, books: Node
     """Judge again what is protected where these books matter for that."""
     if books.is_special and books.tree.divides:
         # What is divided among all others has changed.
-        entitle(books.tree)
+        trees.entitlements.renew(books.tree)
         for name in protected.quotas():
             protected.refresh(name, trees.books.get(name))
-    elif not (books.is_alone or protected.is_empty()):
-        for node in books.chain:
-            if protected.waits_in(node.name):
-                protected.refresh(node.name, node)
+    elif not books.is_alone:
+        for name in protected.with_demand(books.path):
+            protected.refresh(name, trees.books.get(name))
 
 
 def _counted(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
-    keys = books.keys
-    return [
-        (key, amount) for key, amount in amounts.items() if amount and (keys is None or key in keys)
-    ]
+    return [(key, amount) for key, amount in amounts.items() if amount and books.counts(key)]
 
 
 def _negative(items: Items) -> Items:

@@ -154,7 +154,8 @@ def double_release(plant: Plant) -> None:
         booked = books.booking(owner)
         original(books, owner)
         if booked is not None:
-            books._count_unit(*booked, -1)  # noqa: SLF001 - breaks it
+            books.trees.charge_unit(*booked, -1)
+            books.ledger.account(booked[0]).units.add(booked[1], -1)
 
     original = plant.replace(QuotaCache, "release", release)
 

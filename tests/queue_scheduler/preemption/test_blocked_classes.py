@@ -65,7 +65,7 @@ def test_who_stands_back_is_asked_when_others_of_his_queue_are_under_way(
     under_way = frozenset({Uid("a"), Uid("b")})
     waiters.stand_back(A, under_way)
     waiters.stand_back(OTHER, under_way)
-    waiters.wake_stood_back(lambda queue: left if queue == "p" else under_way)
+    waiters.wake_after(NOTHING, lambda queue: left if queue == "p" else under_way)
     assert waiters.take_woken() == [OTHER]
     assert not waiters.is_empty()
 

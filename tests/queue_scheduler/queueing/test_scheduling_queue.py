@@ -20,7 +20,7 @@ from queue_scheduler.queueing.queue_policies import (
     QueuePolicy,
     bands_of,
 )
-from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.scheduling_queue import AdmittedUnit, SchedulingQueue
 from shared_api.objects.meta import Uid
 from tests.properties.engine_kit import build_queue, build_unit
 
@@ -175,6 +175,41 @@ def test_one_unit_at_a_time_where_pods_are_waited_for() -> None:
     assert line.refusal_of(info(1)).reason is Reason.WAITING_FOR_PODS_RUNNING
     line.in_flight.clear()
     assert next_place(line) == 1
+
+
+STARTING = AdmittedUnit(
+    uid=Uid("other"), is_in_flight=True, displaced_above=3, asks_for_nodes=True, priority=7
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "in_flight", "highest"),
+    [
+        pytest.param(QueueOptions(), {}, None, id="neither"),
+        pytest.param(QueueOptions(waits_for_pods=True), {"other": 3}, None, id="waits for pods"),
+        pytest.param(QueueOptions(is_strict=True), {}, 7, id="is strict"),
+    ],
+)
+def test_what_counts_of_an_admitted_unit_is_what_the_queue_asks_for(
+    options: QueueOptions, in_flight: dict[str, int], highest: int | None
+) -> None:
+    line = filled("Priority", info(1))
+    line.options = options
+    counts = bool(in_flight) or highest is not None
+    assert line.count_admitted(STARTING) is counts
+    assert (line.in_flight, line.requests.highest) == (in_flight, highest)
+    line.validate_admitted([STARTING])
+    assert line.uncount_admitted(STARTING.uid) is counts
+    assert (line.in_flight, line.requests.highest) == ({}, None)
+    line.recount_admitted([STARTING])
+    line.validate_admitted([STARTING])
+
+
+def test_an_admitted_unit_that_is_not_counted_is_found() -> None:
+    line = filled("Priority", info(1))
+    line.options = QueueOptions(waits_for_pods=True)
+    with pytest.raises(AssertionError, match="in flight"):
+        line.validate_admitted([STARTING])
 
 
 class TestBands:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
-from itertools import chain
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -300,23 +301,47 @@ def test_the_first_question_to_a_fork_builds_no_tree(
 @MODES
 def test_a_fork_has_no_books_of_the_other(mode: QuotaMode) -> None:
     books = forked_books(mode)
-    ours, theirs = books.trees, books.fork().trees
-    others = {id(node) for node in ours.books.values()}
+    assert books.check("a", Demand({"x": 5})) is not None  # what it remembers is not copied
+    fork = books.fork()
+    ours, theirs = books.trees, fork.trees
+    others = {id(node) for node in books_of(books)}
+    assert others.isdisjoint(id(node) for node in books_of(fork))
     for tree in theirs.trees.values():
         nodes = [tree.root, tree.orphans, *tree.nodes.values()]
-        found = [*tree.special.values(), *tree.touched.values(), *theirs.books.values()]
+        found = [*tree.special.values(), *theirs.books.values()]
         for node in nodes:
             parents = [] if node.parent is None else [node.parent]
-            found += [*node.chain, *node.children, *parents, *chain(*node.weak.values())]
+            found += [*node.chain, *node.children, *parents]
         assert {id(node) for node in found} <= {id(node) for node in nodes}
         assert others.isdisjoint(id(node) for node in nodes)
         assert all(node.tree is tree for node in nodes)
-        assert all(hasattr(node, field) for node in nodes for field in NodeUsage.__slots__)
+        assert all(map(is_complete, (*nodes, tree, tree.changes)))
         other = ours.trees[tree.tree.tree_id]
         assert [(n.name, [c.name for c in n.children]) for n in tree.nodes.values()] == [
             (n.name, [c.name for c in n.children]) for n in other.nodes.values()
         ]
-    assert mode is QuotaMode.MAX or theirs.books["p"].weak
+        assert tree.changes.touched == other.changes.touched
+        assert tree.changes.clock == other.changes.clock
+    for walk in theirs.walks.values():
+        assert all(map(is_complete, (walk, walk.division, walk.plain, walk.levels)))
+        assert walk.plain.has_weak(theirs.books["p"], "x")
+    assert bool(theirs.walks) is (mode is QuotaMode.RUNTIME)
+
+
+def is_complete(part: object) -> bool:
+    return all(hasattr(part, field) for field in vars(type(part))["__slots__"])
+
+
+def books_of(cache: QuotaCache) -> list[NodeUsage]:
+    """Return all books that are reached from a cache, whoever refers to them."""
+    found: dict[int, object] = {}
+    new: list[object] = [cache]
+    while new:
+        one = new.pop()
+        if id(one) not in found and not isinstance(one, type | ModuleType | FunctionType):
+            found[id(one)] = one
+            new += gc.get_referents(one)
+    return [one for one in found.values() if isinstance(one, NodeUsage)]
 
 
 def test_validate_tells_the_story() -> None:

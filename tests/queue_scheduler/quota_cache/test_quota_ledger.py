@@ -8,48 +8,92 @@ from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
 
 def filled() -> QuotaLedger:
     ledger = QuotaLedger()
-    ledger.owners["u"] = ("q", Demand({"x": 2}, non_preemptible=True))
-    ledger.open_account("q").add_unit(ledger.owners["u"][1], 1)
-    ledger.pods["p"] = ForeignPod("q", Demand({"x": 3}), is_bound=True)
-    ledger.open_account("q").add_pod(ledger.pods["p"], 1)
+    ledger.book("u", "q", Demand({"x": 2}, non_preemptible=True))
+    ledger.put_pod("p", ForeignPod("q", Demand({"x": 3}), is_bound=True))
     return ledger
 
 
 def test_parts_are_kept_apart() -> None:
-    account = filled().accounts["q"]
-    assert (account.units, account.units_np, account.bound) == ({"x": 2}, {"x": 2}, {"x": 3})
-    assert not account.pending
+    account = filled().account("q")
+    assert (account.units.amounts, account.units.non_preemptible) == ({"x": 2}, {"x": 2})
+    assert account.bound.amounts == {"x": 3}
+    assert account.pending.is_empty()
+
+
+def test_a_booking_takes_the_place_of_its_owners_former_one() -> None:
+    ledger = filled()
+    old = ledger.book("u", "other", Demand({"x": 7}))
+    assert old == ("q", Demand({"x": 2}, non_preemptible=True))
+    assert ledger.booking("u") == ("other", Demand({"x": 7}))
+    assert ledger.account("q").units.is_empty()
+    assert ledger.account("other").units.amounts == {"x": 7}
+    ledger.validate()
+
+
+def test_what_is_released_is_charged_to_nobody() -> None:
+    ledger = filled()
+    assert ledger.release("u") == ("q", Demand({"x": 2}, non_preemptible=True))
+    assert ledger.release("u") is None
+    assert ledger.booking("u") is None
+    assert ledger.account("q").units.is_empty()
+    ledger.validate()
+
+
+def test_a_pod_that_is_bound_or_gone_is_charged_as_it_is_now() -> None:
+    ledger = QuotaLedger()
+    pending = ForeignPod("q", Demand({"x": 3}), is_bound=False)
+    assert ledger.put_pod("p", pending) is None
+    assert ledger.account("q").pending.amounts == {"x": 3}
+    bound = ForeignPod("q", Demand({"x": 3}), is_bound=True)
+    assert ledger.put_pod("p", bound) == pending
+    account = ledger.account("q")
+    assert account.bound.amounts == {"x": 3}
+    assert account.pending.is_empty()
+    assert ledger.put_pod("p", None) == bound
+    assert ledger.account("q").is_empty()
+    ledger.validate()
 
 
 def test_a_fork_is_independent() -> None:
     ledger = filled()
     fork = ledger.fork()
-    fork.open_account("q").add_unit(Demand({"x": 5}), 1)
-    assert ledger.accounts["q"].units == {"x": 2}
+    fork.book("other", "q", Demand({"x": 5}))
+    fork.release("u")
+    assert ledger.booking("other") is None
+    assert ledger.account("q").units.amounts == {"x": 2}
+    assert fork.account("q").units.amounts == {"x": 5}
     ledger.validate()
+    fork.validate()
+
+
+def test_sums_that_do_not_add_up_are_found() -> None:
+    ledger = filled()
+    ledger.account("q").units.add(Demand({"x": 5}), 1)
     with pytest.raises(AssertionError, match="account 'q', units"):
-        fork.validate()
+        ledger.validate()
 
 
 def test_what_is_negative_gives_nobody_room() -> None:
     ledger = QuotaLedger()
-    ledger.open_account("q").add_unit(Demand({"x": -5}), 1)
-    assert not ledger.accounts["q"].units
+    ledger.book("u", "q", Demand({"x": -5}))
+    assert not ledger.account("q").units.amounts
 
 
 def test_foreign_pods_keep_their_non_preemptible_part_apart() -> None:
     ledger = QuotaLedger()
-    for is_bound in (True, False):
-        pod = ForeignPod("q", Demand({"x": 3}, non_preemptible=True), is_bound)
-        ledger.open_account("q").add_pod(pod, 1)
-    account = ledger.accounts["q"]
-    assert (account.bound_np, account.pending_np) == ({"x": 3}, {"x": 3})
+    for name, is_bound in (("one", True), ("two", False)):
+        ledger.put_pod(name, ForeignPod("q", Demand({"x": 3}, non_preemptible=True), is_bound))
+    account = ledger.account("q")
+    assert account.bound.non_preemptible == {"x": 3}
+    assert account.pending.non_preemptible == {"x": 3}
 
 
 def test_empty_accounts_are_closed() -> None:
     ledger = filled()
-    demand = Demand({"x": 1})
-    ledger.open_account("left").add_unit(demand, 1)
-    ledger.open_account("left").add_unit(demand, -1)
+    ledger.book("short", "left", Demand({"x": 1}))
+    ledger.release("short")
+    ledger.book("free", "nothing", Demand({}))
     ledger.close_empty_accounts()
-    assert list(ledger.accounts) == ["q"]
+    assert [name for name, _ in ledger.accounts()] == ["q"]
+    ledger.release("free")
+    ledger.validate()

@@ -77,7 +77,7 @@ def test_a_resource_is_not_taken_below_its_own_once_it_was_above() -> None:
 def test_what_was_not_above_may_fall() -> None:
     books = new_books()
     books.book("one/m", "one", Demand({"cpu": 1000, "memory": 5}))
-    assert not books.trees.books["both"].entitled.get("memory")
+    assert not books.trees.entitlements.of("both").get("memory")
     books.on_quota(elastic_quota("one", max={"cpu": 20, "memory": 20}, parent="both",
                                  min={"cpu": 1, "memory": 9}))  # fmt: skip
     assert lent_of(books).take("one/m", 1) == 1

@@ -86,7 +86,7 @@ def test_kept_for_another_reason() -> None:
     room.keep(replace(room.waiting()[0], refusal=now, seen_at=7))
     assert room.refused_by_contract("", "x") == {}
     assert [one.waiter for one in room.borrowers("", "q")] == ["a"]
-    assert [one.waiter for one in room.all_borrowers("")] == ["a"]
+    assert [one.waiter for one in room.borrowers("")] == ["a"]
     assert room.owners("") == []
     assert room.named("a").seen_at == 7
     room.mark_due("", "p")

@@ -90,12 +90,13 @@ def test_the_marks_of_what_changed_do_not_move(mode: QuotaMode) -> None:
     books.wait("waiter", "a", SIX, refusal)
     tree = books.trees.trees[""]
     for node in (*tree.nodes.values(), tree.root):
-        node.watchers = 1
+        tree.changes.watch(node.name)
 
     def marks() -> list[object]:
-        ages = [node.changed_at for node in tree.nodes.values()]
-        seen = [dict(tree.touched), dict(tree.changed_keys), tree.is_room_freed]
-        return [tree.clock, tree.is_entitled_anew, *seen, *ages]
+        changes = tree.changes
+        ages = [changes.charged_at(name) for name in tree.nodes]
+        seen = [dict(changes.touched), dict(changes.keys), changes.is_room_freed]
+        return [changes.clock, changes.is_entitled_anew, *seen, *ages]
 
     before = marks()
     # With so much more in it, what waits in b would not be protected any more.
@@ -119,8 +120,8 @@ def test_what_is_not_preemptible_is_released_within_min() -> None:
 
 def test_non_preemptible_parts_are_told_apart() -> None:
     ledger = QuotaLedger()
-    ledger.owners["one"] = ("a", Demand({"x": 4, "y": 0}, non_preemptible=True))
-    ledger.owners["two"] = ("a", Demand({"x": 1}))
+    ledger.book("one", "a", Demand({"x": 4, "y": 0}, non_preemptible=True))
+    ledger.book("two", "a", Demand({"x": 1}))
     got = net_changes(ledger, ["one", "two"], [("a", Demand({"x": 2}, non_preemptible=True))])
     assert {name: (dict(all_of_it), dict(np)) for name, (all_of_it, np) in got.items()} == {
         "a": ({"x": -3}, {"x": -2})

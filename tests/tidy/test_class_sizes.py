@@ -1,0 +1,160 @@
+"""Classes that do more than one thing, or know more than one can keep in mind.
+
+Modules have no limit in lines: a module is as long as its subject. A class is another matter, since
+every method may change what every other one relies on.
+
+Methods are counted that are public. What a protocol of the project asks for is counted there, once
+for all who implement it whole: they are meant to be seen through it. Lines are those with code,
+without docstrings, comments and blank ones.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.tidy.source_tree import (
+    Finding,
+    FunctionNode,
+    SourceFile,
+    planted,
+    report,
+    shipped_files,
+)
+
+MOST_METHODS: Final = 15
+MOST_LINES: Final = 300
+
+LARGER: Final = {
+    "Engine": "the one door to what the scheduler believes: a method for each fact and question",
+    "QuotaCache": "the one door to its package: every fact of a quota must reach ledger, trees and"
+    " whoever waits, and every question must find them in step",
+    "UnitCache": "a unit stands in one line, one count and one set of holds: entering and leaving"
+    " all of them is one undo",
+    "SchedulingQueue": "who is next is one comparison of classes, bands, depth and what is in"
+    " flight; every question has the same answer",
+    "QueueSet": "lines and turns: whatever moves in one is told to the other in the same call",
+    "PreemptionRounds": "a round, its nominations and who stands behind it change in one step",
+    "JobReconciler": "one look at a job: read, decide, execute, and what to do when one fails",
+    "FakeApiServer": "all that a server may do to its clients, one method for each fault",
+    "Scheduler": "the composition root: every part is made and connected in one place",
+    "Controllers": "the composition root: every part is made and connected in one place",
+}
+"""By name of the class: why it is not two."""
+
+
+def large_classes(source: SourceFile) -> Iterator[Finding]:
+    """Classes over a limit."""
+    for node in _classes(source):
+        problem = _find_problem(source, node)
+        if problem and node.name not in LARGER:
+            yield source.finding(node.lineno, f"{node.name} has {problem}: is it two?")
+
+
+def _find_problem(source: SourceFile, node: ast.ClassDef) -> str:
+    methods = _own_methods(node)
+    if len(methods) > MOST_METHODS:
+        return f"{len(methods)} public methods; at most {MOST_METHODS}"
+    lines = _code_lines(source, node)
+    return f"{lines} lines; at most {MOST_LINES}" if lines > MOST_LINES else ""
+
+
+def _own_methods(node: ast.ClassDef) -> frozenset[str]:
+    """Return the public methods of a class without those of protocols that it has whole."""
+    methods = _public_methods(node)
+    if not _is_protocol(node):
+        for protocol in _protocols():
+            if protocol <= _public_methods(node):
+                methods -= protocol
+    return methods
+
+
+@functools.cache
+def _protocols() -> tuple[frozenset[str], ...]:
+    """Return the methods of each protocol of the project."""
+    return tuple(
+        _public_methods(node)
+        for source in shipped_files()
+        for node in _classes(source)
+        if _is_protocol(node)
+    )
+
+
+def _is_protocol(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).startswith("Protocol") for base in node.bases)
+
+
+def _public_methods(node: ast.ClassDef) -> frozenset[str]:
+    return frozenset(
+        each.name
+        for each in node.body
+        if isinstance(each, FunctionNode) and not each.name.startswith("_")
+    )
+
+
+def _classes(source: SourceFile) -> Iterator[ast.ClassDef]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef):
+            yield node
+
+
+def _code_lines(source: SourceFile, node: ast.ClassDef) -> int:
+    assert node.end_lineno is not None  # ast.parse always sets it
+    numbers = set(range(node.lineno, node.end_lineno + 1))
+    for each in ast.walk(node):
+        if isinstance(each, FunctionNode | ast.ClassDef) and ast.get_docstring(each, clean=False):
+            first = each.body[0]
+            assert first.end_lineno is not None
+            numbers -= set(range(first.lineno, first.end_lineno + 1))
+    lines = source.text.splitlines()
+    texts = (lines[number - 1].strip() for number in numbers)
+    return sum(bool(text) and not text.startswith("#") for text in texts)
+
+
+def test_classes_are_small() -> None:
+    assert report(large_classes, shipped_files()) == ""
+
+
+def test_every_exception_is_needed() -> None:
+    large = {
+        node.name
+        for source in shipped_files()
+        for node in _classes(source)
+        if _find_problem(source, node)
+    }
+    assert set(LARGER) <= large, "these are small by now"
+
+
+def methods(count: int) -> str:
+    return "".join(f"  def method_{number}(self): ...\n" for number in range(count))
+
+
+def test_many_public_methods_are_found() -> None:
+    few = "class Some:\n" + methods(MOST_METHODS) + "  def _inside(self): ...\n"
+    assert not report(large_classes, [planted(few)])
+    assert report(large_classes, [planted("class Some:\n" + methods(MOST_METHODS + 1))])
+
+
+def test_methods_of_a_protocol_that_is_implemented_whole_do_not_count() -> None:
+    protocol = max(_protocols(), key=len)
+    asked_for = "".join(f"  def {name}(self): ...\n" for name in sorted(protocol))
+    whole = f"class Some:\n{methods(MOST_METHODS)}{asked_for}"
+    assert not report(large_classes, [planted(whole)])
+    in_part = "\n".join(whole.splitlines()[:-1])
+    assert report(large_classes, [planted(in_part)])
+
+
+def test_docstrings_do_not_count() -> None:
+    contract = '    """Contract.' + "\n    More." * MOST_LINES + '"""\n'
+    text = f"class Some:\n  def method(self):\n{contract}    return 1\n"
+    assert not report(large_classes, [planted(text)])
+
+
+@pytest.mark.parametrize("line", ["x = 1", "# Why.", ""])
+def test_lines_without_code_do_not_count(line: str) -> None:
+    text = "class Some:\n  def method(self):\n" + f"    {line}\n" * MOST_LINES + "    return 1\n"
+    assert bool(report(large_classes, [planted(text)])) is (line == "x = 1")
