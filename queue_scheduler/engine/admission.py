@@ -141,7 +141,7 @@ class UnitAdmission:
     def _may_evict_behind(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
         """Return whether a unit that was refused while others may pass it may evict others.
 
-        A unit whose round is already under way continues with it.
+        A unit whose round is already in progress continues with it.
         """
         if info.key in self._rounds.nominated:
             return True

@@ -333,7 +333,7 @@ class Engine:
         if record is not before:
             units.leave(record)
         units.place(before.unit, before.version, judge(before.unit), before)
-        # The caller asks again. It holds the lock until then, so no other change comes between.
+        # The caller asks again, perhaps before another change would refresh the turns.
         units.queues.refresh(line, self._plugins.domains)
 
     def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """What follows a change: which classes are woken, and which queue is offered freed capacity next.
 
-The engine changes its state and then settles: charges follow the pods that came and went, the
-guarantees of the first pending units are protected, classes that the change may help are woken, and
-the turns of queues are updated. Every fact and every decision ends here.
+The engine changes its state and then settles: charges follow the pods that came and went, the first
+pending units are protected, classes that the change may help are woken, and the turns of queues are
+updated. Every fact and every decision ends here.
 """
 
 from __future__ import annotations

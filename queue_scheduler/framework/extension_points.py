@@ -10,7 +10,7 @@ The order of one decision::
     MultiQueueSort, Score   which queue is offered next
     QueueSort               which unit of it
     Filter                  may it start?             a refused class waits until it is woken
-    Reserve                 charge it                 after a refusal, all plugins unreserve
+    Reserve                 charge it                 after a refusal, the earlier ones unreserve
     Unreserve               the write failed, the unit ended or was freed
     Resize                  what an admitted unit occupies has changed
 
@@ -432,7 +432,7 @@ class QueueFacts(Protocol):
 
 
 QuotaSource = ElasticQuotaTree | ResourceQuota | Namespace
-"""Objects in addition to ElasticQuotas that define quotas, or who may use them. They are watched
+"""Objects in addition to ElasticQuotas that define quotas, or their permitted users. They are watched
 only for the built-in plugins that need them (`quota_sources`)."""
 
 

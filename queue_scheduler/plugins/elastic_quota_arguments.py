@@ -91,7 +91,7 @@ def read_arguments(
             required_requests=read_required(given.required_requests),
         )
         expected = given.expected_capacity
-        # The expected capacity replaces that of nodes, whose deprecated names are replaced, too.
+        # It stands in for nodes, whose deprecated names are replaced as well.
         return settings, None if expected is None else rename_deprecated(parse_amounts(expected))
     except msgspec.ValidationError as error:
         msg = f"pluginConfigs.ElasticQuotaV2: {name_choices(error, ElasticQuotaArguments)}"

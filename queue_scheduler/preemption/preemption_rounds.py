@@ -281,7 +281,7 @@ class PreemptionRounds:
             return None
         for key in [k for k, each in self._nominated.items() if each.domains & domains]:
             if key != info.key:
-                self._give_up(key, now)  # it stands behind; its room is counted as gone
+                self._give_up(key, now)  # it stands behind, and its victims count as gone
         self.is_idle = False
         self._writing[info.uid] = domains
         more = own.with_victims(found.victims)
