@@ -343,7 +343,7 @@ def _read_feature_gates(text: str) -> dict[str, bool]:
 
     Raises:
         FlagError: A gate that upstream does not have, or a value that this program does not
-        support.
+            support.
     """
     gates: dict[str, bool] = {}
     for gate in filter(None, (each.strip() for each in text.split(","))):

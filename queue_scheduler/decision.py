@@ -128,8 +128,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         used: The usage that already counts against it.
         requested: What the unit would add.
         other: The quota that would be hurt or whose guarantee would be, the unit ahead, or the
-        queue
-            or plugin concerned.
+            queue or plugin concerned.
         detail: What numbers do not say, in words; stable while the reason is.
         is_least: The unit may start with a part of its pods, and this is about the least part.
         is_rounded: The missing amount is no more than koord-scheduler loses by rounding half up.

@@ -246,11 +246,10 @@ class Engine:
         Args:
             queue_name: The queue whose worker asks.
             now: Seconds of the worker's monotonic clock; compared with `retry_at` of failed writes
-            and
-                with the times of eviction rounds.
+                and with the times of eviction rounds.
             wall: Wall time, for the times in objects: since when units are admitted and run.
-            Without
-                it no unit's protection ends, and in a queue that backfills no unit passes a head.
+                Without it no unit's protection ends, and in a queue that backfills no unit passes a
+                head.
 
         Returns:
             Dequeue: the unit is charged; write it, then call `on_written` or `on_write_failed`.
@@ -362,9 +361,8 @@ class Engine:
         Args:
             decision: What could not be written.
             failure: The outcome. After REJECTED, which may follow another outcome, the unit is
-            pending
-                again; after all others it waits for its fresh object (one that had arrived before
-                would have ended the decision).
+                pending again; after all others it waits for its fresh object (one that had arrived
+                before would have ended the decision).
             retry_at: Until when the queue rests, in the worker's clock; 0: it does not rest.
             why: After REFUSED, the server's message.
         """

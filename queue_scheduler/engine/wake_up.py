@@ -37,8 +37,7 @@ class WakeUp:
 
         Args:
             is_news: Whether the change comes from outside. The engine's own decisions make no room,
-            so
-                they wake no class of a plugin that cannot say what would help.
+                so they wake no class of a plugin that cannot say what would help.
         """
         units, plugins = self._units, self._plugins
         if units.bookings.pods.has_changed:

@@ -81,8 +81,7 @@ class Unmapped(msgspec.Struct, frozen=True, gc=False):
         waits_for: Names of facts that may change the answer: `quota/NAME`, `queue/NAME`,
             `namespace/NAME`. The unit is mapped again when one of them changes.
         queue: The queue that it would wait in, if that is known. A unit that was admitted before
-        its
-            quota or queue was deleted is counted there.
+            its quota or queue was deleted is counted there.
     """
 
     refusal: Refusal
@@ -432,8 +431,8 @@ class QueueFacts(Protocol):
 
 
 QuotaSource = ElasticQuotaTree | ResourceQuota | Namespace
-"""Objects in addition to ElasticQuotas that define quotas, or their permitted users. They are watched
-only for the built-in plugins that need them (`quota_sources`)."""
+"""Objects in addition to ElasticQuotas that define quotas or their permitted users. They are only
+watched for the built-in plugins that need them (`quota_sources`)."""
 
 
 @runtime_checkable
