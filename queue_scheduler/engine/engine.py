@@ -12,7 +12,7 @@ How a decision is made: a unit's object arrives and is *placed* (`_place`): its 
 quota and queue are looked up, its demand is read. The unit is then pending in its queue, admitted,
 on hold with a reason, or it has ended. `decide_next` takes the next unit of a queue, asks the
 filters, and charges the unit before another one can be asked: check and charge are one call. When
-a charge is released, exactly the classes of units that may profit are woken.
+a charge is released, exactly the classes of units that it may help are woken.
 
 Facts are level-triggered: each may arrive twice, late, or for a new object under an old name. Of
 two versions of one object the newer counts, so an older watch event never overwrites what the
@@ -522,7 +522,7 @@ class Engine:
         return twin
 
     def validate(self) -> None:
-        """Recompute what is derived; raise AssertionError with both values if it differs."""
+        """Recompute what is derived; raise AssertionError if it differs."""
         self._units.validate()
         self._rounds.validate()
 
