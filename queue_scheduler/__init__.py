@@ -2,7 +2,7 @@
 
 Read in this order:
 
-1. ``decision``: what can be decided, as values that carry their numbers.
+1. ``decision``: the possible decisions, as values that carry their numbers.
 2. ``engine``: facts in, decisions out; no thread, lock, clock, network or log.
 3. ``cache``: every unit and its state, and what is charged for it.
 4. ``preemption``: which units are evicted so that another may start.
@@ -10,11 +10,11 @@ Read in this order:
 6. ``quota``: the quota arithmetic, from scratch; ``quota_cache``: the same from running sums, and
    which units to wake after a change.
 7. ``framework``: the contract of plugins; ``plugins``: the built-in ones; ``quota_plugin``: what
-   those that keep quotas share (``required_requests``).
+   plugins with quotas share (``required_requests``).
 8. ``cycles``: the threads that feed the engine and carry out its decisions.
 9. ``unit_controllers``: what follows from one unit's object and the time: requeue, scale up,
    admission checks, time-outs, evictions.
-10. ``queue_objects``: Queue objects, made for quotas and kept in step.
+10. ``queue_objects``: Queue objects, created for quotas and kept in step.
 11. ``reporting``: metrics, events and conditions; ``insight``: refusals in words; ``debug_api``:
     the HTTP API.
 12. ``setup``: plugins by name, and the kinds that are watched for them; ``configuration``: the
@@ -22,6 +22,6 @@ Read in this order:
 13. ``admission_check_controller``: another program, which asks the autoscaler for nodes. It knows
     nothing of the modules above.
 
-Not here: jobs. A unit is all the scheduler knows of one; ``queue_controllers`` turns jobs into
+Not here: jobs. The scheduler knows only their units; ``queue_controllers`` turns jobs into
 units, and resumes them. The two meet only in Kubernetes objects.
 """

@@ -1,8 +1,8 @@
 """Flags and the configuration file of koord-queue-scheduler.
 
-The file has upstream's shape (`KoordQueueConfiguration`, `scheduling.k8s.io/v1`). Unknown keys
-are errors that name their path: a typo in a setting that would silently not apply is worse than
-a process that does not start. Flags have upstream's names as aliases.
+The file has upstream's shape (`KoordQueueConfiguration`, `scheduling.k8s.io/v1`). Unknown keys are
+errors that name their path: a setting that silently does not apply because of a typo is worse than
+a process that does not start. Upstream's flag names are aliases.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ DEFAULT_PLUGINS: Final = ("Priority", "ElasticQuotaV2")
 _RATE: Final = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,2})?")
 
 SMALL_UNITS_VARIABLE: Final = "SmallTaskAcclerate"
-"""Upstream's name of an environment variable, odd spelling included."""
+"""Upstream's name of an environment variable, including its unusual spelling."""
 
 STRICT_PRIORITY: Final = "StrictPriority"
 STRICT_CONSISTENCY: Final = "StrictConsistency"
-"""Upstream's, too: the policy of the queues of nodes is Block, or Priority all the same."""
+"""Upstream's as well: the policy of queues of nodes, Block or Priority, with the same effect."""
 
 VERDICT_TIMEOUT: Final = "30m"
-"""As long as a reservation lives: after that there is nothing left that could be granted."""
+"""The lifetime of a reservation: after that, nothing is left that could be granted."""
 
 NO_ENVIRONMENT: Final[Mapping[str, str]] = {}
 
@@ -75,8 +75,9 @@ FEATURE_GATES: Final[Mapping[str, bool | None]] = {
     "QueueUnitConditions": None,
     "QueueUnitRequeueState": None,
 }
-"""Upstream's gates, each with the only value that describes what is done here. None: either value,
-since the gated thing is always there and harms nobody who does not use it, or is switched by it."""
+"""Upstream's gates, each with the only value that matches this program. None: either value, since
+the gated feature is always there and does not affect those that do not use it, or is switched by
+the gate."""
 
 UPSTREAM_FLAGS: Final = (
     *KLOG_FLAGS,
@@ -117,7 +118,7 @@ UPSTREAM_FLAGS: Final = (
         "--default-queue-policy", "label ElasticQuotas koord-queue/queue-policy, or edit the Queue"
     ),
 )
-"""What is done otherwise here, or not at all."""
+"""What this program does differently, or not at all."""
 
 
 class PluginEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,14 +135,14 @@ class KoordQueueConfiguration(
     Attributes:
         plugins: Plugins by name, in the order in which they are asked.
         plugin_configs: Arguments by plugin name; each plugin checks its own.
-        default_reclaim_protect_time: A Go duration ("5m") or nanoseconds, upstream's type: for so
-            long after its admission a unit is not evicted for another.
+        default_reclaim_protect_time: A Go duration ("5m") or nanoseconds, upstream's type: how long
+            after its admission a unit is not evicted for another.
         admission_check_timeout: A duration ("10m") or seconds: how long a reserved unit waits for
-            its admission checks where its queue does not say; 0: for ever.
-        quota_namespaces: Which namespaces may name a quota; the flag of that name comes first.
+            its admission checks if its queue does not say; 0: no limit.
+        quota_namespaces: Which namespaces may name a quota; the flag of that name takes precedence.
     """
 
-    # What schemas say besides the type; what a bad value is told comes from `load_configuration`.
+    # What the JSON schema says in addition to the type; `load_configuration` reports bad values.
     api_version: Annotated[str, Meta(extra_json_schema={"const": API_VERSION})] = API_VERSION
     kind: Annotated[str, Meta(extra_json_schema={"const": KIND})] = KIND
     plugins: Annotated[tuple[PluginEntry, ...], Meta(extra_json_schema={"uniqueItems": True})] = ()
@@ -167,15 +168,15 @@ class KoordQueueConfiguration(
 
     @property
     def protect_seconds(self) -> float:
-        """Return for how long after its admission a unit is not evicted for another."""
+        """Return how many seconds after its admission a unit is not evicted for another."""
         return float(_read_protect_time(self.default_reclaim_protect_time))
 
 
 def load_configuration(path: str | None) -> KoordQueueConfiguration:
-    """Read the file; without one, the defaults.
+    """Read the file; None: return the defaults.
 
     Raises:
-        ConfigurationError: It cannot be read, is no YAML, or holds something unknown.
+        ConfigurationError: The file cannot be read, is not YAML, or has unknown content.
     """
     if not path:
         return KoordQueueConfiguration()
@@ -199,7 +200,7 @@ def _check_kind(configuration: KoordQueueConfiguration) -> None:
 
 
 def _read_protect_time(value: str | int) -> Fraction:
-    """Return seconds; a number is nanoseconds, as Go's type has it."""
+    """Return seconds; a number counts nanoseconds, as in Go's type."""
     try:
         return parse_duration(value if isinstance(value, str) else f"{value}ns")
     except DurationError as error:
@@ -220,7 +221,7 @@ def parse_rate(text: str) -> Fraction:
     """Return a rate such as "1" or "1.5", exactly.
 
     Raises:
-        FlagError: It is no number above 0.
+        FlagError: It is not a number above 0.
     """
     if not _RATE.fullmatch(text):
         msg = f"--oversellrate {text!r} is not a number"
@@ -233,7 +234,7 @@ def parse_rate(text: str) -> Fraction:
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line, read."""
+    """The parsed command line."""
 
     program: ProgramFlags
     config: str | None
@@ -242,18 +243,18 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     oversell_rate: Fraction
     strict: StrictMode
     verdict_seconds: float
-    """Of strict mode: how long a unit waits for nodes."""
+    """Strict mode: how long a unit waits for nodes."""
     checks_available_quota: bool
     quota_namespaces: QuotaNamespaces | None
     """None: as the configuration file says."""
     node_queue_policy: str
-    """Of queues that are made for nodes of an ElasticQuotaTree; "": each may have its own."""
+    """Policy of queues created for nodes of an ElasticQuotaTree; "": each may have its own."""
     without_effect: Mapping[str, str]
-    """Flags that were given and do nothing, each with what to use instead."""
+    """Flags that were given and have no effect, each with what to use instead."""
 
 
 def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_ENVIRONMENT) -> Flags:
-    """Read the command line.
+    """Parse the command line.
 
     Args:
         arguments: Without the program's name.
@@ -261,7 +262,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
 
     Raises:
         SystemExit: `--help`, or an unknown flag (argparse's own message).
-        FlagError: A value that makes no sense, or asks for what is not available.
+        FlagError: A value that is invalid, or asks for a feature that is not available.
     """
     got = _parser().parse_args(with_two_dashes(arguments))
     gates: dict[str, bool] = {}
@@ -304,7 +305,7 @@ def _read_strict_mode(got: argparse.Namespace, environment: Mapping[str, str]) -
 
 
 def _read_small_units(text: str) -> dict[str, int]:
-    """Read amounts such as "cpu=128,nvidia.com/gpu=8"."""
+    """Parse amounts such as "cpu=128,nvidia.com/gpu=8"."""
     amounts: dict[str, int] = {}
     for each in filter(None, (part.strip() for part in text.split(","))):
         name, sign, quantity = each.partition("=")
@@ -338,10 +339,11 @@ def _read_node_queue_policy(environment: Mapping[str, str]) -> str:
 
 
 def _read_feature_gates(text: str) -> dict[str, bool]:
-    """Return what gates are set to.
+    """Return the values of the gates that are set.
 
     Raises:
-        FlagError: A gate that upstream does not know, or that asks for something else than is done.
+        FlagError: A gate that upstream does not have, or a value that this program does not
+            support.
     """
     gates: dict[str, bool] = {}
     for gate in filter(None, (each.strip() for each in text.split(","))):

@@ -1,6 +1,6 @@
-"""What the engine says, as frozen values that carry their numbers.
+"""The engine's decisions, as frozen values that carry their numbers.
 
-A refusal is data. The one place that makes text for a person of it is `insight.wording`.
+A refusal is data. The only module that renders it as text is `insight.wording`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from shared_api.queue_unit_phases import Phase
 from shared_api.resource_list import Amounts
 
 BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""For whoever does not say what time it is: nobody's protection is over, and none has run."""
+"""The time if the caller gives none: no protection has ended, and no unit has run yet."""
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):
-    """When a decision is asked for: by the clock that does not jump, in seconds; by the wall's."""
+    """When a decision is asked for: seconds of the monotonic clock, and wall time."""
 
     now: float
     wall: datetime
 
     @property
     def seconds(self) -> int | None:
-        """Whole seconds since the epoch; None where nobody said what time it is."""
+        """Whole seconds since the epoch; None if the caller gave no wall time."""
         return None if self.wall == BEGINNING else int(self.wall.timestamp())
 
 
 class Reason(StrEnum):
-    """Why a unit waits. The texts are the condition reasons that users see.
+    """Why a unit is pending or on hold. The values are the condition reasons that users see.
 
-    The first group is about the unit's place, the second about amounts, the third about
-    what the unit itself or its surroundings lack.
+    The first group is about the unit's place, the second about amounts, the third about what the
+    unit itself or its environment lacks.
     """
 
     WAITING = "Pending"
@@ -52,7 +52,7 @@ class Reason(StrEnum):
     GROWS_AFTER_OTHERS = "GrowsAfterOthers"
 
     EXCEEDS_QUOTA = "ExceedsQuota"
-    """It asks for more than a max or min as a whole, whatever is free: waiting does not help."""
+    """It asks for more than a max or min in total, whatever is free: waiting does not help."""
     OVER_QUOTA_MAX = "OverQuotaMax"
     OVER_PARENT_MAX = "OverParentMax"
     OVER_RUNTIME = "OverRuntime"
@@ -60,20 +60,20 @@ class Reason(StrEnum):
     OVER_PARENT_RUNTIME = "OverParentRuntime"
     """The same at an ancestor (setting checkParent)."""
     OVER_MAX_JOBS = "OverMaxJobs"
-    """A limit on jobs, which are of no resource."""
+    """A limit on the number of jobs."""
     OVER_MIN = "OverMin"
     NON_PREEMPTIBLE_OVER_MIN = "NonPreemptibleOverMin"
     HURTS_OTHERS = "HurtsOthers"
     """Another quota, covered until now, would lose part of what it was promised."""
     GUARANTEE_OF_OTHERS = "GuaranteeOfOthers"
-    """It would borrow room that an owner, waiting within its min, needs."""
+    """It would borrow capacity that another quota's unit, waiting within its min, needs."""
     ROOM_FOR_PREEMPTOR = "RoomForPreemptor"
     NO_CAPACITY = "NoCapacity"
-    """The nodes together have too little (or none is known)."""
+    """The nodes together have too little, or there is none."""
     BROKEN_CHAIN = "BrokenChain"
     """The quota or one of its ancestors cannot be used: cycle, missing parent, bad amounts."""
     UNKNOWN_QUOTA = "UnknownQuota"
-    """No quota of that name."""
+    """There is no quota of that name."""
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
 
     NO_QUOTA = "NoQuota"
@@ -91,13 +91,13 @@ class Reason(StrEnum):
 
 
 class Grounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a refusal by runtimes follows from, besides what is charged below two quotas.
+    """What a refusal by runtimes follows from, in addition to the usage below two quotas.
 
-    On the resource that was refused the demand makes `asker` be asked for `more`, and then
-    `subject`, the asker or a sibling of it, gets `has`, without the demand `had`. While nothing is
-    charged below either and these numbers stay, the refusal stands (`runtime_wake_check`). `scope`
-    is the highest quota (or the root) whose division is not plain, `parent` theirs. `unseeded` and
-    `unrefreshed` say in which state of memory (`level_division`).
+    On the refused resource, the demand raises the request of `asker` by `more`. Then `subject`, the
+    asker or a sibling of it, gets `has`; without the demand it had `had`. While nothing is charged
+    below either and these numbers stay, the refusal stands (`runtime_wake_check`). `scope` is the
+    highest quota (or the root) whose division is not plain, `parent` the parent of both. `unseeded`
+    and `unrefreshed` give the assumed state of koord-scheduler (`level_division`).
     """
 
     scope: str
@@ -114,28 +114,28 @@ class Grounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Why a unit did not start, with the numbers of the first limit that was found too small.
 
-    The last three attributes are for whoever wakes the unit: the plugin that refuses is given its
-    refusal back when the unit waits. Nobody else reads them.
+    The last three attributes are for waking the unit: the plugin that refused gets its refusal back
+    when the unit waits. They are not read elsewhere.
 
     Attributes:
-        reason: What kind of limit, in the word that users see.
-        quota: The quota whose limit it is; "" where no quota is concerned. The root's name for the
+        reason: The kind of limit, as users see it.
+        quota: The quota whose limit it is; "" if no quota is concerned. The root's name for the
             total of the nodes.
-        quota_namespace: The namespace of its object, where others of its name exist, which do not
-            count.
+        quota_namespace: The namespace of the quota's object, if there are others of its name, which
+            do not count.
         resource: The resource that is short.
         limit: The limit, in base units (cpu in milli, everything else in units).
-        used: What is booked against it already.
+        used: The usage that already counts against it.
         requested: What the unit would add.
-        other: The quota that would be hurt or whose guarantee would be, the unit ahead, the queue
-            or plugin concerned.
-        detail: Words for what numbers do not say; stable while the reason is.
-        is_least: The unit may start with fewer pods than all, and this is about the fewest.
-        is_rounded: What is missing is no more than koord-scheduler's rounding half up loses.
-        told_of: What kind of limit, where `reason` is another word for it; see `kind`.
-        via: The quota asked for, where what is left under the limit is not the same for all who
-            come from below (`tree_usage.taken_by`).
-        grounds: Where runtimes decided, unless anything may change the answer.
+        other: The quota that would be hurt or whose guarantee would be, the unit ahead, or the
+            queue or plugin concerned.
+        detail: What numbers do not say, in words; stable while the reason is.
+        is_least: The unit may start with a part of its pods, and this is about the least part.
+        is_rounded: The missing amount is no more than koord-scheduler loses by rounding half up.
+        told_of: The original kind of limit, if `reason` is another word for it; see `kind`.
+        via: The quota asked for, if what is left under the limit is not the same for all quotas
+            below it (`tree_usage.taken_by`).
+        grounds: Set if runtimes decided, unless any change may change the answer.
     """
 
     reason: Reason
@@ -155,7 +155,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def kind(self) -> Reason:
-        """What kind of limit, in whatever word users are told of it."""
+        """The kind of limit, whichever word users see for it."""
         return self.told_of or self.reason
 
     @property
@@ -179,12 +179,12 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
 
 
 class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """The unit may start; its demand is booked already.
+    """The unit may start; its demand is already charged.
 
     The shell writes the phase `to` and answers with `Engine.on_written` or `on_write_failed`. With
-    `checks`, `to` is Reserved until these admission checks are Ready. With `is_waited_for`, nobody
-    else of its queue starts until its pods run. `unrequested` are the resources that its quota
-    governs, where its pods request none of them.
+    `checks`, `to` is Reserved until these admission checks are Ready. With `is_waited_for`, no
+    other unit of its queue starts until its pods run. `unrequested` are the resources that its
+    quota governs, if its pods request none of them.
     """
 
     unit: str
@@ -204,7 +204,7 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Growth(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A unit that runs may run more pods; their demand is booked already.
+    """A running unit may run more pods; their demand is already charged.
 
     The shell writes `admissions`, the whole list, and answers with `Engine.on_queue_unit` or
     `on_growth_failed`.
@@ -221,7 +221,7 @@ class Growth(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """The unit, and with it all units of its class in this queue, waits."""
+    """The unit is refused, and with it all units of its class in this queue."""
 
     unit: str
     queue: str
@@ -230,14 +230,14 @@ class Refused(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Victim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A unit that has to make room.
+    """A unit that is evicted to make room.
 
     Attributes:
         unit: `namespace/name`.
         uid: Its uid.
-        resource_version: The version that the choice was made on.
+        resource_version: The version that the choice was based on.
         priority: Its priority.
-        lost_seconds: For how long its pods have run; 0 where they do not all run.
+        lost_seconds: How long its pods have run; 0 if they do not all run.
     """
 
     unit: str
@@ -248,19 +248,19 @@ class Victim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Preempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Units have to make room for one that was refused, which waits until they have.
+    """Units are to be evicted to make room for a refused one, which waits until they have left.
 
-    The shell asks for their eviction, and answers with `Engine.on_preempted` when it knows what
-    became of all these writes. Others are kept from the room meanwhile.
+    The shell requests the evictions and calls `Engine.on_preempted` with the outcome of all these
+    writes. Meanwhile, other units are kept from taking the room.
 
     Attributes:
-        unit: Who needs the room, `namespace/name`.
+        unit: The preemptor, `namespace/name`.
         uid: Its uid.
         queue: Its queue.
         quota: Its quota.
         priority: Its priority.
         reason: Why the victims are evicted: `PREEMPTED` or `RECLAIMED` of `queue_unit_phases`.
-        victims: Whom to evict, the cheapest first.
+        victims: The units to evict, the cheapest first.
         refusal: Why it cannot start without that.
     """
 
@@ -279,8 +279,8 @@ class Rest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """There is nothing to decide in this queue now.
 
     Attributes:
-        until: Time (the `now` of the caller's clock) at which to ask again; None: when woken.
-        behind: The queue whose turn it is, where that is why.
+        until: Seconds of the caller's `now` at which to ask again; None: only when woken.
+        behind: The queue whose turn it is, if that is the reason.
         wake: Queues to ask in the meantime.
     """
 
@@ -293,20 +293,20 @@ Decision = Dequeue | Refused | Preempt | Rest
 
 
 class WriteFailure(StrEnum):
-    """What became of a write that did not succeed."""
+    """The outcome of a write that did not succeed."""
 
     CONFLICT = "conflict"
-    """Somebody else wrote first: the unit is decided again with its fresh object."""
+    """The object was changed in between: the unit is decided again with its fresh object."""
     GONE = "gone"
-    """The unit does not exist any more."""
+    """The unit no longer exists."""
     REJECTED = "rejected"
-    """It was not written, through no fault of the unit: tried again later, in its place."""
+    """It was not written, through no fault of the unit: retried later, in the unit's place."""
     REFUSED = "refused"
     """The server refused it (forbidden, invalid): the unit stands aside, so that others start."""
 
 
 class Notice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Something a user should read as an event on one of their objects.
+    """An event for users on one of their objects.
 
     Attributes:
         kind: "QueueUnit", "Queue", "ElasticQuota", "ElasticQuotaTree" or "ResourceQuota".

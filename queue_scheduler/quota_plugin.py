@@ -1,7 +1,7 @@
-"""What all plugins that keep quotas have in common: their books, asked in the framework's words.
+"""What all plugins with quotas have in common: their quota cache behind the framework's methods.
 
-A unit is translated into a demand that is checked, booked, and waits. What makes a demand of a
-unit's amounts (its job, its pods), which quotas there are and who uses them differs by plugin.
+A unit is translated into a demand, which is checked, charged, and waits. How a demand follows from
+a unit's amounts (its job, its pods), which quotas exist and which units use them differs by plugin.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import JOB_COUNTS, read_queue_name, read_quota_name
 
 LIMITS: Final = frozenset((Reason.OVER_QUOTA_MAX, Reason.OVER_PARENT_MAX, Reason.OVER_MIN))
-"""Reasons whose limit does not depend on what others do."""
+"""Reasons whose limit does not depend on other quotas."""
 
 
 class QuotaPlugin(ABC):
-    """A plugin's quotas, and its answers at those extension points where all such plugins agree.
+    """The quotas of a plugin, and its answers at the extension points where all such plugins agree.
 
-    A base class, not a part: what a plugin takes part in is read off its methods, and each would
-    have to be written again to pass the question on.
+    It is a base class, not a part: a plugin takes part in the extension points whose methods it
+    has, so each method would have to be written again to delegate.
 
     Attributes:
-        books: What is booked.
+        books: The quotas with their usage.
     """
 
     books: QuotaCache
@@ -44,21 +44,22 @@ class QuotaPlugin(ABC):
     keeps_room_for: Callable[[str], bool]
 
     def __init__(self, settings: QuotaSettings) -> None:
-        """Begin with no quota; `settings` are those of the books."""
+        """Start without quotas; `settings` are those of the quota cache."""
         self._settings = settings
-        # The names of all quotas that there are, usable or not. Replaced, never changed.
+        # The names of all existing quotas, usable or not. Replaced, never changed, so forks share
+        # it.
         self._known: frozenset[str] = frozenset()
         self._told_problems: frozenset[QuotaProblem] = frozenset()
         self._keep(QuotaCache(settings))
 
     def _keep(self, books: QuotaCache) -> None:
         self.books = books
-        # Asked after every fact, and mostly in vain: the books' own answers, no call between.
+        # Called after every fact, mostly without result: the bound methods save a call each.
         self.stirred_domains = books.stirred_domains
         self.keeps_room_for = books.keeps_room_for
 
     def _take_over(self, other: QuotaPlugin) -> None:
-        """Begin with what another of the same settings knows."""
+        """Start with the state of another plugin with the same settings."""
         self._known = other._known
         self._told_problems = other._told_problems
         self._keep(other.books.fork())
@@ -71,11 +72,11 @@ class QuotaPlugin(ABC):
 
     @abstractmethod
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
-        """Return what would be booked besides, each with its quota."""
+        """Return the hypothetical charges as (quota, demand) pairs."""
 
     @abstractmethod
     def domain_of(self, quota: str) -> str:
-        """Return what units of a quota compete for; "": with nobody."""
+        """Return the name of what units of a quota compete for; "": they do not compete."""
 
     # --- deciding -----------------------------------------------------------------------------
 
@@ -84,7 +85,7 @@ class QuotaPlugin(ABC):
         return quota in self._known
 
     def check(self, info: QueueUnitInfo) -> Refusal | None:
-        """Ask the books whether the unit's demand fits; pass what is charged elsewhere."""
+        """Return why the unit's demand does not fit; None: it does, or the quota is not ours."""
         if info.quota not in self._known:
             return None
         refusal = self.books.check(info.quota, self.demand_of(info))
@@ -93,7 +94,7 @@ class QuotaPlugin(ABC):
     def check_without(
         self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
     ) -> Refusal | None:
-        """Ask the books whether it would fit if others were booked."""
+        """Return the same with nothing charged for `released`, and `added` charged."""
         if info.quota not in self._known:
             return None
         besides = self.demands_of(added) if added else ()
@@ -104,18 +105,18 @@ class QuotaPlugin(ABC):
         return put_for_users(refusal, self.books.namespace_among_several(refusal.quota))
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
-        """Book the unit whole."""
+        """Charge the whole demand of the unit."""
         self.books.book(info.uid, info.quota, self.demand_of(info))
         return None
 
     def unreserve(self, uid: Uid) -> None:
-        """Take back what is booked for the uid."""
+        """Release what is charged for the uid."""
         self.books.release(uid)
 
-    # --- what is requested --------------------------------------------------------------------
+    # --- required requests --------------------------------------------------------------------
 
     def check_requests(self, info: QueueUnitInfo) -> Refusal | None:
-        """Return why a unit may not stand in line whose pods lack a request, or None."""
+        """Return why a unit whose pods lack a request may not be pending, or None."""
         required = self._required_in(info.quota)
         missing = tell_missing(info.demand, required) if required else ""
         if not missing:
@@ -123,20 +124,20 @@ class QuotaPlugin(ABC):
         return Refusal(reason=Reason.REQUESTS_MISSING, quota=info.quota, detail=missing)
 
     def find_unrequested(self, info: QueueUnitInfo) -> tuple[str, ...]:
-        """Return the resources that its quota governs of a unit that is charged none of them."""
+        """Return the governed resources of its quota if the unit requests none of them; else ()."""
         if not info.demand.pods or info.quota not in self._known:
             return ()
         return self.books.find_unrequested(info.quota, info.demand.total)
 
     def _required_in(self, quota: str) -> frozenset[str]:
-        """Return what every pod must request in a quota."""
+        """Return the resources that every pod must request in a quota."""
         required = self._settings.required_requests
         return required & self.books.governed(quota) if required else required
 
     # --- waiting ------------------------------------------------------------------------------
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
-        """Leave a refused class with the books."""
+        """Register a refused class with the quota cache."""
         quota, whole = info.quota, info.demand.whole
         self.books.wait(
             waiter,
@@ -154,22 +155,23 @@ class QuotaPlugin(ABC):
     def first_woken(
         self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
     ) -> tuple[Place, Waiter] | None:
-        """Return the first class that changes may have enabled, with its place."""
+        """Return the first class that changes may let in, with its place."""
         found = self.books.first_woken(domain, place_of, before)
         return None if found is None else (found[0], cast("Waiter", found[2]))
 
     def domains(self, quota: str) -> frozenset[str]:
-        """Return what units of the quota compete for."""
+        """Return the name of what units of the quota compete for, if there is one."""
         domain = self.domain_of(quota)
         return frozenset({domain}) if domain else frozenset()
 
     def lent_to(
         self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
     ) -> Lent | None:
-        """Return who may go for a refused unit where guarantees hold.
+        """Return which units may be evicted together for a refused unit, within all guarantees.
 
-        Who is evicted within his min is protected as soon as he waits again. So only who borrows
-        may go, but for one who is owed the room himself and comes first.
+        A unit evicted within its min becomes protected when requeued, so only borrowers are
+        candidates. None (any unit) only for a unit that outranks the victims and is itself owed the
+        room.
         """
         trees, demand = self.books.trees, self.demand_of(info)
         if info.quota not in self._known or (outranks and is_owed(trees, info.quota, demand)):
@@ -179,14 +181,14 @@ class QuotaPlugin(ABC):
     # --- facts --------------------------------------------------------------------------------
 
     def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Take an ElasticQuota: nothing to those whose quotas are other objects."""
+        """Ignore an ElasticQuota: the quotas of most plugins are other objects."""
         return ()
 
     def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Take a deleted ElasticQuota: nothing to those whose quotas are other objects."""
+        """Ignore a deleted ElasticQuota: the quotas of most plugins are other objects."""
         return ()
 
-    # --- what is told -------------------------------------------------------------------------
+    # --- reporting ----------------------------------------------------------------------------
 
     def views(self) -> list[QuotaView]:
         """Return all quotas with their numbers, by name."""
@@ -194,7 +196,7 @@ class QuotaPlugin(ABC):
         return [view for view in found if view is not None]
 
     def _take_new_problems(self) -> list[QuotaProblem]:
-        """Return, once, what is newly wrong with quotas."""
+        """Return, once, the new problems of quotas."""
         problems = self.books.problems()
         known, self._told_problems = self._told_problems, frozenset(problems)
         return [problem for problem in problems if problem not in known]
@@ -204,7 +206,7 @@ class QuotaPlugin(ABC):
         culprit = self.books.trees.why_unusable(quota).other
         view = self.books.view(culprit)
         assert view is not None, f"quota {culprit} is at fault and unknown"
-        # A younger object of the same name has a problem of its own, which does no harm to it.
+        # A younger object of the same name has its own problem, which does not affect this quota.
         texts = [p.text for p in view.problems if p.fatal and p.namespace == view.namespace]
         detail = "; ".join(texts)
         return Refusal(
@@ -217,9 +219,10 @@ class QuotaPlugin(ABC):
 
 
 def read_chosen_queue(unit: QueueUnit) -> str:
-    """Return the queue that somebody chose for a unit, or "".
+    """Return the queue that was chosen for a unit, or "".
 
-    The controllers fill `spec.queue` with the name of the quota where the job names no queue.
+    If a job names no queue, the controllers fill `spec.queue` with the name of the quota; that is
+    not a choice.
     """
     meta = unit.metadata
     filled = unit.spec.queue
@@ -229,15 +232,15 @@ def read_chosen_queue(unit: QueueUnit) -> str:
 
 
 def put_for_users(refusal: Refusal, namespace: str = "") -> Refusal:
-    """Return a quota's refusal as users are told of it.
+    """Return a quota's refusal as it is shown to users.
 
-    The reason is the same, but for a demand that is larger than a limit: it fits no emptier quota
-    either, and its user must hear that waiting does not help. And for limits on jobs, which are of
-    no resource. What kind of limit it is remains in `told_of`.
+    The reason changes in two cases. A demand larger than the limit does not fit an empty quota
+    either, so the user must learn that waiting does not help. A limit on jobs is not about a
+    resource. `told_of` keeps the original reason.
 
     Args:
-        refusal: The books' no.
-        namespace: Of the quota that counts, where there are several of its name.
+        refusal: The refusal of the quota cache.
+        namespace: Namespace of the quota that counts, if there are several of its name.
     """
     kind = refusal.reason
     if kind in LIMITS and refusal.requested > refusal.limit:

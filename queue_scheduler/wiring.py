@@ -1,12 +1,14 @@
-"""Puts the scheduler together: the one place that knows every part.
+"""Puts the scheduler together: the only module that knows every part.
 
-informers --> event_handlers --> shared_engine --> engine
-|
-queue_worker (one per queue) <--+--> dequeue_cycle, preemption_cycle --> write_dispatcher --> client
-admission_check_cycle, backoff_returns, growth_cycle, unit_evictions: what follows from a unit
-and the time; queue_drains, queue_reconciler, queue_status, waiting_reporter, notice_events: beside
-the line
-debug_api: questions
+Decisions::
+
+    informers --> event_handlers --> shared_engine --> engine
+                                           |
+    queue_worker (one per queue) <---------+
+        +--> dequeue_cycle, preemption_cycle --> write_dispatcher --> client
+
+In addition: `unit_controllers` (what follows from one unit and the time), `queue_objects` (queues
+of quotas, their status, drains), `reporting` (pending reasons, events, metrics), and `debug_api`.
 """
 
 from __future__ import annotations
@@ -70,11 +72,11 @@ from shared_api.quota_names import QuotaNamespaces
 from shared_api.work_queue import WorkQueue
 
 PODS_SECONDS: Final = 0.05
-"""How long changes of pods are gathered: there are more of them than of all else, and none starts
-a unit but the last of a unit's pods going."""
+"""How long pod changes are gathered: they are the most frequent ones, and none starts a unit except
+the end of a unit's last pod."""
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)
-"""Between tries of the same work; a server that is down is asked less and less."""
+"""Between attempts of the same work; while a server is down, attempts become less frequent."""
 
 log = structlog.get_logger("wiring")
 
@@ -87,8 +89,8 @@ def build_scheduler(
     """Return the scheduler's work, ready to start.
 
     Raises:
-        FlagError: The configuration names an unknown plugin, or arguments it refuses.
-        AddressError: The debug address, or what it is served with.
+        FlagError: The configuration names an unknown plugin, or arguments that a plugin refuses.
+        AddressError: The debug address or its TLS settings are unusable.
     """
     if flags.without_effect:
         log.warning("settings without effect", settings=flags.without_effect)
@@ -167,11 +169,11 @@ class Scheduler:
         )
         self._pods = self._informer(PODS, settings=InformerSettings(gather_seconds=PODS_SECONDS))
         self._nodes = self._informer(NODES)
-        # Some plugins decide by them; else they only say which series of metrics are over.
+        # Some plugins map units by namespaces; the others need them only to drop series of metrics.
         followed = self._sources.informers.get(NAMESPACES)
         self._namespaces = self._informer(NAMESPACES) if followed is None else followed
         self._quota_checks = self._sources.checks(self._quotas)
-        # The order of the start: what maps and orders units before the units.
+        # Started in this order: what maps and orders units comes before the units.
         self._informers: list[SharedInformer[Any]] = [
             self._quotas,
             *self._sources.informers.values(),
@@ -291,7 +293,7 @@ class Scheduler:
         self._subscribe(self._handlers)
 
     def _has_check(self, name: str) -> bool:
-        """Return whether a check is there, or some queue has its units pass it without."""
+        """Return whether a check exists, or a queue lets its units pass without it."""
         if self._checks.get(name) is not None:
             return True
         listed = (
@@ -306,7 +308,7 @@ class Scheduler:
     def _build_unit_shells(
         self, flags: Flags, check_seconds: float, tell: Callable[[Notice], None]
     ) -> None:
-        """Build what looks at one unit after another; told of news after the engine."""
+        """Build the controllers of single units; they get news after the engine."""
         shells = UnitControllers(
             UnitParts(
                 shared=self._shared,
@@ -328,7 +330,7 @@ class Scheduler:
         self._check_watch = self._watch_checks(checks)
 
     def _watch_checks(self, checks: AdmissionCheckCycle) -> KindWatch[AdmissionCheck]:
-        """Follow Kueue's AdmissionChecks where the cluster has them; nobody waits for that."""
+        """Watch Kueue's AdmissionChecks if the cluster serves them; no part waits for that."""
 
         def make(version: ResourceType[AdmissionCheck]) -> SharedInformer[AdmissionCheck]:
             informer = self._informer(version, store=self._checks)
@@ -388,7 +390,7 @@ class Scheduler:
         self._pods.add_handler(handlers.on_pod)
 
     def _work_queue(self, name: str) -> tuple[Callable[[Step], LoopThread], WorkQueue[Any]]:
-        """Return a queue of keys, and what makes the thread that works on them."""
+        """Return a queue of keys, and a function that builds the thread that works on them."""
         threads: list[LoopThread] = []
 
         def wake() -> None:
@@ -412,7 +414,7 @@ class Scheduler:
         is_leader = self._program.leadership.is_leader
 
         def build(guard_of: GuardOf) -> Starlette:
-            # FastAPI costs 13 MB: only where somebody asks.
+            # FastAPI takes 13 MB: imported only if the debug API is on.
             from queue_scheduler.debug_api.app import DebugApi, build_app  # noqa: PLC0415 - as said
 
             api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
@@ -451,7 +453,7 @@ class Scheduler:
 
     @property
     def informers(self) -> Sequence[SharedInformer[Any]]:
-        """The caches; for whoever calls all steps on one thread (tests)."""
+        """The informers; for callers that run all steps on one thread (tests)."""
         checks = self._check_watch.informer
         return tuple(self._informers) if checks is None else (*self._informers, checks)
 
@@ -466,7 +468,7 @@ class Scheduler:
             thread.start()
 
     def _start_informer(self, informer: SharedInformer[Any]) -> None:
-        if self._is_started:  # else its steps are called by whoever calls all steps
+        if self._is_started:  # else the caller of all steps runs it
             informer.start(self._program.metrics.process.on_loop_error)
 
     def stop(self) -> None:
@@ -481,7 +483,7 @@ class Scheduler:
             informer.stop(0.0)
 
     def on_started_leading(self) -> None:
-        """Let `LeaderWarmup` look whether the caches are complete."""
+        """Let `LeaderWarmup` check whether the caches are complete."""
         self._takeover_thread.wake()
 
     def ready_checks(self) -> Mapping[str, Check]:
@@ -511,7 +513,7 @@ class Scheduler:
 
 
 def _compacting() -> Callable[[Any, Any], Any]:
-    """Return what makes cached objects share equal parts: a third of the memory at 100,000."""
+    """Return a function by which cached objects share equal parts: saves 1/3 memory at 100,000."""
     return Compactor().compact
 
 

@@ -1,14 +1,15 @@
-"""Whether the unit whose turn it is may start, and with how many pods. Pure; part of the engine.
+"""Decides whether the next unit may start, and with how many pods. Pure; part of the engine.
 
-The filters are asked, then the promise of a queue that backfills, then whether room is kept for
-others. What passes is booked at once: check and book are one call. What does not waits, with
-whoever knows when to ask again.
+Three questions are asked in this order: the plugins' filters, then the promise to a head in a queue
+that backfills, then whether the room is kept for a nominated unit. A unit that passes is charged at
+once: check and charge are one call. A unit that is refused waits with the part that refused it,
+which knows when to ask again.
 
-A unit that may run with fewer pods than all starts with as many as fit, where not all do; the same
-questions are asked for fewer. Where not even the least fits, the unit is refused, waits, and has
-others evicted with its least: so whatever makes room for that wakes it, and it is asked again how
-many it can have. Runtimes are rounded, so the whole may fit where the least does not: what makes
-room for the whole wakes it, too.
+A unit that may run with a part of its pods starts with as many as fit if not all of them do; the
+same questions are asked for the smaller demand. If even its least count does not fit, the unit is
+refused, waits, and preempts with its least count: any change that makes room for the least wakes
+it, and the number of pods is found anew. Runtimes are rounded, so the whole may fit where the least
+does not; a change that makes room for the whole wakes the unit as well.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
 No: TypeAlias = tuple[Refusal, Plugin | None]
-"""Why a unit may not start, and which plugin says so; None: it fits, and is held up."""
+"""Why a unit may not start, and the plugin that refused it; None: it fits, but is held up."""
 
 
 class UnitAdmission:
-    """Books units, or refuses them."""
+    """Charges units, or refuses them."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class UnitAdmission:
     def start(
         self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
     ) -> QueueUnitInfo | Refused | Preempt:
-        """Book the unit whose turn it is; return it with what is booked, or why nothing is."""
+        """Charge the next unit; return it with the charged demand, or why it was refused."""
         no = self._try(line, info, moment)
         if no is not None and info.demand.least is not None:
             info, no = self._try_fewer(line, info, no, moment)
@@ -66,7 +67,7 @@ class UnitAdmission:
             if again is not None:
                 self._rounds.ask_at((line.name, number), moment.now + again)
             return self._say_no(line, info, refusal, None)
-        # It would fit; the room is kept for another, or somebody of its queue is under way.
+        # It fits, but the room is kept for another unit, or its queue waits for a unit in flight.
         self._rounds.wait((line.name, number), refusal)
         preempt = None
         if not line.is_backfilling or self._may_evict_behind(line, info, moment):
@@ -74,7 +75,7 @@ class UnitAdmission:
         return self._say_no(line, info, refusal, preempt)
 
     def _try(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> No | None:
-        """Book a unit if it may start; else return why not, and which plugin says so."""
+        """Charge a unit if it may start; otherwise return why not, and which plugin refused."""
         refused = self._plugins.check(info)
         if refused is not None:
             return refused
@@ -91,20 +92,20 @@ class UnitAdmission:
     def _try_fewer(
         self, line: SchedulingQueue, info: QueueUnitInfo, no: No, moment: Moment
     ) -> tuple[QueueUnitInfo, No | None]:
-        """Book as many pods as fit; return the unit with them, or with its least and why not."""
+        """Charge as many pods as fit; return the unit with them, or with its least and why not."""
         assert info.demand.least is not None, f"{info.key} needs all its pods"
         fewer = self._with_fewer(line, info, info.demand.least, moment)
         again = self._try(line, fewer, moment)
         if again is None or again[1] is None:
             return fewer, again
         if no[1] is None:
-            return info, no  # all its pods fit, and its least does not: runtimes are rounded
+            return info, no  # all pods fit although the least does not: runtimes are rounded
         return fewer, (replace(again[0], is_least=True), again[1])
 
     def _with_fewer(
         self, line: SchedulingQueue, info: QueueUnitInfo, least: UnitDemand, moment: Moment
     ) -> QueueUnitInfo:
-        """Return a unit with the most pods that fit of those it may run with, or its least."""
+        """Return a unit with the most of its permitted pod counts that fits, or with its least."""
 
         def fits(demand: UnitDemand) -> bool:
             return self._would_start(line, replace(info, demand=demand), moment)
@@ -138,9 +139,9 @@ class UnitAdmission:
         return self._say_no(line, info, refusal, preempt)
 
     def _may_evict_behind(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
-        """Return whether a unit that was refused where others pass may have somebody evicted.
+        """Return whether a unit that was refused while others may pass it may evict others.
 
-        One for which others leave already goes on with its round.
+        A unit whose round is already in progress continues with it.
         """
         if info.key in self._rounds.nominated:
             return True
@@ -149,9 +150,9 @@ class UnitAdmission:
         )
 
     def why_refused(self, info: QueueUnitInfo) -> Refusal | None:
-        """Return why the filters refuse a waiting unit now, with its fewest pods; or None.
+        """Return why the filters refuse a pending unit now, with its least pods; None: they pass.
 
-        For a fork: what is found on the way is not kept in step with who waits.
+        Only for a fork: the answer is not registered, so the wake indexes do not follow it.
         """
         refused = self._plugins.check(info)
         if refused is None or info.demand.least is None:
@@ -162,7 +163,7 @@ class UnitAdmission:
     def would_evict(
         self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime
     ) -> Found | None:
-        """Return whom a waiting unit would have evicted now; None: nobody, or it needs nobody."""
+        """Return the units that a pending unit would evict now; None: none, or it needs none."""
         seconds = int(wall.timestamp())
         if line.is_backfilling and self._backfill.is_behind(line, info, seconds):
             return None
@@ -171,7 +172,7 @@ class UnitAdmission:
     def _say_no(
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None
     ) -> Refused | Preempt:
-        # Nothing is booked and nobody's head has changed: it is only somebody else's turn.
+        # Nothing is charged and no head changes, so only the turn passes on.
         wake = self._settlement.pass_on()
         if preempt is not None:
             return replace(preempt, wake=wake)

@@ -1,27 +1,27 @@
-"""Who may pass a unit that does not fit yet, without delaying it: EASY backfill. Pure.
+"""Which units may pass a unit that does not fit yet, without delaying it: EASY backfill. Pure.
 
-A queue that backfills holds back all that stands behind its *head*: the first refused unit, of each
-group of quotas that share a limit. The head is *promised* a start: the earliest time at which it
-would fit if everything booked ended when it has declared to. Who stands behind it starts, if it
-fits, only if by its own declaration it ends before that, or if the head fits beside it all the same
-at the promised time. Who declares no time does not pass; and where what is booked declares too
-little for the head ever to fit, nobody does. Who has to wait for admission checks or nodes once he
-has quota ends nobody knows when: he passes only if the head fits beside him.
+A queue that backfills holds back every unit behind its *head*: the first refused unit of each group
+of quotas that share a limit. The head has a *promise*: the earliest time at which it would fit if
+every admitted unit ended at its declared end. A unit behind the head that fits starts only if its
+own declared end is before the promised time, or if the head still fits beside it at that time.
+A unit that declares no end does not pass. If the admitted units declare too few ends for the head
+ever to fit, no unit passes. A unit that waits for admission checks or nodes after it has quota has
+no known end: it passes only if the head fits beside it.
 
-Nothing is remembered but what can be computed again: a promise follows from the books, the units
-and the time. It moves to a later time only if room is lost, if a unit that is waited for begins to
-run late, or is overdue: such a one is taken to end at any moment, and the promise is now. While the
-promise stands, somebody who waits can only find it harder to pass as time goes by, unless what runs
-comes to end before what is booked and does not run yet: at that time he is asked again. So he is
-when the head leaves, or is refused anew; when anything that is booked comes, goes, changes, begins
-to run or declares another end; and when another demand of a quota is the first to wait, for which
-its guarantee is kept.
+No state is kept that cannot be computed again: a promise follows from the charges, the units and
+the time. It moves later only if room is lost, or if a unit that is waited for starts late or is
+overdue; an overdue unit is expected to end at any moment, so the promise is now. While a promise
+stands, passing only gets harder as time goes by, with one exception: a running unit may come to end
+before an admitted one that does not run yet, and the waiting unit is asked again at that time. It
+is also asked again when the head leaves or is refused anew; when an admitted unit comes, goes,
+changes, begins to run or declares another end; and when another demand of a quota, for which its
+guarantee is kept, becomes the first to wait.
 
-Room for whoever passes is not made: who stands behind a head has nobody evicted.
+No room is made for a unit that would pass: a unit behind a head does not preempt.
 
-A unit that can never have what it asks for is no head: it has no start that could be delayed. Nor
-does a head hold back a unit of the quota whose guarantee it is itself refused for: each would wait
-for the other. For such a unit the next that is refused is the head.
+A unit that can never have what it asks for is no head: it has no start to delay. Nor does a head
+hold back a unit of the quota whose guarantee is the reason for the head's own refusal: each would
+wait for the other. For such a unit, the next refused unit is the head.
 
 Source: Lifka, The ANL/IBM SP Scheduling System (1995); Mu'alem and Feitelson, Utilization,
 Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with Backfilling
@@ -50,11 +50,11 @@ from shared_api.objects.node import Node
 from shared_api.objects.queue_unit import QueueUnit
 
 MAX_ENDS: Final = 512
-"""Units that are looked at for a promise, those that end first: a binary search asks ten questions,
-each of which names them. A head that does not fit when so many have ended is promised nothing."""
+"""How many units a promise considers, those that end first: a binary search asks ten questions,
+each of which lists them. A head that does not fit after so many ends has no promise."""
 
 _NOT_PASSED: Final = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
-"""Of those who would delay a head."""
+"""Why a unit that would delay the head is refused."""
 
 PASSED: Final = _NOT_PASSED | frozenset(
     {
@@ -63,16 +63,16 @@ PASSED: Final = _NOT_PASSED | frozenset(
         Reason.UNKNOWN_QUOTA,
     }
 )
-"""Who is refused so is no head: it fits, or will not until somebody mends something."""
+"""Reasons of units that are no head: they fit, or cannot fit until something is repaired."""
 
 
 class Promise(msgspec.Struct, frozen=True, gc=False):
-    """When a head can start at the latest, by what is declared.
+    """When a head can start at the latest, by the declared ends.
 
     Attributes:
         at: Seconds since the epoch.
-        is_overdue: Whether something that is waited for should have ended already.
-        released: What will have ended by then.
+        is_overdue: Whether a unit that is waited for should have ended already.
+        released: The units that will have ended by then.
     """
 
     at: int
@@ -81,7 +81,7 @@ class Promise(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False):
-    """The unit that others must not delay."""
+    """A refused unit that others must not delay."""
 
     number: int
     info: QueueUnitInfo
@@ -89,12 +89,12 @@ class _Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class Backfill:
-    """Judges who may pass, and knows who waits because he may not.
+    """Decides which units may pass a head, and knows which ones wait behind it.
 
     Attributes:
-        waiting: By queue, and there by class number and place of a head, the classes that it holds
-            back. Written here, read everywhere.
-        facts: Goes up whenever anything but what is booked may let somebody in.
+        waiting: By queue, then by class number and position of a head: the classes that it holds
+            back. Written only here, read by others.
+        facts: Goes up with every change other than a charge that may let a unit start.
     """
 
     def __init__(self, units: UnitCache, plugins: PluginRunner) -> None:
@@ -105,7 +105,7 @@ class Backfill:
         self._told: dict[str, ElasticQuota | QuotaSource | Node] = {}
         self.facts = 0
         self._seen_changes = 0
-        # Answers about heads, by key; they hold as long as nothing changes.
+        # Answers about heads by unit key; valid until `_forget_answers` sees a change.
         self._promises: dict[str, Promise | Refusal] = {}
         self._checked: dict[str, Refusal | None] = {}
         self._answered_at: tuple[int | None, int, int] = (None, 0, 0)
@@ -113,12 +113,12 @@ class Backfill:
     # --- judging ------------------------------------------------------------------------------
 
     def check(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> Refusal | None:
-        """Say why a unit that fits now may not start, or None.
+        """Return why a unit that fits now may not start, or None.
 
         Args:
-            line: Its queue; it is the first there that is not refused.
+            line: Its queue; the unit is the first there that is not refused.
             info: The unit.
-            wall: Seconds since the epoch; None: not known, and then nobody passes.
+            wall: Seconds since the epoch; None: unknown, and then no unit passes.
         """
         head = self._find_delayed(line, info, wall)
         if head is None:
@@ -130,11 +130,11 @@ class Backfill:
 
     @staticmethod
     def is_its_own(refusal: Refusal) -> bool:
-        """Return whether a refusal is one of `check`; whoever has it, is woken from here."""
+        """Return whether a refusal is one of `check`; classes refused by it are woken from here."""
         return refusal.reason in _NOT_PASSED
 
     def delays(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
-        """Return whether `check` would refuse; nobody waits for having been asked about."""
+        """Return whether `check` would refuse, without registering a waiter."""
         return self._find_delayed(line, info, wall) is not None
 
     def is_behind(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
@@ -142,9 +142,9 @@ class Backfill:
         return self._find_behind(line, info, wall) is not None
 
     def stays_behind(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
-        """Return whether a unit has nobody evicted for itself, for it stands behind a head.
+        """Return whether a unit must not preempt because it stands behind a head.
 
-        Whether it may pass once its victims are gone cannot be told: without them the head may be
+        Whether it may pass once its victims are gone is unknown: without them the head may be
         promised an earlier start. It is asked again as if `check` had refused it.
         """
         behind = self._find_behind(line, info, wall)
@@ -156,10 +156,10 @@ class Backfill:
     def again_seconds(
         self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
     ) -> int | None:
-        """Return when to ask a unit again that `check` refused, though nothing happens; or None.
+        """Return in how many seconds to ask a unit again that `check` refused; None: not by time.
 
-        What does not run yet ends later with every second, so that what runs may come to end before
-        it. When both end at once, more will have ended at the promised time.
+        An admitted unit that does not run yet ends later with every second, so a running unit may
+        come to end before it. Where both end at once, more units have ended at the promised time.
         """
         behind = self._find_behind(line, info, wall)
         if behind is None or wall is None or remaining_seconds(info.unit) is None:
@@ -225,17 +225,17 @@ class Backfill:
             assert head is not None, f"{unit_key(place)} is in line without a demand"
             if not self._compete(head.quota, info.quota):
                 continue
-            # It starts as soon as its fewest pods fit.
+            # The head starts as soon as its least pod count fits.
             least = at_least(head)
             refusal = self._check_again(least) or last
             if may_fit_one_day(refusal):
                 yield _Head(line.class_number(head), least, refusal)
 
     def _check_again(self, head: QueueUnitInfo) -> Refusal | None:
-        """Return why a sleeping unit does not fit now.
+        """Return why a unit with a recorded refusal does not fit now.
 
-        What helps it may have changed since the line was told; it sleeps on as long as it does not
-        fit.
+        What it waits for may have changed since the refusal was recorded; the unit is not woken as
+        long as it does not fit.
         """
         if head.key not in self._checked:
             checked = self._plugins.check(head)
@@ -247,7 +247,7 @@ class Backfill:
         return one == other or not domains(one).isdisjoint(domains(other))
 
     def _forget_answers(self, wall: int | None) -> None:
-        """Ask anew about heads once anything has changed that the answers follow from."""
+        """Drop the answers about heads if anything has changed that they follow from."""
         at = (wall, self._units.bookings.changes, self.facts)
         if at != self._answered_at:
             self._answered_at = at
@@ -256,7 +256,7 @@ class Backfill:
     # --- promising ----------------------------------------------------------------------------
 
     def _promise(self, head: _Head, wall: int) -> Promise | Refusal:
-        """Return the head's promise; a Refusal: why it would not fit whatever ends."""
+        """Return the head's promise; a Refusal: it would not fit whichever units end."""
         key = head.info.key
         if key not in self._promises:
             self._promises[key] = self._find_promise(head.info, wall)
@@ -283,7 +283,7 @@ class Backfill:
         return Promise(max(wall, ends[released - 1][0]), is_overdue, uids[:released])
 
     def _ends_of(self, quota: str, wall: int) -> Iterator[tuple[int, Uid]]:
-        """Iterate over the ends of what competes with a quota."""
+        """Yield the ends of the units that compete with a quota."""
         compete: dict[str, bool] = {}
         for uid, end in self._units.bookings.ends:
             if end.quota not in compete:
@@ -294,7 +294,7 @@ class Backfill:
     # --- waking -------------------------------------------------------------------------------
 
     def on_fact(self, key: str, thing: ElasticQuota | QuotaSource | Node | None) -> None:
-        """A quota or a node came or changed, or is gone (None); what is told twice is no news."""
+        """Take a new, changed or (None) deleted quota or node; a repeated fact is not a change."""
         if self._told.get(key) == thing:
             return
         self.facts += 1
@@ -304,7 +304,7 @@ class Backfill:
             self._told[key] = thing
 
     def on_refused(self, line: SchedulingQueue, info: QueueUnitInfo) -> None:
-        """A unit was refused by a plugin: a head anew, or perhaps another one."""
+        """Note that a plugin refused a unit: it may be a head again, or another unit may be."""
         heads = self.waiting.get(line.name)
         if heads and any(info.order_key <= place for _, place in heads):
             self._moved[line.name] = None
@@ -324,18 +324,18 @@ class Backfill:
         return woken
 
     def _count_changes(self) -> int:
-        # Whatever is booked besides may put a promise off, and let others end before it.
+        # A new charge may move a promise later, and so let units with a later end pass.
         return self._units.bookings.changes + self.facts
 
     def _are_in_place(self, name: str, heads: dict[tuple[int, OrderKey], dict[int, None]]) -> bool:
-        """Return whether the heads stand where they stood; a woken one is asked before them."""
+        """Return whether the heads are where they were; a woken head comes before its waiters."""
         line = self._units.queues.line(name)
         return line is not None and all(line.head_of(number) == place for number, place in heads)
 
     # --- questions ----------------------------------------------------------------------------
 
     def holds_up(self, key: str) -> bool:
-        """Return whether somebody waits behind a unit."""
+        """Return whether other units wait behind a unit."""
         record = self._units.records.get(key)
         if record is None or record.info is None:
             return False
@@ -343,7 +343,7 @@ class Backfill:
         return any(place == record.info.order_key for _, place in heads)
 
     def promise_of_unit(self, key: str, wall: int) -> Promise | None:
-        """Return what a unit is promised; None: nothing, or nobody waits behind it."""
+        """Return the promise of a unit; None: it has none, or no unit waits behind it."""
         if not self.holds_up(key):
             return None
         info = self._units.records[key].info
@@ -366,18 +366,18 @@ class Backfill:
 
 
 def runs_at_once(line: SchedulingQueue, unit: QueueUnit) -> bool:
-    """Return whether a unit may run as soon as it has quota; else nobody knows when it will end."""
+    """Return whether a unit may run as soon as it has quota; otherwise its end is unknown."""
     return not (line.options.is_strict or needed_checks(line.queue, unit))
 
 
 def may_fit_one_day(refusal: Refusal) -> bool:
-    """Return whether a refused unit may have what it asks for when others have ended."""
+    """Return whether a refused unit may get what it asks for once others have ended."""
     more_than_nodes = refusal.reason is Reason.NO_CAPACITY and refusal.requested > refusal.limit
     return not more_than_nodes and refusal.reason not in PASSED
 
 
 def _is_kept_for(info: QueueUnitInfo, refusal: Refusal) -> bool:
-    """Return whether a head is refused because of what this unit, or its quota, is guaranteed."""
+    """Return whether a head is refused because of what this unit or its quota is guaranteed."""
     if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
         return refusal.other == info.key
     return refusal.reason is Reason.GUARANTEE_OF_OTHERS and refusal.other == info.quota

@@ -1,4 +1,4 @@
-"""What the admission checks of a booked unit are judged by, read off the engine. Pure."""
+"""The facts by which the admission checks of an admitted unit are judged. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shared_api.queue_unit_phases import Phase
 
 
 class CheckFacts(msgspec.Struct, frozen=True):
-    """What is known of a booked unit and its checks.
+    """What is known of an admitted unit and its checks.
 
     Attributes:
         unit: Its object.
@@ -24,7 +24,8 @@ class CheckFacts(msgspec.Struct, frozen=True):
         queue: That queue's object; None: it is missing.
         inactive: Checks that cannot be carried out now, each with the reason.
         when_admitted: The phase that follows its last check; None: the queue is stopped.
-        options: Of the queue as it is now: it may have begun to wait for pods after the decision.
+        options: The queue's current options; waiting for pods may have been turned on since the
+            decision.
     """
 
     unit: QueueUnit
@@ -46,7 +47,7 @@ class CheckFacts(msgspec.Struct, frozen=True):
         )
 
     def timeout_seconds(self, default: float) -> float:
-        """Return how long the checks may take, 0: for ever; `default` where the queue is silent."""
+        """Return how long the checks may take, 0: no limit; `default` if the queue does not say."""
         own = self.options.check_timeout_seconds
         return default if own is None else own
 
@@ -57,12 +58,12 @@ def has_checks(unit: QueueUnit) -> bool:
 
 
 def is_with_checks(record: CachedUnit) -> bool:
-    """Return whether a unit is booked, and checks may change something about it."""
+    """Return whether a unit is admitted, and checks may change something about it."""
     return record.state is UnitState.ADMITTED and has_checks(record.unit)
 
 
 def read_check_facts(engine: Engine, key: str) -> CheckFacts | None:
-    """Return what the checks of a unit are judged by; None: they may change nothing now."""
+    """Return the facts for judging a unit's checks; None: the checks cannot change anything now."""
     record = engine.record(key)
     if record is None or record.info is None or not is_with_checks(record):
         return None

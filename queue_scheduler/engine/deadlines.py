@@ -25,15 +25,15 @@ a fork of the engine for the next event.
              manage it
 
 A time that is missing, unreadable, or further in the future than clocks may differ (`read_past`) is
-passed over, and the next source counts; only requeueAt may be as far ahead as somebody wants.
-Without any, BACKOFF and NODES are over at once, and CHECKS and PODS never. CHECKS and NODES take a
-place back, so their shells wait until no pod of the unit lives.
+skipped, and the next source counts; only requeueAt may lie any time ahead. Without any time,
+BACKOFF and NODES end at once, and CHECKS and PODS never. CHECKS and NODES take the unit's place
+back, so their shells wait until no pod of the unit lives.
 
-What is put back waits until `requeue_at`: 10 s, twice as long each time up to 15 minutes, a tenth
-more or less, and at least requeueAfterSeconds of the checks that refuse it.
+A unit that is requeued waits until `requeue_at`: 10 s, doubled each time up to 15 minutes, with
+10 % jitter, and at least the requeueAfterSeconds of the checks that refuse it.
 
-*Queues.* The engine keeps these times, by the clock that does not jump, and says in `Rest.until`
-when it is to be asked again; `queue_due_at` says the same at any time::
+*Queues.* The engine keeps these times, by the monotonic clock. `Rest.until` says when a queue is to
+be asked again; `queue_due_at` returns the same at any time::
 
     from                                     for
     ---------------------------------------  --------------------------------------------------
@@ -49,13 +49,13 @@ when it is to be asked again; `queue_due_at` says the same at any time::
     condition PodsReady=True, of units that  spec.maximumExecutionTimeSeconds: a promise changes
     declare an end                           (`Backfill.again_seconds`)
 
-*Shells.* Two times stand in no object and are remembered where they are needed. A reserved unit
-names its inactive checks once these have been so for `ACTIVITY_SECONDS` (`activity_told_at`). A
-unit whose admission the server refuses stands aside for `cycles.dequeue_cycle.ASIDE`.
+*Shells.* Two times stand in no object and are kept where they are needed. A reserved unit names its
+inactive checks once they have been inactive for `ACTIVITY_SECONDS` (`activity_told_at`). A unit
+whose admission the server refuses stands aside for `cycles.dequeue_cycle.ASIDE`.
 
-Not here: pauses after which a shell looks again at what has no time of its own (refused growth,
-failed writes, reports); when jobs end (`engine.units.bookings.ends`); the clocks of the controllers
-and of the program that answers provisioning checks.
+Not here: the pauses after which a shell retries what has no time of its own (refused growth, failed
+writes, reports); when jobs end (`engine.units.bookings.ends`); the clocks of the controllers and of
+the program that answers provisioning checks.
 
 A forecast goes from event to event::
 
@@ -96,19 +96,19 @@ from shared_api.queue_unit_phases import (
 from shared_api.timestamps import parse_time, read_past
 
 ACTIVITY_SECONDS: Final = 30.0
-"""How long another set of checks must be inactive until units say so: one that flaps, with all the
-units that it holds, costs no writes."""
+"""How long another set of checks must be inactive before units report it: a check that flaps costs
+no write per unit that it holds."""
 
 
 class Timer(StrEnum):
-    """What is waited for."""
+    """What a unit or queue waits for."""
 
     BACKOFF = "backoff"
     """The end of its wait after an eviction."""
     CHECKS = "admission checks"
     """Answers of admission checks."""
     NODES = "nodes"
-    """An answer of whoever reserves nodes."""
+    """An answer of the program that reserves nodes."""
     PODS = "pods"
     """Running pods, in a queue that waits for them."""
     QUEUE = "queue"
@@ -116,10 +116,10 @@ class Timer(StrEnum):
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long units may take where their queue does not say.
+    """How long units may take if their queue does not say.
 
     Attributes:
-        checks_seconds: `admissionCheckTimeout` of the configuration; 0: for ever.
+        checks_seconds: `admissionCheckTimeout` of the configuration; 0: no limit.
         nodes_seconds: `--verdict-timeout`.
     """
 
@@ -130,7 +130,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 class DueAt(msgspec.Struct, frozen=True, gc=False):
     """When a timer ends.
 
-    Attributes:
+    timer: Which timer.
         timer: Which.
         key: `namespace/name` of the unit; of `QUEUE`, the queue's name.
         at: Wall time. In the past: it is overdue.
@@ -147,7 +147,7 @@ class DueAt(msgspec.Struct, frozen=True, gc=False):
 def granted_at(unit: QueueUnit, now: datetime) -> datetime:
     """Return since when a unit has its quota, by the best of its times in the past.
 
-    Without any such time it is `now`: nothing counted from it is ever over.
+    Without such a time, return `now`: a timeout counted from it never ends.
     """
     reserved = find_condition(unit.status.conditions, QUOTA_RESERVED)
     since = reserved.last_transition_time if reserved is not None else None
@@ -159,7 +159,7 @@ def granted_at(unit: QueueUnit, now: datetime) -> datetime:
 
 
 def backoff_ends_at(unit: QueueUnit) -> datetime | None:
-    """Return until when a unit in backoff waits; None: it names no time, so it waits no longer."""
+    """Return until when a unit in backoff waits; None: it names no time, so the backoff is over."""
     state = unit.status.requeue_state
     try:
         return None if state is None else parse_time(state.requeue_at or "")
@@ -168,14 +168,14 @@ def backoff_ends_at(unit: QueueUnit) -> datetime | None:
 
 
 def checks_end_at(unit: QueueUnit, timeout_seconds: float, now: datetime) -> datetime | None:
-    """Return until when the checks of a reserved unit may answer; None, of 0 seconds: for ever."""
+    """Return until when the checks of a reserved unit may answer; None (0 seconds): no limit."""
     if not timeout_seconds:
         return None
     return granted_at(unit, now) + timedelta(seconds=timeout_seconds)
 
 
 def nodes_end_at(unit: QueueUnit, timeout_seconds: float, now: datetime) -> datetime:
-    """Return until when a unit in SchedReady waits for nodes; `now` where it does not say."""
+    """Return until when a unit in SchedReady waits for nodes; `now` if its object has no time."""
     since = read_past(unit.status.last_allocate_time, now)
     admitted = find_condition(unit.status.conditions, ADMITTED)
     if admitted is not None and admitted.status == "True":
@@ -189,27 +189,28 @@ def pods_end_at(unit: QueueUnit, now: datetime) -> datetime:
 
 
 def requeue_at(unit: QueueUnit, now: datetime, rng: random.Random | None = None) -> datetime:
-    """Return until when a unit waits that the scheduler puts back now.
+    """Return until when a unit waits that the scheduler requeues now.
 
     Args:
-        unit: As it is before.
+        unit: The unit before the change.
         now: Wall time.
-        rng: Spreads the ends; None: in the middle, as a forecast has it.
+        rng: Source of the jitter; None: no jitter, as a forecast needs it.
     """
     seconds = max(BACKOFF.seconds(backoffs_of(unit), rng), float(least_wait_seconds(unit)))
     return now + timedelta(seconds=seconds)
 
 
 def activity_told_at(since: float) -> float:
-    """Return when a unit says which checks are inactive; seconds of the clock that does not jump.
+    """Return when a unit reports which checks are inactive; seconds of the monotonic clock.
 
-    `since`: when it was first seen to say something else.
+    Args:
+        since: When the unit was first seen with an outdated report.
     """
     return since + ACTIVITY_SECONDS
 
 
 def is_due(at: datetime | None, now: datetime) -> bool:
-    """Return whether a time has come; None never does."""
+    """Return whether a time has come; None never comes."""
     return at is not None and at <= now
 
 
@@ -219,7 +220,7 @@ def is_due(at: datetime | None, now: datetime) -> bool:
 def unit_due_at(
     engine: Engine, record: CachedUnit, timeouts: Timeouts, now: datetime
 ) -> DueAt | None:
-    """Return what time will do to a unit as it is; None: nothing.
+    """Return the next change of a unit by time alone; None: there is none.
 
     Args:
         engine: Knows the unit.
@@ -239,7 +240,7 @@ _TIMERS: Final = {
     Phase.DEQUEUED.value: Timer.PODS,
     Phase.SCHED_SUCCEED.value: Timer.PODS,
 }
-"""By phase: a unit waits for one thing at a time."""
+"""Timers by phase: a unit waits for one thing at a time."""
 
 
 def _timer_ends_at(
@@ -266,7 +267,7 @@ def _open_checks_end_at(
     if facts is None:
         return None
     seconds = facts.timeout_seconds(timeouts.checks_seconds)
-    # What an answer, a stopped queue or an eviction leads to, is due at once: time has no say.
+    # The effect of an answer, a stopped queue or an eviction is due at once, whatever the time.
     if not isinstance(facts.judge(is_late=False, timeout_seconds=seconds), WaitForChecks):
         return None
     return checks_end_at(facts.unit, seconds, now)
@@ -285,10 +286,10 @@ def _waits_for_pods(unit: QueueUnit) -> bool:
 
 
 def queue_due_at(engine: Engine, queue: str) -> float | None:
-    """Return when a queue that rests is to be asked again, if nothing wakes it before.
+    """Return when a resting queue is to be asked again, if nothing wakes it before.
 
-    Seconds of the clock that does not jump, the `now` of `Engine.decide_next`; a time that is past:
-    at once. None: only when woken.
+    Seconds of the monotonic clock, the `now` of `Engine.decide_next`; a time in the past means at
+    once. None: only when woken.
     """
     line = engine.queues.line(queue)
     if line is None:
@@ -300,14 +301,14 @@ def queue_due_at(engine: Engine, queue: str) -> float | None:
 
 
 def what_is_due(engine: Engine, key: str, timeouts: Timeouts, now: datetime) -> Timer | None:
-    """Return which timer of a unit has ended, so that a shell writes it now; None: none has."""
+    """Return which timer of a unit has ended, for a shell to write the change; None: none has."""
     record = engine.record(key)
     due = None if record is None else unit_due_at(engine, record, timeouts, now)
     return due.timer if due is not None and is_due(due.at, now) else None
 
 
 def unit_timers(engine: Engine, timeouts: Timeouts, now: datetime) -> Iterator[DueAt]:
-    """Iterate over the timers of all units, in no particular order."""
+    """Yield the timers of all units, in no particular order."""
     for record in engine.units.records.values():
         due = unit_due_at(engine, record, timeouts, now)
         if due is not None:
@@ -315,7 +316,7 @@ def unit_timers(engine: Engine, timeouts: Timeouts, now: datetime) -> Iterator[D
 
 
 def queue_timers(engine: Engine, moment: Moment) -> Iterator[DueAt]:
-    """Iterate over the queues that are asked again by the clock; one that is overdue is due now."""
+    """Yield the queues that are asked again by the clock; an overdue one is due now."""
     for line in engine.queues:
         at = queue_due_at(engine, line.name)
         if at is not None:
@@ -324,16 +325,16 @@ def queue_timers(engine: Engine, moment: Moment) -> Iterator[DueAt]:
 
 
 def next_due(engine: Engine, timeouts: Timeouts, moment: Moment) -> DueAt | None:
-    """Return what time does next, if nothing else happens before; None: nothing.
+    """Return the next change by time, if nothing else happens before; None: there is none.
 
-    For a fork: it looks at all units. What is overdue comes first, again and again, until its unit
-    has changed or its queue was asked. Timers that end together come in the same order each time.
+    For a fork: it looks at all units. An overdue timer comes first, again and again, until its unit
+    has changed or its queue was asked. Timers that end together come in a stable order.
     """
     timers = chain(unit_timers(engine, timeouts, moment.wall), queue_timers(engine, moment))
     return min(timers, key=lambda due: (due.at, due.timer, due.key), default=None)
 
 
 def moment_of(due: DueAt, moment: Moment) -> Moment:
-    """Return the moment at which a timer ends, seen from an earlier one, or that if it is past."""
+    """Return the moment at which a timer ends, or the given moment if that is later."""
     passed = max(0.0, (due.at - moment.wall).total_seconds())
     return Moment(moment.now + passed, max(due.at, moment.wall))

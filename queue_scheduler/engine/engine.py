@@ -1,22 +1,22 @@
-"""The brain: facts in, decisions out. No thread, no lock, no clock, no network, no log.
+"""The scheduling core: facts in, decisions out. No thread, lock, clock, network or log.
 
-Everything that the scheduler believes lives here. Shells feed it and carry its decisions out::
+The scheduler's whole state lives here. Shells feed it facts and carry out its decisions::
 
     on_queue, on_queue_unit, on_quota, on_pod, on_node, ...   each returns the queues to wake
     decide_next(queue, now, wall) -> Dequeue | Refused | Preempt | Rest  one unit decided, or none
     grow(unit) -> Growth | Refusal | None                     more pods for one that runs
     on_written(decision, unit), on_write_failed(decision, ...), on_preempted(decision, ...)
-    fork()                                                    a copy to put questions to
+    fork()                                                    a copy for what-if questions
 
-The story of one decision: a unit's object arrives and is *placed* (`_place`): judged from its
-own phase, mapped to quota and queue, its demand read. It then waits in line, is booked, is
-held with a reason, or has ended. `decide_next` takes the unit whose turn it is, asks the
-filters, and books it before anybody else can be asked: check and book are one call. What the
-books release wakes exactly the classes of units that it may help.
+How a decision is made: a unit's object arrives and is *placed* (`_place`): its phase is judged, its
+quota and queue are looked up, its demand is read. The unit is then pending in its queue, admitted,
+on hold with a reason, or it has ended. `decide_next` takes the next unit of a queue, asks the
+filters, and charges the unit before another one can be asked: check and charge are one call. When
+a charge is released, exactly the classes of units that it may help are woken.
 
-Facts are levels, not edges: each may be told twice, late, or of a new object under an old
-name. Of two versions of one object the newer counts, so what the process itself has written is
-never overwritten by an older watch event.
+Facts are level-triggered: each may arrive twice, late, or for a new object under an old name. Of
+two versions of one object the newer counts, so an older watch event never overwrites what the
+process itself has written.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
 
 
 class _Parts(NamedTuple):
-    """The parts that hold an engine's beliefs; each is made over those before it."""
+    """The parts that hold an engine's state; each is built on those before it."""
 
     plugins: PluginRunner
     units: UnitCache
@@ -82,7 +82,7 @@ class _Parts(NamedTuple):
     queue_facts: QueueFacts
 
     def fork(self) -> _Parts:
-        """Return independent parts with the same beliefs."""
+        """Return independent parts with the same state."""
         plugins = self.plugins.fork()
         units = self.units.fork(plugins)
         backfill = self.backfill.fork(units, plugins)
@@ -93,7 +93,7 @@ class _Parts(NamedTuple):
 
 
 class Engine:
-    """The scheduler's beliefs and decisions. Not thread-safe; `shared_engine` holds its lock."""
+    """The scheduler's state and decisions. Not thread-safe; `shared_engine` holds its lock."""
 
     def __init__(
         self,
@@ -103,14 +103,14 @@ class Engine:
         protect_seconds: float = 0.0,
         queue_namespace: str = DEFAULT_QUEUE_NAMESPACE,
     ) -> None:
-        """Start with no beliefs.
+        """Start with no facts.
 
         Args:
             plugins: The plugins.
             policies: How queues may order their units.
-            strict: In which queues nodes are asked for before a unit may start.
-            protect_seconds: For so long after its admission no unit is evicted for another.
-            queue_namespace: Where the queues are that it is told, to say so.
+            strict: In which queues nodes are requested before a unit may start.
+            protect_seconds: How long after its admission a unit is not evicted for another.
+            queue_namespace: The namespace of the queues, for events on them.
         """
         units = UnitCache(plugins, queue_namespace)
         backfill = Backfill(units, plugins)
@@ -120,7 +120,7 @@ class Engine:
         self._take_over(_Parts(plugins, units, backfill, rounds, settlement, queue_facts))
 
     def _take_over(self, parts: _Parts) -> None:
-        """Believe what these parts hold."""
+        """Replace the state by these parts."""
         self._parts = parts
         self._plugins, self._units = parts.plugins, parts.units
         self._backfill, self._rounds = parts.backfill, parts.rounds
@@ -137,7 +137,7 @@ class Engine:
         return self._settlement.settle()
 
     def on_queue_gone(self, name: str) -> tuple[str, ...]:
-        """Take a deleted queue; its units are held until one of that name is there again."""
+        """Take a deleted queue; its units are on hold until a queue of that name exists again."""
         if not self._queue_facts.drop(name):
             return ()
         self._rounds.waiters.forget_queue(name)
@@ -148,8 +148,8 @@ class Engine:
 
         Args:
             unit: The object.
-            is_rewound: The server's history was replaced (restored from a backup): what is known
-                of the unit is void, whatever the versions say.
+            is_rewound: The server's history was replaced (restored from a backup): what is known of
+                the unit is void, whatever the versions say.
         """
         units = self._units
         uid = unit.metadata.uid
@@ -190,7 +190,7 @@ class Engine:
         return self._on_quotas_changed(self._plugins.on_quota(quota))
 
     def on_quota_gone(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
-        """Take a deleted one; bookings stay under a quota's name, its waiting units are held."""
+        """Take a deleted one; charges stay under the quota's name, its pending units go on hold."""
         self._backfill.on_fact(f"quota/{quota.metadata.key}", None)
         return self._on_quotas_changed(self._plugins.on_quota_gone(quota))
 
@@ -224,7 +224,7 @@ class Engine:
         return self._settlement.settle()
 
     def on_admission_check(self, check: AdmissionCheck) -> tuple[str, ...]:
-        """Take a new or changed AdmissionCheck; one that is not active holds who needs it."""
+        """Take a new or changed AdmissionCheck; units that need an inactive one are on hold."""
         self._queue_facts.put_check(check)
         return self._settlement.settle()
 
@@ -234,7 +234,7 @@ class Engine:
         return self._settlement.settle()
 
     def on_admission_checks_served(self, *, are_served: bool) -> tuple[str, ...]:
-        """Take whether the cluster has the kind AdmissionCheck; without it there are none."""
+        """Take whether the cluster serves AdmissionChecks; without the kind there are none."""
         self._queue_facts.set_checks_served(are_served=are_served)
         return self._settlement.settle()
 
@@ -245,14 +245,15 @@ class Engine:
 
         Args:
             queue_name: The queue whose worker asks.
-            now: The worker's clock, in seconds; only compared with `retry_at` of failed writes.
-            wall: The time. Units say in it since when they are admitted and run, and for how long:
-                without it nobody's protection is over, and nobody passes a refused unit in a queue
-                that backfills.
+            now: Seconds of the worker's monotonic clock; compared with `retry_at` of failed writes
+                and with the times of eviction rounds.
+            wall: Wall time, for the times in objects: since when units are admitted and run.
+                Without it no unit's protection ends, and in a queue that backfills no unit passes a
+                head.
 
         Returns:
-            Dequeue: booked; write it, then call `on_written` or `on_write_failed`.
-            Preempt: ask for these evictions, then call `on_preempted`; ask again at once.
+            Dequeue: the unit is charged; write it, then call `on_written` or `on_write_failed`.
+            Preempt: request these evictions, then call `on_preempted`; ask again at once.
             Refused: nothing to do; ask again at once.
             Rest: ask again when woken, or at `until`.
         """
@@ -272,7 +273,7 @@ class Engine:
             until = self._rounds.next_time(queue_name)
             return Rest(until=until, wake=self._units.queues.take_wakes())
         if ahead:
-            # Its own rest may just have ended, which changes whose turn it is elsewhere.
+            # The rest of this queue may just have ended, which can change other queues' turns.
             wake = (ahead, *self._units.queues.take_wakes())
             until = self._rounds.next_time(queue_name)
             return Rest(until=until, behind=ahead, wake=tuple(dict.fromkeys(wake)))
@@ -291,7 +292,7 @@ class Engine:
     def _start(self, line: SchedulingQueue, record: CachedUnit, asked: QueueUnitInfo) -> Dequeue:
         units, unit, info = self._units, record.unit, record.info
         assert info is not None, f"{record.key} is decided without a demand"
-        # Who is asked in vain keeps his turn.
+        # A queue that was offered a turn and refused keeps its place; only a start counts.
         units.queues.served(line)
         checks = needed_checks(line.queue, unit)
         strict = line.options.is_strict
@@ -325,24 +326,24 @@ class Engine:
         )
 
     def _undo_start(self, line: SchedulingQueue, before: CachedUnit) -> None:
-        """Take back a decision that nobody hears of, since a plugin raised while it was made."""
+        """Take back a decision that was never returned, since a plugin raised while it was made."""
         units = self._units
         record = units.records[before.key]
         if record is not before:
             units.leave(record)
         units.place(before.unit, before.version, judge(before.unit), before)
-        # Whoever asked does so again, and nobody else may change anything until then.
+        # The caller asks again, perhaps before another change would refresh the turns.
         units.queues.refresh(line, self._plugins.domains)
 
     def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:
-        """Take what the server holds after the write, or after an outcome that was unknown.
+        """Take what the server holds after the write, or after a write with an unknown outcome.
 
-        If the unit is booked by it the decision stands, otherwise it is taken back and the unit
-        decided again.
+        If the object says that the unit is admitted the decision stands; otherwise it is taken back
+        and the unit is decided again.
         """
         record = self.open_record(decision)
         if record is None or unit.metadata.uid != decision.uid:
-            # Decided meanwhile by newer news, or made again under the same name.
+            # A newer object has decided it meanwhile, or it was recreated under the same name.
             return self.on_queue_unit(unit)
         self._put(unit, version_of(unit), record)
         return self._settlement.settle()
@@ -355,15 +356,15 @@ class Engine:
         retry_at: float = 0.0,
         why: str = "",
     ) -> tuple[str, ...]:
-        """Take the booking back.
+        """Take the charge back.
 
         Args:
             decision: What could not be written.
-            failure: What became of it. After REJECTED, which may follow another, the unit is in
-                line again; after all others it waits for its fresh object (one that had come
-                already would have ended the decision).
-            retry_at: Until when the queue rests, in the worker's clock; 0: it goes on.
-            why: After REFUSED, the server's words.
+            failure: The outcome. After REJECTED, which may follow another outcome, the unit is
+                pending again; after all others it waits for its fresh object (one that had arrived
+                before would have ended the decision).
+            retry_at: Until when the queue rests, in the worker's clock; 0: it does not rest.
+            why: After REFUSED, the server's message.
         """
         record = self.open_record(decision)
         if record is None:
@@ -385,11 +386,11 @@ class Engine:
         return self._settlement.settle()
 
     def on_preempted(self, decision: Preempt, failed: tuple[Victim, ...] = ()) -> tuple[str, ...]:
-        """Take what became of the evictions asked for; the victims' objects are told as any other.
+        """Take the outcome of the requested evictions; victims' objects arrive as any others do.
 
         Args:
             decision: The round.
-            failed: Victims of which the request was not written: the choice is made again.
+            failed: Victims whose request was not written: the victims are chosen again.
         """
         self._rounds.on_written(decision, failed)
         return self._settlement.settle()
@@ -400,9 +401,9 @@ class Engine:
         """Grant a running unit the pods that it has grown by, if there is room for them.
 
         Returns:
-            Growth: booked; write it.
-            Refusal: why not. What its pods ask for is booked all the same, as soon as they live.
-            None: it has not grown, or gives its place back.
+            Growth: the pods are charged; write it.
+            Refusal: why not. Pods that live are charged all the same.
+            None: the unit has not grown, or gives its place back.
         """
         answer = self._growths.grow(key)
         if not isinstance(answer, Growth):
@@ -415,24 +416,24 @@ class Engine:
         return replace(answer, wake=wake)
 
     def on_growth_failed(self, growth: Growth) -> tuple[str, ...]:
-        """Take back what was booked for a growth that was not written."""
+        """Take back the charge of a growth that was not written."""
         self._growths.take_back(growth)
         return self._settlement.settle()
 
     # === questions ============================================================================
 
     def phase_when_admitted(self, info: QueueUnitInfo) -> Phase:
-        """Return what follows once a unit has its quota, and all checks are content."""
+        """Return the phase that follows once a unit has its quota and all checks are ready."""
         return self._queue_facts.strict.next_phase(info.queue, info.demand.total)
 
     @property
     def queues(self) -> QueueSet:
-        """The queues and their lines; for reading."""
+        """The queues and their order; for reading."""
         return self._units.queues
 
     @property
     def units(self) -> UnitCache:
-        """The units, where they stand, and the counts of queues; for reading."""
+        """The units, their states, and the counts of queues; for reading."""
         return self._units
 
     @property
@@ -442,20 +443,20 @@ class Engine:
 
     @property
     def rounds(self) -> PreemptionRounds:
-        """Rounds of eviction; for reading."""
+        """The eviction rounds; for reading."""
         return self._rounds
 
     @property
     def starts(self) -> UnitAdmission:
-        """Decides whose turn it is; for reading."""
+        """Decides whether the next unit may start; for reading."""
         return self._starts
 
     def record(self, key: str) -> CachedUnit | None:
-        """Return what is known of a unit."""
+        """Return what is known of a unit, by `namespace/name`; None: nothing."""
         return self._units.records.get(key)
 
     def open_record(self, decision: Dequeue) -> CachedUnit | None:
-        """Return the unit of a decision about which nothing newer is known, or None."""
+        """Return the unit of a decision if nothing newer is known of it, or None."""
         record = self._units.records.get(decision.unit)
         if record is None or record.state not in {UnitState.ASSUMED, UnitState.CONFLICT}:
             return None
@@ -465,7 +466,7 @@ class Engine:
         return record if this_one else None
 
     def refusal_of(self, key: str) -> Refusal | None:
-        """Return why a unit waits; None where it does not."""
+        """Return why a unit does not start; None: it is neither pending nor on hold."""
         record = self._units.records.get(key)
         if record is None:
             return None
@@ -488,21 +489,21 @@ class Engine:
         return self._backfill.holds_up(key)
 
     def promise_of(self, key: str, wall: int) -> Promise | None:
-        """Return when a unit that holds up others can start, as of a time since the epoch."""
+        """Return when a head can start at the latest; `wall`: seconds since the epoch."""
         return self._backfill.promise_of_unit(key, wall)
 
     def waiting(self, queue_name: str) -> Iterator[CachedUnit]:
-        """Iterate lazily over the units in a queue's line, in order."""
+        """Yield the pending units of a queue lazily, in order."""
         line = self._units.queues.line(queue_name)
         keys: Iterable[OrderKey] = line.in_order() if line is not None else ()
         return (self._units.records[unit_key(key)] for key in keys)
 
     def charge_of(self, uid: Uid) -> Charge | None:
-        """Return what is booked for a uid."""
+        """Return what is charged for a uid; None: nothing."""
         return self._units.bookings.charge_of(uid)
 
     def take_notices(self) -> list[Notice]:
-        """Return, once, what users should read as events."""
+        """Return, once, what users are to see as events."""
         notices = [
             *self._notices,
             *self._queue_facts.take_notices(),
@@ -512,7 +513,7 @@ class Engine:
         return notices
 
     def fork(self) -> Engine:
-        """Return an independent engine with the same beliefs; copies containers, not units."""
+        """Return an independent engine with the same state; copies containers, not units."""
         parts = self._parts.fork()
         twin = Engine(parts.plugins, ())
         twin._take_over(parts)
@@ -521,7 +522,7 @@ class Engine:
         return twin
 
     def validate(self) -> None:
-        """Recompute what is derived; raise AssertionError with the story if it differs."""
+        """Recompute what is derived; raise AssertionError if it differs."""
         self._units.validate()
         self._rounds.validate()
 

@@ -1,11 +1,10 @@
-"""Jobs that grow while they run: what they ask for beyond their admissions, if it fits. Pure.
+"""Growth of running jobs: what they ask for beyond their admissions, granted if it fits. Pure.
 
-What they were granted stays granted. Asked is whether the whole job would fit if nothing were
-booked for it: pods that it has grown by, and that live, are charged already.
+What is granted stays granted. The check asks whether the whole job would fit if nothing were
+charged for it, because new pods that already live are charged.
 
-A job that may run with fewer pods than all is granted as many as fit, and only while nobody waits
-in line for the same limits: what it lacks are not pods that are there anyway, but room that others
-may come first for.
+A job with partial admission is granted as many pods as fit, and only while no unit is pending for
+the same limits: pods that it lacks do not exist yet, so the pending units come first.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Growths:
         self._plugins = plugins
 
     def grow(self, key: str) -> Growth | Refusal | None:
-        """Book what a unit has grown by, if it fits; else say why not, None: it has not grown."""
+        """Charge what a unit has grown by if it fits, else return why not; None: no growth."""
         record = self._units.records.get(key)
         asked = None if record is None else self._ask(record)
         if record is None or asked is None:
@@ -63,13 +62,13 @@ class Growths:
         )
 
     def take_back(self, growth: Growth) -> None:
-        """Book what the unit's object says, unless newer news have done so."""
+        """Charge what the unit's object says, unless a newer object has been charged already."""
         record = self.record_of(growth)
         if record is not None:
             self._units.set_growing(record, None)
 
     def record_of(self, growth: Growth) -> CachedUnit | None:
-        """Return the unit of a growth about which nothing newer is known, or None."""
+        """Return the unit of a growth if nothing newer is known of it, or None."""
         record = self._units.records.get(growth.unit)
         if record is None or record.granting is None:
             return None
@@ -78,7 +77,7 @@ class Growths:
         return record if this_one else None
 
     def refusal_of(self, key: str) -> Refusal | None:
-        """Return why a unit is not granted its growth; None where it is, or has none."""
+        """Return why a unit's growth is not granted; None: it is granted, or there is none."""
         record = self._units.records.get(key)
         asked = None if record is None else self._ask(record)
         return None if asked is None else asked[2]
@@ -86,7 +85,7 @@ class Growths:
     def _ask(
         self, record: CachedUnit
     ) -> tuple[tuple[Admission, ...], Occupancy, Refusal | None] | None:
-        """Return a grown unit's admissions, what it will occupy, and why that may not be."""
+        """Return a grown unit's admissions, what it will occupy, and why that is refused."""
         info, unit = record.info, record.unit
         if record.state is not UnitState.ADMITTED or info is None or record.granting is not None:
             return None
@@ -110,7 +109,7 @@ class Growths:
     def _ask_for(
         self, info: QueueUnitInfo, demand: UnitDemand
     ) -> tuple[tuple[Admission, ...], Occupancy, Refusal | None]:
-        """Return the same for a grown unit that is granted so much."""
+        """Return the same for a grown unit that is granted this demand."""
         admissions = grown_admissions(info.unit, demand)
         target = admitted_occupancy(_granted(info.unit, admissions), info.demand)
         pod_sets = tuple(PodSetDemand(each.name, each.replicas, {}) for each in admissions)
@@ -119,7 +118,7 @@ class Growths:
         return admissions, target, self._plugins.check_without(asked, (info.uid,))
 
     def _first_waiting(self, quota: str) -> str:
-        """Return a unit in line for the limits of a quota that may start one day, or ""."""
+        """Return the key of a pending unit with the same limits that may start one day, or ""."""
         domains = self._plugins.domains(quota)
         rivals = (
             (line, other)
@@ -131,7 +130,7 @@ class Growths:
         return next((key for line, other in rivals for key in self._hopeful(line, other)), "")
 
     def _hopeful(self, line: SchedulingQueue, quota: str) -> Iterator[str]:
-        """Iterate over the units of a line that may start one day."""
+        """Yield the units of a queue that may start one day."""
         for place in line.in_order(quota):
             info = self._units.records[unit_key(place)].info
             assert info is not None, f"{unit_key(place)} is in line without a demand"
@@ -142,13 +141,13 @@ class Growths:
 def has_grown(unit: QueueUnit) -> bool:
     """Return whether a released unit asks for more pods of a set than it was admitted with.
 
-    One without admissions was adopted: it is charged whatever it asks for.
+    A unit without admissions was adopted: it is charged whatever it asks for.
     """
     admissions = unit.status.admissions
     if not admissions or phase_of(unit) not in RELEASED_PHASES or _leaves(unit):
         return False
     granted = {each.name: each.replicas for each in admissions}
-    # One that may have fewer, and gives some back, runs out of work: it needs no more.
+    # A pod set that may have fewer pods and reclaims some runs out of work: it needs no more.
     given_back = {each.name for each in unit.status.reclaimable_pods if each.count > 0}
     return any(
         each.count > granted.get(each.name, 0)
@@ -158,7 +157,7 @@ def has_grown(unit: QueueUnit) -> bool:
 
 
 def _leaves(unit: QueueUnit) -> bool:
-    """Return whether its place is given back, or asked back: it must not be granted more of it."""
+    """Return whether a unit gives its place back, or must: it is granted no more pods then."""
     return (
         is_being_evicted(unit)
         or is_given_back(unit)
@@ -168,12 +167,12 @@ def _leaves(unit: QueueUnit) -> bool:
 
 
 def _granted(unit: QueueUnit, admissions: tuple[Admission, ...]) -> QueueUnit:
-    """Return a unit as it is once it is granted this."""
+    """Return a unit with these admissions."""
     return replace(unit, status=replace(unit.status, admissions=admissions))
 
 
 def _granted_of(unit: QueueUnit, demand: UnitDemand) -> UnitDemand:
-    """Return what a unit has of its demand."""
+    """Return the part of its demand that a unit was admitted with."""
     granted = {each.name: each.replicas for each in unit.status.admissions}
     return demand_of(
         tuple(
@@ -184,9 +183,9 @@ def _granted_of(unit: QueueUnit, demand: UnitDemand) -> UnitDemand:
 
 
 def grown_admissions(unit: QueueUnit, demand: UnitDemand) -> tuple[Admission, ...]:
-    """Return all admissions of a unit once it is granted the growth that a demand tells.
+    """Return all admissions of a unit once its growth to this demand is granted.
 
-    What was granted before stays as it is recorded: only the pods that came are asked for.
+    Earlier grants stay as they are recorded; only the added pods are computed from the demand.
     """
     after = {each.name: each for each in unit.status.admissions}
     for pod_set in demand.pod_sets:

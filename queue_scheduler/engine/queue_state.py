@@ -1,7 +1,8 @@
-"""Takes what is told of queues: which policy and options are in force, whose units move. Pure.
+"""The state of queues: which policy and options are in force, and which units move. Pure.
 
-A queue names a policy, options and admission checks. What cannot be read leaves the last good word
-in force, and a notice says so. Whatever places units differently places them again.
+A queue names a policy, options and admission checks. A value that cannot be read leaves the last
+valid one in force, and a notice reports it. If a change may place units differently, they are
+placed again.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from shared_api.well_known_labels import MAX_PRIORITY
 
 
 class QueueFacts:
-    """The queues as they are told.
+    """Takes the facts about queues.
 
     Attributes:
-        strict: Which of them are strict.
+        strict: Which queues are strict.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class QueueFacts:
             again = [*waiting, *self._units.held_for(f"queue/{name}")]
         rank = self._plugins.rank(queue)
         if line is not None and self._units.queues.rank(name) != rank:
-            self._settlement.wake_all(line)  # they wait in their queue's place
+            self._settlement.wake_all(line)  # waiters are ordered by the rank of their queue
         options = self._read_options(queue, line)
         line = self._units.queues.put(queue, policy, rank)
         self._units.set_options(line, options)
@@ -75,7 +76,7 @@ class QueueFacts:
         self._units.place_again_for(sorted(answered))
 
     def drop(self, name: str) -> bool:
-        """Forget a queue; say whether it was there."""
+        """Forget a queue; return whether it was known."""
         line = self._units.queues.line(name)
         if line is None:
             return False
@@ -99,7 +100,7 @@ class QueueFacts:
             self._place_again_for(name)
 
     def set_checks_served(self, *, are_served: bool) -> None:
-        """Take whether the cluster has AdmissionChecks; without the kind there are none."""
+        """Take whether the cluster serves AdmissionChecks; without the kind there are none."""
         self._units.checks.are_served = are_served
         for name in () if are_served else self._units.checks.names():
             self.drop_check(name)
@@ -113,7 +114,7 @@ class QueueFacts:
         self._units.place_again(again)
 
     def take_notices(self) -> list[Notice]:
-        """Return, once, what users should read as events on queues, and on units of them."""
+        """Return, once, what users are to see as events on queues, and on units of them."""
         notices, self._notices = self._notices, []
         lowered, self._units.lowered_lately = self._units.lowered_lately, {}
         for key in lowered:
@@ -123,16 +124,16 @@ class QueueFacts:
         return notices
 
     def fork(self, units: UnitCache, plugins: PluginRunner, settlement: WakeUp) -> QueueFacts:
-        """Return the same over forked parts; it has nothing to tell."""
+        """Return a copy over forked parts, without the pending notices."""
         return QueueFacts(units, plugins, settlement, self._policies.values(), self.strict)
 
     def _policy_for(self, queue: Queue, line: SchedulingQueue | None) -> QueuePolicy:
-        """Return the policy that the queue names; an unknown name keeps the last good one."""
+        """Return the policy that the queue names; an unknown name keeps the last valid one."""
         name = queue.spec.queue_policy
         policy = self._policies.get(name) if name else PRIORITY
         if policy is not None:
             return policy
-        # What a scheduler before this one had in force is in the status.
+        # After a restart, the status says which policy the previous process had in force.
         recorded = self._policies.get(queue.status.policy_in_force, PRIORITY)
         last_good = line.policy if line is not None else recorded
         if line is None or line.queue.spec.queue_policy != name:
@@ -141,7 +142,7 @@ class QueueFacts:
         return last_good
 
     def _read_options(self, queue: Queue, line: SchedulingQueue | None) -> QueueOptions:
-        """Return what the queue asks for; what cannot be read leaves the last good word."""
+        """Return what the queue asks for; values that cannot be read keep their last valid ones."""
         before = line.options if line is not None else recorded_options(queue)
         options = read_options(queue, before)
         for problem in options.problems:

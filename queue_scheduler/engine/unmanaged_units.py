@@ -1,7 +1,8 @@
-"""Units whose jobs the controllers do not look after: what their objects ask for. Pure.
+"""Units whose jobs no controller manages: what their objects ask the scheduler to do. Pure.
 
-The controllers mark the units of their jobs. All others are made by hand or by a program that only
-reads what is admitted; the scheduler does the job's part for them (`unit_controllers.eviction`).
+The controllers mark the units of their jobs. All other units are made by hand, or by a program that
+only reads what is admitted; the scheduler does the controllers' part for them
+(`unit_controllers.eviction`).
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from shared_api.queue_unit_phases import (
 
 
 def is_concerned(unit: QueueUnit) -> bool:
-    """Return whether the scheduler has to do something for a unit that has no controllers."""
+    """Return whether the scheduler must act on a unit that has no controllers."""
     if is_managed_by_controllers(unit) or not is_booked(unit):
         return False
     return is_asked_for(unit) or is_awaited(unit)
 
 
 def is_asked_for(unit: QueueUnit) -> bool:
-    """Return whether the object of a booked unit requires a write."""
+    """Return whether the object of an admitted unit requires a write."""
     return is_leaving(unit) or unit.spec.active is False or is_running(unit)
 
 
@@ -38,7 +39,7 @@ def is_awaited(unit: QueueUnit) -> bool:
 
 
 def is_leaving(unit: QueueUnit) -> bool:
-    """Return whether a booked unit gives its quota back as soon as none of its pods lives."""
+    """Return whether an admitted unit gives its quota back as soon as none of its pods lives."""
     return is_being_evicted(unit) or is_given_back(unit)
 
 

@@ -1,8 +1,8 @@
-"""What follows a change: who is woken, and to which queue what room there is goes next.
+"""What follows a change: which classes are woken, and which queue is offered freed capacity next.
 
-The engine changes beliefs and then settles: bookings follow the pods that came and went, the first
-waiting units are protected, classes that the change may help are woken, and the turns are brought
-up to date. Every fact and every decision ends here.
+The engine changes its state and then settles: charges follow the pods that came and went, the first
+pending units are protected, classes that the change may help are woken, and the turns of queues are
+updated. Every fact and every decision ends here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
 
 class WakeUp:
-    """Keeps lines, turns and plugins in step with what has changed."""
+    """Keeps queues, turns and plugins in step with what has changed."""
 
     def __init__(
         self,
@@ -33,10 +33,11 @@ class WakeUp:
         self._protected: dict[str, QueueUnitInfo] = {}
 
     def settle(self, *, is_news: bool = True) -> tuple[str, ...]:
-        """After a change: book what pods ask for, wake whom it helps; return the queues to ask.
+        """Apply a change: charge pods, wake the classes it helps; return the queues to ask.
 
-        A decision of our own is no news: it makes no room, so it wakes nobody whose plugin can
-        not say what would help.
+        Args:
+            is_news: Whether the change comes from outside. The engine's own decisions make no room,
+                so they wake no class of a plugin that cannot say what would help.
         """
         units, plugins = self._units, self._plugins
         if units.bookings.pods.has_changed:
@@ -65,7 +66,7 @@ class WakeUp:
             self._units.queues.refresh(line, self._plugins.domains)
 
     def pass_on(self) -> tuple[str, ...]:
-        """Bring the turns up to date, offer what room there is; return the queues to ask."""
+        """Update the turns and offer freed capacity; return the queues to ask."""
         units, queues = self._units, self._units.queues
         if self._backfill.waiting:
             self._wake_backfilling()
@@ -88,10 +89,10 @@ class WakeUp:
                 self._units.changed_lines[line.name] = None
 
     def _offer(self, plugin: WakingInTurn, domain: str) -> None:
-        """Wake classes of a domain in turn, until a queue that comes before the next can move.
+        """Wake classes of a domain in turn, until a queue ahead of the next class can move.
 
-        One that is woken is not always movable: its queue may be backing off, or wait for pods, or
-        somebody stands before it. So it is not enough to wake the first.
+        Waking the first class is not enough: its queue may be backing off or wait for pods, or
+        another unit may stand before it there.
         """
         queues = self._units.queues
         ahead = queues.first_place(domain)
@@ -105,16 +106,16 @@ class WakeUp:
                 queues.refresh(line, self._plugins.domains)
                 ahead = queues.first_place(domain)
                 if ahead is not None and ahead <= place:
-                    return  # nobody who is offered next comes before
+                    return  # every class still to be offered comes after this queue
 
     def on_limits_changed(self) -> None:
-        """A quota came, changed or went: who competes, and whom room is kept for, is asked anew."""
+        """After a quota change: recompute which units compete and what guarantees apply."""
         queues = self._units.queues
         queues.on_limits_changed(self._plugins.domains)
         queues.changed_heads.update(dict.fromkeys((*queues.quotas(), *self._protected)))
 
     def _protect_first_units(self) -> None:
-        """Tell who keeps guarantees which unit of each quota waits first."""
+        """Pass the first pending unit of each quota to the plugins that keep guarantees."""
         queues, records = self._units.queues, self._units.records
         changed = queues.changed_heads
         for quota in changed if len(changed) == 1 else sorted(changed):
@@ -126,7 +127,7 @@ class WakeUp:
             if known is info:
                 continue
             if known is None or info is None or known.class_key != info.class_key:
-                self._backfill.facts += 1  # guarantees are among what heads are refused for
+                self._backfill.facts += 1  # heads may be refused because of guarantees
             if info is None:
                 del self._protected[quota]
             else:
@@ -135,7 +136,7 @@ class WakeUp:
         changed.clear()
 
     def forget_refusals(self) -> None:
-        """A copy without some plugins: what they refused is asked again."""
+        """Ask all units again; for a fork that lacks the plugins that refused them."""
         for line in self._units.queues:
             self.wake_all(line)
         self.on_limits_changed()

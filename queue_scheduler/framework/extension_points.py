@@ -1,26 +1,25 @@
-"""The extension points: what a scheduler plugin may be asked, by whom, and what follows.
+"""The extension points: the methods that a scheduler plugin may have, and what their answers do.
 
-A plugin is any object with a `name`; it takes part in each extension point whose method it
-has. All methods here are called by the engine, under its one lock, from any worker's thread:
-they must be *pure* (facts in, verdict out; no I/O, no clock, no lock, no log) and quick
-(microseconds). What a plugin wants to say to the outside it says through the handle that it
-gets at start-up (`framework.handle`), never from these methods.
+A plugin is any object with a `name`; it takes part in each extension point whose methods it has.
+All methods here are called by the engine, under its one lock, from any worker's thread. They must
+be *pure* (facts in, answer out; no I/O, clock, lock or log) and quick (microseconds). For effects,
+a plugin uses the handle that it gets at start-up (`framework.handle`), never from these methods.
 
 The order of one decision::
 
     MultiQueueSort, Score   which queue is offered next
     QueueSort               which unit of it
-    Filter                  may it start?             a refusal puts its class to sleep
-    Reserve                 book it                   a refusal unreserves what was reserved
+    Filter                  may it start?             a refused class waits until it is woken
+    Reserve                 charge it                 after a refusal, the earlier ones unreserve
     Unreserve               the write failed, the unit ended or was freed
-    Resize                  what a booked unit occupies has changed
+    Resize                  what an admitted unit occupies has changed
 
-Facts reach a plugin through `ClusterFacts`; a plugin that keeps state offers `Forkable`, so
-that questions ("why does it wait?", "when will it start?") can be put to a copy. Without it
-the answers leave the plugin out and say so.
+Facts reach a plugin through `ClusterFacts`. A plugin that keeps state offers `Forkable`, so that
+questions ("why does it wait?", "when will it start?") can be put to a copy. Without it, the answers
+leave the plugin out and say so.
 
-Plugins of other people load by entry point `koord_queue.scheduler_plugins`: the name is the
-plugin's, the object a callable `(arguments: Mapping, handle: Handle) -> plugin`.
+Third-party plugins load by entry point `koord_queue.scheduler_plugins`: the name is the plugin's,
+the object a callable `(arguments: Mapping, handle: Handle) -> plugin`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.resource_list import Amounts
 
 Waiter = tuple[str, int]
-"""(queue, class number): a class of units that sleeps until a plugin wakes it."""
+"""(queue, class number): a class of refused units that waits until a plugin wakes it."""
 
 
 class Plugin(Protocol):
@@ -66,8 +65,8 @@ class QueueDirectory(Protocol):
 class Mapped(msgspec.Struct, frozen=True, gc=False):
     """The unit is charged to `quota` and waits in `queue`.
 
-    Without a quota: it waits there, and whose quota it is charged to is for the next plugins to say
-    (nobody's, if none does).
+    Without a quota, the unit waits in `queue`, and later plugins may say which quota it is charged
+    to; if none does, it is charged to no quota.
     """
 
     quota: str
@@ -81,8 +80,8 @@ class Unmapped(msgspec.Struct, frozen=True, gc=False):
         refusal: Why, for the user.
         waits_for: Names of facts that may change the answer: `quota/NAME`, `queue/NAME`,
             `namespace/NAME`. The unit is mapped again when one of them changes.
-        queue: The queue that it would wait in, where that can be said already. A unit that was
-            admitted before its quota or queue went is counted there.
+        queue: The queue that it would wait in, if that is known. A unit that was admitted before
+            its quota or queue was deleted is counted there.
     """
 
     refusal: Refusal
@@ -92,16 +91,16 @@ class Unmapped(msgspec.Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class QueueUnitMapping(Protocol):
-    """Says to which quota a unit is charged and in which queue it waits."""
+    """Maps units to the quota that is charged and the queue that they wait in."""
 
     def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped | None:
         """Place a unit; None leaves it to the next plugin of this point.
 
-        The plugins are asked in the order of the configuration, and the first answer counts. Only
-        "no quota" (an `Unmapped` of that reason) leaves it to the next as well: the unit may be
-        charged to a quota that another plugin keeps. So a Filter gets units of quotas that are not
-        its own; it lets them pass. If no plugin can place the unit it is held with the reason that
-        the first gave, NoQueue where none gave any.
+        The plugins are asked in the order of the configuration, and the first answer counts. The
+        one exception is an `Unmapped` with reason "no quota": the next plugin is asked as well,
+        since the unit may be charged to a quota that another plugin keeps. So a Filter also gets
+        units of quotas that are not its own, and lets them pass. If no plugin can place the unit,
+        it is on hold with the first reason given, or NoQueue if there is none.
 
         Called when the unit, its quota or its queue changes.
         """
@@ -131,28 +130,29 @@ class QueueSort(Protocol):
     """Replaces the order that the queue's policy gives."""
 
     def order_key(self, unit: QueueUnit, queue: Queue) -> OrderKey | None:
-        """Return the unit's place, ending in namespace and name; None keeps the policy's.
+        """Return the unit's order key, ending in namespace and name; None keeps the policy's.
 
-        `spec.priority` of `unit` is at most what the queue lets its units have.
+        `spec.priority` of `unit` is already limited to the queue's maximum.
         """
         ...
 
 
 @runtime_checkable
 class Filter(Protocol):
-    """Says whether a unit may start now."""
+    """Decides whether a unit may start now."""
 
     def check(self, info: QueueUnitInfo) -> Refusal | None:
-        """Return why not, or None. Must not change anything.
+        """Return why a unit may not start, or None. Must not change anything.
 
-        One unit of a class is asked for all; what your answer depends on, besides quota and
-        demand, must be in `class_key` (`ClassKeys`), or every unit is its own class.
+        One unit of a class is asked for all. What the answer depends on in addition to quota and
+        demand must be part of `class_key` (`ClassKeys`); without `ClassKeys`, every unit is its own
+        class.
         """
         ...
 
 
 class Supposed(msgspec.Struct, frozen=True, gc=False):
-    """What might be booked in a quota besides (`WhatIf`); amounts in base units."""
+    """A hypothetical additional charge to a quota (`WhatIf`); amounts in base units."""
 
     quota: str
     amounts: Amounts
@@ -161,26 +161,26 @@ class Supposed(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def started(cls, info: QueueUnitInfo) -> Self:
-        """Return what would be with a unit that asks for so much."""
+        """Return the charge that a unit would have if it started."""
         demand = info.demand
         return cls(info.quota, demand.total, info.non_preemptible, demand.pods)
 
 
 @runtime_checkable
 class WhatIf(Protocol):
-    """Lets a Filter be asked about bookings that are not so: who has to go, who may go first.
+    """Answers a Filter's question for hypothetical charges: which units to evict, which may pass.
 
-    Of a Filter without `WhatIf` the answer of today stands: it cannot say what would change it.
+    For a Filter without `WhatIf` the present answer is used: it cannot say what would change it.
     """
 
     def check_without(
         self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
     ) -> Refusal | None:
-        """Return what `check` would if all that is booked for `released` were not, and `added` was.
+        """Return what `check` would if nothing were charged for `released`, and `added` were.
 
-        Must not change anything, and wake nobody. It may be asked dozens of times for one decision,
-        so it should cost not much more than `check`, however much is booked. A uid that has nothing
-        booked changes nothing; one that comes twice counts once.
+        Must not change anything, and wakes no class. It may be asked dozens of times for one
+        decision, so it should cost little more than `check`, however much is charged. A uid without
+        a charge changes nothing; one that is listed twice counts once.
         """
         ...
 
@@ -190,56 +190,56 @@ class ClassKeys(Protocol):
     """Lets units share a Filter's answers."""
 
     def class_key(self, unit: QueueUnit) -> Hashable:
-        """Return what the Filter's answer depends on, besides quota and demand."""
+        """Return what the Filter's answer depends on, in addition to quota and demand."""
         ...
 
 
 @runtime_checkable
 class Reserve(Protocol):
-    """Keeps the books of what started units occupy."""
+    """Keeps account of what started units occupy."""
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
-        """Book a unit that passed every filter; a refusal must leave nothing booked.
+        """Charge a unit that passed every filter; after a refusal nothing may stay charged.
 
-        The engine calls `unreserve` on plugins that had accepted before, in reverse order.
+        The engine then calls `unreserve` on the plugins that had accepted before, in reverse order.
         """
         ...
 
     def unreserve(self, uid: Uid) -> None:
-        """Take back whatever is booked for the uid; nothing booked is fine."""
+        """Release whatever is charged for the uid, if anything."""
         ...
 
     def resize(
         self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
     ) -> None:
-        """Book exactly this for the uid, whatever was before and even above a limit.
+        """Charge exactly this for the uid, whatever was charged before and even above a limit.
 
         Called for what already occupies quota: at restart, for adopted jobs, when admissions
-        shrink, when a unit's living pods exceed its admission. It is all that your books may
-        depend on: what else you knew of the unit, a restart does not tell you.
+        shrink, when a unit's living pods exceed its admission. Usage may depend on nothing but
+        these arguments: a restart does not repeat anything else that was known of the unit.
 
         Args:
-            uid: The unit; of strays (`pod_accounting`), their group.
-            quota: Whom to charge.
-            amounts: In base units. Shared with others: keep it if you like, but do not change it.
+            uid: The unit; for orphan pods (`pod_accounting`), their group.
+            quota: The quota to charge.
+            amounts: In base units. Shared: it may be kept, but must not be changed.
             non_preemptible: Whether its pods may not be preempted.
-            pods: How many pods it occupies that with.
+            pods: How many pods occupy that.
         """
         ...
 
 
 @runtime_checkable
 class Waking(Protocol):
-    """Tells which refused classes a change may have enabled.
+    """Returns the refused classes that a change may let in.
 
-    A class that a plugin without `Waking` refused is woken by every release and every fact.
+    A class that was refused by a plugin without `Waking` is woken by every release and every fact.
     """
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
-        """Remember a class that this plugin's Filter refused.
+        """Register a class that this plugin's Filter refused.
 
         `refusal` is what `check` returned for `info`, and still holds; only `is_least` may have
-        been set since. So there is no need to ask again.
+        been set since. So there is no need to check again.
         """
         ...
 
@@ -253,29 +253,29 @@ class Waking(Protocol):
 
 
 Place = tuple[Any, ...]
-"""Sorts classes by whose turn it is; that of a class grows only."""
+"""The position of a class in the order of turns; that of one class only grows."""
 
 
 @runtime_checkable
 class WakingInTurn(Protocol):
-    """Tells which refused class comes first of those that a change may have enabled.
+    """Returns the first of the refused classes that a change may let in.
 
-    Better than `Waking` where many wait for the same limit: room for one is offered to the first,
-    and when he has taken it, the others need not be asked. Whoever has a domain
-    (`Contention.domains`) is offered it in turn with all others there; the domain "" is of those
-    who compete with nobody.
+    Better than `Waking` if many classes wait for one limit: room for one is offered to the first
+    class, and once it has taken the room, the others need not be asked. A domain
+    (`Contention.domains`) is offered to its classes in turn; the domain "" holds classes that
+    compete with no others.
     """
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
-        """Remember a class that this plugin's Filter refused.
+        """Register a class that this plugin's Filter refused.
 
         `refusal` is what `check` returned for `info`, and still holds; only `is_least` may have
-        been set since. So there is no need to ask again.
+        been set since. So there is no need to check again.
         """
         ...
 
     def stop_waiting(self, waiter: Waiter) -> None:
-        """Forget a class, which was woken or left; it may be unknown."""
+        """Forget a class that was woken or has left; it may be unknown."""
         ...
 
     def stirred_domains(self) -> list[str]:
@@ -287,22 +287,21 @@ class WakingInTurn(Protocol):
     ) -> tuple[Place, Waiter] | None:
         """Return the first class of a domain that may start now, with its place, or None.
 
-        Of the facts before the last call of `stirred_domains`. It goes on waiting. None means that
-        every class that waits would be refused again. What comes after `before` will not be offered
-        now, so it need not be looked at closely.
+        Considers changes up to the last `stirred_domains` call. The class stays registered. None
+        means that every waiting class would be refused again. Classes after `before` will not be
+        offered now, so they need no close look.
         """
         ...
 
 
 @runtime_checkable
 class Contention(Protocol):
-    """Says which limits units of a quota compete for."""
+    """Names the limits that units of a quota compete for."""
 
     def domains(self, quota: str) -> frozenset[str]:
         """Return names of limits; queues that share one take turns.
 
-        The answer is kept, and asked for again after every fact about a quota: it may change
-        only then.
+        The answer is cached and read again after every fact about a quota: it may change only then.
         """
         ...
 
@@ -312,36 +311,37 @@ class Guarantees(Protocol):
     """Keeps room for units that are within what their quota is guaranteed."""
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
-        """Learn the first waiting unit of a quota, or that none waits; told when it changes."""
+        """Take the first pending unit of a quota, None if there is none; called when it changes."""
         ...
 
     def keeps_room_for(self, quota: str) -> bool:
-        """Return whether a unit may be refused for a quota's guarantee; False: not told of it.
+        """Return whether units may be refused for a quota's guarantee; if not, `protect` is unused.
 
-        The answer may change with quotas, and with nothing else.
+        The answer may change only when quotas change.
         """
         ...
 
     def lent_to(
         self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
     ) -> Lent | None:
-        """Return who may go together for a refused unit; None: whoever wants to.
+        """Return which units may be evicted together for a refused unit; None: any.
 
         Args:
-            info: The unit.
-            leaving: Who goes anyway.
-            outranks: Those that go are of its queue, by their priority. Left out then is who would
-                be owed the room when he waits again, so that it was for nothing.
+            info: The refused unit.
+            leaving: Uids of units that leave anyway.
+            outranks: True when victims are of the unit's own queue and lower priority. Victims that
+                would reclaim the room when requeued are excluded: their eviction would be for
+                nothing.
         """
         ...
 
 
 class ReclaimTerms(msgspec.Struct, frozen=True, gc=False):
-    """Whom a unit may have evicted to get back what its quota is owed.
+    """The units that a unit may evict to get back what its quota is owed.
 
     Attributes:
-        quotas: Charged to these, which borrow.
-        only_lower: Only of a lower priority than its own.
+        quotas: The quotas that borrow; victims are charged to these.
+        only_lower: Whether only units of lower priority may be evicted.
     """
 
     quotas: tuple[str, ...]
@@ -349,13 +349,13 @@ class ReclaimTerms(msgspec.Struct, frozen=True, gc=False):
 
 
 class Lent(Protocol):
-    """Who may be taken back together, so that no quota falls below what it is entitled to.
+    """Which units may be evicted together, so that no quota falls below what it is entitled to.
 
-    Counts what is taken. Who may go with others may go with fewer of them.
+    Counts what is taken. Units that may go together may also go in a smaller set.
     """
 
     def copy(self) -> Self:
-        """Return another that has taken the same."""
+        """Return an independent copy with the same units taken."""
         ...
 
     def places(self, owner: Uid, /) -> frozenset[Any]:
@@ -363,7 +363,7 @@ class Lent(Protocol):
         ...
 
     def take(self, owner: Uid, count: int, /) -> int:
-        """Take up to so many units that have the same booked as this one; return how many."""
+        """Take up to `count` units with the same charge as this one; return how many."""
         ...
 
 
@@ -372,12 +372,12 @@ class Reclaiming(Protocol):
     """Lets owners take back what others borrow, by evicting their units."""
 
     def reclaim_terms(self, info: QueueUnitInfo) -> ReclaimTerms | None:
-        """Return whom a refused unit may have evicted elsewhere; None: nobody."""
+        """Return the units that a refused unit may evict elsewhere; None: none."""
         ...
 
 
 class ForeignPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A living pod that no unit accounts for."""
+    """A living pod that no unit stands for."""
 
     namespace: str
     labels: dict[str, str]
@@ -406,17 +406,17 @@ class ClusterFacts(Protocol):
         ...
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
-        """Take a pod that no unit accounts for, or that it is gone (None)."""
+        """Take a pod that no unit stands for; None: it is gone."""
         ...
 
     def take_notices(self) -> list[Notice]:
-        """Return, once, what users should read as events."""
+        """Return, once, what users are to see as events."""
         ...
 
 
 @runtime_checkable
 class QueueFacts(Protocol):
-    """Takes the queues there are, where that says in which of them units wait.
+    """Takes facts about queues, for plugins whose mapping depends on them.
 
     Called before the engine itself takes the queue. Each may come twice, late, or with a new uid.
     """
@@ -431,13 +431,13 @@ class QueueFacts(Protocol):
 
 
 QuotaSource = ElasticQuotaTree | ResourceQuota | Namespace
-"""Objects besides ElasticQuotas that say what quotas there are, or who may use them. They are
-watched only for the plugins that come along and need them (`quota_sources`)."""
+"""Objects in addition to ElasticQuotas that define quotas or their permitted users. They are only
+watched for the built-in plugins that need them (`quota_sources`)."""
 
 
 @runtime_checkable
 class QuotaSourceFacts(Protocol):
-    """Takes facts about such objects. Each may come twice, late, or with a new uid."""
+    """Takes facts about these objects. Each may come twice, late, or with a new uid."""
 
     def on_quota_source(self, source: QuotaSource) -> tuple[str, ...]:
         """Take a new or changed object; return `waits_for` names that it may answer."""
@@ -450,27 +450,27 @@ class QuotaSourceFacts(Protocol):
 
 @runtime_checkable
 class RequestChecks(Protocol):
-    """Looks at what pods request of what their quota governs."""
+    """Checks whether pods request the resources that their quota governs."""
 
     def check_requests(self, info: QueueUnitInfo) -> Refusal | None:
-        """Return why a unit may not stand in line whose pods lack a request, or None.
+        """Return why a unit whose pods lack a request may not be pending, or None.
 
-        Asked when a waiting unit is placed. Where the answer changes with a fact, that returns the
-        unit's `quota/NAME`.
+        Asked when a pending unit is placed. If a fact changes the answer, the fact's method returns
+        the unit's `quota/NAME`.
         """
         ...
 
     def find_unrequested(self, info: QueueUnitInfo) -> tuple[str, ...]:
-        """Return the resources that its quota governs of a unit that is charged none of them."""
+        """Return the governed resources of its quota if the unit requests none of them; else ()."""
         ...
 
 
 @runtime_checkable
 class KnownQuotas(Protocol):
-    """Says which quotas are its own, where several plugins keep quotas."""
+    """Identifies a plugin's own quotas, if several plugins keep quotas."""
 
     def knows_quota(self, quota: str) -> bool:
-        """Return whether the plugin keeps books of a quota of that name."""
+        """Return whether the plugin keeps a quota of that name."""
         ...
 
 
@@ -481,7 +481,7 @@ class QuotaProvider(Protocol):
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the quotas that the unit is charged to, nearest first.
 
-        The first is the one it names (or its namespace's), known or not.
+        The first is the one that the unit or its namespace names, whether it exists or not.
         """
         ...
 
@@ -495,23 +495,23 @@ class OwnPreemptibleLabel(Protocol):
     """Reads a label of its own that says whether pods may be preempted, in its own quotas."""
 
     def knows_quota(self, quota: str) -> bool:
-        """Return whether the plugin keeps books of a quota of that name."""
+        """Return whether the plugin keeps a quota of that name."""
         ...
 
     def is_non_preemptible(self, labels: dict[str, str]) -> bool:
-        """Return whether a label of the unit, or of a pod without one, forbids it."""
+        """Return whether a label of the unit, or of a pod without one, forbids preemption."""
         ...
 
 
 @runtime_checkable
 class QueueReadiness(Protocol):
-    """Knows what keeps a whole queue from working; shown in the queue's condition."""
+    """Reports what keeps a whole queue from working; shown in the queue's condition."""
 
     def why_not_ready(self, queue: Queue) -> Refusal | None:
         """Return why no unit of the queue can start, whatever it asks for; None: some might.
 
-        Asked about every queue, about once a second. "No quota" counts if every plugin of this
-        point says so; of other reasons the first.
+        Asked about every queue, about once a second. "No quota" counts only if every plugin of this
+        point returns it; of other reasons, the first counts.
         """
         ...
 
@@ -521,5 +521,5 @@ class Forkable(Protocol):
     """Keeps its state copyable."""
 
     def fork(self) -> Self:
-        """Return an independent plugin with the same beliefs."""
+        """Return an independent plugin with the same state."""
         ...

@@ -1,7 +1,7 @@
-"""What a plugin gets at start-up: effects and caches, for routes and events.
+"""What a plugin gets at start-up: caches to read, and effects such as events and routes.
 
 A plugin must not use it inside Filter, Reserve and the other points that the engine calls under
-its lock (`extension_points`): questions put to a fork would then have effects in the world.
+its lock (`extension_points`): questions to a fork would then have effects in the cluster.
 """
 
 from __future__ import annotations
@@ -52,13 +52,12 @@ class Caches(Protocol):
 
 
 class RouteGroup(Protocol):
-    """A group of debug routes, in the manner of gin."""
+    """A group of debug routes."""
 
     def get(self, path: str, handler: Callable[[Request], Response]) -> None:
         """Serve GET under the group; `:name` in the path is a parameter.
 
-        The handler is a plain function, called on a worker thread; who may call it is decided
-        before it is reached.
+        The handler is a plain function, called on a worker thread, after the caller was authorized.
         """
         ...
 
@@ -68,7 +67,7 @@ class Handle(Protocol):
 
     @property
     def caches(self) -> Caches:
-        """What the informers know."""
+        """The caches of the informers."""
         ...
 
     @property
@@ -79,7 +78,7 @@ class Handle(Protocol):
     def record_event(
         self, kind: str, key: str, uid: Uid, reason: str, note: str, *, warning: bool = False
     ) -> None:
-        """Record an event on a QueueUnit, Queue or ElasticQuota; folded and rate-limited."""
+        """Record an event on a QueueUnit, Queue or ElasticQuota; aggregated and rate-limited."""
         ...
 
     def quota_names_of(self, unit: QueueUnit) -> tuple[str, ...]:
@@ -87,15 +86,15 @@ class Handle(Protocol):
         ...
 
     def units_of_quota(self, quota: str) -> tuple[QueueUnit, ...]:
-        """Return the units that are charged to the quota, or wait to be."""
+        """Return the units that are charged to the quota, or are pending or on hold for it."""
         ...
 
     def update_queue_status(self, queue: Queue, status: Mapping[str, Any]) -> None:
-        """Merge fields into a queue's status; goes out in the low lane, at some time."""
+        """Merge fields into a queue's status; the write is sent later, with low priority."""
         ...
 
     def debug_group(self, plugin: str) -> RouteGroup:
-        """Return the group of debug routes under `/debug/plugins/<plugin>/`. At start-up only."""
+        """Return the debug routes under `/debug/plugins/<plugin>/`; only callable at start-up."""
         ...
 
 

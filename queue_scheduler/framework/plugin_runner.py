@@ -22,16 +22,16 @@ class PluginRunner:
     """Runs every extension point over the plugins that take part in it, in their order.
 
     Attributes:
-        plugins: All of them.
-        without_fork: Names of those that a fork had to leave out.
-        waking_in_turn: Those whose waiters are offered room in turn.
-        guarantees: Those that want to know first waiting units, and keep room for them.
-        has_guarantees: Whether there are any.
-        waits_for_anything: The classes that a plugin refused which cannot say what would help
-            them: any fact may.
-        wakes_at_once: Whether any plugin says itself whom a fact lets in.
-        reclaiming: Those that let owners take back what others borrow.
-        has_own_labels: Whether any plugin reads a label of its own on who may be preempted.
+        plugins: All plugins.
+        without_fork: Names of plugins that a fork left out.
+        waking_in_turn: Plugins whose classes are offered room in turn.
+        guarantees: Plugins that keep room for the first pending units.
+        has_guarantees: Whether there are any of these.
+        waits_for_anything: Classes refused by a plugin that cannot say what would help them: any
+            fact wakes them.
+        wakes_at_once: Whether any plugin returns the classes that a fact lets in.
+        reclaiming: Plugins that let owners reclaim what others borrow.
+        has_own_labels: Whether any plugin reads its own label about preemption.
     """
 
     def __init__(self, plugins: Sequence[points.Plugin]) -> None:
@@ -53,7 +53,7 @@ class PluginRunner:
             *self._waking,
             *self.waking_in_turn,
         )
-        # By identity: asking a runtime protocol is too slow for every refusal.
+        # By identity: an isinstance check of a runtime protocol is too slow for every refusal.
         self._waking_by_id = {id(p): p for p in self._all_waking}
         self._contention = [p for p in plugins if isinstance(p, points.Contention)]
         self.guarantees = [p for p in plugins if isinstance(p, points.Guarantees)]
@@ -68,7 +68,7 @@ class PluginRunner:
         self._readiness = [p for p in plugins if isinstance(p, points.QueueReadiness)]
         self.wakes_at_once = bool(self._waking)
         self.waits_for_anything: dict[points.Waiter, None] = {}
-        # Who has been taken, and not returned since a plugin raised after that.
+        # Classes taken from plugins and not yet returned, since a later plugin raised.
         self._taken: list[points.Waiter] = []
 
     # --- placing ------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class PluginRunner:
         return points.Unmapped(refusal, ())
 
     def check_requests(self, info: QueueUnitInfo) -> Refusal | None:
-        """Return why a unit may not stand in line whose pods lack a request, or None."""
+        """Return why a unit whose pods lack a request may not be pending, or None."""
         for plugin in self._request_checks:
             refusal = plugin.check_requests(info)
             if refusal is not None:
@@ -110,7 +110,7 @@ class PluginRunner:
         return None
 
     def find_unrequested(self, info: QueueUnitInfo) -> tuple[str, ...]:
-        """Return the resources that its quota governs of a unit that is charged none of them."""
+        """Return the governed resources of its quota if the unit requests none of them; else ()."""
         for plugin in self._request_checks:
             unrequested = plugin.find_unrequested(info)
             if unrequested:
@@ -123,7 +123,7 @@ class PluginRunner:
         return (*ranks, *(-plugin.score(queue) for plugin in self._score))
 
     def order_key(self, unit: QueueUnit, queue: Queue) -> OrderKey | None:
-        """Return the place that a QueueSort plugin gives, or None."""
+        """Return the order key that a QueueSort plugin gives, or None."""
         for plugin in self._queue_sort:
             key = plugin.order_key(unit, queue)
             if key is not None:
@@ -131,7 +131,7 @@ class PluginRunner:
         return None
 
     def class_keys(self, unit: QueueUnit) -> tuple[Hashable, ...]:
-        """Return what the filters' answers depend on, besides quota and demand."""
+        """Return what the filters' answers depend on, in addition to quota and demand."""
         keys = tuple(plugin.class_key(unit) for plugin in self._class_keys)
         return (*keys, unit.metadata.uid) if self._keyless else keys
 
@@ -148,12 +148,12 @@ class PluginRunner:
     def check_without(
         self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[points.Supposed] = ()
     ) -> Refusal | None:
-        """Ask the filters whether a unit would pass if other units were booked.
+        """Ask the filters whether a unit would pass with other charges; return the refusal or None.
 
         Args:
             info: The unit.
-            released: Units as if nothing were booked for them.
-            added: What would be booked besides.
+            released: Units for which nothing is charged in this question.
+            added: Charges that are added in this question.
         """
         for plugin in self._filter:
             what_if = self._what_if.get(id(plugin))
@@ -166,12 +166,12 @@ class PluginRunner:
         return None
 
     def reserve(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
-        """Book with every plugin, or with none, also when one of them raises."""
+        """Charge with every plugin or, after a refusal or an exception, with none."""
         for index, plugin in enumerate(self._reserve):
             try:
                 refusal = plugin.reserve(info)
             except BaseException:
-                self._undo_first(index + 1, info.uid)  # it may have booked
+                self._undo_first(index + 1, info.uid)  # it may have charged the unit
                 raise
             if refusal is not None:
                 self._undo_first(index, info.uid)
@@ -183,14 +183,14 @@ class PluginRunner:
             plugin.unreserve(uid)
 
     def unreserve(self, uid: Uid) -> None:
-        """Take back what is booked for a unit."""
+        """Release what is charged for a unit."""
         for plugin in reversed(self._reserve):
             plugin.unreserve(uid)
 
     def resize(
         self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
     ) -> None:
-        """Book exactly this for a unit."""
+        """Charge exactly this for a unit."""
         for plugin in self._reserve:
             plugin.resize(uid, quota, amounts, non_preemptible=non_preemptible, pods=pods)
 
@@ -199,7 +199,7 @@ class PluginRunner:
     def wait(
         self, waiter: points.Waiter, info: QueueUnitInfo, refusal: Refusal, by: points.Plugin
     ) -> None:
-        """Leave a refused class with the plugin that refused it."""
+        """Register a refused class with the plugin that refused it."""
         waking = self._waking_by_id.get(id(by))
         if waking is not None:
             waking.wait(waiter, info, refusal)
@@ -213,7 +213,7 @@ class PluginRunner:
             plugin.stop_waiting(waiter)
 
     def take_woken(self, *, anything_changed: bool) -> list[points.Waiter]:
-        """Return the classes that may start now, but those that are offered in turn."""
+        """Return the classes that may start now, except those that are offered room in turn."""
         taken = self._taken
         if anything_changed and self.waits_for_anything:
             taken.extend(self.waits_for_anything)
@@ -228,12 +228,12 @@ class PluginRunner:
         return frozenset[str]().union(*(plugin.domains(quota) for plugin in self._contention))
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
-        """Pass on the first waiting unit of a quota."""
+        """Pass on the first pending unit of a quota; None: there is none."""
         for plugin in self.guarantees:
             plugin.protect(quota, info)
 
     def keeps_room_for(self, quota: str) -> bool:
-        """Return whether somebody keeps room for the first waiting unit of a quota."""
+        """Return whether a plugin keeps room for the first pending unit of a quota."""
         for plugin in self.guarantees:  # noqa: SIM110 - no generator: asked for every unit
             if plugin.keeps_room_for(quota):
                 return True
@@ -277,7 +277,7 @@ class PluginRunner:
             plugin.on_foreign_pod(key, pod)
 
     def take_notices(self) -> list[Notice]:
-        """Collect what users should read."""
+        """Return, once, what users are to see as events."""
         return [notice for plugin in self._facts for notice in plugin.take_notices()]
 
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
@@ -293,7 +293,7 @@ class PluginRunner:
         return unknown
 
     def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
-        """Return the quota that such a pod is charged to, or ""."""
+        """Return the quota that a pod with these labels is charged to, or ""."""
         for plugin in self._providers:
             name = plugin.quota_of_pod(namespace, labels)
             if name:
@@ -301,9 +301,9 @@ class PluginRunner:
         return ""
 
     def is_non_preemptible(self, quota: str, labels: dict[str, str]) -> bool:
-        """Return whether pods charged to a quota may not be preempted, by such labels.
+        """Return whether these labels forbid to preempt pods charged to a quota.
 
-        The common label counts in every quota, a plugin's own in the quotas of that plugin.
+        The common label counts in every quota, a plugin's own label in the quotas of that plugin.
         """
         return labels.get(PREEMPTIBLE) == "false" or any(
             plugin.knows_quota(quota) and plugin.is_non_preemptible(labels)
@@ -321,7 +321,7 @@ class PluginRunner:
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self) -> PluginRunner:
-        """Return a runner over forks; plugins that cannot fork are left out, and named."""
+        """Return a runner over forks; plugins that cannot fork are left out and named."""
         twin = PluginRunner([p.fork() for p in self.plugins if isinstance(p, points.Forkable)])
         twin.without_fork = tuple(_names(self.plugins, twin.plugins))
         twin.waits_for_anything = dict(self.waits_for_anything)
@@ -330,12 +330,12 @@ class PluginRunner:
 
 
 def _wait_for_both(first: points.Unmapped, second: points.Unmapped) -> points.Unmapped:
-    """Return the first, to be asked again when either may be answered."""
+    """Return the first, waiting for the facts of both."""
     return replace(first, waits_for=tuple(dict.fromkeys((*first.waits_for, *second.waits_for))))
 
 
 def _is_about_its_queue(refusal: Refusal) -> bool:
-    """Return whether nothing is wrong but the queue that a plugin would have chosen itself."""
+    """Return whether the refusal concerns only the plugin's own default queue."""
     return refusal.reason in {Reason.NO_QUEUE, Reason.QUOTA_NOT_IN_QUEUE} and bool(refusal.quota)
 
 

@@ -1,7 +1,7 @@
-"""What the scheduler knows about one unit while it plans: an immutable record.
+"""What the scheduler knows about one unit when it decides: an immutable record.
 
-A new record replaces the old one whenever the unit, its quota or its queue changes. So a
-fork of the engine shares records with the original, and plugins may keep them.
+A new record replaces the old one whenever the unit, its quota or its queue changes. So forks of the
+engine share records with the original, and plugins may keep them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts, maximum
 
 OrderKey = tuple[Any, ...]
-"""Sorts units of one queue: smaller comes first. It ends in namespace and name, so that the
-order is total and never compares anything else."""
+"""Sorts units of one queue: smaller comes first. It ends in namespace and name, so the order is
+total and the rest of a unit is never compared."""
 
 ClassKey = tuple[Hashable, ...]
-"""Units with equal keys get equal answers from every filter, so one of them is asked."""
+"""Units with equal keys get equal answers from every filter, so only one of them is asked."""
 
 
 class PodSetDemand(msgspec.Struct, frozen=True, gc=False):
@@ -33,13 +33,13 @@ class PodSetDemand(msgspec.Struct, frozen=True, gc=False):
 
 
 class Occupancy(msgspec.Struct, frozen=True, gc=False):
-    """What a unit, or its living pods, occupy: amounts in base units, and how many pods."""
+    """What a unit or its living pods occupy: amounts in base units, and the number of pods."""
 
     amounts: Amounts
     pods: int
 
     def at_least(self, other: Occupancy) -> Occupancy:
-        """Return the larger of both, of each resource and of the pods."""
+        """Return the larger of both, per resource and for the pods."""
         return Occupancy(maximum(self.amounts, other.amounts), max(self.pods, other.pods))
 
 
@@ -47,11 +47,11 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
     """What a unit asks for as a whole.
 
     Attributes:
-        pod_sets: One entry per pod set; empty where the unit names only a total.
-        total: Sum over the pod sets, or the total that the unit names (base units).
-        least: The same with the fewest pods with which its job may run; None: it needs all.
-        pods: How many pods that is; one where the unit names only a total.
-        whole: Of a least, by `at_least`: what it is the least of.
+        pod_sets: One entry per pod set; empty if the unit states only a total.
+        total: Sum over the pod sets, or the total that the unit states (base units).
+        least: The demand with the fewest pods with which its job may run; None: it needs all.
+        pods: Number of pods; 1 if the unit states only a total.
+        whole: Set by `at_least`: the demand of which this is the least.
     """
 
     pod_sets: tuple[PodSetDemand, ...]
@@ -62,12 +62,12 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def occupancy(self) -> Occupancy:
-        """What it occupies once it is granted."""
+        """What the unit occupies once it is granted."""
         return Occupancy(self.total, self.pods)
 
 
 NO_DEMAND: Final = UnitDemand(pod_sets=(), total={}, pods=0)
-"""Of a unit whose demand cannot be read."""
+"""The demand of a unit whose demand cannot be read."""
 
 
 class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
@@ -75,15 +75,15 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         key: `namespace/name` of the unit.
-        uid: Its uid; a unit made again under its name is another unit.
+        uid: Its uid; a recreated unit of the same name is another unit.
         unit: The object as last seen.
         queue: Name of the queue it waits in, or was admitted through.
         quota: Name of the quota it is charged to.
         demand: What it asks for.
         non_preemptible: Its pods may not be preempted, so they must fit the quota's min too
             (`PluginRunner.is_non_preemptible`).
-        priority: The one that counts: `spec.priority`, or the ceiling of its queue if that is less.
-        order_key: Place in the queue (`queue_policies`).
+        priority: The effective one: `spec.priority`, or the maximum of its queue if that is less.
+        order_key: Position in the queue (`queue_policies`).
         class_key: Units of one class are decided once per wake.
     """
 
@@ -100,11 +100,11 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 def at_least(info: QueueUnitInfo) -> QueueUnitInfo:
-    """Return what a unit must have to start: its fewest pods, where it may run with fewer."""
+    """Return the unit with the least that it needs to start: its fewest pods, or all of them."""
     least = info.demand.least
     return info if least is None else replace(info, demand=replace(least, whole=info.demand))
 
 
 def unit_key(order_key: OrderKey) -> str:
-    """Return the unit of a place in line: every order key ends in namespace and name."""
+    """Return the unit of an order key, which ends in namespace and name."""
     return f"{order_key[-2]}/{order_key[-1]}"

@@ -1,6 +1,6 @@
-"""What the engine's answers mean to a person.
+"""The engine's answers as text for users.
 
-- ``wording``: refusals in words, the one place where numbers become text.
+- ``wording``: the only module that renders refusals and their numbers as text.
 
-Not here: routes (``queue_scheduler.debug_api``), and any writing.
+Not here: routes (``queue_scheduler.debug_api``), and any writes.
 """

@@ -1,7 +1,7 @@
-"""Refusals in words: the one place where numbers become text for a person.
+"""Refusals as text: the only module that renders numbers for users.
 
-Two forms. The stable one goes into conditions and must not move while the reason stays: no
-amounts, only names and fixed times. The full one goes into the debug API and carries every number.
+There are two forms. The stable one goes into conditions and must not change while the reason stays:
+no amounts, only names and fixed times. The full one goes into the debug API and has all numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shared_api.queue_unit_phases import (
 )
 
 MOST_NAMED: Final = 5
-"""Victims whose names an event has; its note holds 1024 characters."""
+"""How many victims an event names; its note is limited to 1024 characters."""
 
 _STABLE: Final[dict[Reason, str]] = {
     Reason.WAITING: "waits for its turn in the queue",
@@ -39,6 +39,7 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.WAITING_FOR_PODS_RUNNING: "waits until the pods of the unit ahead of it run",
     Reason.GROWS_AFTER_OTHERS: "has more pods when no unit waits in line for the same limits",
     Reason.STOPPED_QUEUE: "queue {other} is stopped by its annotation koord-queue/stop-policy",
+    # Upstream's words.
     Reason.WAITING_FOR_NODES_OF_OTHERS: "job is block by others with high priority",
     Reason.WRITE_FAILED: (
         "could not be admitted: it was changed meanwhile, or its events say why; it is tried again"
@@ -86,7 +87,7 @@ _STABLE: Final[dict[Reason, str]] = {
 
 
 def stable_message(refusal: Refusal) -> str:
-    """Return why a unit waits, in words that stay while the reason does."""
+    """Return why a unit is pending, in words that stay while the reason does."""
     if refusal.detail:
         quota_or_namespace = refusal.detail
     elif refusal.quota:
@@ -125,11 +126,11 @@ _NONE_REQUESTED: Final[dict[Reason, str]] = {
     Reason.OVER_MIN: _OVER % "min",
     Reason.NON_PREEMPTIBLE_OVER_MIN: _OVER % "min",
 }
-"""Where the limit was passed without the unit, which asks for nothing of the resource."""
+"""Used if the limit is exceeded without the unit, which asks for none of the resource."""
 
 
 def _named(refusal: Refusal) -> str:
-    """Return the quota; which of several of that name, where there are."""
+    """Return the quota's name, with its namespace if several quotas have that name."""
     if not refusal.quota_namespace:
         return refusal.quota
     return f"{refusal.quota} (the one in namespace {refusal.quota_namespace}, which is the oldest)"
@@ -165,11 +166,11 @@ _BEHIND: Final = frozenset(
         Reason.GROWS_AFTER_OTHERS,
     }
 )
-"""Reasons that are another unit."""
+"""Reasons that are about another unit."""
 
 
 def full_message(refusal: Refusal) -> str:
-    """Return why a unit waits, with the numbers of this moment."""
+    """Return why a unit is pending, with the present numbers."""
     text = stable_message(refusal)
     if refusal.reason in _BEHIND:
         return f"{text}: {refusal.other}"
@@ -179,7 +180,7 @@ def full_message(refusal: Refusal) -> str:
     numbers = (refusal.missing, refusal.limit, refusal.used, refusal.requested)
     missing, limit, used, requested = format_alike(refusal.resource, numbers)
     if refusal.reason is Reason.HURTS_OTHERS:
-        # The numbers are the other quota's: what it uses, and what would be left to it.
+        # The numbers are of the other quota: what it uses, and what would be left for it.
         shown = f"{refusal.other} uses {used}, would get {limit}"
     else:
         shown = f"missing {missing} (limit {limit}, used {used}, requested {requested})"
@@ -190,7 +191,7 @@ _ROUNDED: Final = ", no more than koord-scheduler up to 1.8 loses by rounding sh
 
 
 def pods_message(unit: QueueUnit) -> str:
-    """Return why pods of a released unit do not run, as its condition says it; "" where they do."""
+    """Return why pods of a released unit do not run, for its condition; "" if they run."""
     if phase_of(unit) not in RELEASED_PHASES:
         return ""
     said = find_condition(unit.status.conditions, PODS_READY)
@@ -200,11 +201,11 @@ def pods_message(unit: QueueUnit) -> str:
 
 
 _PODS_AWAITED: Final = frozenset({NO_PODS, PODS_UNSCHEDULABLE, WAITED_FOR})
-"""Reasons of the condition about pods that say what is missing."""
+"""Reasons of the pods' condition that say what is missing."""
 
 
 def eviction_message(decision: Preempt) -> str:
-    """Return why a victim has to leave, with the numbers of the choice."""
+    """Return why a victim is evicted, with the numbers of the choice."""
     refusal = decision.refusal
     words = f"{for_whom_mark(decision.unit)}(priority {decision.priority}, queue {decision.queue}"
     if refusal.resource and refusal.missing:
@@ -216,7 +217,7 @@ def eviction_message(decision: Preempt) -> str:
 
 
 def preemption_note(victims: Sequence[Victim]) -> str:
-    """Return what was done for a unit that needs room."""
+    """Return which units were evicted for a unit that needs room."""
     units = "1 unit is" if len(victims) == 1 else f"{len(victims)} units are"
     lost = sum(victim.lost_seconds for victim in victims)
     names = ", ".join(victim.unit for victim in victims[:MOST_NAMED])

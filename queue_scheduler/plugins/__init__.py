@@ -1,9 +1,9 @@
-"""The plugins that come along, one per file, strangers to each other.
+"""The built-in plugins, one per file; they do not import each other.
 
-Each implements extension points of ``queue_scheduler.framework`` and is pure: facts in, a verdict
-out. A good first one to read is ``priority``; the one with the most to do is ``elastic_quota``.
+Each implements extension points of ``queue_scheduler.framework`` and is pure: facts in, an answer
+out. Start reading with ``priority``; ``elastic_quota`` does the most.
 
 Not here: the order in which they are asked (the configuration), the list of them
-(``queue_scheduler.setup.plugin_loading``), and other people's plugins, which live in packages of
-their own.
+(``queue_scheduler.setup.plugin_loading``), and third-party plugins, which live in their own
+packages.
 """

@@ -1,6 +1,6 @@
-"""defaultgroup: every unit waits in the queue `default`, which the reconciler makes.
+"""defaultgroup: every unit waits in the queue `default`, which the reconciler creates.
 
-It says nothing about quotas: a plugin that comes after it in the configuration may.
+It does not map units to quotas: a plugin after it in the configuration may.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAME: Final = "defaultgroup"
 
 
 class DefaultGroupPlugin:
-    """Maps units to one queue; there is no state."""
+    """Maps all units to one queue; has no state."""
 
     name = NAME
 
@@ -30,7 +30,7 @@ class DefaultGroupPlugin:
         return Unmapped(refusal, (f"queue/{DEFAULT_QUEUE}",), DEFAULT_QUEUE)
 
     def why_not_ready(self, queue: Queue) -> Refusal | None:
-        """Return None: units of every quota may wait in it, and none in any other."""
+        """Return None: units of every quota may wait in it, and no other queue has units."""
         return None
 
     def fork(self) -> DefaultGroupPlugin:

@@ -1,15 +1,15 @@
-"""ElasticQuotaV2: units are mapped to, filtered by, and booked against ElasticQuotas.
+"""ElasticQuotaV2: maps units to ElasticQuotas, and checks and charges them.
 
-The arithmetic is in `queue_scheduler.quota`; this is its door to the framework: which quota and
-queue a unit belongs to, and the translation of facts and refusals.
+The arithmetic is in `queue_scheduler.quota`; this plugin connects it to the framework: which quota
+and queue a unit belongs to, and the translation of facts and refusals.
 
-Which quota: the unit's label, else its namespace's quota by koord-scheduler's rule (the default
-quota never counts). Which queue: `koord-queue/queue-name`, else `spec.queue`, else the queue
-named like the quota. A queue other than that one must list the quota in its annotation
+Quota: the one that the unit's label names, else its namespace's quota by koord-scheduler's rule
+(the default quota never counts). Queue: `koord-queue/queue-name`, else `spec.queue`, else the queue
+with the quota's name. Any other queue must list the quota in its annotation
 `koord-queue/available-quota-in-queue` (or `koord-queue/available-quota`; `*` lists all).
 
-Which namespaces may name a quota is open, or a matter of lists: the quota's own namespace, those
-that it lists, and those whose annotation lists it.
+Which namespaces may name a quota is either unrestricted or limited to the quota's own namespace,
+those that it lists, and those whose annotation lists it.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ NAME: Final = "ElasticQuotaV2"
 
 
 class ElasticQuotaPlugin(QuotaPlugin):
-    """Quota and queue of units, and the books of the quotas.
+    """Maps units to quota and queue, and keeps the usage of ElasticQuotas.
 
     Args:
-        settings: Of the books.
-        expected_capacity: Stands in for the nodes where there is none, in base units.
-        checks_namespaces: Whether quota or namespace must list the other, for units to name it.
+        settings: Settings of the quota cache.
+        expected_capacity: Total in base units while there is no node; None: no expectation.
+        checks_namespaces: Whether a unit may name a quota only if the quota or the namespace lists
+            the other.
     """
 
     name = NAME
@@ -76,7 +77,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         super().__init__(settings)
         self._expected_capacity = expected_capacity
         self._checks_namespaces = checks_namespaces
-        # What namespaces list; those that list nothing are not here.
+        # Quotas that namespaces list, by namespace; namespaces that list none are absent.
         self._available: dict[str, frozenset[str]] = {}
         self._capacity = NodeCapacity()
         self._foreign: dict[str, ForeignPod] = {}
@@ -88,14 +89,14 @@ class ElasticQuotaPlugin(QuotaPlugin):
     # --- mapping ------------------------------------------------------------------------------
 
     def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped:
-        """Place a unit in quota and queue, or say what is missing."""
+        """Return the unit's quota and queue, or what is missing."""
         meta = unit.metadata
         quota = read_quota_name(meta.labels)
         by_namespace = () if quota else (f"namespace/{meta.namespace}",)
         quota = quota or self.books.quota_of_namespace(meta.namespace)
         name = read_queue_name(meta.labels, meta.annotations) or unit.spec.queue or quota
-        # A quota that exists and cannot be used places its units all the same: the books refuse
-        # them, and wake them when it is repaired.
+        # A quota that exists but is unusable still places its units: the quota cache refuses them,
+        # and wakes them once the quota is repaired.
         if quota not in self._known:
             refusal = Refusal(reason=Reason.NO_QUOTA, quota=quota, other=meta.namespace)
             return Unmapped(refusal, (*by_namespace, f"quota/{quota}"), name)
@@ -119,7 +120,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         return self.books.may_name(quota, namespace, self._available.get(namespace, ()))
 
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
-        """Return the unit's quota and its ancestors; the quota alone where it is unknown."""
+        """Return the unit's quota and its ancestors; the quota alone if it is unknown."""
         meta = unit.metadata
         quota = read_quota_name(meta.labels) or self.books.quota_of_namespace(meta.namespace)
         return self.books.chain(quota) or ((quota,) if quota else ())
@@ -131,30 +132,31 @@ class ElasticQuotaPlugin(QuotaPlugin):
     # --- deciding -----------------------------------------------------------------------------
 
     def class_key(self, unit: QueueUnit) -> Hashable:
-        """Nothing besides quota, demand and preemptibility enters the answer."""
+        """Return None: the answer depends only on quota, demand and preemptibility."""
         return None
 
     def demand_of(self, info: QueueUnitInfo) -> Demand:
-        """Return its amounts."""
+        """Return the unit's amounts."""
         return Demand(info.demand.total, info.non_preemptible)
 
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
-        """Return the amounts, each with its quota."""
+        """Return the amounts, as (quota, demand) pairs."""
         return [(one.quota, Demand(one.amounts, one.non_preemptible)) for one in added]
 
     def resize(
         self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
     ) -> None:
-        """Book exactly this for the uid, fitting or not."""
+        """Charge exactly this for the uid, whether it fits or not."""
         self.books.book(uid, quota, Demand(amounts, non_preemptible))
 
     # --- waiting ------------------------------------------------------------------------------
 
     def domain_of(self, quota: str) -> str:
-        """Return the tree in `runtime` mode: there every start changes the division of all of it.
+        """Return the name of what units of a quota compete for; "": they compete with no others.
 
-        Otherwise two quotas compete when they have an ancestor in common, that is the same one at
-        the top.
+        In `runtime` mode that is the tree, because every start changes the division of all of it.
+        Otherwise two quotas compete if they have an ancestor in common, that is, the same topmost
+        one.
         """
         if self._settings.mode is QuotaMode.RUNTIME:
             return f"tree/{self.books.tree_id(quota)}"
@@ -162,13 +164,13 @@ class ElasticQuotaPlugin(QuotaPlugin):
         return "" if books is None else f"quota/{books.chain[-1].name}"
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
-        """Tell the books the first waiting unit of a quota."""
+        """Pass the first pending unit of a quota to the quota cache."""
         self.books.protect(quota, None if info is None else self.demand_of(info))
 
     def reclaim_terms(self, info: QueueUnitInfo) -> ReclaimTerms | None:
-        """Let a unit within its quota's min take back what others borrow, where its quota says so.
+        """Let a unit within its quota's min reclaim what others borrow, if its quota says so.
 
-        What it is entitled to, that is: mins that do not fit together are scaled down.
+        What counts is what the quota is entitled to: mins that do not fit together are scaled down.
         """
         trees = self.books.trees
         books = trees.books.get(info.quota)
@@ -180,11 +182,11 @@ class ElasticQuotaPlugin(QuotaPlugin):
     # --- facts --------------------------------------------------------------------------------
 
     def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Take a quota; say which units may find their place by it."""
+        """Take a quota; return names of facts by which units may be placed anew."""
         return self._change_quota(quota, gone=False)
 
     def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Take a deleted quota; its waiting units have to be placed again."""
+        """Take a deleted quota; return names of facts, for its pending units to be placed again."""
         return self._change_quota(quota, gone=True)
 
     def _change_quota(self, quota: ElasticQuota, *, gone: bool) -> tuple[str, ...]:
@@ -202,7 +204,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
             self._uids[meta.key] = meta.uid
             self.books.on_quota(quota)
         self._problems_may_differ = True
-        # Only what may be placed differently now: an edit of amounts moves no unit.
+        # Only quotas that came or went: an edit of amounts moves no unit.
         known, self._known = self._known, frozenset(self.books.names())
         names = known.symmetric_difference(self._known)
         after = [self.books.quota_of_namespace(namespace) for namespace in concerned]
@@ -220,7 +222,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         )
 
     def on_quota_source(self, source: QuotaSource) -> tuple[str, ...]:
-        """Take a namespace; say whether its units may find their place by it."""
+        """Take a namespace; return its name as a fact if its units may be placed anew."""
         if not isinstance(source, Namespace):
             return ()
         return self._list_quotas(source, read_quotas_of_namespace(source.metadata.annotations))
@@ -252,12 +254,12 @@ class ElasticQuotaPlugin(QuotaPlugin):
         self.books.on_capacity(self._total())
 
     def _total(self) -> Amounts | None:
-        """The nodes decide; what is expected stands in where there is no node at all."""
+        """Return the sum of the nodes, or the expected capacity while there is no node at all."""
         total = self._capacity.total
         return self._expected_capacity if total is None else total
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
-        """Take a pod that no unit accounts for."""
+        """Take a pod that no unit stands for; None: it is gone."""
         if pod is None:
             known = self._foreign.pop(key, None)
             if known is not None:
@@ -276,21 +278,21 @@ class ElasticQuotaPlugin(QuotaPlugin):
         )
 
     def take_notices(self) -> list[Notice]:
-        """Return what is newly wrong with quotas, as events on them."""
+        """Return, once, new problems of quotas, as events on them."""
         if not self._problems_may_differ:
             return []
         self._problems_may_differ = False
         return [self._notice(problem) for problem in self._take_new_problems()]
 
     def _notice(self, problem: QuotaProblem) -> Notice:
-        # By the object, not by its name: two quotas of one name are what some problems are about.
+        # Keyed by object, not by name: some problems are about two quotas of one name.
         key = f"{problem.namespace}/{problem.quota}"
         uid = self._uids.get(key, NO_UID)
         kind, note = "ElasticQuota", problem.text
         return Notice(kind=kind, key=key, uid=uid, reason=problem.kind, note=note)
 
     def why_not_ready(self, queue: Queue) -> Refusal | None:
-        """Return why none of the queue's quotas can admit anything."""
+        """Return why none of the queue's quotas can admit anything; None: one can."""
         name, listed = queue.metadata.name, read_available_quotas(queue.metadata.annotations)
         quotas = self._known if ALL_QUOTAS in listed else self._known & {name, *listed}
         if not quotas:
@@ -303,7 +305,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self) -> ElasticQuotaPlugin:
-        """Return an independent plugin with the same books."""
+        """Return an independent plugin with the same usage."""
         twin = ElasticQuotaPlugin(
             self._settings, self._expected_capacity, checks_namespaces=self._checks_namespaces
         )

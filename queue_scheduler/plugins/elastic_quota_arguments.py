@@ -5,9 +5,8 @@
         mode: runtime
         koordinatorVersion: "1.8"
 
-They say which koord-scheduler will judge the pods, because that cannot be read from the
-cluster, and how strict the queue is. Each maps to a field of `QuotaSettings`, where the effect
-is told.
+They say which koord-scheduler will judge the pods, since that cannot be read from the cluster, and
+how strict the queue is. Each maps to a field of `QuotaSettings`, which describes its effect.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, parse_amounts
 from shared_api.resource_names import rename_deprecated
 
-# What schemas say besides the type; what a bad value is told comes from `read_arguments`.
+# What the JSON schema says in addition to the type; `read_arguments` reports bad values.
 QuantityValue: TypeAlias = (
     Annotated[str, Meta(extra_json_schema={"pattern": QUANTITY["pattern"]})] | int | float
 )
@@ -47,7 +46,7 @@ Release: TypeAlias = Annotated[
 class ElasticQuotaArguments(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """The arguments, as written."""
+    """The arguments, as written in the file."""
 
     mode: QuotaMode = QuotaMode.RUNTIME
     koordinator_version: Release = "1.8"
@@ -67,11 +66,11 @@ class ElasticQuotaArguments(
 def read_arguments(
     arguments: Mapping[str, Any], oversell_rate: Fraction
 ) -> tuple[QuotaSettings, Amounts | None]:
-    """Return (settings, expected capacity or None).
+    """Return (settings, expected capacity in base units or None).
 
     Raises:
-        ValueError: An unknown key, a value of the wrong type, or settings that contradict each
-            other; the message names the key.
+        ValueError: An unknown key, a value of the wrong type, or contradicting settings; the
+            message names the key.
     """
     try:
         given = msgspec.convert(dict(arguments), ElasticQuotaArguments)
@@ -92,7 +91,7 @@ def read_arguments(
             required_requests=read_required(given.required_requests),
         )
         expected = given.expected_capacity
-        # It stands in for nodes, whose deprecated names are replaced.
+        # It stands in for nodes, whose deprecated names are replaced as well.
         return settings, None if expected is None else rename_deprecated(parse_amounts(expected))
     except msgspec.ValidationError as error:
         msg = f"pluginConfigs.ElasticQuotaV2: {name_choices(error, ElasticQuotaArguments)}"

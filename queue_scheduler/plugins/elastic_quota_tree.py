@@ -1,13 +1,13 @@
-"""ElasticQuota: units are mapped to, filtered by, and booked against an ElasticQuotaTree.
+"""ElasticQuota: maps units to nodes of an ElasticQuotaTree, and checks and charges them.
 
-(Upstream's name for the plugin; that of ElasticQuota objects is ElasticQuotaV2.)
+(This is upstream's name for the plugin; the one for ElasticQuota objects is ElasticQuotaV2.)
 
-Which quota: a label of the unit names a node, by its path or, where no other node has it, by its
-own name; else it is the node that lists the unit's namespace, else the one that lists `*`. Which
-queue: `koord-queue/queue-name`, if that queue takes the quota; else the queue of the node
-(`quota.node_queues`). Of several trees the oldest counts.
+Quota: a label of the unit names a node by its path or, if no other node has it, by its own name;
+else it is the node that lists the unit's namespace, else the one that lists `*`. Queue:
+`koord-queue/queue-name`, if that queue takes the quota; else the queue of the node
+(`quota.tree_queue_names`). Of several trees, the oldest counts.
 
-A unit is one job beside its amounts, which limits of `koord-queue/max-jobs` count.
+A unit also counts as one job, for limits of `koord-queue/max-jobs`.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _ONE_PREEMPTIBLE_JOB: Final = {MAX_JOBS: 1, MAX_PREEMPTIBLE_JOBS: 1}
 
 
 class ElasticQuotaTreePlugin(QuotaPlugin):
-    """Quota and queue of units, and the books of the tree.
+    """Maps units to quota and queue, and keeps the usage of the tree.
 
     Args:
-        oversell_rate: Multiplies every max, and the min of what is not preemptible.
-        checks_hungry: Whether who is above his min is refused while somebody waits within his own
-            and needs that room.
+        oversell_rate: Multiplies every max, and the min for non-preemptible units.
+        checks_hungry: Whether a unit above its quota's min is refused while another waits within
+            its own min and needs that room.
         checks_available: Whether a namespace must list the quotas that its units name.
-        required_requests: Resources of which every pod must request something.
+        required_requests: Resources that every pod must request.
     """
 
     name = NAME
@@ -101,7 +101,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
     # --- mapping ------------------------------------------------------------------------------
 
     def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped:
-        """Place a unit in quota and queue, or say what is missing."""
+        """Return the unit's quota and queue, or what is missing."""
         meta = unit.metadata
         label = read_tree_quota_name(meta.labels)
         found = self._nodes.look_up(label, meta.namespace)
@@ -126,9 +126,9 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         return Mapped(quota=quota, queue=name)
 
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
-        """Return the unit's quota and its ancestors; () where it is unknown.
+        """Return the unit's quota and its ancestors; () if it is unknown.
 
-        A name that no node has is no path, so nothing could be booked under it.
+        A name without a node has no path, so nothing could be charged under it.
         """
         return self._chain(read_tree_quota_name(unit.metadata.labels), unit.metadata.namespace)
 
@@ -137,7 +137,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         return next(iter(self._chain(read_tree_quota_name(labels), namespace)), "")
 
     def is_non_preemptible(self, labels: dict[str, str]) -> bool:
-        """Return whether the label that counts in trees alone forbids preemption."""
+        """Return whether the label that counts only in trees forbids preemption."""
         return labels.get(TREE_PREEMPTIBLE) == "false"
 
     def _chain(self, label: str, namespace: str) -> tuple[str, ...]:
@@ -149,15 +149,15 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
     # --- deciding -----------------------------------------------------------------------------
 
     def class_key(self, unit: QueueUnit) -> Hashable:
-        """Nothing besides quota, demand and preemptibility enters the answer."""
+        """Return None: the answer depends only on quota, demand and preemptibility."""
         return None
 
     def demand_of(self, info: QueueUnitInfo) -> Demand:
-        """Return its amounts, and one job."""
+        """Return the unit's amounts, and one job."""
         return _job(info.demand.total, non_preemptible=info.non_preemptible)
 
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
-        """Return the amounts and one job each."""
+        """Return the amounts and one job each, as (quota, demand) pairs."""
         return [
             (one.quota, _job(one.amounts, non_preemptible=one.non_preemptible)) for one in added
         ]
@@ -165,30 +165,30 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
     def resize(
         self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
     ) -> None:
-        """Book exactly this for the uid, fitting or not."""
+        """Charge exactly this for the uid, whether it fits or not."""
         self.books.book(uid, quota, _job(amounts, non_preemptible=non_preemptible))
 
     # --- waiting ------------------------------------------------------------------------------
 
     def domain_of(self, quota: str) -> str:
-        """Return the one domain that all of a tree compete in."""
+        """Return the one domain in which all units of a tree compete."""
         return _DOMAIN if self.books.chain(quota) else ""
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
-        """Tell the books the first waiting unit of a quota, where that makes a difference."""
+        """Pass the first pending unit of a quota to the quota cache, if that makes a difference."""
         if self._checks_hungry and (info is None or self.knows_quota(quota)):
             self.books.protect(quota, None if info is None else self.demand_of(info))
 
     def lent_to(
         self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
     ) -> Lent | None:
-        """Let go what other quotas borrow, where hunger keeps room for who waits within his min."""
+        """Return what may be reclaimed if hungry quotas are checked; None: any unit."""
         return super().lent_to(info, leaving, outranks=outranks) if self._checks_hungry else None
 
     # --- facts --------------------------------------------------------------------------------
 
     def on_quota_source(self, source: QuotaSource) -> tuple[str, ...]:
-        """Take a tree or a namespace; say which units may find their place by it."""
+        """Take a tree or a namespace; return names of facts by which units may be placed anew."""
         if isinstance(source, Namespace):
             return self._nodes.put_namespace(source.metadata.name, source.metadata.annotations)
         if not isinstance(source, ElasticQuotaTree):
@@ -197,7 +197,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         return self._grow()
 
     def on_quota_source_gone(self, source: QuotaSource) -> tuple[str, ...]:
-        """Take a deleted tree or namespace; the units of its quotas have to be placed again."""
+        """Take a deleted tree or namespace; return names of facts, for units to be placed again."""
         if isinstance(source, Namespace):
             return self._nodes.put_namespace(source.metadata.name, {})
         key = source.metadata.key
@@ -223,24 +223,24 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         return min(self._trees.values(), key=_age, default=None)
 
     def on_queue(self, queue: Queue) -> tuple[str, ...]:
-        """Take which node a queue says it is of."""
+        """Take which node a queue says it belongs to; return names of facts that changed."""
         return self._nodes.put_queue(queue.metadata.name, said_node(queue))
 
     def on_queue_gone(self, name: str) -> tuple[str, ...]:
-        """Take that a queue is gone."""
+        """Take a deleted queue; return names of facts that changed."""
         return self._nodes.put_queue(name, None)
 
     def on_node(self, node: Node) -> None:
-        """Nothing: the tree says what there is."""
+        """Do nothing: the tree states the capacity."""
 
     def on_node_gone(self, name: str) -> None:
-        """Nothing: the tree says what there is."""
+        """Do nothing: the tree states the capacity."""
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
-        """Nothing: only units count."""
+        """Do nothing: only units count."""
 
     def take_notices(self) -> list[Notice]:
-        """Return what is newly wrong with the tree, as events on it."""
+        """Return, once, new problems of the tree, as events on it."""
         tree = self._tree()
         found = [
             _notice(tree, problem.kind, f"{problem.quota}: {problem.text}")
@@ -257,7 +257,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         return found
 
     def why_not_ready(self, queue: Queue) -> Refusal | None:
-        """Return why none of the quotas that the queue takes can admit anything."""
+        """Return why none of the quotas that the queue takes can admit anything; None: one can."""
         quotas = [path for path in self._nodes.paths() if _takes_quota(queue, path)]
         if not quotas:
             name = read_annotation(queue.metadata.annotations, QUOTA_FULLNAME)
@@ -269,7 +269,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self) -> ElasticQuotaTreePlugin:
-        """Return an independent plugin with the same books."""
+        """Return an independent plugin with the same usage."""
         twin = ElasticQuotaTreePlugin(
             self._oversell_rate,
             checks_hungry=self._checks_hungry,

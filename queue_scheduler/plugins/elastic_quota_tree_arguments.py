@@ -19,7 +19,7 @@ from queue_scheduler.required_requests import read_required
 class ElasticQuotaTreeArguments(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """The arguments, as written; a chart of upstream's calls the first as the second."""
+    """The arguments, as written; one of upstream's charts has the second name for the first."""
 
     check_quota_oversold: bool | None = None
     check_hungry_quota: bool | None = None
@@ -42,8 +42,8 @@ def read_tree_arguments(arguments: Mapping[str, Any]) -> TreeSettings:
     """Return the settings.
 
     Raises:
-        ValueError: An unknown key, a value of the wrong type, or both keys that contradict each
-            other; the message names the key.
+        ValueError: An unknown key, a value of the wrong type, or both keys with contradicting
+            values; the message names the key.
     """
     try:
         given = msgspec.convert(dict(arguments), ElasticQuotaTreeArguments)

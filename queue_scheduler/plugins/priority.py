@@ -6,7 +6,7 @@ from shared_api.objects.queue import Queue
 
 
 class Priority:
-    """Ranks queues that compete for the same limits by their priority; absent is 0."""
+    """Ranks queues that compete for the same limits by their priority; a missing one is 0."""
 
     name = "Priority"
 

@@ -1,13 +1,12 @@
-"""ResourceQuota: units are filtered by, and booked against, the ResourceQuota of their namespace.
+"""ResourceQuota: checks and charges units against the ResourceQuota of their namespace.
 
-The namespace is the unit's own, whatever its `spec.consumerRef` says: whoever writes units there
-has no say about the quota of another. The quota is the only one there, or the one that is named
-like the namespace. Booked are the units that were started; besides,
-pods that no unit accounts for count, as they are. `status.used` of the object is not looked at: the
-pods of units are in there, too.
+The namespace is the unit's own, whatever its `spec.consumerRef` says: write access to units in one
+namespace gives no access to the quota of another. The quota is the only one there, or the one with
+the namespace's name. Started units are charged; pods that no unit stands for count as they are.
+`status.used` of the object is ignored, because it includes the pods of units.
 
-Which queue: `koord-queue/queue-name`, else `spec.queue`; else the queue named like the namespace,
-else `default`.
+Queue: `koord-queue/queue-name`, else `spec.queue`; else the queue with the namespace's name, else
+`default`.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ NAME: Final = "ResourceQuota"
 
 
 class ResourceQuotaPlugin(QuotaPlugin):
-    """Quota and queue of units, and the books of the namespaces.
+    """Maps units to quota and queue, and keeps the usage of namespaces.
 
     Args:
-        required_requests: Resources of which every pod must request something.
+        required_requests: Resources that every pod must request.
     """
 
     name = NAME
@@ -65,7 +64,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
     # --- mapping ------------------------------------------------------------------------------
 
     def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped:
-        """Place a unit in quota and queue, or say what is missing."""
+        """Return the unit's quota and queue, or what is missing."""
         namespace = unit.metadata.namespace
         chosen = read_chosen_queue(unit)
         names = (chosen,) if chosen else (namespace, DEFAULT_QUEUE)
@@ -107,50 +106,50 @@ class ResourceQuotaPlugin(QuotaPlugin):
     # --- deciding -----------------------------------------------------------------------------
 
     def class_key(self, unit: QueueUnit) -> Hashable:
-        """Return how many pods it asks for: besides quota and amounts, they enter the answer."""
+        """Return how many pods the unit asks for: they count in addition to quota and amounts."""
         return _count_asked(unit)
 
     def demand_of(self, info: QueueUnitInfo) -> Demand:
-        """Return its amounts and its pods."""
+        """Return the unit's amounts and its pods."""
         return Demand({**info.demand.total, PODS: info.demand.pods})
 
     def find_unrequested(self, info: QueueUnitInfo) -> tuple[str, ...]:
-        """Return what it lacks of what its quota governs; with `pods` it takes something of it."""
+        """Return the governed resources that the unit lacks; () if `pods` is among the governed."""
         if not info.demand.pods or info.quota not in self._known:
             return ()
         return self.books.find_unrequested(info.quota, dict(self.demand_of(info).amounts))
 
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
-        """Return the amounts and the pods."""
+        """Return the amounts and the pods, as (quota, demand) pairs."""
         return [(one.quota, Demand({**one.amounts, PODS: one.pods})) for one in added]
 
     def resize(
         self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
     ) -> None:
-        """Book exactly this for the uid, fitting or not."""
+        """Charge exactly this for the uid, whether it fits or not."""
         self.books.book(uid, quota, Demand({**amounts, PODS: pods}))
 
     def domain_of(self, quota: str) -> str:
-        """Return the quota: each is for itself."""
+        """Return the quota itself: quotas do not compete with each other."""
         return f"resource-quota/{quota}" if quota in self._known else ""
 
     # --- facts --------------------------------------------------------------------------------
 
     def on_quota_source(self, source: QuotaSource) -> tuple[str, ...]:
-        """Take a quota; say which units may find their place by it."""
+        """Take a quota; return names of facts by which units may be placed anew."""
         if not isinstance(source, ResourceQuota):
             return ()
         meta = source.metadata
         if not governs_all_pods(source):
             return self.on_quota_source_gone(source)
         known, spec = self._specs.get(meta.namespace, {}), parse_hard(source)
-        # What is used is written into the object with every pod.
+        # The object changes with every pod, because its status has what is used.
         if known.get(meta.name) == spec:
             return ()
         return self._put(meta.namespace, {**known, meta.name: spec})
 
     def on_quota_source_gone(self, source: QuotaSource) -> tuple[str, ...]:
-        """Take a deleted quota; its waiting units have to be placed again."""
+        """Take a deleted quota; return names of facts, for its pending units to be placed again."""
         if not isinstance(source, ResourceQuota):
             return ()
         meta = source.metadata
@@ -178,7 +177,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
         return (f"namespace/{namespace}", *names)
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
-        """Take a pod that no unit accounts for."""
+        """Take a pod that no unit stands for; None: it is gone."""
         if pod is None:
             if self._foreign.pop(key, None) is not None:
                 self.books.on_foreign(key, "", None)
@@ -192,13 +191,13 @@ class ResourceQuotaPlugin(QuotaPlugin):
         self.books.on_foreign(key, quota, request, bound=pod.bound)
 
     def on_node(self, node: Node) -> None:
-        """Nothing: a ResourceQuota is not about what there is."""
+        """Do nothing: a ResourceQuota does not depend on nodes."""
 
     def on_node_gone(self, name: str) -> None:
-        """Nothing: a ResourceQuota is not about what there is."""
+        """Do nothing: a ResourceQuota does not depend on nodes."""
 
     def take_notices(self) -> list[Notice]:
-        """Return what is newly wrong with quotas, as events on them."""
+        """Return, once, new problems of quotas, as events on them."""
         return [self._notice(problem) for problem in self._take_new_problems()]
 
     def _notice(self, problem: QuotaProblem) -> Notice:
@@ -219,7 +218,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self) -> ResourceQuotaPlugin:
-        """Return an independent plugin with the same books."""
+        """Return an independent plugin with the same usage."""
         twin = ResourceQuotaPlugin(self._settings.required_requests)
         twin._take_over(self)
         twin._specs = dict(self._specs)  # what is in it is replaced, never changed

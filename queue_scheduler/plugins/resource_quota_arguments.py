@@ -25,11 +25,11 @@ class ResourceQuotaArguments(
 
 
 def read_resource_quota_arguments(arguments: Mapping[str, Any]) -> frozenset[str]:
-    """Return the resources of which every pod must request something.
+    """Return the resources that every pod must request.
 
     Raises:
-        ValueError: An unknown key, a value of the wrong type, or a name that no container requests;
-            the message names the key.
+        ValueError: An unknown key, a value of the wrong type, or a name that no container can
+            request; the message names the key.
     """
     try:
         given = msgspec.convert(dict(arguments), ResourceQuotaArguments)

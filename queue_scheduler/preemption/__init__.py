@@ -4,10 +4,10 @@ Read in this order:
 
 1. ``victim_selection``: the smallest set of victims for one unit.
 2. ``candidates``: the units that may be evicted for it, by the rules of queues and quotas.
-3. ``preemption_rounds``: one eviction at a time among units that compete, and the room that is
-   kept for the unit that it is for.
-4. ``nomination``: which unit room is kept for, read off the objects, so that a restart knows.
-5. ``blocked_classes``: units that wait for a round to end, and when each is asked again.
+3. ``preemption_rounds``: one round at a time among units that compete, and the room that is kept
+   for the preemptor.
+4. ``nomination``: which unit room is kept for, read off the objects, so that it survives a restart.
+5. ``blocked_classes``: classes that wait for a round to end, and when each is asked again.
 
 Not here: the writes (``queue_scheduler.cycles.preemption_cycle``).
 """

@@ -1,6 +1,6 @@
-"""Classes that wait because of rounds of eviction, and when each is asked again. Pure.
+"""Classes that wait because of eviction rounds, and when each is asked again. Pure.
 
-A class may wait for several things at once; what comes first wakes it.
+A class may wait for several things at once; the first of them wakes it.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from queue_scheduler.framework.extension_points import Waiter
 from shared_api.objects.meta import Uid
 
 Releases: TypeAlias = tuple[int, int, int]
-"""Counts that only go up: departures of victims, ends of nominations, and releases of quota with
-other facts that may let somebody in."""
+"""Counts that only go up: departures of victims, ends of nominations, and releases of quota
+together with other facts that may let a unit start."""
 
 
 SEARCH_AGAIN_SECONDS: Final = 10.0
-"""Between two searches for victims for one class: one in vain looks at everybody who runs."""
+"""Pause between victim searches for one class: one without result reads all running units."""
 
 
 class BlockedClasses:
     """Classes (queue, number) by what they wait for."""
 
     def __init__(self) -> None:
-        # When anything is released.
+        # Woken when anything is released.
         self._kept_out: dict[Waiter, None] = {}
-        # When a round is over.
+        # Woken when a round is over.
         self._behind_rounds: dict[Waiter, None] = {}
-        # When others of their queue are under way than these, or nobody.
+        # Woken when the units in flight in their queue are no longer these.
         self._stood_back: dict[Waiter, frozenset[Uid]] = {}
-        # By queue and class, at a time.
+        # By queue and class: woken at a time.
         self._timers: dict[str, dict[int, float]] = {}
-        # By queue and class: not before a time, and once quota was released since that count; who
-        # has searched.
+        # By queue and class, after a search without result: no new search before this time, nor
+        # before quota was released since that count; last, what the search was for.
         self._in_vain: dict[str, dict[int, tuple[float, int, Hashable]]] = {}
         self._woken: dict[Waiter, None] = {}
-        # What was released when somebody looked last; kept up to date while anybody waits for it.
+        # The releases at the last look; kept up to date while any class waits for one.
         self._seen: Releases = (0, 0, 0)
 
     def is_empty(self) -> bool:
-        """Return whether nobody waits."""
+        """Return whether no class waits."""
         return not (
             self._kept_out
             or self._behind_rounds
@@ -50,37 +50,37 @@ class BlockedClasses:
             or self._woken
         )
 
-    # --- who waits ----------------------------------------------------------------------------
+    # --- waiting ------------------------------------------------------------------------------
 
     def keep_out(self, waiter: Waiter, releases: Releases) -> None:
-        """Ask a class again when anything is released; `releases`: what was until now."""
+        """Ask a class again when anything is released after `releases`."""
         self._watch(releases)
         self._kept_out[waiter] = None
 
     def hold_behind_rounds(self, waiter: Waiter, releases: Releases) -> None:
-        """Ask a class again when a round is over; `releases`: what was until now."""
+        """Ask a class again when a round ends after `releases`."""
         self._watch(releases)
         self._behind_rounds[waiter] = None
 
     def stand_back(self, waiter: Waiter, under_way: frozenset[Uid]) -> None:
-        """Ask a class again when others of its queue are under way than these."""
+        """Ask a class again when the units in flight in its queue are no longer these."""
         self._stood_back[waiter] = under_way
 
     def ask_at(self, waiter: Waiter, at: float) -> None:
-        """Ask a class again at a time, in the monotonic clock's seconds."""
+        """Ask a class again at a time, in seconds of the monotonic clock."""
         timers = self._timers.setdefault(waiter[0], {})
         timers[waiter[1]] = min(at, timers.get(waiter[1], at))
 
     def search_again(self, waiter: Waiter, now: float, releases: Releases, who: Hashable) -> None:
-        """Ask a class again after a pause, once anything more is released.
+        """Ask a class again after a pause, once anything is released after `releases`.
 
-        `who`: has searched, with whatever of it the search depends on.
+        `who`: the unit that searched, with whatever of it the search depends on.
         """
         at = now + SEARCH_AGAIN_SECONDS
         self._in_vain.setdefault(waiter[0], {})[waiter[1]] = (at, releases[2], who)
 
     def has_searched(self, waiter: Waiter, who: Hashable, now: float, releases: Releases) -> bool:
-        """Return whether it is too early for somebody to search again, or to no end."""
+        """Return whether a repeated search is too early, or cannot find anything new."""
         at, seen, searched = self._in_vain.get(waiter[0], {}).get(waiter[1], (now, -1, None))
         return who == searched and (now < at or seen == releases[2])
 
@@ -89,27 +89,27 @@ class BlockedClasses:
         self._woken[waiter] = None
 
     def forget_queue(self, queue: str) -> None:
-        """Forget the classes of a queue that is gone; another of its name counts them anew."""
+        """Forget the classes of a deleted queue; a new queue of its name numbers them anew."""
         self._timers.pop(queue, None)
         self._in_vain.pop(queue, None)
         for waiters in (self._kept_out, self._behind_rounds, self._stood_back, self._woken):
             for waiter in [each for each in waiters if each[0] == queue]:
                 del waiters[waiter]
 
-    # --- who is woken -------------------------------------------------------------------------
+    # --- waking -------------------------------------------------------------------------------
 
     def wake_behind_rounds(self) -> None:
-        """A round is over."""
+        """Wake the classes that wait for the end of a round."""
         self._wake(self._behind_rounds)
 
     def wake_after(
         self, releases: Releases, under_way: Callable[[str], frozenset[Uid]] | None = None
     ) -> None:
-        """Wake those for whom something has been released, or others are under way.
+        """Wake the classes for which something was released, or other units are in flight.
 
         Args:
             releases: What was released until now.
-            under_way: Tells the units of a queue; None: they are the same as before.
+            under_way: Returns the units in flight of a queue; None: they are the same as before.
         """
         before, self._seen = self._seen, releases
         if releases[:2] != before[:2]:
@@ -124,7 +124,7 @@ class BlockedClasses:
                 self._woken[waiter] = None
 
     def wake_due(self, queue: str, now: float, releases: Releases) -> None:
-        """Wake those of a queue whose time has come."""
+        """Wake the classes of a queue whose time has come."""
         timers, in_vain = self._timers.get(queue, {}), self._in_vain.get(queue, {})
         due = [number for number, at in timers.items() if at <= now]
         for number in due:
@@ -142,7 +142,7 @@ class BlockedClasses:
             self._in_vain.pop(queue, None)
 
     def take_woken(self) -> list[Waiter]:
-        """Return, once, those who were woken."""
+        """Return, once, the classes that were woken."""
         if not self._woken:
             return []
         woken, self._woken = list(self._woken), {}

@@ -1,10 +1,10 @@
-"""Who could be evicted for a unit, and whom to choose; changes nothing.
+"""Which units could be evicted for another, and which of them to choose; changes nothing.
 
-Two causes. A *queue* that preempts: units of it that have a lower priority, whose pods do not all
-run, or that run where its annotation allows that. A *quota* that reclaims: units of quotas that
-borrow, whatever their queue (`Reclaiming`). In both, units that are labelled not preemptible, that
-leave already, or that were admitted within the protect time are left alone; and so are those that
-would come back to stand before the unit in its queue, and keep it from being asked.
+There are two causes. A *queue* that preempts: its units of lower priority whose pods do not all
+run, or also running ones if its annotation allows that. A *quota* that reclaims: units of quotas
+that borrow, in any queue (`Reclaiming`). Both leave alone units that are labeled not preemptible,
+that leave already, or that were admitted within the protect time, and units that would stand before
+the preemptor again once they are requeued, and keep it from its turn.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from shared_api.timestamps import MAX_CLOCK_SKEW, read_time, rfc3339
 HOPELESS: Final = frozenset(
     {Reason.EXCEEDS_QUOTA, Reason.UNKNOWN_QUOTA, Reason.BROKEN_CHAIN, Reason.ROOM_FOR_PREEMPTOR}
 )
-"""Refusals that no eviction ends, or only that of others than whoever is refused may evict."""
+"""Refusals that no eviction ends, or only evictions that the refused unit may not ask for."""
 
 SETTLING_SECONDS: Final = 1.0
-"""After so long a unit whose admission is under way may be looked at again: it is written then."""
+"""After this time a unit whose admission is being written may be considered: it is written then."""
 
 LEFT_ALONE_SECONDS: Final = 60.0
-"""So long one that was evicted before keeps its next place, whatever the protect time: a stream of
-short units that come first would else stop it again and again before it gets anything done."""
+"""For this time a unit that was evicted before keeps its next place, whatever the protect time:
+else a stream of short units that come first would stop it again and again without progress."""
 
 _OF_CREATION: Final = 3
-"""Terms of `creation_order`, in which the places of all built-in policies end."""
+"""Terms of `creation_order`, with which the order keys of all built-in policies end."""
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
-    """What a search came to.
+    """The result of a search.
 
     Attributes:
         reason: Of the evictions, `PREEMPTED` or `RECLAIMED`.
-        victims: Whom to evict, the cheapest first; () nobody.
-        again_seconds: After so long a search may find more; None: not by itself.
+        victims: The units to evict, the cheapest first; (): none.
+        again_seconds: After this time a search may find more; None: time alone changes nothing.
     """
 
     reason: str
@@ -68,16 +68,16 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 
 
 Batches: TypeAlias = Sequence[tuple[Bucket, Iterable[str]]]
-"""Keys of units, by what their eviction costs; each may be read several times."""
+"""Keys of units by bucket, the cheapest evictions first; each may be read several times."""
 
 
 class VictimCandidates:
-    """Looks through the units that occupy quota.
+    """Searches the units that occupy quota.
 
     Args:
         units: All units.
-        plugins: Asked what would be, if units were gone.
-        protect_seconds: For so long after its admission a unit is not evicted for another.
+        plugins: Asked what would fit if units were gone.
+        protect_seconds: How long after its admission a unit is not evicted for another.
     """
 
     def __init__(self, units: UnitCache, plugins: PluginRunner, protect_seconds: float) -> None:
@@ -86,7 +86,7 @@ class VictimCandidates:
         self.protect_seconds = protect_seconds
 
     def leaving(self, domains: frozenset[str]) -> list[CachedUnit]:
-        """Return the units of these domains whose eviction was asked for and is not done."""
+        """Return the units of these domains whose eviction is requested and not done."""
         records = (self._units.records[key] for key in self._units.admitted.leaving)
         return [
             record
@@ -95,7 +95,7 @@ class VictimCandidates:
         ]
 
     def may_evict(self, line: SchedulingQueue, info: QueueUnitInfo) -> bool:
-        """Return whether its queue or its quota lets a unit evict others at all."""
+        """Return whether a unit's queue or quota lets it evict others at all."""
         if line.lets_evict:
             return True
         for plugin in self._plugins.reclaiming:  # noqa: SIM110 - no generator: all refused are asked
@@ -106,10 +106,10 @@ class VictimCandidates:
     def may_take_from(
         self, line: SchedulingQueue, info: QueueUnitInfo, other: QueueUnitInfo
     ) -> bool:
-        """Return whether a unit could have another of its queue evicted that started before it.
+        """Return whether a unit could evict another of its queue that started before it.
 
-        Both wait. If the other took the room that was made for this one, it would be evicted for it
-        again, come before it again, and so on without end.
+        Both are pending. If the other took the room that was made for this unit, it would be
+        evicted for it again, come before it again, and so on without end.
         """
         if other.non_preemptible:
             return False
@@ -127,17 +127,17 @@ class VictimCandidates:
     def find(
         self, line: SchedulingQueue, info: QueueUnitInfo, leaving: Sequence[Uid], wall: datetime
     ) -> Found:
-        """Return whom to evict so that a refused unit may start.
+        """Return the units to evict so that a refused unit may start.
 
         Args:
             line: Its queue.
             info: The unit.
             leaving: Uids of units that leave anyway.
-            wall: The time.
+            wall: Wall time.
         """
         must: tuple[Victim, ...] = ()
         if line.in_flight:
-            # It waits for their pods, too: so all are of one round.
+            # The unit also waits for the pods of units in flight, so they all belong to its round.
             under_way = self.find_under_way(line, info, wall)
             must = under_way.victims
             leaving = (*leaving, *self._whose_room_is_free(info, leaving, must))
@@ -160,7 +160,7 @@ class VictimCandidates:
         return found
 
     def find_under_way(self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
-        """Return who is under way in a queue that waits for pods, if the unit may displace them."""
+        """Return the units in flight in a queue that waits for pods, if the unit may evict them."""
         look = _Look(self._units, line, info, wall, self.protect_seconds)
         batches = self._of_queue(line, info, running=True) if line.lets_evict else ()
         candidates = [one for bucket, keys in batches for one in look.candidates(bucket, keys)]
@@ -170,10 +170,10 @@ class VictimCandidates:
         return Found(PREEMPTED, tuple(victims))
 
     def _sources(self, line: SchedulingQueue, info: QueueUnitInfo) -> Iterator[tuple[str, Batches]]:
-        """Iterate over whom a unit may evict, with the reason for it.
+        """Yield the units that a unit may evict, with the reason for it.
 
-        Who borrows comes first: whoever is evicted within his own min is owed the same room next,
-        and would take it back from a borrower then.
+        Borrowers come first. A unit that is evicted within its min is owed the same room next, and
+        would then take it back from a borrower.
         """
         for batches in self._of_quotas(info):
             yield RECLAIMED, batches
@@ -197,18 +197,18 @@ class VictimCandidates:
         return (each for each in terms if each is not None)
 
     def _borrows(self, info: QueueUnitInfo) -> bool:
-        """Return whether a waiting unit is not owed the room that it asks for."""
+        """Return whether a pending unit is not owed the room that it asks for."""
         return self._lent_to(info, (), PREEMPTED) is not None
 
     def _whose_room_is_free(
         self, info: QueueUnitInfo, leaving: Sequence[Uid], victims: Sequence[Victim]
     ) -> list[Uid]:
-        """Return those of one's victims for whom no room is kept as soon as they wait again."""
+        """Return the victims for which no room is kept as soon as they are pending again."""
         lent = self._lent_to(info, leaving, PREEMPTED)
         return [each.uid for each in victims if lent is None or lent.take(each.uid, 1)]
 
     def _lent_to(self, info: QueueUnitInfo, leaving: Sequence[Uid], reason: str) -> Lent | None:
-        """Return whom their quotas let go together; None: everybody."""
+        """Return the units that their quotas let go together; None: all of them."""
         for plugin in self._plugins.guarantees:
             lent = plugin.lent_to(info, leaving, outranks=reason == PREEMPTED)
             if lent is not None:
@@ -222,17 +222,17 @@ class VictimCandidates:
         return self._plugins.check_without(info, uids) is None
 
     def _would_all_do(self, info: QueueUnitInfo, leaving: Sequence[Uid], batches: Batches) -> bool:
-        """Return whether the unit would start without anybody, be he a candidate or not."""
+        """Return whether the unit would start without all of these, candidates or not."""
         records = self._units.records
         uids = [records[key].uid for _, keys in batches for key in keys]
         return self._plugins.check_without(info, [*leaving, *uids]) is None
 
 
 class _Look:
-    """One look at units, at one time; notes what was passed over for now.
+    """One look at units, at one time; notes which ones it skipped for now.
 
-    Those who leave already are passed over for good, also where no object says so yet; and so are
-    those of its own queue because of which the unit would not be asked, once they wait again.
+    Some are skipped for good: units that leave already, even if their objects do not say so yet,
+    and units of the preemptor's queue that would keep it from its turn once they are pending again.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class _Look:
     ) -> None:
         self._units = units
         self._line, self._info = line, info
-        self._before = 0  # of those that may go, how many would stand before the unit in its line
+        self._before = 0  # how many of those that may go would stand before the preemptor
         self._leaving = leaving
         self._wall = wall
         self._protect_seconds = protect_seconds
@@ -254,14 +254,14 @@ class _Look:
         left_alone = self._keeps_seconds(is_back=True)
         self._left_alone_from = rfc3339(wall - timedelta(seconds=left_alone))
         self._latest = rfc3339(wall + MAX_CLOCK_SKEW)
-        # The first admission of those that were passed over, by whether they were evicted before.
+        # The first admission among the skipped units, by whether they were evicted before.
         self._first_kept: dict[bool, Timestamp] = {}
         self._is_settling = False
 
     def candidates(self, bucket: Bucket, keys: Iterable[str]) -> Iterator[Candidate]:
-        """Iterate over who of a bucket may be evicted: the last to run, then the youngest, first.
+        """Yield the units of a bucket that may be evicted: last to run first, then the youngest.
 
-        Of thousands mostly a few are needed, so no more than their order is found for all.
+        Only a few of thousands are needed in most cases, so only their order is computed for all.
         """
         records, runs = self._units.records, bucket[1]
         ordered = [
@@ -274,7 +274,7 @@ class _Look:
                 yield self._candidate(records[key], bucket, since)
 
     def victim(self, one: Candidate) -> Victim:
-        """Return a chosen candidate with what is lost."""
+        """Return a chosen candidate with the running time that is lost."""
         unit = self._units.records[one.key].unit
         return Victim(
             unit=one.key,
@@ -285,7 +285,7 @@ class _Look:
         )
 
     def again_seconds(self) -> float | None:
-        """Return when somebody who was passed over may be evicted; None: nobody was."""
+        """Return in how many seconds a skipped unit may be evicted; None: none was skipped."""
         if self._is_settling:
             return SETTLING_SECONDS
         rests = (
@@ -318,7 +318,7 @@ class _Look:
         return False
 
     def _returns_in_front(self, record: CachedUnit) -> bool:
-        """Return whether one that is evicted would keep the unit from being asked.
+        """Return whether a unit, once evicted, would keep the preemptor from its turn.
 
         It would start again in the room that it made, and be evicted for that again.
         """
@@ -357,7 +357,7 @@ class _Look:
 
 
 def created_at(record: CachedUnit) -> str:
-    """Return when the unit's job was created; the place in line mostly says so already."""
+    """Return when the unit's job was created, from its order key if possible: that is faster."""
     place = () if record.info is None else record.info.order_key
     if len(place) >= _OF_CREATION and type(created := place[-_OF_CREATION]) is str:
         return created
@@ -365,7 +365,7 @@ def created_at(record: CachedUnit) -> str:
 
 
 def running_since(unit: QueueUnit) -> str:
-    """Return when the unit's pods ran, as its object says; "" where it does not."""
+    """Return since when the unit's pods run, as its object says; "" if it does not."""
     status = unit.status
     if not status.conditions:
         return status.last_allocate_time or ""

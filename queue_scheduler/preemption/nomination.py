@@ -1,4 +1,4 @@
-"""For whom room is kept, and what the objects of those that have to leave for it say of that."""
+"""The units for which room is kept, and what the objects of their victims say about them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED
 
 STUCK_SECONDS: Final = 600.0
-"""After so long a victim that is not freed holds up no other round: its pods may hang on a node
-that is lost. Far longer than pods are given to end (30 s unless they ask for more)."""
+"""After this time a victim that is not freed no longer delays other rounds: its pods may hang on a
+lost node. It is far longer than the time that pods have to end (30 s unless they ask for more)."""
 
 NOMINATED_SECONDS: Final = STUCK_SECONDS
-"""So long room is kept at most: as long as victims may take to leave. Were it less, one that takes
-its time would leave for nobody, and be evicted again."""
+"""How long room is kept at most: as long as victims may take to leave. With less, a slow victim
+would leave without a preemptor, and be evicted again."""
 
 _FOR_WHOM: Final = re.compile(r"made to leave for ([^\s/]+/[^\s/]+) ")
 
@@ -29,11 +29,13 @@ _FOR_WHOM: Final = re.compile(r"made to leave for ([^\s/]+/[^\s/]+) ")
 class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A unit for which room is kept.
 
-    `asked` are key and uid of those that leave for it, with their resourceVersion before they were
-    asked to, "" where this process has not asked them; `failed` are those of its last choice who
-    were not asked, for the write failed. `until` is monotonic, None: it was found in the objects,
-    and is not dated yet. `tries` counts the choices made for it. `claim` is where it stood, and
-    what it asked for, when others were kept out for it.
+    Attributes:
+        asked: Key and uid of the victims, with their resourceVersion before the request; "": this
+            process has not requested it.
+        failed: Victims of the last choice whose request could not be written.
+        until: Seconds of the monotonic clock; None: found in the objects, and not dated yet.
+        tries: How many choices of victims were made for it.
+        claim: Its order key and class when others were kept out for it.
     """
 
     uid: Uid
@@ -45,12 +47,12 @@ class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     tries: int = 0
 
     def with_victims(self, victims: Iterable[Victim]) -> Nomination:
-        """Return it with one more choice; nothing is known to have failed of that."""
+        """Return it after one more choice of victims, none of which has failed."""
         asked = {(each.unit, each.uid): each.resource_version for each in victims}
         return replace(self, asked=self.asked | asked, failed=frozenset(), tries=self.tries + 1)
 
     def without(self, failed: Iterable[Victim]) -> Nomination:
-        """Return it with what came of the writes: these were not asked."""
+        """Return it after the writes: these victims could not be asked."""
         uids = frozenset(victim.uid for victim in failed)
         asked = {each: version for each, version in self.asked.items() if each[1] not in uids}
         return replace(self, asked=asked, failed=uids)
@@ -58,7 +60,7 @@ class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def seen_leaving(self, leaving: Iterable[tuple[str, Uid]]) -> Nomination:
         """Return it with these victims, whose objects say that they leave for it.
 
-        What was thought to have failed was written after all.
+        A write that seemed to have failed has succeeded after all.
         """
         news = [each for each in leaving if each not in self.asked]
         if not news:
@@ -68,30 +70,30 @@ class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def for_whom_mark(key: str) -> str:
-    """Return the first words of a victim's message; `read_for_whom` reads them."""
+    """Return the first words of a victim's message; `read_for_whom` parses them."""
     return f"made to leave for {key} "
 
 
 def read_for_whom(message: str) -> str:
-    """Return the unit for which a victim has to leave, as its message says; "" if it does not."""
+    """Return the key of the unit for which a victim leaves, read from its message; "": none."""
     found = _FOR_WHOM.match(message)
     return found[1] if found is not None else ""
 
 
 def leaves_for(record: CachedUnit) -> str:
-    """Return the unit for which this one has to leave; "" if it does not leave for any."""
+    """Return the key of the unit for which this one leaves; "": none."""
     evicted = find_condition(record.unit.status.conditions, EVICTED)
     return "" if evicted is None else read_for_whom(evicted.message)
 
 
 def evicted_since(record: CachedUnit) -> str:
-    """Return when a unit was asked to leave; "" if it was not."""
+    """Return since when a unit's eviction is requested; "": it is not."""
     condition = find_condition(record.unit.status.conditions, EVICTED)
     return (condition.last_transition_time or "") if condition is not None else ""
 
 
 def victims_by_preemptor(leaving: Iterable[CachedUnit]) -> dict[str, dict[tuple[str, Uid], None]]:
-    """Return key and uid of those who make room, by the key of whom they leave for."""
+    """Return key and uid of the victims, by the key of their preemptor."""
     named: dict[str, dict[tuple[str, Uid], None]] = {}
     for record in leaving:
         if makes_room(record.unit):
@@ -100,10 +102,10 @@ def victims_by_preemptor(leaving: Iterable[CachedUnit]) -> dict[str, dict[tuple[
 
 
 def unseen_of(asked: Mapping[tuple[str, Uid], str], records: Mapping[str, CachedUnit]) -> list[Uid]:
-    """Return those of a nomination whose objects do not say that they leave.
+    """Return the uids of victims of a nomination whose objects do not say that they leave.
 
-    Not yet: they have just been asked, and are as they were before. Or not any more: they are free,
-    and their pods go on for a while.
+    Either not yet: the request was just written and the object is as it was before. Or no longer:
+    the victim is freed, and its pods go on for a while.
     """
     found = []
     for (key, uid), version in asked.items():
@@ -119,12 +121,12 @@ def unseen_of(asked: Mapping[tuple[str, Uid], str], records: Mapping[str, Cached
 
 
 def room_for(nominated: QueueUnitInfo, refusal: Refusal) -> Refusal:
-    """Return the refusal of whoever would let the nominated unit be refused like this."""
+    """Return the refusal of a unit that would take the room kept for the nominated one."""
     detail = f"{nominated.key} waits for it"
     return replace(refusal, reason=Reason.ROOM_FOR_PREEMPTOR, other=nominated.key, detail=detail)
 
 
 def comes_before(info: QueueUnitInfo, record: CachedUnit | None) -> bool:
-    """Return whether both are of one queue, and this one stands before the other."""
+    """Return whether both are in one queue, and this unit stands before the other."""
     other = None if record is None else record.info
     return other is not None and info.queue == other.queue and info.order_key < other.order_key

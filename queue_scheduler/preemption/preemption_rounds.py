@@ -1,27 +1,27 @@
-r"""Rounds of eviction: one at a time among those who compete, and the room goes to whom it is for.
+r"""Eviction rounds: one at a time among competing units, with room kept for the preemptor.
 
 The life of a round::
 
     a unit is refused --> victims chosen --> Preempt, written by a shell --> victims are stopped
                                                                          \-> freed: the unit starts
 
-*One at a time.* While victims of a round are not freed, or room is kept, nobody who competes for
-the same limits evicts anybody: what comes free may help him, too; but who stands before the
-preemptor in its queue may, when all have left. The objects say so (`Evicted=True` on a booked unit,
-by the reasons of `MAKING_ROOM`), so it holds after a restart. A victim that nobody stops holds
-others up for ten minutes, not for ever.
+*One at a time.* While victims of a round are not freed, or room is kept, no unit that competes for
+the same limits evicts others, because freed capacity may help it, too. The exception is a unit that
+stands before the preemptor in its queue, once all victims have left. The objects record the round
+(`Evicted=True` on an admitted unit, with a reason of `MAKING_ROOM`), so it survives a restart. A
+victim that is never stopped delays others for ten minutes at most.
 
-*The room is kept.* From the choice until it starts, the unit is *nominated*: whoever else passes
-the filters is asked whether the nominated one could still start if he started first, and waits if
-not (reason RoomForPreemptor). In a queue that waits for pods nobody else starts at all. Units that
-come before it in its own queue are not kept out, but for those that it may evict: what an owner
-reclaims does not go by the order of its queue, and they would be evicted again. Who is nominated
-is written on the victims, too, so a restart finds it while there are any. While the unit's queue is
-stopped it is not nominated.
+*The room is kept.* From the choice until its start, the preemptor is *nominated*: for each other
+unit that passes the filters, it is checked whether the nominated one could still start afterwards,
+and if not, the other unit waits (reason RoomForPreemptor). In a queue that waits for pods, no other
+unit starts at all. Units that come before the nominated one in its own queue are not kept out,
+except those that it may evict: reclaiming does not follow the order of the queue, and they would be
+evicted again. The victims' objects name the preemptor, so a restart finds it as long as there are
+victims. While its queue is stopped, a unit is not nominated.
 
-*No chains.* A nominated unit evicts nobody further, but where writes of its round have failed: then
-the choice is made again, with what leaves already counted as gone. If it is refused though all have
-left, it rests a minute before it tries again.
+*No chains.* A nominated unit evicts no further units, unless writes of its round have failed: then
+victims are chosen again, with the leaving units counted as gone. If it is refused although all
+victims have left, it rests for a minute before it tries again.
 """
 
 from __future__ import annotations
@@ -56,24 +56,24 @@ from shared_api.objects.meta import Uid
 from shared_api.timestamps import read_time, rfc3339
 
 REST_SECONDS: Final = 60.0
-"""Of a unit that was refused after a round for it: somebody took the room whom nothing here holds
-back, such as pods of no unit, and may do so again."""
+"""Rest of a unit that was refused after its round: its room was taken by something that nothing
+here holds back, such as pods without a unit, and that may happen again."""
 
 MOST_TRIES: Final = 5
-"""Choices for one start, where writes fail; then it rests."""
+"""Choices of victims for one start, if writes fail; then the unit rests."""
 
 _KEPT_IN: Final = frozenset({UnitState.WAITING, UnitState.ASSUMED, UnitState.CONFLICT})
 
 
 class PreemptionRounds:
-    """Which rounds are under way; part of the engine.
+    """The rounds in progress; part of the engine.
 
     Attributes:
         search: Finds victims.
-        is_idle: There is no round, and nobody waits because of one: nothing here can change but by
-            a refusal, or by units that leave (`AdmittedUnits.leaving`).
-        waiters: Who waits because of one.
-        facts: `Backfill.facts`, as they were at the last settlement.
+        is_idle: There is no round, and no class waits because of one: only a refusal, or units that
+            leave (`AdmittedUnits.leaving`), can change anything here.
+        waiters: The classes that wait because of a round.
+        facts: `Backfill.facts`, as of the last settlement.
     """
 
     def __init__(self, units: UnitCache, plugins: PluginRunner, protect_seconds: float) -> None:
@@ -81,11 +81,11 @@ class PreemptionRounds:
         self._units = units
         self._plugins = plugins
         self._nominated: dict[str, Nomination] = {}
-        # Rounds whose evictions are being written, by preemptor: they outlive it.
+        # Rounds whose evictions are being written, by preemptor uid: they outlive a nomination.
         self._writing: dict[Uid, frozenset[str]] = {}
-        # Who had his chance, as long as victims name him.
+        # Units that had their round, as long as victims name them.
         self._spent: dict[str, None] = {}
-        # Until when a unit rests after a round that was for nothing.
+        # Until when a unit rests after a round without result.
         self._rests: dict[Uid, float] = {}
         self.waiters = BlockedClasses()
         self._ended = 0
@@ -102,15 +102,15 @@ class PreemptionRounds:
     def evict(
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
     ) -> Preempt | None:
-        """Return whom to evict for a unit that the filters have just refused, if anybody is.
+        """Return the evictions for a unit that the filters have just refused; None: there are none.
 
-        Where that may change by itself, the unit's class is asked again.
+        If time alone may change that, the unit's class is asked again.
         """
         own = self._nominated.get(info.key)
         if own is None and not self.search.may_evict(line, info):
             return None
         if not is_worth_a_search(refusal):
-            if own is not None:  # it was edited since; no room does
+            if own is not None:  # the unit was edited, so room does not help
                 self._give_up(info.key, moment.now)
             return None
         domains = self._plugins.domains(info.quota)
@@ -123,7 +123,7 @@ class PreemptionRounds:
         if self._has_to_wait(line, info, leaving, domains, moment):
             return None
         if gone and self._plugins.check_without(info, gone) is None:
-            self._hold_behind(line, info, leaving, moment)  # those who leave anyway are enough
+            self._hold_behind(line, info, leaving, moment)  # the units that leave anyway are enough
             return None
         return self._choose(line, info, refusal, gone, moment)
 
@@ -137,7 +137,7 @@ class PreemptionRounds:
     ) -> Preempt | None:
         own = self._nominated.get(info.key)
         if own is not None and not own.failed:
-            # All have been stopped, and somebody took the room before their last pods were gone.
+            # All victims have left, and their room was taken before their last pods were gone.
             self._give_up(info.key, moment.now)
             self._ask_again(line, info, moment.now + REST_SECONDS)
             return None
@@ -147,19 +147,19 @@ class PreemptionRounds:
             return None
         found = self.search.find(line, info, gone, moment.wall)
         if not found.victims and found.again_seconds is None:
-            # What others release may be too little for it, and enough with whom it may evict.
+            # Later releases may be too little alone, but enough together with possible victims.
             self.is_idle = False
             self.waiters.search_again(waiter, moment.now, releases, who)
             if own is not None and not gone:
-                self._give_up(info.key, moment.now)  # nothing of its round was written
+                self._give_up(info.key, moment.now)  # no request of its round was written
         return self._open(line, info, refusal, found, moment.now)
 
     def would_evict(
         self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime
     ) -> Found | None:
-        """Return whom a waiting unit would have evicted now, were there no other round.
+        """Return the units that a pending unit would evict now, if there were no other round.
 
-        None: nobody could be, or it needs nobody. Changes nothing.
+        None: none may be evicted, or the unit needs none. Changes nothing.
         """
         info = at_least(info)
         checked = self._plugins.check(info)
@@ -174,14 +174,14 @@ class PreemptionRounds:
         return self.search.find(line, info, uids, wall)
 
     def hold_up(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> Refusal | None:
-        """Return why a unit that passed the filters may not start; it goes to `wait` then."""
+        """Return why a unit that passed the filters may not start; the caller then calls `wait`."""
         kept = self._keep_room(line, info, moment)
         if kept is None and line.in_flight:
             return Refusal(reason=Reason.WAITING_FOR_PODS_RUNNING, quota=info.quota)
         return kept
 
     def wait(self, waiter: Waiter, refusal: Refusal) -> None:
-        """Ask a class again that `hold_up` refused, when that may have changed."""
+        """Ask a class that `hold_up` refused again, when the answer may have changed."""
         self.is_idle = False
         if refusal.reason is not Reason.ROOM_FOR_PREEMPTOR:
             self.waiters.stand_back(waiter, self._under_way(waiter[0]))
@@ -191,14 +191,14 @@ class PreemptionRounds:
             self.waiters.ask_now(waiter)
 
     def ask_at(self, waiter: Waiter, at: float) -> None:
-        """Ask a class again at a time, in the monotonic clock's seconds, whatever it waits for."""
+        """Ask a class again at a time in seconds of the monotonic clock, whatever it waits for."""
         self.is_idle = False
         self.waiters.ask_at(waiter, at)
 
     def displace(
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
     ) -> Preempt | None:
-        """Return whom to evict of those under way in a queue that waits for their pods."""
+        """Return the in-flight units to evict, in a queue that waits for pods to run."""
         if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
             return None
         domains = self._plugins.domains(info.quota)
@@ -216,13 +216,13 @@ class PreemptionRounds:
         domains: frozenset[str],
         moment: Moment,
     ) -> bool:
-        """Return whether another round, or a rest, keeps this unit from evicting anybody."""
+        """Return whether another round, or a rest, keeps this unit from evicting others."""
         rests_until = self._rests.get(info.uid, 0.0)
         if rests_until > moment.now:
             self._ask_again(line, info, rests_until)
             return True
         own = self._nominated.get(info.key)
-        # What failed of its own round is made good, while the others of that leave.
+        # Failed victims of its own round are replaced while the other victims leave.
         may_add = own is not None and bool(own.failed)
         is_open = any(
             makes_room(record.unit) and not (may_add and leaves_for(record) == info.key)
@@ -235,9 +235,10 @@ class PreemptionRounds:
         return False
 
     def _others_rounds(self, info: QueueUnitInfo) -> Iterator[Nomination]:
-        """Iterate over whom room is kept for, but for those whose start may wait for this unit's.
+        """Yield nominated units, except those that this unit may overtake.
 
-        Who stands behind it in its queue may be held back by it, once all have left for him.
+        It may overtake a nominated unit that stands behind it in its queue, once the victims have
+        left: that unit may be held back by this one.
         """
         for key, nomination in self._nominated.items():
             is_ahead = self._comes_before(info, self._units.records.get(key))
@@ -251,7 +252,7 @@ class PreemptionRounds:
         leaving: Sequence[CachedUnit],
         moment: Moment,
     ) -> None:
-        """Ask a class again when a round is over, or when one of these has hung for too long."""
+        """Ask a class again when a round ends, or a leaving unit hangs for `STUCK_SECONDS`."""
         self.is_idle = False
         waiter = _waiter(line, info)
         self.waiters.hold_behind_rounds(waiter, self._count_releases())
@@ -280,12 +281,12 @@ class PreemptionRounds:
             return None
         for key in [k for k, each in self._nominated.items() if each.domains & domains]:
             if key != info.key:
-                self._give_up(key, now)  # it stands behind, and the room that it made is counted
+                self._give_up(key, now)  # it stands behind, and its victims count as gone
         self.is_idle = False
         self._writing[info.uid] = domains
         more = own.with_victims(found.victims)
         self._nominated[info.key] = replace(more, domains=domains, until=until)
-        # Also if nobody tells it of room: somebody may take it.
+        # The class waits for this round even if no plugin reports room: another may take the room.
         self.waiters.hold_behind_rounds(_waiter(line, info), self._count_releases())
         return Preempt(
             unit=info.key,
@@ -299,12 +300,12 @@ class PreemptionRounds:
         )
 
     def on_refused(self, key: str) -> None:
-        """Keep no room for a unit whose admission the API server refuses: it stands aside."""
+        """Stop keeping room for a unit whose admission the API server refuses: it stands aside."""
         if key in self._nominated:
             self._end(key)
 
     def on_written(self, decision: Preempt, failed: tuple[Victim, ...]) -> None:
-        """Take what became of a round's writes; whom to evict is chosen again if some failed."""
+        """Take the outcome of a round's writes; victims are chosen again if some failed."""
         self._writing.pop(decision.uid, None)
         self.is_idle = False
         self.waiters.wake_behind_rounds()
@@ -319,12 +320,12 @@ class PreemptionRounds:
             assert line is not None, f"{record.key} is in line without a queue"
             self.waiters.ask_now(_waiter(line, record.info))
 
-    # --- everybody else -----------------------------------------------------------------------
+    # --- other units --------------------------------------------------------------------------
 
     def _keep_room(
         self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
     ) -> Refusal | None:
-        """Return why a unit must leave the room to one that is nominated."""
+        """Return why a unit must leave the room to a nominated unit; None: it need not."""
         if not self._nominated or info.key in self._nominated:
             return None
         domains = self._plugins.domains(info.quota)
@@ -335,7 +336,7 @@ class PreemptionRounds:
             if self._comes_before(info, record):
                 continue
             if line.options.waits_for_pods and record.info.queue == line.name:
-                # Its pods would be waited for, whatever quota they are charged to.
+                # The queue would wait for this unit's pods, whatever quota they are charged to.
                 return room_for(record.info, Refusal(reason=Reason.WAITING, quota=info.quota))
             if not nomination.domains & domains:
                 continue
@@ -353,7 +354,7 @@ class PreemptionRounds:
     ) -> Refusal | None:
         ask = self._plugins.check_without
         gone = [record.uid for record in self._leaving(nomination.domains, moment.wall)]
-        # Whom it could not ask yet it asks again, or others in their place.
+        # Victims whose request failed are asked again, or replaced by others: they count as gone.
         gone += (*self._on_their_way(nomination), *sorted(nomination.failed))
         besides = (Supposed.started(info),)
         refusal = ask(nominated, gone, besides)
@@ -361,15 +362,15 @@ class PreemptionRounds:
             return None
         is_chosen = not nomination.failed and nominated.uid not in self._writing
         if is_chosen and ask(nominated, gone) is not None:
-            # It would not start anyway: it was edited, or its quota, or others have the room. All
-            # who were kept out are asked again, and whose turn it is comes first.
+            # The nominated unit would not start anyway: it or its quota was edited, or its room is
+            # taken. All units that were kept out are asked again, in the order of turns.
             self._give_up(nominated.key, moment.now)
         return room_for(nominated, refusal)
 
     # --- waking -------------------------------------------------------------------------------
 
     def on_time(self, queue: str, now: float) -> list[Waiter]:
-        """End what took too long; return the classes that are asked again for that."""
+        """End what took too long; return the classes that are to be asked again."""
         self._rests = {uid: until for uid, until in self._rests.items() if until > now}
         for key, nomination in list(self._nominated.items()):
             if nomination.until is None:
@@ -380,16 +381,16 @@ class PreemptionRounds:
         return self.take_woken()
 
     def next_time(self, queue: str) -> float | None:
-        """Return when `on_time` has something to say about a queue; None: when woken."""
+        """Return when to call `on_time` for a queue; None: not before it is woken."""
         if self.is_idle:
             return None
         times = self.waiters.times_of(queue)
-        # Others may wait for its end; one that is not dated yet is dated by the next question.
+        # Other units may wait for the end of a nomination; `on_time` dates the undated ones.
         times += [each.until or 0.0 for each in self._nominated.values()]
         return min(times, default=None)
 
     def take_woken(self) -> list[Waiter]:
-        """Return, once, the classes that may be told something else after what has changed."""
+        """Return, once, the classes whose answer may differ after the last changes."""
         if self._units.admitted.leaving or self._spent:
             self._find_nominated()
         if self._nominated:
@@ -400,16 +401,16 @@ class PreemptionRounds:
         return woken
 
     def _end_departed(self) -> None:
-        """Keep no room for who has started, is gone, or may not start; for others, where it is.
+        """Drop nominations of units that started, are gone or may not start; update the others.
 
-        A quota may get another parent, or, after a restart, be known before its parent is.
+        A quota may move to another parent or, after a restart, be known before its parent is.
         """
         for key, nomination in list(self._nominated.items()):
             record = self._units.records.get(key)
             if record is None or record.uid != nomination.uid or record.state not in _KEPT_IN:
                 self._end(key)
             elif self._is_stopped(record):
-                # Not spent: whoever still leaves for it says so when its queue goes on.
+                # Not spent: remaining victims nominate it again once its queue goes on.
                 self._drop(key)
             elif record.info is not None:
                 domains = self._plugins.domains(record.info.quota)
@@ -428,7 +429,7 @@ class PreemptionRounds:
         return frozenset() if line is None else frozenset(line.in_flight)
 
     def _leaving(self, domains: frozenset[str], wall: datetime) -> list[CachedUnit]:
-        """Return who leaves these domains, but for those that have hung for too long."""
+        """Return the units that leave these domains, except those that have hung for too long."""
         stuck = rfc3339(wall - timedelta(seconds=STUCK_SECONDS))
         leaving = self.search.leaving(domains)
         return [each for each in leaving if not "" < evicted_since(each) <= stuck]
@@ -441,7 +442,7 @@ class PreemptionRounds:
         return [uid for uid in unseen if self._units.bookings.charge_of(uid) is not None]
 
     def _find_nominated(self) -> None:
-        """Take from the victims for whom they leave: so a restart keeps the room, too."""
+        """Read the nominated units off their victims, so that room is kept across a restart."""
         records = self._units.records
         named = victims_by_preemptor(records[key] for key in self._units.admitted.leaving)
         self._spent = {key: None for key in self._spent if key in named}
@@ -462,9 +463,9 @@ class PreemptionRounds:
     # --- inside -------------------------------------------------------------------------------
 
     def _comes_before(self, info: QueueUnitInfo, record: CachedUnit | None) -> bool:
-        """Return whether a unit may take room kept for another: it stands before it in line.
+        """Return whether a unit may take room kept for another because it stands before it.
 
-        But not if the other may have it evicted for that: it would go on without end.
+        Not if the other may evict it for that: the two would alternate without end.
         """
         if record is None or record.info is None or not comes_before(info, record):
             return False
@@ -501,7 +502,7 @@ class PreemptionRounds:
         return twin
 
     def validate(self) -> None:
-        """Raise AssertionError where nobody looks after something, or room is kept for nobody."""
+        """Raise AssertionError if rounds are overlooked, or room is kept for a stopped unit."""
         assert not (self.is_idle and self._is_engaged()), "rounds are under way, and thought idle"
         for key in self._nominated:
             record = self._units.records.get(key)

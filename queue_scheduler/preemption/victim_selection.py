@@ -1,26 +1,27 @@
-"""Whom to evict so that one unit may start. Pure.
+"""Which units to evict so that one unit may start. Pure.
 
-Candidates come in the order of what their eviction costs: the lowest priority first, then who does
-not run yet, then who has run for the shortest time, then the youngest. The choice is the set whose
-costliest member is as cheap as can be, and of those sets the one whose second costliest is, and so
-on: rather two units of low priority than one of a higher. Nobody is in it who is not needed.
+Candidates are ordered by the cost of their eviction: the lowest priority first, then those that do
+not run yet, then the shortest running time, then the youngest. Of all sets that are enough, the
+chosen one has the cheapest costliest member, then the cheapest second costliest, and so on: two
+low-priority victims are preferred to one higher-priority one. The set is minimal.
 
-How. Whether a set is enough only a question to the filters can tell (`WhatIf`), so there should be
-few. The shortest beginning of the order that is enough is found by doubling and halving; its last
-member is needed. Then, with him, the shortest beginning of the rest, and so on, until those that
-are needed are enough. Candidates of one kind, with the same booked in the same quota, stand for
-each other: where one is needed, all that come before him are. So it takes as many searches as there
-are kinds among the chosen.
+Algorithm. Only a question to the filters (`WhatIf`) can tell whether a set is enough, so the number
+of questions matters. The shortest prefix of the order that is enough is found by doubling and
+halving; its last member is needed. Then the shortest prefix of the rest that is enough together
+with it is found, and so on, until the needed members alone are enough. Candidates of one kind have
+equal charges in one quota and are interchangeable: if one is needed, all that come before it are.
+So it takes as many searches as there are kinds among the chosen.
 
-That relies on one thing: what fits when some are gone fits when more are gone. The runtimes of
-koord-scheduler are rounded, and may break it by a unit; so the chosen are looked through once more.
+This relies on one property: what fits when some units are gone fits when more are gone. Runtimes of
+koord-scheduler are rounded, and may violate it by one unit of a resource; so unneeded members of
+the result are looked for once more.
 
-Not all candidates may go together: nobody is evicted below what his quota is entitled to (`Lent`).
-Then a beginning of the order is enough if some of it are that may. Whoever comes cheapest is not
-always among them: a small unit may leave too little to take for the large one that is needed. So
-how many go of each kind is tried, for kinds that hinder each other, the larger first. That takes
-as many questions as there are ways to fill what may be taken; where these are too many, whoever may
-go is let go in the order of cost.
+Not all candidates may go together: no unit is evicted below what its quota is entitled to (`Lent`).
+A prefix is enough if some of it are that may go together. The cheapest are not always among them: a
+small unit may leave too little to take for the large one that is needed. So for kinds that hinder
+each other, the number to take of each kind is searched, the larger first. That takes as many
+questions as there are ways to fill what may be taken; if there are too many, candidates that may go
+are taken in the order of cost.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from queue_scheduler.framework.extension_points import Lent
 from shared_api.objects.meta import Uid
 
 MOST_VICTIMS: Final = 500
-"""Of one round. Each costs a write and a job's work; who needs more waits until they end."""
+"""Victims of one round. Each costs a write and a job's work; a unit that needs more waits."""
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -46,10 +47,10 @@ class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     Attributes:
         key: `namespace/name`.
         uid: Its uid.
-        priority: Lower goes first.
+        priority: A lower one goes first.
         runs: Whether all its pods run.
-        since: When its pods ran, as in the object; "" where nobody says, or they do not.
-        kind: Equal for those with equal bookings in one quota.
+        since: Since when its pods run, as in the object; "": unknown, or they do not run.
+        kind: Equal for units with equal charges in one quota.
     """
 
     key: str
@@ -61,17 +62,17 @@ class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 IsEnough = Callable[[Sequence[Candidate]], bool]
-"""Says whether the unit would start if nothing were booked for these."""
+"""Returns whether the unit would start if nothing were charged for these."""
 
 IsSomeEnough = Callable[[Sequence[Candidate], Sequence[Candidate]], bool]
-"""The same for all of the first and whichever may go with them of the second."""
+"""The same for all of the first, together with those of the second that may go with them."""
 
 FEW: Final = 64
-"""When so many are not enough, it is asked first whether all would be: mostly they are not."""
+"""After this many that are not enough, ask first whether all would be: in most cases not."""
 
 
 MOST_QUESTIONS: Final = 64
-"""About ways to fill what may be taken; so few kinds hinder each other that it is seldom 10."""
+"""Limit on the ways to fill what may be taken; so few kinds hinder each other that 10 is rare."""
 
 
 def choose_victims(
@@ -80,14 +81,14 @@ def choose_victims(
     may_be_enough: Callable[[], bool] = lambda: True,
     lent: Lent | None = None,
 ) -> tuple[Candidate, ...]:
-    """Return whom to evict, the cheapest first; () if all together are not enough, or too many.
+    """Return the units to evict, the cheapest first; (): not even all are enough, or too many.
 
     Args:
         candidates: In the order of cost; read only as far as needed.
-        is_enough: False for nobody: else there is no need to ask.
-        may_be_enough: Says whether it would start if nothing were booked for all candidates, or for
-            more than these; asked once at most.
-        lent: Who may go together; None: all of them.
+        is_enough: Must be False for no units: else there is no need to ask.
+        may_be_enough: Returns whether the unit would start if nothing were charged for all
+            candidates, or for more than these; asked once at most.
+        lent: Which units may go together; None: all of them.
     """
     may_be_enough = cache(may_be_enough)
     source = iter(candidates)
@@ -107,7 +108,7 @@ class _Ways:
     """The ways to take back what is lent.
 
     Attributes:
-        questions_left: Below 0: not every way has been looked at.
+        questions_left: Below 0: some ways have not been tried.
     """
 
     def __init__(self, lent: Lent, is_enough: IsEnough) -> None:
@@ -116,7 +117,7 @@ class _Ways:
         self.questions_left = MOST_QUESTIONS
 
     def is_enough(self, kept: Sequence[Candidate], rest: Sequence[Candidate]) -> bool:
-        """Return whether all that are kept may go and are enough, with some of the rest."""
+        """Return whether all of `kept` may go and are enough, with some of the rest."""
         lent = self._lent.copy()
         if not all(_take_all(lent, members) for members in _by_kind(kept)):
             return False
@@ -159,7 +160,7 @@ def _by_kind(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
 
 
 def _of_use(source: Iterable[Candidate], lent: Lent, read: list[Candidate]) -> Iterator[Candidate]:
-    """Iterate over as many of each kind as may go where nobody else does; note them in `read`."""
+    """Yield as many of each kind as may go if no others do; record them in `read`."""
     left: dict[Hashable, int] = {}
     for one in source:
         may_go = left.get(one.kind)
@@ -197,7 +198,7 @@ def _choose(
 def _find_enough(
     source: Iterator[Candidate], is_some_enough: IsSomeEnough, may_be_enough: Callable[[], bool]
 ) -> list[Candidate]:
-    """Return a beginning that is enough, at most twice as long as the shortest; or []."""
+    """Return a prefix that is enough, at most twice as long as the shortest; or []."""
     found: list[Candidate] = []
     while batch := list(islice(source, max(1, len(found)))):
         found += batch
@@ -209,7 +210,7 @@ def _find_enough(
 
 
 def _shortest(kept: list[Candidate], rest: list[Candidate], is_some_enough: IsSomeEnough) -> int:
-    """Return how many of `rest` it takes with those that are kept; all of it is enough."""
+    """Return how many of `rest` are needed in addition to `kept`; all of `rest` are enough."""
     low, high = 0, len(rest)
     while low < high:
         middle = (low + high) // 2
@@ -221,7 +222,7 @@ def _shortest(kept: list[Candidate], rest: list[Candidate], is_some_enough: IsSo
 
 
 def _spare(kept: list[Candidate], is_enough: IsEnough) -> list[Candidate]:
-    """Return the chosen without those that are not needed after all, the costliest spared first."""
+    """Return the chosen without unneeded members; the costliest are spared first."""
     for kind in dict.fromkeys(one.kind for one in reversed(kept)):
         while True:
             costliest = max(number for number, one in enumerate(kept) if one.kind == kind)

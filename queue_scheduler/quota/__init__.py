@@ -10,11 +10,11 @@ Read in this order:
    (``tree_node_lookup``: which node a unit means; ``tree_queue_names``: its queue),
    ``resource_quota_spec`` a ResourceQuota.
 3. ``runtime_division``: how much of a parent's amount each child gets, as koord-scheduler divides
-   it; ``water_filling``: the same without a walk from child to child.
+   it; ``water_filling``: the same result without a loop over the children.
 4. ``runtime_contract``: what a queue may promise ahead of koord-scheduler;
    ``koord_scheduler_state``: what a queue cannot know about it.
 
-This is the yardstick: ``queue_scheduler.quota_cache`` gives the same answers from running sums.
+This is the reference: ``queue_scheduler.quota_cache`` gives the same answers from running sums.
 
 Not here: ElasticQuota objects as they are served (``shared_api.objects.elastic_quota``), and which
 quota a unit names (``shared_api.quota_names``).

@@ -1,10 +1,10 @@
-"""What the nodes have together, as koord-scheduler counts it.
+"""The total capacity of the nodes, as koord-scheduler counts it.
 
-The sum of `status.allocatable` over all nodes, cordoned and not-ready ones included, but not those
-that were being deleted when they were first seen; less what the annotation
-`node.koordinator.sh/reservation` takes off: its `resources`, with cpu replaced by the number of
-`reservedCPUs` where those are given, floored at 0, and only for the apply policies "" and
-"Default". After that deprecated names are replaced (`shared_api.resource_names`).
+It is the sum of `status.allocatable` over all nodes, including cordoned and not-ready ones, without
+those that were being deleted when they were first seen. The annotation
+`node.koordinator.sh/reservation` is subtracted: its `resources`, with cpu replaced by the number of
+`reservedCPUs` if there are any, floored at 0, and only for the apply policies "" and "Default".
+Then deprecated names are replaced (`shared_api.resource_names`).
 
 Source: koordinator, pkg/util/transformer/node_transformer.go.
 """
@@ -23,7 +23,7 @@ from shared_api.resource_names import rename_deprecated
 from shared_api.well_known_labels import NODE_RESERVATION
 
 MAX_RESERVED_CPUS: Final = 8192
-"""Linux's own limit (CONFIG_NR_CPUS); a longer range is nonsense."""
+"""Linux's own limit (CONFIG_NR_CPUS); a longer range is invalid."""
 
 
 class _Reservation(msgspec.Struct, frozen=True, rename="camel"):
@@ -33,7 +33,7 @@ class _Reservation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeCapacity:
-    """The sum over the nodes, kept current."""
+    """The sum over the nodes, kept up to date."""
 
     __slots__ = ("_nodes", "_total")
 
@@ -43,7 +43,7 @@ class NodeCapacity:
 
     @property
     def total(self) -> Amounts | None:
-        """The sum in base units; None where there is no node at all."""
+        """The sum in base units; None if there is no node at all."""
         return self._total if self._nodes else None
 
     def on_node(self, node: Node) -> None:
@@ -56,7 +56,7 @@ class NodeCapacity:
         self._total = add(self._total, self._nodes[name])
 
     def on_node_gone(self, name: str) -> None:
-        """Forget a node; unknown ones too."""
+        """Forget a node; it may be unknown."""
         known = self._nodes.pop(name, None)
         if known is not None:
             rest = subtract(self._total, known)
@@ -71,7 +71,7 @@ class NodeCapacity:
 
 
 def allocatable(node: Node) -> Amounts:
-    """Return what one node offers; an amount that cannot be read offers nothing."""
+    """Return a node's allocatable amounts; one that cannot be read counts as absent."""
     try:
         amounts = parse_amounts(node.status.allocatable)
     except QuantityError:

@@ -1,4 +1,4 @@
-"""What a running koord-scheduler may remember, that a queue cannot see.
+"""State of a running koord-scheduler that a queue cannot see.
 
 Two of its states depend on history (observed: os-008 to os-011 in
 tests/data/elasticquota-observed.json.gz).
@@ -8,10 +8,11 @@ counts as asking for nothing. After its first pod, or a restart of the scheduler
 min.
 
 **Unrefreshed** is a quota below which nothing has been refreshed yet: its min is not scaled down.
-A refresh starts at a leaf, so a parent without a leaf below it stays so.
+A refresh starts at a leaf, so a parent without a leaf below it stays unrefreshed.
 
-A promise must hold in every state that fits what is seen. The states in which each such quota
-takes more, and those in which it takes less, are all divided; the least runtime is promised.
+A promise must hold in every state that is consistent with what is seen. So the division is computed
+for the states in which these quotas take more and those in which they take less, and the least
+runtime is promised.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from shared_api.resource_list import Amounts
 def possible_states(
     tree: QuotaTree, own_requests: Mapping[str, Mapping[str, int]]
 ) -> tuple[DivisionState, ...]:
-    """Return the states of memory that the scheduler may be in; the first remembers all."""
+    """Return the states that the scheduler may be in; first the one without such quotas."""
     unseeded = frozenset(
         node.name for node in tree.nodes.values() if may_be_unseeded(node, own_requests)
     )
@@ -57,7 +58,7 @@ def may_be_unseeded(node: QuotaNode, own_requests: Mapping[str, Mapping[str, int
 
 
 def unrefreshed_quotas(tree: QuotaTree) -> frozenset[str]:
-    """Return the quotas that nothing refreshes: parents without a leaf below."""
+    """Return the quotas that are never refreshed: parents without a leaf below."""
     names: set[str] = set()
     for node in reversed(tree.top_down()):
         if node.spec.is_parent and all(child.name in names for child in node.children):

@@ -1,4 +1,4 @@
-"""What is asked of a quota, what is wrong with one, and how one is shown."""
+"""Demands on quotas, problems of quotas, and how a quota is shown."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from shared_api.resource_list import Amounts
 
 
 class Demand(msgspec.Struct, frozen=True, gc=False):
-    """What a unit wants: base units per resource, unmasked; never changed after it was made."""
+    """What a unit asks for: base units per resource, unmasked; never changed after creation."""
 
     amounts: Mapping[str, int]
     non_preemptible: bool = False
 
 
 Rule: TypeAlias = tuple[Reason, str, str]
-"""(kind, resource, `via`) of a refusal: with the quota, the one sum that it is about."""
+"""(kind, resource, `via`) of a refusal: together with the quota, the one sum that it is about."""
 
 
 class ProblemKind(StrEnum):
@@ -49,7 +49,7 @@ class ProblemKind(StrEnum):
 
 
 class QuotaProblem(msgspec.Struct, frozen=True, gc=False):
-    """Something wrong with a quota; `fatal`: it and its subtree admit nothing until repaired."""
+    """A problem of a quota; `fatal`: it and its subtree admit nothing until it is repaired."""
 
     kind: ProblemKind
     namespace: str
@@ -59,13 +59,13 @@ class QuotaProblem(msgspec.Struct, frozen=True, gc=False):
 
 
 class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
-    """One quota as a person may see it, at one moment; amounts in base units.
+    """One quota as it is shown to users, at one moment; amounts in base units.
 
-    `booked`: sum of the units charged to it. `demand`: what the division is fed with: bookings
+    `booked`: sum of the units charged to it. `demand`: the input of the division, that is, charges
     and counted foreign pods, masked to the keys of `max`. `used`: the same over its subtree.
     `limits`: what `used` is compared with now in this mode; a missing key is unlimited.
-    `runtime`: as koord-scheduler would compute it from these demands (empty in other modes), with
-    the units that its rounding would lose.
+    `runtime`: as koord-scheduler would compute it from these demands (empty in other modes),
+    including the units that its rounding would lose.
     """
 
     name: str

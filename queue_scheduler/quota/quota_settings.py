@@ -1,7 +1,7 @@
-"""What can be set about quotas, and what goes together.
+"""The settings of quotas, and which of them are compatible.
 
-For ElasticQuotas the settings describe the koord-scheduler that will judge the pods later on:
-which rounding its release uses, which of its arguments and feature gates are on. None of it can be
+For ElasticQuotas the settings describe the koord-scheduler that judges the pods later: which
+rounding its release uses, and which of its arguments and feature gates are on. None of this can be
 read from the cluster, so it is configuration.
 
 Source: koordinator, pkg/scheduler/apis/config/types.go (`ElasticQuotaArgs`) and pkg/features.
@@ -19,25 +19,25 @@ SPECIAL_QUOTA_MAX: Final = MAX_INT64 // 5
 
 
 class QuotaMode(StrEnum):
-    """What a quota is compared with, besides max at every ancestor."""
+    """What a quota is compared with, in addition to max at every ancestor."""
 
     RUNTIME = "runtime"
-    """What koord-scheduler would grant with the demand added; pods of no unit count, too."""
+    """What koord-scheduler would grant with the demand added; foreign pods count, too."""
     MAX = "max"
     """max x oversell rate; only units count."""
     MIN = "min"
-    """min, where a key that max has and min lacks is 0; pods of no unit count, too."""
+    """min, where a key that max has and min lacks is 0; foreign pods count, too."""
 
 
 class QuotaKind(StrEnum):
-    """Which objects say what a quota may have; all but the first are compared in `max` mode."""
+    """Which objects define the quotas; all but the first are compared in `max` mode."""
 
     ELASTIC_QUOTA = "ElasticQuota"
     TREE = "ElasticQuotaTree"
-    """Jobs are counted, what is not preemptible must fit min on every level, and quotas keep part
-    of their min from their siblings (`QuotaSpec.kept`)."""
+    """Jobs are counted, non-preemptible units must fit min on every level, and quotas keep part of
+    their min from their siblings (`QuotaSpec.kept`)."""
     RESOURCE_QUOTA = "ResourceQuota"
-    """No parents; pods of no unit count, too."""
+    """No parents; foreign pods count, too."""
 
 
 class Rounding(StrEnum):
@@ -46,11 +46,11 @@ class Rounding(StrEnum):
     HALF_UP = "half_up"
     """Up to v1.8.0: each share rounded on its own; units can get lost or appear."""
     LARGEST_REMAINDER = "largest_remainder"
-    """Later: what is left over goes to the largest remainders, ties by name."""
+    """Later releases: the remainder goes to the largest fractions, ties by name."""
 
 
 class SpecialQuotas(StrEnum):
-    """Whether default and system quota take part in the root's division."""
+    """Whether the default and system quota take part in the root's division."""
 
     OBSERVED = "observed"
     """As the real scheduler does: weight = their max."""
@@ -58,16 +58,16 @@ class SpecialQuotas(StrEnum):
 
 
 class QuotaSettingsError(ValueError):
-    """Settings that contradict each other; the text says which, and what would be right."""
+    """Contradicting settings; the text names them, and a valid choice."""
 
 
 def default_special_max() -> dict[str, int]:
-    """Return the max that koord-scheduler gives its default and system quota."""
+    """Return the max that koord-scheduler gives its default and system quota, in base units."""
     return {"cpu": SPECIAL_QUOTA_MAX * 1000, "memory": SPECIAL_QUOTA_MAX}
 
 
 def wrap_int64(value: int) -> int:
-    """Return the value that a 64-bit integer holds after overflowing."""
+    """Return the value that a signed 64-bit integer holds after overflowing."""
     return (value + 2**63) % 2**64 - 2**63
 
 
@@ -91,11 +91,11 @@ def rounding_of(koordinator_version: str) -> Rounding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaSettings:
-    """The settings of the quota plugin, with their defaults.
+    """The settings of a quota plugin, with their defaults.
 
     `oversell_numerator / oversell_denominator` is the rate by which `max` may be exceeded in
-    `max` mode; in the other modes it must be 1. `required_requests` are resources of which every
-    pod must request something where its quota's max has them.
+    `max` mode; in the other modes it must be 1. `required_requests` are the resources that every
+    pod must request if its quota's max has them.
     """
 
     mode: QuotaMode = QuotaMode.RUNTIME
@@ -116,10 +116,10 @@ class QuotaSettings:
     cap_by_total: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself.
+        """Check that the settings are compatible.
 
         Raises:
-            QuotaSettingsError: see its text.
+            QuotaSettingsError: They are not; the text names them.
         """
         rounding_of(self.koordinator_version)
         if self.oversell_denominator <= 0 or self.oversell_numerator <= 0:
@@ -139,7 +139,7 @@ class QuotaSettings:
 
     @property
     def counts_foreign(self) -> bool:
-        """Whether pods of no unit count."""
+        """Whether foreign pods count."""
         return self.mode is not QuotaMode.MAX or self.kind is QuotaKind.RESOURCE_QUOTA
 
     def oversold(self, amount: int) -> int:

@@ -1,7 +1,7 @@
-"""An ElasticQuota object as the division sees it: exact amounts, the tree edge, the flags.
+"""An ElasticQuota object as the division sees it: exact amounts, its parent, the flags.
 
-Objects are user input and read defensively. What cannot be used becomes a `QuotaProblem` on the
-quota, fatal where no amount of it can be trusted; nothing here raises for what an object holds.
+Objects are user input and parsed defensively. What cannot be used becomes a `QuotaProblem` of the
+quota, fatal if none of its amounts can be trusted; the content of an object never raises here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from shared_api.well_known_labels import (
 
 
 class ReclaimPolicy(StrEnum):
-    """Whom units of a quota may evict to get back what others borrow; words of an annotation."""
+    """Which units a quota's units may evict to reclaim what others borrow; annotation values."""
 
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"
@@ -70,11 +70,11 @@ NO_AMOUNTS: Final[Mapping[str, int]] = {}
 
 
 class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one ElasticQuota says; two equal specs divide alike.
+    """The content of one ElasticQuota; two equal specs divide alike.
 
-    `weight` is the one in force: the annotation's, or `max` where that is absent, unreadable or
-    all zero. `total` is the total of the tree whose root this is. `kept` is what of its min its
-    siblings cannot use even while it is idle (ElasticQuotaTrees alone).
+    `weight` is the effective one: the annotation's, or `max` if that is absent, unreadable or all
+    zero. `total` is the total of the tree whose root this is. `kept` is the part of its min that
+    its siblings cannot use even while it is idle (only of ElasticQuotaTrees).
     """
 
     name: str
@@ -98,17 +98,17 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_usable(self) -> bool:
-        """Whether nothing fatal is wrong with the object itself."""
+        """Whether the object itself has no fatal problem."""
         return not any(problem.fatal for problem in self.problems)
 
     @property
     def age(self) -> tuple[str, str, str]:
-        """Sorts the oldest first; of one age, by namespace and name."""
+        """Sort key: the oldest first, then by namespace and name."""
         return (self.created, self.namespace, self.name)
 
 
 def parse_quota(quota: ElasticQuota) -> QuotaSpec:
-    """Return what the object says, with the problems found while reading it."""
+    """Return the content of the object, with the problems found while parsing it."""
     reader = _Reader(quota)
     meta = quota.metadata
     maximum = reader.amounts("spec.max", quota.spec.max)
@@ -138,16 +138,17 @@ def parse_quota(quota: ElasticQuota) -> QuotaSpec:
 
 
 def effective_weight(annotated: Amounts | None, maximum: Amounts) -> Amounts:
-    """Return the weight in force, as the 64-bit integers that koord-scheduler divides with.
+    """Return the effective weight, as the 64-bit integers that koord-scheduler divides with.
 
-    They overflow as there: the default max of a special quota becomes a weight of -600 cpu milli.
+    They overflow as they do there: the default max of a special quota becomes a weight of -600 cpu
+    milli.
     """
     weight = annotated if annotated and any(annotated.values()) else maximum
     return {resource: wrap_int64(amount) for resource, amount in weight.items()}
 
 
 class _Reader:
-    """Reads one object and collects what is wrong with it."""
+    """Parses one object and collects its problems."""
 
     def __init__(self, quota: ElasticQuota) -> None:
         self.problems: list[QuotaProblem] = []
@@ -227,12 +228,12 @@ class _Reader:
 def without_effect(maximum: Mapping[str, int], unknown: Iterable[str] = ()) -> Iterator[str]:
     """Yield a text for every key of a max that limits nothing, since no pod asks for it.
 
-    Names that are renamed in pods, and what a ResourceQuota's `hard` counts: koord-scheduler
-    compares what containers request.
+    These are names that are renamed in pods, and keys of a ResourceQuota's `hard`:
+    koord-scheduler compares what containers request.
 
     Args:
         maximum: The amounts.
-        unknown: Keys besides, that mean something in other kinds of quotas only.
+        unknown: Additional keys, which have a meaning only in other kinds of quotas.
     """
     for resource in sorted(maximum):
         where = f"spec.max: {resource} limits nothing"
@@ -246,7 +247,7 @@ def without_effect(maximum: Mapping[str, int], unknown: Iterable[str] = ()) -> I
 
 
 def why_never_requested(resource: str) -> str:
-    """Return why no container requests something of that name, with what to name; "": one may."""
+    """Return why no container requests that resource, with a suggestion; "": one may."""
     if resource.startswith(_NEVER_REQUESTED_PREFIXES) or resource in _NEVER_REQUESTED:
         return "no container requests it"
     if resource.startswith(_REQUESTS):

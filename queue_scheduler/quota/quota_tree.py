@@ -1,11 +1,11 @@
-"""Quotas and their parents, as trees; and what is wrong with a chain.
+"""Quotas and their parents as trees, and the problems of their chains.
 
-A tree has a root that is no quota of anybody: it stands for what the nodes have (the default
-tree) or for the total that a profile gives (other trees). Quotas hang below it by their label
-`parent`. A quota whose chain is broken (a cycle, a parent that does not exist, an amount nobody
-can read) is in no tree: it admits nothing, and takes no part in the division, until repaired.
+A tree has a root that is no quota object: it stands for the total of the nodes (the default tree)
+or for the total that a profile gives (other trees). Quotas hang below it by their label `parent`. A
+quota whose chain is broken (a cycle, a missing parent, an unreadable amount) is in no tree: it
+admits nothing and takes no part in the division until it is repaired.
 
-Where two objects have one name the oldest counts: names are global (DECISIONS.md 17).
+If two objects have one name, the oldest counts: names are global (DECISIONS.md 17).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from shared_api.well_known_labels import (
 )
 
 MAX_DEPTH: Final = 32
-"""Levels of quotas below a root. koord-scheduler names none; people use three or four."""
+"""Levels of quotas below a root. koord-scheduler sets no limit; three or four are common."""
 
 
 class QuotaNode:
@@ -55,7 +55,7 @@ class QuotaNode:
 
     @property
     def is_special(self) -> bool:
-        """Whether it is the default or system quota, which no runtime limits."""
+        """Whether it is the default or system quota, which runtime does not limit."""
         return self.name in SPECIAL_QUOTAS
 
 
@@ -71,7 +71,7 @@ class QuotaTree:
 
     @property
     def special_names(self) -> tuple[str, ...]:
-        """The quotas whose use is taken off what is divided, whether they take part or not."""
+        """The quotas whose usage is subtracted from the total, whether they take part or not."""
         return () if self.tree_id else (SYSTEM_QUOTA, DEFAULT_QUOTA)
 
     def top_down(self) -> list[QuotaNode]:
@@ -85,9 +85,9 @@ class QuotaTree:
 
 
 class QuotaForest:
-    """All trees, the quotas outside any tree, and what is wrong with quotas.
+    """All trees, the quotas outside any tree, and the problems of quotas.
 
-    `broken` maps a quota that exists but cannot be used to the quota whose fault it is.
+    `broken` maps a quota that exists but cannot be used to the quota that causes it.
     """
 
     __slots__ = ("broken", "nodes", "problems", "trees")
@@ -108,9 +108,9 @@ def build_forest(
 ) -> QuotaForest:
     """Return the trees of these quotas.
 
-    `specials` are default and system quota where they take part in the division; objects of their
-    names, and of the root's, among `specs` are left out. `are_elastic`: what Koordinator's webhook
-    would have refused is a problem.
+    `specials` are the default and system quota if they take part in the division; objects in
+    `specs` with their names or the root's are left out. `are_elastic`: what Koordinator's webhook
+    would have refused is reported as a problem.
     """
     forest = QuotaForest()
     counted = _oldest_of_each_name(specs, forest)
@@ -165,7 +165,7 @@ def _oldest_of_each_name(specs: Iterable[QuotaSpec], forest: QuotaForest) -> dic
 
 
 def _find_faults(specs: Mapping[str, QuotaSpec], forest: QuotaForest) -> dict[str, str]:
-    """Return who cannot be used, and because of which quota."""
+    """Return the quotas that cannot be used, each with the quota that causes it."""
     faults: dict[str, str] = {}
     sound: set[str] = set()
     for name in sorted(specs):
@@ -258,7 +258,7 @@ def _plant(spec: QuotaSpec, forest: QuotaForest, *, multi_quota_tree: bool) -> N
 
 
 def _finish(tree: QuotaTree) -> None:
-    """Sort siblings by name (ties in the division); the root governs what any quota governs."""
+    """Sort siblings by name (breaks ties in the division); the root governs all governed keys."""
     governed: set[str] = set()
     for node in tree.nodes.values():
         node.children.sort(key=lambda child: child.name)
@@ -269,7 +269,7 @@ def _finish(tree: QuotaTree) -> None:
 
 
 def _warn(node: QuotaNode, forest: QuotaForest) -> None:
-    """Warn about what the webhook would have refused, and the division copes with."""
+    """Warn about what the webhook would have refused, though the division handles it."""
     spec = node.spec
     mins = [child.spec.min for child in node.children]
     if not do_mins_fit(spec.min, None, (), mins):

@@ -1,12 +1,12 @@
-"""An ElasticQuotaTree object as quotas: one spec per node, known by its path from the root.
+"""An ElasticQuotaTree object as quotas: one spec per node, identified by its path from the root.
 
-Objects are user input and read defensively, as ElasticQuotas are (`quota_spec`): what cannot be
-used becomes a `QuotaProblem`, and nothing here raises for what an object holds. A node whose name
-is empty or has a slash has no path of its own: it is left out, with all below it.
+Objects are user input and parsed defensively, as ElasticQuotas are (`quota_spec`): what cannot be
+used becomes a `QuotaProblem`, and the content of an object never raises here. A node whose name is
+empty or has a slash has no path of its own: it is left out, with its whole subtree.
 
-Pseudo resources stand in min and max beside the others: how many jobs (`MAX_JOBS`), and at the
-root, from a label of the tree, how many that may be preempted (`MAX_PREEMPTIBLE_JOBS`). Deprecated
-names are replaced as in demands, so that either spelling governs either (`resource_names`).
+Min and max also have pseudo resources: the number of jobs (`MAX_JOBS`) and at the root, from a
+label of the tree, the number of preemptible jobs (`MAX_PREEMPTIBLE_JOBS`). Deprecated names are
+replaced as they are in demands, so either spelling governs both (`resource_names`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def parse_tree(tree: ElasticQuotaTree) -> list[QuotaSpec]:
 
 
 class _Reader:
-    """Reads one object."""
+    """Parses one object."""
 
     def __init__(self, tree: ElasticQuotaTree) -> None:
         self._tree = tree
@@ -145,7 +145,7 @@ class _Reader:
         minimum: Amounts,
         problems: list[QuotaProblem],
     ) -> Amounts:
-        """Return what is not lent; of a resource that the lend limit does not name, all is."""
+        """Return the part of min that is not lent; a resource without a lend limit is all lent."""
         text = node.attributes.get(LEND_LIMIT)
         if not text:
             return {}

@@ -1,10 +1,10 @@
 """A ResourceQuota object as a quota without parent: what its `hard` says about requests and pods.
 
-`cpu` and `requests.cpu` are two limits on one amount, as the API server has it; the smaller counts.
-What is not asked for by a pod's requests is not compared: `limits.*`, counts of objects, storage
-classes. Deprecated names are replaced as in demands (`shared_api.resource_names`): two keys that
-come to one name are two limits as well. A quota with scopes is about some of the pods only, which a
-unit cannot say of its own.
+`cpu` and `requests.cpu` are two limits on one amount, as in the API server; the smaller counts.
+Keys that pods do not request are not compared: `limits.*`, counts of objects, storage classes.
+Deprecated names are replaced as in demands (`shared_api.resource_names`): two keys that map to one
+name are two limits as well. A quota with scopes applies to some pods only, and a unit cannot say
+whether its pods are among them.
 
 Source: kubernetes, pkg/quota/v1/evaluator/core/pods.go.
 """
@@ -21,7 +21,7 @@ from shared_api.resource_list import Amounts, parse_amounts
 from shared_api.resource_names import current_name
 
 PODS: Final = "pods"
-"""Pseudo resource: how many pods."""
+"""Pseudo resource: the number of pods."""
 REQUESTS: Final = "requests."
 
 _BARE: Final = frozenset({"cpu", "memory", "ephemeral-storage", PODS})
@@ -30,17 +30,17 @@ _OF_CLAIMS: Final = "requests.storage"
 
 
 def quota_name(namespace: str, name: str) -> str:
-    """Return the name under which a ResourceQuota is booked."""
+    """Return the name under which a ResourceQuota is charged."""
     return f"{namespace}/{name}"
 
 
 def governs_all_pods(quota: ResourceQuota) -> bool:
-    """Return whether the quota is about every pod of its namespace."""
+    """Return whether the quota applies to every pod of its namespace."""
     return not quota.spec.scopes and not quota.spec.scope_selector
 
 
 def parse_hard(quota: ResourceQuota) -> QuotaSpec:
-    """Return what the object says, with the problem found while reading it."""
+    """Return the content of the object, with the problem found while parsing it."""
     meta = quota.metadata
     name = quota_name(meta.namespace, meta.name)
     problems: tuple[QuotaProblem, ...] = ()
@@ -68,7 +68,7 @@ def parse_hard(quota: ResourceQuota) -> QuotaSpec:
 
 
 def _resource_of(key: str) -> str:
-    """Return what a key of `hard` limits of the requests of pods, or ""."""
+    """Return the requested resource that a key of `hard` limits, or ""."""
     if key in _BARE or key.startswith(_BARE_PREFIX):
         return key
     if key.startswith(REQUESTS) and key != _OF_CLAIMS:

@@ -12,8 +12,8 @@ divides again, and admits the job when nothing it promised before breaks. In thi
 
 When every demand is covered at once, any part of the pods in any order of scheduling is, too.
 
-This form divides the whole tree twice for one answer. The books use it where koord-scheduler's
-gate ElasticQuotaGuaranteeUsage is on, and are tested against it everywhere else.
+This form divides the whole tree twice for one answer. The quota cache uses it if koord-scheduler's
+gate ElasticQuotaGuaranteeUsage is on, and is tested against it otherwise.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ OwnAmounts = Mapping[str, Mapping[str, int]]
 
 
 class ContractRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that the contract depends on; `admission` and `reclaim` are for vectors.
+    """The settings that the contract depends on; `admission` and `reclaim` are for test vectors.
 
-    `by_resource` protects each covered resource of a quota on its own. Without it a quota that
-    lacks one resource may be hurt on all others, as step 5 has it; with it less is promised.
+    `by_resource` protects each covered resource of a quota separately. Without it, a quota that
+    lacks one resource may be hurt on all others, as step 5 has it; with it, less is promised.
     """
 
     division: DivisionRules
@@ -75,13 +75,13 @@ def find_breach(
     """Return what admitting `job` to `quota` would break, or None.
 
     `demands` has everything expected in each quota itself; `total` is the sum of the nodes, from
-    which the demand of default and system quota is taken. `job` is masked already. All states in
-    `rules.states` are possible, so each must keep the promise.
+    which the demand of the default and system quota is subtracted. `job` is already masked. All
+    states in `rules.states` are possible, so the promise must hold in each.
     """
     after = {**demands, quota: add(demands.get(quota, {}), job.amounts)}
     covers: list[tuple[Covering, Covering]] = []
     for state in rules.states:
-        # With the first pod of the job its quota is remembered.
+        # The first pod of the job seeds its quota.
         seeded = msgspec.structs.replace(state, unseeded=state.unseeded - {quota})
         before = Covering(tree, demands, total, rules, state, demands)
         covers.append((before, Covering(tree, after, total, rules, seeded, demands)))
@@ -103,7 +103,7 @@ def find_breach(
 class Covering:
     """Demands of a tree with the runtimes that follow from them.
 
-    `used` is what is assigned already: it counts with the gate ElasticQuotaGuaranteeUsage only.
+    `used` is the assigned part: it counts only with the gate ElasticQuotaGuaranteeUsage.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Covering:
         return total
 
     def uncovered_keys(self, node: QuotaNode) -> tuple[str, ...]:
-        """Return the keys on which the demand is more than the runtime."""
+        """Return the keys on which the demand exceeds the runtime."""
         return _over(self.subtree_demand(node), self.division.runtime[node.name])
 
 
@@ -220,7 +220,7 @@ def _may_reclaim(then: Covering, quota: str, victim: QuotaNode, exceed: Sequence
 
 
 def holders(tree: QuotaTree, demands: OwnAmounts) -> list[QuotaNode]:
-    """Return the quotas whose cover counts: leaves, and parents with demand of their own."""
+    """Return the quotas whose coverage counts: leaves, and parents with demand of their own."""
     return [
         node
         for node in tree.top_down()

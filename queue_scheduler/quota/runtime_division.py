@@ -1,23 +1,24 @@
-"""How koord-scheduler divides what there is among quotas: the runtime of every quota.
+"""How koord-scheduler divides a total among quotas: the runtime of every quota.
 
-One dimension of one parent at a time. A parent has T to give. Every child is given its floor
-first (its min, scaled down where the mins together exceed T), but no more than it asks for, unless
-it does not lend. What is left goes by weight to the children that ask for more than their floor,
-round after round: who has enough gives back, until nobody is hungry or nothing is left.
+One resource of one parent is divided at a time. A parent has T to give. Every child first gets its
+floor (its min, scaled down if the mins together exceed T), but no more than it asks for, unless it
+does not lend. The rest goes by weight to the children that ask for more than their floor, round
+after round: a child that has enough gives the excess back, until no child is hungry or nothing is
+left.
 
-Amounts are integers, so shares must be rounded, and releases differ in how. The two functions
-that use float64 (`scaled_min`, `half_up_share`) do so because koord-scheduler does: they repeat its
-expressions, and are the only inexact arithmetic here.
+Amounts are integers, so shares must be rounded, and releases differ in how. Two functions use
+float64 (`scaled_min`, `half_up_share`) because koord-scheduler does: they repeat its expressions,
+and are the only inexact arithmetic here.
 
-**Tolerance.** Rounding half up (koord-scheduler up to 1.8) may hand out less than there is: units
-that nobody has, and that a child may lack. A queue that promises must not let a job wait for them
+**Tolerance.** Rounding half up (koord-scheduler up to 1.8) may hand out less than the total: some
+units are lost that a child may lack. A queue that promises must not let a job wait for them
 (DECISIONS.md 91), so a tolerant division hands them out: to the children whose request they
 complete, those that lack least first, and at most one unit for each child whose share was rounded.
-So nobody gets more than it asks for, and all together get no more than there is.
+So no child gets more than it asks for, and all together get no more than the total.
 
-`divide` is the heart, and everything that decides uses it. `compute_division` is the whole tree
-from scratch: slow, and written to be compared with koord-scheduler's code. The books keep the same
-numbers incrementally and are tested against it.
+`divide` is the core, and all decisions use it. `compute_division` divides a whole tree from
+scratch: it is slow, and written for comparison with koord-scheduler's code. The quota cache keeps
+the same numbers incrementally and is tested against it.
 
 Source: koordinator, runtime_quota_calculator.go and scale_minquota_when_over_root_res.go in
 pkg/scheduler/plugins/elasticquota/core.
@@ -37,16 +38,16 @@ from shared_api.resource_list import Amounts, add
 NO_QUOTAS: Final[frozenset[str]] = frozenset()
 
 ClaimTuple: TypeAlias = tuple[int, int, int, bool]
-"""A `Claim` without its names, for who makes thousands a second."""
+"""A `Claim` without field names, for hot paths."""
 
 Hungry: TypeAlias = tuple[int, int, int]
-"""(place among the claims, weight, what it lacks) of a child that asks for more than it has."""
+"""(index of the claim, weight, what it lacks) of a child that asks for more than it has."""
 
 
 class DivisionRules(msgspec.Struct, frozen=True):
-    """What differs between koord-schedulers; `guarantee` is the gate ElasticQuotaGuaranteeUsage.
+    """Differences between koord-schedulers; `guarantee` is the gate ElasticQuotaGuaranteeUsage.
 
-    `tolerant`: no koord-scheduler, but what a queue compares with (see the module).
+    `tolerant`: not a koord-scheduler's rule, but the one a queue compares with (see the module).
     """
 
     rounding: Rounding
@@ -56,7 +57,7 @@ class DivisionRules(msgspec.Struct, frozen=True):
 
 
 class DivisionState(msgspec.Struct, frozen=True):
-    """What is assumed of a koord-scheduler's memory: see `koord_scheduler_state`.
+    """The assumed state of a koord-scheduler: see `koord_scheduler_state`.
 
     `unseeded` quotas count as asking for nothing; the min of `unrefreshed` ones is never scaled.
     """
@@ -84,7 +85,7 @@ class Division(msgspec.Struct, frozen=True):
 
 
 class Claim(NamedTuple):
-    """What one child brings to a division of one resource."""
+    """The input of one child to a division of one resource."""
 
     weight: int
     request: int
@@ -99,7 +100,7 @@ def divide(
     *,
     tolerant: bool = False,
 ) -> list[int]:
-    """Return what each child gets; claims come sorted by the children's names, which break ties."""
+    """Return what each child gets; claims are sorted by the children's names, which break ties."""
     granted: list[int] = []
     hungry: list[Hungry] = []
     rest = total
@@ -137,9 +138,9 @@ def divide(
 
 
 def completed_by(lost: int, lacks: list[int]) -> int:
-    """Return up to which lack requests are completed by this many units; 0: none is.
+    """Return the largest lack that this many lost units complete; 0: none.
 
-    Those that lack least come first; of several that lack the same, all are completed or none.
+    Children that lack least come first; of several with the same lack, all are completed or none.
     """
     completed = 0
     for lack in sorted(set(lacks)):
@@ -151,7 +152,7 @@ def completed_by(lost: int, lacks: list[int]) -> int:
 
 
 def _hand_out(shares: list[int], hungry: list[Hungry]) -> tuple[int, list[Hungry]]:
-    """Return what comes back from those who have enough now, and who still lacks how much."""
+    """Return what satisfied children give back, and the still hungry with what they lack."""
     given_back = 0
     still_hungry: list[Hungry] = []
     for (child, weight, lacks), share in zip(hungry, shares, strict=True):
@@ -165,8 +166,8 @@ def _hand_out(shares: list[int], hungry: list[Hungry]) -> tuple[int, list[Hungry
 def largest_remainder(total: int, weights: Sequence[int], weight_sum: int) -> list[int]:
     """Return shares that add up to `total`; a weight of 0 or less gets nothing.
 
-    `weight_sum` may be less than the sum of the positive weights, where one of the hungry has a
-    negative one: then the shares add up to more, as they do in koord-scheduler.
+    `weight_sum` may be less than the sum of the positive weights if a hungry child has a negative
+    one: then the shares add up to more, as they do in koord-scheduler.
     """
     shares: list[int] = []
     remainders: list[tuple[int, int]] = []
@@ -187,12 +188,12 @@ def largest_remainder(total: int, weights: Sequence[int], weight_sum: int) -> li
 
 
 def half_up(weights: Sequence[int], total: int, weight_sum: int) -> list[int]:
-    """Return the shares as koord-scheduler up to v1.8.0 computes them, float64 and all."""
+    """Return the shares as koord-scheduler up to v1.8.0 computes them, including float64."""
     return [half_up_share(weight, total, weight_sum) for weight in weights]
 
 
 def half_up_share(weight: int, total: int, weight_sum: int) -> int:
-    """Return one of these shares.
+    """Return one share of `half_up`.
 
     Source: `int64(float64(w)*float64(T)/float64(W) + 0.5)`.
     """
@@ -212,9 +213,9 @@ def scaled_min(available: int, minimum: int, min_sum: int) -> int:
 def scale_mins(
     total: Mapping[str, int], mins: Mapping[str, Amounts], fixed: frozenset[str] = NO_QUOTAS
 ) -> dict[str, Amounts]:
-    """Return the mins of a parent's children, scaled down on the keys that are over-promised.
+    """Return the mins of a parent's children, scaled down on the keys where they exceed the total.
 
-    Those named in `fixed` keep their min and have it first.
+    The quotas in `fixed` keep their min and have it first.
     """
     scaled = {name: dict(minimum) for name, minimum in mins.items()}
     for key, amount in total.items():
@@ -242,8 +243,8 @@ def compute_division(
 ) -> Division:
     """Divide `total`, the root's runtime, among the quotas of a tree.
 
-    `own_requests` is what is asked for in each quota itself, masked to the keys of its max;
-    `own_used` (needed with the guarantee only) the part that is assigned.
+    `own_requests` is the request of each quota itself, masked to the keys of its max; `own_used`
+    (only needed with the guarantee) the assigned part of it.
     """
     division = Division({}, {}, {}, {}, {}, {}, {tree.root.name: dict(total)})
     bottom_up = list(reversed(tree.top_down()))
@@ -259,7 +260,7 @@ def compute_division(
 
 
 def lends(node: QuotaNode, rules: DivisionRules) -> bool:
-    """Return whether what the quota does not use goes to others: the gate switches lending off."""
+    """Return whether a quota lends what it does not use; the guarantee gate turns lending off."""
     return node.spec.lends and not rules.guarantee
 
 

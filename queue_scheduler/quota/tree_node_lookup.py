@@ -1,8 +1,8 @@
 """Which node of an ElasticQuotaTree a unit means: by the name in its label, or by its namespace.
 
-A label cannot hold a path (no slash fits in), so units name a node by its own name. What that
-leads to changes with the tree, for units that wait and for those that are booked: so it is
-remembered what was looked up, and after a change of the tree it is said where the answer differs.
+A label value cannot hold a path (it may have no slash), so units name a node by its own name. The
+result changes with the tree, for pending units and for admitted ones: so look-ups are recorded, and
+after a change of the tree, the names with a different result are returned.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from shared_api.well_known_labels import ALL_QUOTAS, read_quotas_of_namespace
 ALL_NAMESPACES: Final = "*"
 
 MAX_LABELS: Final = 1000
-"""Names that are remembered per namespace; people use some. Where there are more, every change of
-the tree concerns the namespace."""
+"""Names that are recorded per namespace; users need few. With more names, every change of the tree
+affects the namespace."""
 
 
 class Found(NamedTuple):
-    """What a look-up leads to.
+    """The result of a look-up.
 
     Attributes:
-        paths: One; none where there is no such node, several where the name is not one.
-        queue: The queue of the one.
+        paths: One path; none if there is no such node, several if the name is ambiguous.
+        queue: The queue of a single path.
         is_available: Whether units of the namespace may use it.
     """
 
@@ -49,7 +49,7 @@ class TreeNodeLookup:
         self._checks_available = checks_available
         self._names = TreeQueueNames(())
         self._queues: dict[str, str] = {}
-        # What each queue that there is says whose it is.
+        # The node that each existing queue says it belongs to.
         self._said: dict[str, str] = {}
         self._by_short: dict[str, tuple[str, ...]] = {}
         self._of_namespaces: dict[str, str] = {}
@@ -68,10 +68,10 @@ class TreeNodeLookup:
         return self._find(label, namespace)
 
     def put(self, nodes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-        """Take all nodes there are, each with the namespaces it lists.
+        """Take all nodes, each with the namespaces that it lists.
 
         Returns:
-            Names of facts (`Unmapped.waits_for`): namespaces where a look-up leads elsewhere, and
+            Names of facts (`Unmapped.waits_for`): namespaces with a different look-up result, and
             nodes that came or went.
         """
         before = self._answers(self._asked)
@@ -89,10 +89,10 @@ class TreeNodeLookup:
         return (*self._differing(before), *(f"quota/{path}" for path in came_or_went))
 
     def put_queue(self, name: str, said: str | None) -> tuple[str, ...]:
-        """Take which node a queue says it is of, or that there is no such queue (None).
+        """Take the node that a queue says it belongs to; None: there is no such queue.
 
         Returns:
-            Names of facts, as `put` does: also of the nodes whose queue is another.
+            Names of facts, as `put` does, including the nodes whose queue has changed.
         """
         if self._said.get(name) == said:
             return ()
@@ -122,7 +122,7 @@ class TreeNodeLookup:
     def fork(self) -> TreeNodeLookup:
         """Return an independent copy."""
         twin = TreeNodeLookup(checks_available=self._checks_available)
-        # Replaced, never changed.
+        # Replaced, never changed, so the copy shares it.
         twin._names = self._names
         twin._queues = self._queues
         twin._by_short = self._by_short
@@ -145,14 +145,14 @@ class TreeNodeLookup:
         return Found(paths, self._queues[paths[0]], self._is_available(paths[0], namespace))
 
     def _is_available(self, path: str, namespace: str) -> bool:
-        """A namespace that the node itself lists need not list the node."""
+        """Return whether a namespace's units may use a node; they may if the node lists it."""
         if not self._checks_available or self._of_namespaces.get(namespace) == path:
             return True
         listed = self._available.get(namespace, frozenset())
         return not listed.isdisjoint((ALL_QUOTAS, path, short_name(path)))
 
     def _answers(self, namespaces: Iterable[str]) -> dict[str, list[Found] | None]:
-        """Return what look-ups in these namespaces lead to; None: too many to know."""
+        """Return the look-up results of these namespaces; None: too many names to record."""
         answers: dict[str, list[Found] | None] = {}
         for namespace in namespaces:
             labels = self._asked[namespace]

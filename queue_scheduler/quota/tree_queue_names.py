@@ -1,18 +1,19 @@
 """Which queue belongs to a node of an ElasticQuotaTree: names that follow from paths.
 
-Upstream lets the server choose a suffix at random; a name that can be computed needs no index.
-`root/Team_A/b` is `root-team-a-b`, its *plain* name. A path whose plain name is too long or no name
-for an object has a hash in it. So have all but one of those that come to the same plain name
+Upstream lets the server choose a random suffix; a name that can be computed needs no index.
+`root/Team_A/b` is `root-team-a-b`, its *plain* name. If the plain name of a path is too long or not
+a valid object name, its name has a hash. So have all but one of the paths with the same plain name
 (*rivals*: `root/a/b` and `root/a-b`)::
 
     a queue of its hashed name exists          the node stays with it
     the plain queue says that it is the node's the node stays with it
     neither                                    the first by path has the plain name, if it is free
 
-A queue keeps its node for as long as both are there, whoever comes or goes beside them: what people
-have set on it, a stop above all, never becomes another's. What queues say is in the cluster, so the
-answer is the same after a restart, and whichever is told first, queue or tree. A word that names
-none of the rivals counts as none: a node that is gone leaves its queue to the next of that name.
+A queue keeps its node as long as both exist, whichever others come or go: what users have set on
+it, above all a stop, never moves to another node. The queues' own statements are in the cluster, so
+the answer is the same after a restart, and does not depend on whether queue or tree arrives first.
+A statement that names none of the rivals is ignored: a node that is gone leaves its queue to the
+next of that name.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import QUOTA_FULLNAME, read_annotation
 
 MAX_NAME: Final = 63
-"""As long as a label's value may be, so that it fits into one. Upstream's are 58 and a suffix."""
+"""The limit of a label value, so that the name fits into one. Upstream has 58 and a suffix."""
 _HASH_DIGITS: Final = 8
 _ENDS: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _OBJECT_NAME: Final = re.compile(rf"{_ENDS}([.]{_ENDS})*")
 _OTHERS: Final = re.compile(r"[^a-z0-9]+")
 
 SaidNode = Callable[[str], str | None]
-"""From the name of a queue to the path of the node that it says it is of, "" where it says none;
+"""From the name of a queue to the path of the node that it says it belongs to; "": it says none;
 None: there is no such queue."""
 
 
 def said_node(queue: Queue) -> str:
-    """Return the path of the node that a queue says it is of, or ""."""
+    """Return the path of the node that a queue says it belongs to, or ""."""
     return read_annotation(queue.metadata.annotations, QUOTA_FULLNAME) or ""
 
 
 class TreeQueueNames:
-    """The names that the queues of some nodes can have. It never changes.
+    """The possible names of the queues of some nodes; immutable.
 
     Args:
-        paths: Of the nodes.
+        paths: Paths of the nodes.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -63,7 +64,7 @@ class TreeQueueNames:
         self._rivals = rivals
 
     def name_all(self, said: SaidNode) -> dict[str, str]:
-        """Return the queue of each path, by path; no two have the same."""
+        """Return the queue name of each path, by path; all are different."""
         named: dict[str, str] = {}
         for plain in self._rivals:
             named.update(self._name(plain, said))
@@ -74,7 +75,7 @@ class TreeQueueNames:
         return self._name(self._plain_of.get(name, name), said)
 
     def plain_beside(self, name: str) -> str:
-        """Return the plain name of the node that a hashed name is of; "" where there is none."""
+        """Return the plain name of the node that a hashed name belongs to; "": there is none."""
         plain = self._plain_of.get(name, "")
         return plain if _is_name(plain) else ""
 
@@ -98,6 +99,6 @@ def _build_plain(path: str) -> str:
 
 def _build_hashed(path: str, plain: str) -> str:
     digits = sha256(path.encode()).hexdigest()[:_HASH_DIGITS]
-    # The end says more than the beginning, which most paths share.
+    # The end of a path identifies it better than the beginning, which most paths share.
     kept = _OTHERS.sub("-", plain)[-(MAX_NAME - _HASH_DIGITS - 1) :].strip("-")
     return f"{kept}-{digits}" if kept else digits

@@ -1,15 +1,15 @@
-"""The division that rounds half up, without going from child to child: like water that is let in.
+"""The division that rounds half up, by water-filling: without a loop over the children.
 
-`runtime_quota.divide` gives every hungry child of one weight the same share in each round. So what
-matters is only how high the sum of their shares stands, the *level*: whoever lacks no more than it
-is full, and what he was given above it comes back. With the children of one weight sorted by what
-they lack, a round costs one look-up per weight. And to ask what would change if one child asked for
-more, one number is exchanged in one list; nothing else is computed anew.
+`runtime_division.divide` gives every hungry child of one weight the same share in each round. So
+only the sum of these shares, the *level*, matters: a child that lacks no more than the level is
+full, and what it was given above its lack comes back. With the children of one weight sorted by
+what they lack, a round costs one look-up per weight. To ask what would change if one child asked
+for more, one number is exchanged in one list; nothing else is recomputed.
 
-Every share is the same expression of the same three integers as in `runtime_quota.half_up`, so the
-amounts are the same to the unit. So is what the tolerant division there makes up for: whoever lacks
-no more above its level than the *crumb* is full as well. Who has a weight of 0 or less gets no
-share: children with such are divided by `runtime_quota.divide`.
+Every share is the same expression of the same three integers as in `runtime_division.half_up`, so
+the amounts are exactly the same. So is what the tolerant division there hands out: a child that
+lacks no more above its level than the *crumb* is full as well. A child with a weight of 0 or less
+gets no share: groups with such children are divided by `runtime_division.divide`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PooledClaim: TypeAlias = tuple[int, int, int]
 NO_CLAIM: Final[PooledClaim] = (0, 0, 0)
 
 Lacks: TypeAlias = Mapping[int, list[int]]
-"""What the hungry of each weight want above their floor, sorted."""
+"""By weight: what each hungry child lacks above its floor, sorted."""
 
 
 class ShareGroup:
-    """What the children of one parent claim of one resource, with the floors for one total."""
+    """The claims of one parent's children to one resource, with the floors for one total."""
 
     __slots__ = ("_claims", "_floors", "_lacks", "_weights")
 
@@ -38,11 +38,11 @@ class ShareGroup:
         self._claims: dict[str, PooledClaim] = {}
         self._lacks: dict[int, list[int]] = {}
         self._weights = 0  # of the hungry
-        # What all get before anything is shared out.
+        # What all children get before shares are computed.
         self._floors = 0
 
     def put(self, name: str, claim: PooledClaim) -> None:
-        """Add a child that is not there; its weight is positive where it is hungry."""
+        """Add a child that is not in the group; if it is hungry, its weight must be positive."""
         weight, request, floor = claim
         self._claims[name] = claim
         if request <= floor:
@@ -57,7 +57,7 @@ class ShareGroup:
             insort(lacks, request - floor)
 
     def take_out(self, name: str) -> None:
-        """Forget a child, if it is there."""
+        """Remove a child, if it is in the group."""
         claim = self._claims.pop(name, None)
         if claim is None:
             return
@@ -71,7 +71,7 @@ class ShareGroup:
                 del self._lacks[weight]
 
     def fill(self, total: int, name: str = "", claim: PooledClaim | None = None) -> WaterFilling:
-        """Divide a total; with a `claim`, as if it were what the child of that name claims."""
+        """Divide a total; with a `claim`, as if the child `name` claimed that."""
         rest = total - self._floors
         if claim is None:
             return WaterFilling(self._claims, self._lacks, rest, name, claim)
@@ -80,14 +80,14 @@ class ShareGroup:
         return WaterFilling(self._claims, self._exchange(was, claim), rest, name, claim)
 
     def grant(self, total: int, name: str, claim: PooledClaim) -> int:
-        """Return what one child gets of a total, if this is what it claims."""
+        """Return what one child gets of a total if it claims this."""
         weight, request, floor = claim
         if request <= floor:
             return request
         was = self._claims.get(name, NO_CLAIM)
         rest = total - self._floors + min(was[1], was[2]) - floor
         weights = self._weights if was[1] > was[2] else self._weights + weight
-        # Most are full after the first round.
+        # Shortcut: most children are full after the first round.
         if rest > 0 and request <= floor + half_up_share(weight, rest, weights):
             return request
         levels, crumb = _fill(self._exchange(was, claim), rest)
@@ -95,7 +95,7 @@ class ShareGroup:
         return got if request - got > crumb else request
 
     def _exchange(self, was: PooledClaim, claim: PooledClaim) -> Lacks:
-        """Return what the hungry lack with one claim in another's place."""
+        """Return what the hungry lack if one claim is replaced by another."""
         weight, request, floor = claim
         lacked = was[1] - was[2]
         if lacked <= 0 and request <= floor:
@@ -142,7 +142,7 @@ class WaterFilling:
         return got if request - got > self._crumb else request
 
     def lost(self) -> int:
-        """Return how much nobody got, though somebody asks for more."""
+        """Return how much rounding loses, in base units; 0 if no child lacks anything."""
         given = 0
         is_short = False
         for weight, own in self._lacks.items():
@@ -153,7 +153,7 @@ class WaterFilling:
         return max(0, self._rest - given) if is_short else 0
 
     def short(self) -> list[str]:
-        """Return who gets less than he claims."""
+        """Return the children that get less than they claim."""
         crumb = self._crumb
         levels = {weight: level + crumb for weight, level in self._levels.items()}
         if not any(own and own[-1] > levels[weight] for weight, own in self._lacks.items()):
@@ -206,7 +206,7 @@ def _fill(lacks: Lacks, rest: int) -> Filled:
 
 
 def _fill_one(weight: int, lacks: list[int], rest: int) -> Filled:
-    """Do it where all have the same weight."""
+    """Do the same for a single weight."""
     level = full = lost = 0
     count = len(lacks)
     while rest > 0 and full < count:
@@ -224,5 +224,5 @@ def _fill_one(weight: int, lacks: list[int], rest: int) -> Filled:
 
 
 def _nearly_full(lacks: list[int], full: int, level: int, most: int) -> list[int]:
-    """Return what those lack above the level who are not full, and lack no more than `most`."""
+    """Return the lacks above the level that are positive and at most `most`."""
     return [lack - level for lack in lacks[full : bisect_right(lacks, level + most, full)]]

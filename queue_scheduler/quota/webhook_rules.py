@@ -1,7 +1,7 @@
-"""The rules of Koordinator's webhook about a quota among its relatives, as questions.
+"""The rules of Koordinator's webhook about a quota and its relatives, as predicates.
 
-`quota_tree` warns where a quota that is in the cluster all the same breaks one (a webhook can be
-off, or an object older than a rule); the rules about its own amounts are in `quota_spec`.
+`quota_tree` warns if a quota in the cluster violates one (a webhook may be off, or an object older
+than a rule); the rules about a quota's own amounts are in `quota_spec`.
 
 Source: koordinator, pkg/webhook/elasticquota/quota_topology_check.go.
 """
@@ -43,7 +43,7 @@ def do_mins_fit(
     sibling_mins: Iterable[Mapping[str, int]],
     children_mins: Iterable[Mapping[str, int]],
 ) -> bool:
-    """Return whether mins add up within the parent's, and the children's within this one.
+    """Return whether the mins of siblings fit the parent's min, and the children's fit this one.
 
     `parent_min` is None directly under the root, where nothing is checked upwards.
     """
@@ -60,5 +60,5 @@ def do_mins_fit(
 
 
 def do_tree_ids_agree(tree_id: str, parent: str | None, child: str | None) -> bool:
-    """Return whether a quota is of the same tree as its parent and its child."""
+    """Return whether a quota belongs to the same tree as its parent and its child."""
     return all(other is None or other == tree_id for other in (parent, child))
