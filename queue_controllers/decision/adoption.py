@@ -211,8 +211,7 @@ def _admission_of(pod_set: JobPodSet) -> Admission:
 
 
 def keep_place(job: JobFacts, unit: QueueUnit) -> PatchUnitStatus | None:
-    """Return the write that keeps the queue position of a job whose unit came late, None if not
-    late.
+    """Return the write that keeps the queue position of a job whose unit came late; else None.
 
     The unit was deleted and created again, or no controllers ran when the job was created.
     """

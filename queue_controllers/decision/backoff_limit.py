@@ -16,9 +16,7 @@ from shared_api.well_known_labels import LIMIT_REACHED
 
 
 def reach_limit(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Deactivate a pending unit whose limit was lowered to its count of requeues; None if it was
-    not.
-    """
+    """Deactivate a pending unit whose limit was lowered to its count of requeues; else None."""
     if mark_of(unit) or is_booked(unit) or not _is_limit(view, backoffs_of(unit)):
         return None
     return deactivate(view, job, unit, LIMIT_REACHED)

@@ -1,4 +1,4 @@
-"""Why a pending job will not start until somebody acts, for its user. Pure.
+"""Why a pending job will not start until a person acts, for its user. Pure.
 
 The scheduler writes into the unit's condition `QuotaReserved` why a unit waits; most reasons pass
 by themselves. Those that do not are reported on the job as well, in the same words and with the way

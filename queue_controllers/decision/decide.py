@@ -314,7 +314,7 @@ def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState)
     # its job's, or in another quota, it would be admitted for that, again and again.
     phase = phase_of(unit)
     waits = phase in _WAITING_PHASES or is_being_evicted(unit)
-    # Pods say themselves what they ask for, whichever of them run.
+    # Pods state themselves what they ask for, whichever of them run.
     is_clear = state.stopped or (job.kind.held_by_gates and phase in _WAITING_PHASES)
     is_judged = is_clear and not job.unknown_demand
     may_move = waits and is_judged
@@ -349,7 +349,7 @@ def _keep_place(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | Non
 
 
 def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    """Leave a unit as it is until it is known what its job makes; one that starts has its time."""
+    """Leave a unit as it is until its job's pods are known; a starting job keeps its timeout."""
     if not is_admitted(unit):
         return wait_for_demand(view, job, _hold(view, job))
     waits = wait_for_demand(view, job)
@@ -366,8 +366,9 @@ def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus
 def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
     """End a unit whose job is deleted and runs nothing.
 
-    Finalizers may keep the object for as long as they like: what the unit books, or its place in
-    line, is free at once. Where nobody keeps it, the unit goes with it, without a write.
+    Finalizers may keep the object for as long as they like: the unit's quota, or its place in the
+    queue, is freed at once. If no finalizer keeps the job, the unit is garbage-collected with it;
+    no write is needed.
     """
     if view.pods.living:
         return Decision(memory=view.memory)
@@ -375,11 +376,11 @@ def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
     return Decision(actions=(failed,), memory=view.memory, settled=True)
 
 
-# --- not the queue's (any more) ------------------------------------------------------------------
+# --- not managed by the queue (any more) ---------------------------------------------------------
 
 
 def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    """Keep a unit whose job is somebody else's until it books nothing that runs, then drop it."""
+    """Keep the unit of a job that is no longer managed until it runs nothing, then drop it."""
     memory = msgspec.structs.replace(view.memory, arrived=False, evicting=False)
     view = msgspec.structs.replace(view, memory=memory)
     if not is_managed_by_controllers(unit):
@@ -405,7 +406,7 @@ def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobSt
 
 
 def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
-    """Delete a unit of our make; hand one that was made by hand back to whoever made it."""
+    """Delete a unit that this program created; hand one that was made by hand back."""
     give_up: Action = DeleteUnit(unit=unit)
     if not is_our_make(unit):
         mark = {key: None for key in spellings(MANAGED_BY) if key in unit.metadata.annotations}
@@ -424,7 +425,7 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         if (decision := _note_opened(view, job, unit)) is not None:
             return decision
     if (restored := restore_contest(view, unit)) is not None:
-        # Before its place: until then it stands where it was made, which is further back.
+        # Before its queue position: until then it has that of its creation, which is further back.
         return Decision(actions=(restored,), memory=view.memory)
     if (kept := _keep_place(view, job, unit)) is not None:
         return kept
@@ -441,16 +442,17 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         return Decision(actions=(event,), memory=memory)
     waits = wait_until_stopped(view, state)
     if job.pods_refused and waits.look_again_seconds is None:
-        # What is in the way wakes us when it changes, but for a right to see it that is taken away.
+        # What blocks it triggers a reconcile when it changes, except a right to read it that is
+        # revoked.
         return msgspec.structs.replace(waits, look_again_seconds=REFUSED_LOOK_SECONDS)
     return waits if obstacle is not None else announce_queued(unit, waits)
 
 
 def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Charge what somebody else let go: only deleting its pods would stop it, perhaps for ever.
+    """Charge what was ungated by others: only deleting its pods would stop it, perhaps for ever.
 
-    Where nothing is left to start it is booked. Otherwise its pods count as they live, and the
-    unit stays in line: to let one pod go admits no others. None: that is so already.
+    If nothing is left to start, the unit is admitted. Otherwise its living pods count, and the unit
+    stays pending: to ungate one pod admits no others. None: that is so already.
     """
     if phase_of(unit) not in ADOPTABLE_PHASES:
         return None

@@ -89,8 +89,7 @@ def has_own_backoff(job: JobFacts) -> bool:
 
 
 def unreadable_annotations(job: JobFacts) -> dict[str, str]:
-    """Return, by key, a line that says why an annotation does not count, for each such annotation.
-    """
+    """Return why annotations do not count: one line for each, by key."""
     troubles: dict[str, str] = {}
     if _KEYS.isdisjoint(job.metadata.annotations):
         return troubles

@@ -181,9 +181,7 @@ def _whose_else(job: JobFacts, around: ClusterContext, settings: JobSettings) ->
 
 
 def _why_nested(job: JobFacts, owners: Owners) -> tuple[str, Refusal | None]:
-    """Return the owner that makes the job nested, or "", and why an owner that it names does not
-    count.
-    """
+    """Return the owner that makes the job nested, or "", and why a named owner does not count."""
     if job.kind.held_by_gates:
         return _why_pods_nested(job, owners), None
     names_itself = _names_queue_or_quota(job)
@@ -284,8 +282,7 @@ def may_use_quota(job: JobFacts, around: ClusterContext) -> bool:
 
 
 def quota_of_template(template: TemplateMeta) -> str:
-    """Return the quota that a pod template names, or ""; what a release has written does not count.
-    """
+    """Return the quota that a pod template names itself, or ""; not what releases wrote."""
     return read_quota_name(quota_labels_of_template(template))
 
 

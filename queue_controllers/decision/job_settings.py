@@ -63,7 +63,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     schedule_admission_label: bool = False
     """Pods whose gate is taken off are labeled for Alibaba's scheduler as well."""
     report_unqueued_jobs: bool = False
-    """A job that names no queue or quota gets an event if other jobs of its namespace are queued."""
+    """A job without queue or quota gets an event if other jobs of its namespace are queued."""
     running_timeout_seconds: float = 0.0
     """How long a released job may take until its pods run, before it is evicted; 0: for ever,
     unless the queue waits for them (`unit_status_patches.running_timeout`)."""

@@ -9,7 +9,7 @@
 - *held*: suspended, and stopped.
 - *released*: the same, but its unit is admitted: only the switch is still off.
 - *starting*: not suspended, not finished, and no pod of it runs: also after it ran (retries).
-- *running*: the status says so, and a pod runs that nobody has deleted.
+- *running*: the status says so, and a pod runs that is not being deleted.
 - *stopping*: suspended, but a pod lives, or the operator has not said that it knows.
 - *finished*: looked at before anything else (operators leave the rest of a status as it was).
 - *deleting*: deleted, and the object or a living pod of it is still there; then *gone*.

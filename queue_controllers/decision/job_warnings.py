@@ -47,8 +47,7 @@ MAX_SHOWN_KEYS: Final = 5
 
 
 def announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
-    """Return the decision with an event that names the unit of a job that waits for its first
-    admission.
+    """Return the decision with an event that names the unit of a job that waits for the first time.
 
     An evicted job has an event already.
     """
