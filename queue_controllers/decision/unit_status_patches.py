@@ -313,7 +313,7 @@ def pods_ready_into_status(unit: QueueUnit, moment: Moment) -> dict[str, Any]:
 
 
 def children_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
-    """Return the part of a status that names which controllers' pods are the job's, {} if it does.
+    """Return the part of a status that lists controllers of the job's pods, {} if unchanged.
 
     Without it the scheduler takes pods without the mark of the unit for foreign pods.
     """

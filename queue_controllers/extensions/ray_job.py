@@ -127,7 +127,7 @@ class RayJobAdapter:
     foreign_manager = MANAGED_BY.foreign_manager
 
     def why_not_hold(self, job: RayJob) -> str:
-        """Return what the operator does not allow together with `suspend`, as it is invalid."""
+        """Return what the operator rejects as invalid together with `suspend`."""
         if job.spec.cluster_selector:
             return "spec.clusterSelector: it runs on a RayCluster that is not its own"
         if not job.spec.shutdown_after_job_finishes:

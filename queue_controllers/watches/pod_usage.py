@@ -201,7 +201,7 @@ def is_news(old: Pod | None, new: Pod | None) -> bool:
 
 
 def pause_of_refusal(old: Pod | None, new: Pod | None, now: datetime) -> float | None:
-    """Return how many seconds a reconcile may wait for which a pod's refusal has changed.
+    """Return how many seconds a reconcile may wait after a pod's refusal has changed.
 
     None if it has not. A refusal counts only when it lasts; its end, at once. The rest of the
     scheduler's text changes with every try, and needs no reconcile.
