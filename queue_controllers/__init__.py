@@ -6,12 +6,12 @@ Read in this order:
 2. ``extensions``: the adapters, one per kind; ``extension_list``: all of them; ``job_families``:
    what adapters of several kinds share.
 3. ``decision``: what to do about one job. Pure.
-4. ``reconcile``: one step for one job: read the caches, decide, execute.
-5. ``watches``: the caches, which changes are worth a look, and what else is known of the cluster.
-6. ``extension_server``: one per kind: its informers, its keys, its threads.
-7. ``reservations``: nodes that are asked for before a job is released; in strict mode only.
+4. ``reconcile``: reconciles one job: read the caches, decide, execute.
+5. ``watches``: the caches, which changes need a reconcile, and what else is known of the cluster.
+6. ``extension_server``: one per kind: its informer, its keys, its threads.
+7. ``reservations``: nodes that are reserved before a job is released; in strict mode only.
 8. ``debug_api``: the HTTP API: whether a job is managed, and why.
 9. ``configuration``: the settings; ``metrics``; ``wiring``: the only module that knows every part.
 
-Not here: who may start (``queue_scheduler``). The two meet only in Kubernetes objects.
+Not here: which jobs may start (``queue_scheduler``). The two meet only in Kubernetes objects.
 """

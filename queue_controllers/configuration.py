@@ -28,7 +28,7 @@ override:
       backoffLimit: 6            # after so many the job is deactivated; 0: never
 
 Unknown keys are errors that name their path. What concerns time can be set for one job by its
-annotations (`jobframework.job_annotations`).
+annotations (`decision.job_annotations`).
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ UPSTREAM_FLAGS: Final = (
         "--enable-network-aware", "no topologies are copied in this version", is_switch=True
     ),
 )
-"""What is done otherwise here, or not at all."""
+"""Options of upstream that work differently here, or not at all."""
 
 
-# What schemas say besides the type; what a bad value is told comes from `_check_durations`.
+# What schemas say in addition to the type; errors for bad values come from `_check_durations`.
 Seconds: TypeAlias = (
     Annotated[str, Meta(extra_json_schema={"pattern": f"^([0-9]+|{DURATION_PATTERN})$"})]
     | Annotated[int, Meta(extra_json_schema={"minimum": 0})]
@@ -100,7 +100,7 @@ _SETTINGS: Final = ReservationSettings()
 _BLACKLIST: Final = f"{_SETTINGS.blacklist_namespace}/{_SETTINGS.blacklist_name}"
 
 MAX_BACKOFF_LIMIT: Final = 2**31 - 1
-"""What the status can count to."""
+"""Limit of the status field that counts."""
 
 
 class ExtensionOptions(
@@ -157,7 +157,7 @@ class GeneralOptions(
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration file, read."""
+    """The configuration file, parsed."""
 
     general: GeneralOptions = GeneralOptions()
     extensions: dict[str, ExtensionOptions] = {}
@@ -166,7 +166,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line, read."""
+    """The command line, parsed."""
 
     program: ProgramFlags
     config: str | None
@@ -190,11 +190,11 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_flags(arguments: Sequence[str]) -> Flags:
-    """Read the command line; long flags may have one dash, as Go's have.
+    """Parse the command line; long flags may have one dash, as Go's have.
 
     Raises:
         SystemExit: `--help`, or an unknown flag (argparse's own message).
-        FlagError: A value that makes no sense.
+        FlagError: A value is not valid.
     """
     got = _parser().parse_args(with_two_dashes(arguments))
     enabled = parse_bool("--enable-job-extensions", got.enable_job_extensions)
@@ -269,7 +269,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_treatment_flags(add: Callable[..., object]) -> None:
-    """Add what says which jobs are the queue's, and what becomes of them."""
+    """Add the flags that say which jobs are managed, and how."""
     add(
         "--manage",
         choices=[each.value for each in Manage],
@@ -298,14 +298,14 @@ def _add_treatment_flags(add: Callable[..., object]) -> None:
 
 
 def load_configuration(path: str | None, known: Collection[str]) -> Configuration:
-    """Read the file; without one, the defaults.
+    """Return the configuration of a file; without one, the defaults.
 
     Args:
-        path: of the file.
-        known: keys of the extensions that there are.
+        path: Path of the file.
+        known: Keys of the existing extensions.
 
     Raises:
-        ConfigurationError: It cannot be read, is no YAML, or holds something unknown.
+        ConfigurationError: It cannot be read, is no YAML, or has an unknown key.
     """
     if not path:
         return Configuration()
@@ -317,10 +317,10 @@ def load_configuration(path: str | None, known: Collection[str]) -> Configuratio
 
 
 def read_configuration(document: object, known: Collection[str]) -> Configuration:
-    """Read a decoded file.
+    """Return the configuration of a decoded file.
 
     Raises:
-        ConfigurationError: It holds something unknown, or of the wrong kind.
+        ConfigurationError: It has an unknown key, or a value of the wrong type.
     """
     if not isinstance(document, dict):
         raise ConfigurationError(f"a map is wanted, got {type(document).__name__}")
@@ -415,7 +415,7 @@ def _check_durations(key: str, options: ExtensionOptions) -> None:
 
 def _check_reservations(options: ReservationOptions) -> None:
     if _read_seconds("reservations.ttl", options.ttl) < 1:
-        # Koordinator takes 0 for "for ever": room that nobody takes would never be free again.
+        # Koordinator takes 0 for "for ever": capacity that no pod takes would never be free again.
         raise ConfigurationError("reservations.ttl: at least 1s is needed")
     _read_seconds("reservations.nodeBlacklistExpiry", options.node_blacklist_expiry)
 

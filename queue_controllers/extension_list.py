@@ -1,6 +1,6 @@
-"""The adapters that come along, and those that other packages bring.
+"""The built-in adapters, and those that other packages register by entry points.
 
-Which of them serve is for `--enabled-extensions` to say.
+`--enabled-extensions` selects which of them serve.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (
     StatefulSetAdapter(),
     LeaderWorkerSetAdapter(),
 )
-"""The adapters that come along; others by the entry point group."""
+"""The built-in adapters; others are found by the entry point group."""
 
 ENTRY_POINT_GROUP: Final = "koord_queue.job_extensions"
 
 
 def find_extensions() -> dict[str, GenericJob[Any]]:
-    """Return all adapters by key: those that come along, and those that are installed beside.
+    """Return all adapters by key: the built-in ones, and those of installed packages.
 
     Raises:
-        FlagError: One that is installed cannot be loaded, or takes a key that is taken.
+        FlagError: An installed one cannot be loaded, or its key is taken.
     """
     found: dict[str, GenericJob[Any]] = {each.kind.key: each for each in EXTENSIONS}
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name):

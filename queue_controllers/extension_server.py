@@ -1,7 +1,8 @@
-"""One per kind of job: its informer, its keys, its workers.
+"""The server of one kind of job: its informer, its keys, its workers.
 
-The kind's CRD may be missing. Then the server waits, says so in its log, its probe detail and a
-metric, and starts when the CRD appears; it stops when the CRD goes. Nobody else notices.
+The kind's CRD may be missing. Then the server waits, reports it in its log, its probe detail and a
+metric, and starts when the CRD appears; it stops when the CRD is deleted. Other servers are not
+affected.
 
 Keys are `namespace/name` of jobs. They come from jobs, from units (through their consumer), and
 from pods (through their owner, or the unit that they name).
@@ -42,36 +43,36 @@ from shared_api.well_known_labels import PODS_REFUSED
 from shared_api.work_queue import WorkQueue
 
 OPENING_SECONDS: Final = 0.1
-"""How often a server that has a kind to serve looks whether it may begin."""
+"""How often a server that has a kind to serve checks whether it may begin."""
 
 LOOKS_PER_SECOND: Final = 5.0
-"""At jobs whose demand something else has changed, for each kind of job: what follows is written in
-the low lane, which has a fifth of the requests, and events are in it as well."""
+"""Reconciles of jobs whose demand was changed by another object, for each kind of job: what follows
+is written at low priority, which has a fifth of the requests, and events are in it as well."""
 
 log = structlog.get_logger("extension_server")
 
 
 class ServerParts(msgspec.Struct, Generic[JobT], frozen=True, kw_only=True):
-    """What of a server depends on whether its jobs are objects or made of pods."""
+    """The parts of a server that depend on whether its jobs are objects or made of pods."""
 
     jobs: JobCache[JobT]
     executor: Executor[JobT]
     watch: FollowedKind
     groups: PodGroupCache | None = None
-    """The same as `jobs`, where jobs are made of pods."""
+    """The same as `jobs`, if jobs are made of pods."""
 
 
 class ExtensionServer(Generic[JobT]):
-    """Everything that one kind of job needs in this process.
+    """All that one kind of job needs in this process.
 
     Args:
-        adapter: the facts of the kind.
-        parts: the cache of its jobs, and what fills it.
-        units: the cache of all units.
-        reconciler: looks at a key; its workers call `step`.
-        queue: the keys.
-        clock: the time.
-        has_taken_over: whether this process decides at all.
+        adapter: The facts of the kind.
+        parts: The cache of its jobs, and what fills it.
+        units: The cache of all units.
+        reconciler: Reconciles keys; its workers call `step`.
+        queue: The keys.
+        clock: The time.
+        has_taken_over: Whether this process decides at all.
     """
 
     def __init__(
@@ -95,20 +96,20 @@ class ExtensionServer(Generic[JobT]):
         self._has_taken_over = has_taken_over
         self._open = False
         self._groups = parts.groups
-        # Once: asking a runtime protocol is too slow for every pod.
+        # Once: an isinstance check of a runtime protocol is too slow for every pod.
         self._labels_pods = adapter if isinstance(adapter, LabelsPods) else None
 
     def step(self) -> float:
-        """Look whether the kind is served and this process decides; return how long to rest.
+        """Check whether the kind is served and this process decides; return seconds to rest.
 
-        Keys whose delay is over come into line here, so that the workers need not wake for that.
+        Keys whose delay is over are queued here, so that the workers need not wake for that.
         """
         rest = self.watch.step()
         informer = self.watch.informer
         synced = informer is not None and informer.has_synced()
         was_open, self._open = self._open, synced and self._has_taken_over()
         if self._open and not was_open:
-            # Keys that came up until now were dropped.
+            # Keys that came before were dropped.
             log.info("deciding about jobs", extension=self.name, jobs=len(self._jobs))
             self.look_at_all()
         due = self.queue.start_due()
@@ -129,7 +130,7 @@ class ExtensionServer(Generic[JobT]):
         return self._key_of_unit(unit) != ""
 
     def job_of(self, unit: QueueUnit) -> JobT | None:
-        """Return the job of a unit, from the cache; None where it is not there."""
+        """Return the job of a unit, from the cache; None if it is not there."""
         job = self._jobs.get(self._key_of_unit(unit))
         consumer = unit.spec.consumer_ref
         if job is None or consumer is None or consumer.uid not in {"", job.metadata.uid}:
@@ -137,13 +138,13 @@ class ExtensionServer(Generic[JobT]):
         return job
 
     def job_at(self, key: str) -> JobT | None:
-        """Return a job by its key, from the cache; None where it is not there."""
+        """Return a job by its key, from the cache; None if it is not there."""
         return self._jobs.get(key)
 
     def children_of(self, owner: ObjectMeta) -> list[tuple[str, ObjectMeta]]:
-        """Return the jobs of this kind that another controls, with the kind, by name.
+        """Return the jobs of this kind that another controls, each as (kind, metadata), by name.
 
-        It goes through all of them, so it is to be asked seldom.
+        It scans all jobs, so call it seldom.
         """
         if self._groups is not None:
             return []
@@ -160,7 +161,7 @@ class ExtensionServer(Generic[JobT]):
     # --- handlers ----------------------------------------------------------------------------
 
     def on_job(self, old: JobT | None, new: JobT | None) -> None:
-        """Take in a change of a job."""
+        """Handle a change of a job."""
         if new is None:
             if old is not None:
                 self.reconciler.on_gone(old.metadata)
@@ -175,7 +176,7 @@ class ExtensionServer(Generic[JobT]):
         self.queue.add_after(new.metadata.key, pause)
 
     def on_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Take in a change of a unit: its job must be looked at."""
+        """Handle a change of a unit: its job must be reconciled."""
         unit = new if new is not None else old
         if unit is None or not (key := self._key_of_unit(unit)):
             return
@@ -188,7 +189,7 @@ class ExtensionServer(Generic[JobT]):
         self.queue.add_after(key, pause)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Take in a change of a pod; those that come together are looked at together."""
+        """Handle a change of a pod; changes that come together lead to one reconcile."""
         pod = new if new is not None else old
         refusal = pause_of_refusal(old, new, self._clock.now())
         if pod is None or not (is_news(old, new) or refusal is not None):
@@ -203,7 +204,7 @@ class ExtensionServer(Generic[JobT]):
                 self.queue.add_after(key, pause_of(self.reconciler.wanted_pods(key)))
 
     def _on_pod_of_group(self, groups: PodGroupCache, old: Pod | None, new: Pod | None) -> None:
-        """Take in a change of a pod that is a job, or a part of one."""
+        """Handle a change of a pod that is a job, or a part of one."""
         keys = {groups.key_of(pod): pod for pod in (old, new) if pod is not None}
         keys.pop("", None)
         for key, pod in keys.items():
@@ -214,7 +215,7 @@ class ExtensionServer(Generic[JobT]):
             groups.forget(old)
 
     def look_at_all(self) -> None:
-        """Queue every job and the job of every unit: a new leader, or new surroundings."""
+        """Queue every job and the job of every unit: for a new leader, or a new cluster context."""
         for job in self._jobs.list():
             self.queue.add(job.metadata.key)
         for unit in self._units.list():
@@ -230,8 +231,8 @@ class ExtensionServer(Generic[JobT]):
     def look_in_turns(self, namespace: str) -> None:
         """Queue every job of a namespace, "" for all, a few in each second.
 
-        For what may change many units at once, and is looked at before each release, too. Jobs
-        whose pods would be refused come first: they may start now.
+        For what may change many units at once, and is applied before each release, too. Jobs whose
+        pods would be refused come first: they may start now.
         """
         for unit in self._units.list():
             if PODS_REFUSED in unit.metadata.annotations and (key := self._key_of_unit(unit)):

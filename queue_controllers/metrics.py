@@ -1,4 +1,4 @@
-"""What the controllers tell Prometheus beside what both programs do."""
+"""The controllers' metrics, in addition to those of both programs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 RESERVATIONS: Final = "reservations"
-"""Stands where else an extension's key does."""
+"""Label value in place of an extension's key."""
 
 
 class ControllersMetrics:
     """``koord_queue_job*``, and controller-runtime's errors; a ``ReconcilerObserver``.
 
-    How long a look at a job takes is ``workqueue_work_duration_seconds``, by the same name.
+    How long a reconcile takes is ``workqueue_work_duration_seconds``, by the same name.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -50,19 +50,19 @@ class ControllersMetrics:
         self.actions.labels(extension, action, outcome).inc()
 
     def on_error(self, extension: str) -> None:
-        """Count a look that failed."""
+        """Count a reconcile that failed."""
         self.errors.labels(extension).inc()
 
     def show(
         self, extension: str, *, served: Callable[[], float], jobs: Callable[[], float]
     ) -> None:
-        """Let a scrape ask an extension for its state; its errors begin at 0."""
+        """Have scrapes read the state of an extension; its errors begin at 0."""
         self.errors.labels(extension)
         self.served.labels(extension).set_function(served)
         self.jobs.labels(extension).set_function(jobs)
 
     def show_reservations(self, reservations: Callable[[], float]) -> None:
-        """Let a scrape ask how many reservations there are; strict mode only."""
+        """Have scrapes read how many reservations there are; strict mode only."""
         gauge = Gauge(
             "koord_queue_reservations",
             "Reservations of nodes that were made for units and are not deleted yet",

@@ -1,11 +1,11 @@
-"""Puts the controllers together: the one place that knows every part.
+"""Builds the controllers: the only module that knows every part.
 
 informers ──► extension_server (one per kind) ──► work queue ──► reconciler ──► client
                       ▲                                             │
-   surroundings ──────┘                              event recorder ┴─► write dispatcher
+   cluster context ───┘                              event recorder ┴─► write dispatcher
 
 In strict mode, beside them: informers ──► reservation_controller ──► client
-People ask: debug_api ──► reconciler, which looks and does nothing
+Readers: debug_api ──► reconciler, which decides and writes nothing
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ if TYPE_CHECKING:
     from queue_controllers.debug_api.app import JobDebugApi
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.05, cap_seconds=60.0, jitter=0.2)
-"""Between looks at a job that could not be acted on."""
+"""Between reconciles of a job that could not be acted on."""
 
 EVENT_WRITERS: Final = 1
-"""Connections for events: they have a fifth of the budget, and nobody waits for them."""
+"""Connections for events: they have a fifth of the budget, and nothing waits for them."""
 
 JobT = TypeVar("JobT", bound=ApiJob)
 
@@ -132,14 +132,14 @@ def build_controllers(
     """Return the controllers' work, ready to start.
 
     Args:
-        host: the process.
-        flags: the command line.
-        configuration: the file.
-        extensions: every adapter there is, by key, but those that the file declares.
-        informer_wait_seconds: 0 where `steps` are called on one thread.
+        host: The process.
+        flags: The command line.
+        configuration: The file.
+        extensions: All adapters, by key, except those that the file declares.
+        informer_wait_seconds: 0 if `steps` are called on one thread.
 
     Raises:
-        FlagError: An extension is enabled that nobody knows, or two for one kind in one version.
+        FlagError: An extension is enabled that does not exist, or two for one kind in one version.
     """
     unknown = [key for key in flags.enabled_extensions if key not in extensions]
     if unknown:
@@ -155,14 +155,14 @@ def build_controllers(
 
 
 def serve_debug_api(program: Program, flags: DebugFlags, controllers: Controllers) -> None:
-    """Open the port on which people ask the controllers about jobs.
+    """Open the port of the controllers' debug API.
 
     Raises:
         AddressError: The debug address, or what it is served with.
     """
 
     def build(guard_of: GuardOf) -> Starlette:
-        # FastAPI costs 13 MB: only where somebody asks.
+        # FastAPI costs 13 MB: imported only if the port is opened.
         from queue_controllers.debug_api.app import build_app  # noqa: PLC0415 - as said
 
         api = controllers.debug_api()
@@ -246,7 +246,7 @@ class Controllers:
         pods: IndexedStore[Pod] = IndexedStore(
             indexes=pod_indexes(kinds), transform=slimmer_for(kinds, self._slimmer)
         )
-        # What says where a pod may go is read only where pods are queued.
+        # Fields that affect a pod's placement are read only if pods are queued.
         queues_pods = any(kind.kind.held_by_gates for kind in kinds)
         pod_type: ResourceType[Any] = HELD_PODS if queues_pods else FOLLOWED_PODS
         return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
@@ -269,7 +269,7 @@ class Controllers:
         )
 
     def _build_lookups(self, adapters: Iterable[GenericJob[Any]]) -> tuple[Lookups, Lookups]:
-        """Return what is asked about other objects, and the same without asking the API server."""
+        """Return the lookups of other objects, and the same without requests to the API server."""
         client, clock, previews = self._host.client, self._host.clock, self._previews
         reader, others = OwnerReader(client, clock), RelatedObjectReader(client, clock)
         judge = OwnerJudge(
@@ -317,7 +317,7 @@ class Controllers:
         )
 
     def _build_previews(self, configuration: Configuration) -> PodPreviews | None:
-        """Return what asks the API server for pods, if it may be asked."""
+        """Return what previews pods, if that is enabled."""
         self._preview_news: PreviewChanges | None = None
         if not configuration.general.admission_preview:
             return None
@@ -492,7 +492,7 @@ class Controllers:
         return controller
 
     def _follow(self, server: ExtensionServer[JobT], informer: SharedInformer[JobT]) -> None:
-        """Let a server hear of the jobs of a fresh informer."""
+        """Connect a server to the events of a new informer."""
         kind = server.adapter.kind
         informer.add_handler(server.on_job)
         informer.add_undecodable_handler(
@@ -503,7 +503,7 @@ class Controllers:
         return pods_of_job(self._pods.store, kind, job, unit_key)
 
     def _find_job(self, kind: JobKind, key: str) -> Any | None:  # noqa: ANN401 - of any kind
-        """Return a job of a kind that is queued, from its cache; None where it is not there."""
+        """Return a job of a kind that is queued, from its cache; None if it is not there."""
         for server in self.servers:
             if server.adapter.kind == kind:
                 return server.job_at(key)
@@ -526,7 +526,7 @@ class Controllers:
         self._steps.append(step)
         return thread
 
-    # --- what changes for everybody -------------------------------------------------------------
+    # --- changes that concern all jobs ----------------------------------------------------------
 
     def _needed_informers(self) -> tuple[SharedInformer[Any], ...]:
         return (self._namespaces, self._units, self._pods)
@@ -545,7 +545,7 @@ class Controllers:
         return [*self._shared_informers(), *(each for each in served if each is not None)]
 
     def _are_caches_ready(self) -> bool:
-        """Return whether what all kinds rest on is complete; a kind of job waits for itself."""
+        """Return whether the caches that all kinds need are complete; kinds wait for their own."""
         needed = all(informer.has_synced() for informer in self._needed_informers())
         admission = self._admission.are_ready()
         return needed and admission and self._quotas.is_ready() and self._kueue.is_known()
@@ -574,7 +574,7 @@ class Controllers:
         for thread in self._threads:
             thread.wake()
 
-    # --- what people ask ------------------------------------------------------------------------
+    # --- the debug API --------------------------------------------------------------------------
 
     def debug_api(self) -> JobDebugApi:
         """Return what answers questions about jobs."""
@@ -589,7 +589,7 @@ class Controllers:
         )
 
     def attach(self, server: DebugServer) -> None:
-        """Serve the debug API with everything else; before `start`."""
+        """Serve the debug API together with all else; before `start`."""
         threads = server.threads(
             lambda name, step: self._host.spawn(name, step, unblock=server.end)
         )
@@ -622,7 +622,7 @@ class Controllers:
             informer.stop(0.0)
 
     def on_started_leading(self) -> None:
-        """Let `LeaderWarmup` look at once."""
+        """Let `LeaderWarmup` check at once."""
         self._wake_all()
 
     def ready_checks(self) -> Mapping[str, Check]:
@@ -646,12 +646,12 @@ class Controllers:
         return (*self._threads, *(thread for thread in running if thread is not None))
 
     def steps(self) -> list[Step]:
-        """Return every step there is now, for whoever calls them on one thread."""
+        """Return every step there is now, for a caller that runs them on one thread."""
         return [*(each.step for each in self._running_informers()), *self._steps]
 
 
 def _wake_resting(workers: Sequence[LoopThread]) -> None:
-    """Wake one worker that rests; with none resting, whoever is done first sees the key."""
+    """Wake one resting worker; if none rests, the first to be done takes the key."""
     for worker in workers:
         if worker.is_resting:
             worker.wake()

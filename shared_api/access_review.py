@@ -1,7 +1,7 @@
-"""Who may read: TokenReview says who asks, SubjectAccessReview what they may see.
+"""Authorization of readers: TokenReview identifies them, SubjectAccessReview checks their rights.
 
 Used for `/metrics` and for the debug API when they are reachable from outside the pod. Answers of
-the API server are believed for a short time, so that a scrape costs it nothing.
+the API server are cached for a short time, so that a scrape costs it nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REFUSED_SECONDS: Final = 5.0
 """How long an answer is believed (Kueue's dashboard backend has the same times)."""
 
 MAX_REMEMBERED: Final = 1000
-"""Bounds the memory that strangers with random tokens can take."""
+"""Bounds the memory that clients with random tokens can take."""
 
 
 class Review(msgspec.Struct, frozen=True):

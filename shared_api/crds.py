@@ -170,7 +170,7 @@ class _PlainDumper(yaml.SafeDumper):
     """Writes a value that stands in two places twice: YAML anchors surprise readers."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Say that nothing is written as a reference."""
+        """Return True: nothing is written as a reference."""
         return True
 
 

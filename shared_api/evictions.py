@@ -1,8 +1,8 @@
-"""Why a booked unit gives its quota back, and when it may be admitted again. Pure.
+"""Why an admitted unit gives its quota back, and when it may be admitted again. Pure.
 
-An eviction is a request first: the condition `Evicted=True` with one of these reasons. The job's
-side carries it out: the controllers, or the scheduler for units without controllers. Both must
-agree on which evictions end in a backoff, and how long that is at least.
+An eviction is a request first: the condition `Evicted=True` with one of these reasons. It is
+carried out by the controllers, or by the scheduler for units without controllers. Both must agree
+on which evictions end in a backoff, and how long that is at least.
 """
 
 from __future__ import annotations

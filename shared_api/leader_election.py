@@ -1,4 +1,4 @@
-"""Who of several replicas may write: election on a Lease (coordination.k8s.io/v1).
+"""Which of several replicas may write: election on a Lease (coordination.k8s.io/v1).
 
 The life of a candidate:
 
@@ -11,16 +11,17 @@ What makes it safe, and what each part assumes:
 
 - *Expiry is judged by what was seen here.* A candidate takes over when it has seen no change of
   the lease for the whole lease duration by its own monotonic clock. The times in the object are for
-  people: wall clocks jump, monotonic ones do not.
-- *A leader counts from before it asked.* Its lease surely holds for the lease duration from the
-  moment before a successful renewal was sent, because no candidate can have seen that renewal
+  readers: wall clocks jump, monotonic ones do not.
+- *A leader counts from before its request.* Its lease certainly holds for the lease duration from
+  the moment before a successful renewal was sent, because no candidate can have seen that renewal
   earlier. ``time_left`` says so to the write gate.
 - *Writes fit into what is left.* A write that could still be under way when the lease ends is not
   sent; a new leader waits ``settle_seconds``, as long as a predecessor's last write may take
   (unless the predecessor released the lease, which it does when its writers have stopped).
 - *What is released is read first.* A write whose answer is late or lost may have taken the lease;
   its own try gives that up as well, so a shutdown while the server is slow leaves no holder.
-- Assumed: the clocks of two machines run at nearly the same rate (15 to 10 leaves a third of room).
+- Assumed: the clocks of two machines run at nearly the same rate (15 to 10 leaves a third as
+  margin).
 
 Every write to the lease is guarded by its resourceVersion, so of two candidates one gets a 409. A
 renewal whose outcome is unknown extends nothing: the lease is read, and renewed again.
@@ -185,11 +186,11 @@ class Leadership(Protocol):
     """What the rest of the program asks; from any thread."""
 
     def is_leader(self) -> bool:
-        """Return whether this process surely leads now."""
+        """Return whether this process certainly leads now."""
         ...
 
     def time_left(self) -> float:
-        """Return for how many seconds this process surely still leads; 0 if it does not."""
+        """Return for how many seconds this process certainly still leads; 0 if it does not."""
         ...
 
     def writable_seconds(self) -> float:
@@ -273,11 +274,11 @@ class LeaderElector:
         self._last_trouble = ""
 
     def is_leader(self) -> bool:
-        """Return whether this process surely leads now."""
+        """Return whether this process certainly leads now."""
         return self.time_left() > 0
 
     def time_left(self) -> float:
-        """Return for how many seconds the lease surely still holds; 0 if it does not."""
+        """Return for how many seconds the lease certainly still holds; 0 if it does not."""
         lead = self._lead
         return 0.0 if lead is None else max(lead.holds_until - self._clock.monotonic(), 0.0)
 
@@ -308,7 +309,7 @@ class LeaderElector:
                 self._last_trouble = ""
             except (Conflict, AlreadyExists):
                 self._must_read = True
-                hurry = self._lead is not None  # a leader must know at once who holds it now
+                hurry = self._lead is not None  # a leader must know the present holder at once
             except ApiFailure as failure:
                 self._must_read = True  # a write may have arrived all the same
                 self._report_trouble(failure)

@@ -1,12 +1,12 @@
-"""What both programs tell Prometheus, and the registry it stands in.
+"""The metrics of both programs, and their registry.
 
-No module state: a program's ``wiring`` makes one ``SharedMetrics`` and hands its parts to those who
-count. Names that the Kubernetes world already knows (``workqueue_*``, ``rest_client_*``) are kept
-without a prefix, so that existing dashboards work; our own begin with ``koord_queue_``. No label
-has a value without bound: never the name of a job.
+No module state: a program's ``wiring`` makes one ``SharedMetrics`` and hands its parts to the code
+that counts. Names that the Kubernetes world already knows (``workqueue_*``, ``rest_client_*``) are
+kept without a prefix, so that existing dashboards work; our own begin with ``koord_queue_``. No
+label has a value without bound: never the name of a job.
 
-The parts fit the small protocols of those who count (``WorkQueueObserver``, ``InformerObserver``),
-which do not know this module.
+The parts fit the small protocols of the counting code (``WorkQueueObserver``,
+``InformerObserver``), which do not know this module.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class CounterOfObjects(Collector):
     """A counter with the name of an object in its first label: it is shown while that is there.
 
     A child of an ordinary counter stays for as long as the program runs, whatever became of what
-    it was counted for. Here a scrape asks, so that it does not matter who counts late.
+    it was counted for. Here each scrape checks, so that a late count does no harm.
 
     Args:
         name: Of the metric, without "_total".

@@ -1,9 +1,9 @@
 """Where an admission is charged: recorded in the status, which users cannot write. Pure.
 
 Users who may edit units may change their labels and spec. What an admission was decided by is
-therefore written with it (`status.placement`), and counts until the unit is freed: a restart finds
-the booking where it was. A unit that an older version has admitted has no such record, and is
-booked where its labels say.
+therefore written with it (`status.placement`), and counts until the unit is freed: after a restart
+the unit is charged to the same quota. A unit that an older version has admitted has no such record,
+and is charged where its labels say.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def placement_body(unit: QueueUnit, quota: str) -> dict[str, Any]:
 
 
 def as_admitted(unit: QueueUnit) -> QueueUnit:
-    """Return a booked unit with the labels and the queue that it was admitted with.
+    """Return an admitted unit with the labels and the queue that it was admitted with.
 
     Any other unit, and one that was not edited since, is returned as it is.
     """

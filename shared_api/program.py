@@ -3,11 +3,11 @@
     flags --> Program --> builds the Work with the client
                 |
                 +-- start: probes, then the work (caches fill, on every replica), then the election
-                +-- leading: the work is told, and may write from the moment `may_write` says so
+                +-- leading: the work is notified, and may write from the moment `may_write` says so
                 +-- SIGTERM or SIGINT: not ready, work stopped, lease given up, exit 0
                 +-- lease lost: writers are stopped by `writable_seconds`; exit `EXIT_LOST_LEASE`
 
-A replica that does not lead runs its caches and answers questions: it is ready.
+A replica that does not lead runs its caches and answers requests: it is ready.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ LEASE_REQUEST_SECONDS: Final = 5.0
 
 REVIEW_QPS: Final = 20.0
 REVIEW_BURST: Final = 40
-"""Of questions about who may read, two for each reader and path a minute: enough for a page of
-dashboards, and a twenty-fifth of what the work may ask by default."""
+"""Of requests that identify readers, two for each reader and path a minute: enough for a page of
+dashboards, and a twenty-fifth of what the work may send by default."""
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -108,7 +108,7 @@ class Host(Protocol):
 
     @property
     def leadership(self) -> Leadership:
-        """Who writes."""
+        """The leader election's result, for writers."""
         ...
 
     @property
@@ -177,8 +177,8 @@ class Program:
         self._transport = HttpTransport(self._connection, self.clock)
         self.flow = FlowControl(flags.qps, flags.burst, self.clock)
         self.client = self._build_client(self.flow)
-        # With a budget of its own: strangers with random tokens must not use up that of the work,
-        # nor have the server hold it.
+        # With a budget of its own: clients with random tokens must not use up that of the work, nor
+        # have the server hold it.
         reviews = FlowControl(REVIEW_QPS, REVIEW_BURST, self.clock)
         self.reviewer = AccessReviewer(self._build_client(reviews), self.clock)
         self._stopping = threading.Event()
@@ -250,9 +250,9 @@ class Program:
             retry_seconds=self.flags.retry_seconds,
         )
         timeout = min(LEASE_REQUEST_SECONDS, self.flags.renew_deadline_seconds / 2)
-        # Without flow control: a busy program must not lose its lease to its own traffic. Nor to
-        # politeness: the server may ask all others for more patience than a lease has. One try in
-        # each retry period is no load, and who follows after a lost lease would ask for more.
+        # Without flow control: a busy program must not lose its lease to its own traffic, nor to
+        # `Retry-After`: the server may ask all others for a longer pause than a lease has. One try
+        # in each retry period is no load, and a new leader after a lost lease would send more.
         flow = FlowControl(0, 1, self.clock, can_be_held=False)
         client = self._build_client(flow, timeout)
         lock = ApiLeaseLock(client, self.flags.lease_namespace, self.flags.lease_name)
@@ -351,8 +351,8 @@ class Program:
 
 def run_program(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     """Run a main function; what a user did wrong becomes one line on stderr and exit code 2."""
-    # Until the program catches them. The first process of a container hears of no signal that it
-    # has no handler for: told to end while it is built, it would start, and lead, and be killed.
+    # Until the program catches them. The first process of a container receives no signal that it
+    # has no handler for: stopped while it is built, it would start, and lead, and be killed.
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: sys.exit(0))
     limit_arenas()

@@ -1,4 +1,4 @@
-"""The flags that both programs have: where the cluster is, where to listen, who may write."""
+"""The flags that both programs have: the cluster, the addresses, the leader election."""
 
 from __future__ import annotations
 

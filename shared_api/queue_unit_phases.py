@@ -1,4 +1,4 @@
-"""The life of a QueueUnit: its phases, which program may move it between them, what is booked.
+"""The life of a QueueUnit: its phases, which program may move it between them, what is charged.
 
 The phase decides; conditions are derived from it in the same write, for readers of the object. A
 unit is Enqueued from its creation (the CRD's default, no write)::
@@ -19,7 +19,7 @@ annotation proves nothing. Between the two writes the living pods are charged.
 
 Two programs write the one `status`, so each move has its writers, and each write has the
 resourceVersion that its writer had seen. An eviction is visible before it happens: first the
-condition `Evicted=True` (phase and admissions stay, the unit is still booked), then the job is
+condition `Evicted=True` (phase and admissions stay, the unit is still charged), then the job is
 stopped, and only then Enqueued or TimeoutBackoff is written without admissions: now its quota is
 released.
 
@@ -58,7 +58,7 @@ _DEMAND_FIELDS: Final = frozenset({"podSet", "request", "resource"})
 
 
 class Writer(Enum):
-    """Who writes a phase."""
+    """The program that writes a phase."""
 
     SCHEDULER = "scheduler"
     CONTROLLERS = "controllers"
@@ -124,7 +124,8 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
 """(from, to) -> the programs that may move it. A move that is not here is illegal."""
 
 BOOKED_PHASES: Final = frozenset({_R, _D, _RUN, _READY, _SUCCESS, _FAILURE})
-"""From the decision until the end or the release of its quota. SchedFailed is booked until then."""
+"""From the decision until the end or the release of its quota. SchedFailed is charged until
+then."""
 
 RELEASED_PHASES: Final = frozenset({_D, _SUCCESS, _RUN})
 """The job may be unsuspended."""
@@ -439,10 +440,10 @@ def status_of_move(
 ) -> dict[str, object]:
     """Return the `status` part of the merge patch that moves a unit: what every move has.
 
-    Phase, message, time, conditions; admissions, where they are booked, reclaimable pods and counts
-    of pods are emptied when the unit becomes final or free (the next run counts from the job's own
-    numbers again), and the requeue state is cleared when its pods run. The caller adds what is its
-    own (admissions at the dequeue, requeueState at a backoff), and the guard.
+    Phase, message, time, conditions; admissions, where they are charged, reclaimable pods and
+    counts of pods are emptied when the unit becomes final or free (the next run counts from the
+    job's own numbers again), and the requeue state is cleared when its pods run. The caller adds
+    what is its own (admissions at the dequeue, requeueState at a backoff), and the guard.
 
     Raises:
         IllegalMoveError: as `check_move`.

@@ -69,7 +69,7 @@ COPIED_LABELS: Final = PREFIX + "copied-labels"
 it has them no more. W, R: controllers."""
 TEMPLATE_DIFFERENCES: Final = PREFIX + "template-differences"
 """Annotation on units: what the API server makes of the job's templates that is not as they are
-written (requests that a LimitRange fills in), and by what. W: controllers. R: people."""
+written (requests that a LimitRange fills in), and by what. W: controllers. R: users."""
 PODS_REFUSED: Final = PREFIX + "pods-refused"
 """Annotation on units: why the API server would refuse the job's pods as things are; the unit waits
 beside the line as long as it is there. W: controllers. R: the scheduler."""
@@ -118,7 +118,7 @@ made; the controllers take it off. R: both."""
 SCHEDULE_ADMISSION: Final = "alibabacloud.com/schedule-admission"
 """Label on pods: that gate for Alibaba's scheduler, "false" (held) or "true" (may be scheduled). W,
 if the setting `scheduleAdmissionLabel` asks for it: the admission policy together with the gate,
-controllers as they take that off. R: that scheduler; nobody here."""
+controllers as they take that off. R: that scheduler; nothing here."""
 KUEUE_POD_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 """Label on pods: the group that starts as one."""
 KUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
@@ -152,7 +152,7 @@ ADMISSION_CHECK: Final = PREFIX + "admission-check"
 CHECK_ATTEMPT: Final = PREFIX + "check-attempt"
 """Annotation: since when the unit's quota was reserved, and which retry of the check it was."""
 REQUESTED_DEMAND: Final = PREFIX + "requested-demand"
-"""Annotation: a digest of the unit's pod sets; another demand is requested anew."""
+"""Annotation: a digest of the unit's pod sets; another demand is requested again."""
 CONSUME_REQUEST: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 PROVISIONING_CLASS: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 """Annotations on pods: whose nodes they may use. W: controllers, by a check's podSetUpdates. R: the
@@ -226,7 +226,7 @@ go when it has them no more. W, R: the scheduler."""
 LEND_LIMIT: Final = "alibabacloud.com/lendlimit"
 """Attribute of a node: a JSON resource list, how much of its min others may use while it idles."""
 TREE_PREEMPT_POLICY: Final = "preempt-policy"
-"""Attribute of a node. W: users. Upstream alone acts on it; the user is told that it does nothing.
+"""Attribute of a node. W: users. Upstream alone acts on it; an event says that it does nothing.
 """
 PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 """Its one value that does something upstream: what is not preemptible counts as if those of lower
@@ -252,14 +252,14 @@ MAX_PRIORITY: Final = PREFIX + "max-priority"
 says; and on queues: no unit in it counts as if it had. W: administrators, R: the controllers of
 namespaces, the scheduler of queues."""
 UNREAD_CEILING: Final = 0
-"""Counts for one that is there and cannot be read: the priority of who asks for none."""
+"""Counts for one that is there and cannot be read: the priority of a job that asks for none."""
 AVAILABLE_QUOTA_IN_NAMESPACE: Final = (
     PREFIX + "available-quota-in-namespace",
     PREFIX + "available-quota",
 )
 """Annotations on namespaces: comma list, or "*", of the quotas that their units may name; counts
 with the setting `quotaNamespaces: listed`, and for trees with the gate
-ElasticQuotaTreeCheckAvailableQuota. W: who administers namespaces. R: scheduler, and the chart's
+ElasticQuotaTreeCheckAvailableQuota. W: administrators of namespaces. R: scheduler, and the chart's
 policy."""
 
 # --- nodes ------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ SPECIAL_QUOTAS: Final = frozenset({ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA})
 
 
 DECIDING_LABELS: Final = (QUOTA_NAME, *QUOTA_NAME_LEGACY, PREEMPTIBLE, TREE_PREEMPTIBLE)
-"""Labels of units on which depends where, and as what, they are booked."""
+"""Labels of units that decide where, and as what, they are charged."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 """As Go reads them: Python's int() takes 1_000 and digits of other scripts, too."""

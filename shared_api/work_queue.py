@@ -2,7 +2,7 @@
 
 Two sets do it. A key is *dirty* from ``add`` until a worker takes it, *processing* from then until
 ``done``. A key that is added while it is processed becomes dirty again, and is queued again at
-``done``, so that what happened meanwhile is worked on, once.
+``done``, so that what happened in the meantime is worked on, once.
 
     add ──► dirty, in line ──► try_get ──► processing ──► done ──► (dirty again? back in line)
                  ▲                              │

@@ -48,11 +48,11 @@ KindName = Annotated[
 
 
 class JobDebugApi:
-    """What the routes ask.
+    """The sources of the routes' answers.
 
     Args:
-        servers: Of the kinds that are enabled.
-        known: All kinds that there are adapters for.
+        servers: Those of the kinds that are enabled.
+        known: All kinds with adapters.
         units: All units.
         lookups: What this process has read of other objects; nothing is read for an answer.
         is_leader: Whether this replica decides.
@@ -75,7 +75,7 @@ class JobDebugApi:
         self._is_leader = is_leader
 
     def right_of(self, request: Request) -> Right:
-        """Return what a reader needs: to get the job, or the path where it is about none."""
+        """Return what a reader needs: to get the job, or the path if it is about none."""
         asked = request.path_params
         if not {"namespace", "kind", "name"} <= asked.keys():
             return PathRight(request.url.path)
@@ -83,7 +83,7 @@ class JobDebugApi:
         if len({resource_name(each) for each in found}) != 1:
             return TokenOnly()
         kind, namespace = found[0], asked["namespace"]
-        if not kind.has_object:  # made of pods, and named as they say
+        if not kind.has_object:  # made of pods, and named by them
             return ResourceRight(verb="get", group="", resource=PODS.plural, namespace=namespace)
         return ResourceRight(
             verb="get",
@@ -125,7 +125,7 @@ class JobDebugApi:
         return self._answer(kind, key, explanation, job=view.job, unit=view.unit)
 
     def _kind_of(self, word: str) -> JobKind:
-        """Return the kind that a word names, of several versions the one that is followed.
+        """Return the kind that a word names; of several versions the one that is served.
 
         Raises:
             HTTPException: It names none, or several.
@@ -157,14 +157,14 @@ class JobDebugApi:
 
 
 def build_app(api: JobDebugApi, access: Guard, version: str) -> FastAPI:
-    """Return the application; every route asks `access` first, `/openapi.json` too."""
+    """Return the application; every route checks `access` first, `/openapi.json` too."""
     app = build_debug_app(TITLE, version, access)
     app.get("/debug/jobs/{namespace}/{kind}/{name}", responses=problems(404))(api.job)
     return app
 
 
 def _undecodable(server: ExtensionServer[Any], key: str) -> DecodeFailure | None:
-    """Return why a job cannot be read; None where it can, or is not there."""
+    """Return why a job cannot be decoded; None if it can, or does not exist."""
     informer, kind = server.watch.informer, server.adapter.kind
     if informer is None or (kind.held_by_gates and kind.plural != PODS.plural):
         return None

@@ -1,8 +1,8 @@
 """Whether a job is managed, why or why not, and what is wrong with it. Pure.
 
-Nothing is judged anew here. Whose a job is, `classify_ownership` has said. What is wrong with it,
-says `decide`, which is asked what it would tell the job if nothing had been told yet. This module
-words it, and adds the way out.
+Nothing is judged anew here. `classify_ownership` says what a job belongs to. What is wrong with it
+comes from `decide`, called as if no event had been recorded yet. This module words it, and adds the
+way out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class JobStanding(StrEnum):
 PODS_REFUSED: Final = "PodsRefused"
 
 _LEFT_ALONE: Final = (JobStanding.CANNOT_BE_HELD, JobStanding.NOT_ADOPTED)
-"""Reasons of events on jobs that name a queue, and get no unit all the same."""
+"""Reasons of events on jobs that name a queue, and still get no unit."""
 
 _WAYS_OUT: Final[Mapping[Rule, str]] = {
     Rule.NAMES_NOTHING: f"To have it queued, set its label {QUOTA_NAME} or {QUEUE_NAME}",
@@ -78,16 +78,16 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     """The same in words, and what to do."""
     queue: str = ""
-    """Where its unit waits, or would; "" where none does."""
+    """Where its unit waits, or would; "" if none does."""
     quota: str = ""
     problems: tuple[Problem, ...] = ()
 
 
 def explain_job(view: JobView, job: JobFacts) -> Explanation:
-    """Return whether a job that is there is managed, and what is wrong with it.
+    """Return whether an existing job is managed, and what is wrong with it.
 
     Args:
-        view: What a look at the job would decide by.
+        view: What a reconcile of the job would decide by.
         job: The job of the view.
     """
     problems = _find_problems(view, job)
@@ -148,7 +148,7 @@ def _named_by_templates(job: JobFacts) -> str:
 def _standing_of(
     view: JobView, job: JobFacts, problems: tuple[Problem, ...]
 ) -> tuple[bool, JobStanding, str] | None:
-    """Return what says more than the rule; None where that says it all."""
+    """Return what says more than the rule; None if the rule says it all."""
     has_unit = view.unit is not None
     if job.status.outcome is not None:
         never = "" if has_unit else ", and has no unit"
@@ -172,7 +172,7 @@ def _standing_of(
 
 
 def _find_problems(view: JobView, job: JobFacts) -> tuple[Problem, ...]:
-    """Return what the controllers would tell the job, had they told it nothing yet."""
+    """Return what events would report about the job if none had been recorded yet."""
     untold = msgspec.structs.replace(view.memory, told=frozenset(), obstacle="")
     decision = decide(msgspec.structs.replace(view, memory=untold))
     found = {

@@ -8,10 +8,10 @@ from queue_controllers.jobframework.generic_job import JobKind
 
 
 def find_kinds(word: str, kinds: Iterable[JobKind]) -> list[JobKind]:
-    """Return the kinds that a word names, in their order; small and large letters are alike.
+    """Return the kinds that a word names, in their order; case does not matter.
 
-    Several are of one resource in different versions, or of several groups. A key is one
-    extension's, so that it comes before what it would mean otherwise.
+    Several are of one resource in different versions, or of several groups. A key names one
+    extension, and takes precedence over other meanings.
     """
     word, known = word.lower(), list(kinds)
     keyed = [each for each in known if each.key.lower() == word]
@@ -19,7 +19,7 @@ def find_kinds(word: str, kinds: Iterable[JobKind]) -> list[JobKind]:
 
 
 def resource_name(kind: JobKind) -> str:
-    """Return how `kubectl` names the kind without doubt: `jobs.batch`, `pods`."""
+    """Return `kubectl`'s unambiguous name of the kind: `jobs.batch`, `pods`."""
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 

@@ -1,6 +1,6 @@
 """The contract of the controllers' debug API as a file, for readers and for generators of clients.
 
-python -m queue_controllers.debug_api.openapi writes it anew; a test says when it is stale.
+python -m queue_controllers.debug_api.openapi writes it anew; a test fails when it is stale.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the controllers' debug API answers. Pure.
+"""The answers of the controllers' debug API. Pure.
 
-Frozen pydantic models come out; their fields are the API's contract and make `/openapi.json`.
+The models are frozen pydantic models; their fields are the API's contract and make `/openapi.json`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class JobAnswer(View):
     `leader` says whether this replica decides or only follows: one that follows reads no owners.
     `reason` is a word for programs, `message` the same in words, and what to do. `queue` and
     `quota` are those that its unit names, or would name. `template_differences` is what the API
-    server makes of its pod templates that is not as they are written. `suspended` is null where the
-    job cannot be read, or its kind is not followed.
+    server makes of its pod templates that differs from them. `suspended` is null if the job cannot
+    be read, or its kind is not served.
     """
 
     leader: bool
@@ -72,7 +72,7 @@ def view_job(
         key: `namespace/name`.
         explanation: Whether it is managed.
         leader: Whether this replica decides.
-        job: What it says; None where that is not known.
+        job: The job's facts; None if they are not known.
         unit: Its unit, if it has one.
     """
     namespace, _, name = key.partition("/")

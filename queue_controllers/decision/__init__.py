@@ -1,4 +1,4 @@
-"""What to do about one job: everything known of it in, a list of actions out. Pure.
+"""Decide what to do about one job: takes all that is known of it, returns a list of actions. Pure.
 
 Read in this order:
 
@@ -6,16 +6,16 @@ Read in this order:
 2. ``job_ownership``: which jobs are managed at all (``owners``, ``owner_proof``); ``job_state``:
    the states of a job, the same for every kind; ``job_standing``: the state with the time and the
    unit; ``job_annotations``: what its user asks for.
-3. ``queue_unit_builder``: job -> QueueUnit, as the API server will make its pods
+3. ``queue_unit_builder``: job -> QueueUnit, with its pods as the API server will create them
    (``pod_admission``, ``previewed_pod``), with its labels and annotations (``unit_metadata``,
    ``label_precedence``); ``unit_status_patches``: what is written into its status.
 4. ``release``: an admitted job is resumed, with what its checks ask for (``pod_set_updates``);
    ``gates``: the same for pods that are held by gates.
 5. ``running``: what a released job does (``execution_time``, ``missing_pods``, ``pods_not_ready``);
-   ``adoption``: a job that ran before it was queued; ``operator_wakeup``: an operator that has
-   forgotten its job.
-6. ``eviction``: a job gives its quota back; ``backoff_limit`` and ``deactivation``: one that does
-   not return by itself; ``suspend_conflict``: one that is resumed against the queue.
+   ``adoption``: a job that ran before it was queued; ``operator_wakeup``: an operator that no
+   longer acts on its job.
+6. ``eviction``: a job gives its quota back; ``backoff_limit`` and ``deactivation``: a unit that is
+   not requeued by itself; ``suspend_conflict``: a job that is resumed against the queue.
 7. ``pending``, ``blocking_reason``: what a job waits for; ``job_warnings``: mistakes that its user
    should know of.
 

@@ -1,4 +1,4 @@
-"""What `decide` says and `execute` does: one frozen value per action."""
+"""The actions that `decide` returns and `execute` carries out: one frozen value per action."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ from shared_api.objects.queue_unit import QueueUnit
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to be done to a job, to its unit, or to be told."""
+    """Something to do to a job or its unit, or to report about them."""
 
 
 class SuspendJob(Action, frozen=True):
-    """Turn the job's switch on; guarded by its uid, since any version of it must stop."""
+    """Suspend the job; guarded by its uid only, since every version of it must stop."""
 
     annotate: bool = False
     """Write the suspend annotation as well."""
     resize: Resize | None = None
-    """Give back the pods that a release has not let run."""
+    """Takes back the pods that a release did not let run."""
 
 
 class ReleaseJob(Action, frozen=True):
-    """Turn the switch off and stamp the templates, in one patch.
+    """Resume the job and update its templates, in one patch.
 
-    Guarded by the job's resourceVersion: a release that comes late must not resume a job that has
-    been evicted meanwhile.
+    Guarded by the job's resourceVersion: a late release must not resume a job that has been evicted
+    in the meantime.
     """
 
     released_at: Timestamp
     stamps: dict[str, PodStamp] = {}
     updates: dict[str, TemplateUpdate] = {}
-    """What else changes in the templates, by pod set: it must, or the job is not released."""
+    """Further changes of the templates, by pod set. Without them the job is not released."""
     updates_note: str | None = None
     resize: Resize | None = None
-    """How many pods may run at a time; None leaves that as it is."""
+    """How many pods may run at a time; None leaves the number unchanged."""
     room: dict[str, int] = {}
-    """Of a job that is held by gates: how many held pods of each set are let go."""
+    """For a job that is held by gates: how many gated pods of each set to release."""
     annotation: str | None = None
-    """What the annotations about that, and the suspend annotation, become: "" to remove them, None
-    to leave them alone."""
+    """New value of the suspend annotation and of those that belong to it: "" removes them, None
+    leaves them unchanged."""
 
 
 class MarkPods(Action, frozen=True):
-    """Write whose they are on pods that somebody else let go: without it they are charged twice."""
+    """Mark pods that were ungated by others with their unit: without it they are charged twice."""
 
     released_at: Timestamp
     stamps: dict[str, PodStamp] = {}
 
 
 class ResizeJob(Action, frozen=True):
-    """Let another number of pods run at a time; guarded by the job's resourceVersion."""
+    """Change how many pods may run at a time; guarded by the job's resourceVersion."""
 
     resize: Resize
 
 
 class TouchJob(Action, frozen=True):
-    """Change nothing but an annotation, so that the job's operator looks; guarded by its uid."""
+    """Change only an annotation, so that the job's operator reconciles it; guarded by its uid."""
 
     touched_at: Timestamp
 
@@ -80,7 +80,8 @@ class PatchUnit(Action, frozen=True):
     unit: QueueUnit
     body: dict[str, Any]
     is_urgent: bool = True
-    """Else it goes through the low lane: a look before the release sees to it, too."""
+    """False sends it at low priority: the job is reconciled again before its release, and that
+    applies it as well."""
 
 
 class PatchUnitStatus(Action, frozen=True):
@@ -91,20 +92,20 @@ class PatchUnitStatus(Action, frozen=True):
 
 
 class DeleteUnit(Action, frozen=True):
-    """Delete a unit whose job is gone or somebody else's; guarded by its uid."""
+    """Delete a unit whose job is gone or no longer managed by the queue; guarded by its uid."""
 
     unit: QueueUnit
 
 
 class EventType(StrEnum):
-    """How loud an event is."""
+    """The type of an event, as Kubernetes has it."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
 
 
 class RecordJobEvent(Action, frozen=True):
-    """An event on the job: what a person looking at it should know."""
+    """Record an event on the job, for its user."""
 
     reason: str
     message: str
@@ -112,7 +113,7 @@ class RecordJobEvent(Action, frozen=True):
 
 
 class RecordUnitEvent(Action, frozen=True):
-    """An event on the unit."""
+    """Record an event on the unit."""
 
     unit: QueueUnit
     reason: str
@@ -121,10 +122,10 @@ class RecordUnitEvent(Action, frozen=True):
 
 
 RELEASE_REFUSED: Final = "ReleaseRefused"
-"""Reason of the event that the API server does not let a job be resumed."""
+"""Event reason: the API server refuses to let a job be resumed."""
 
 MARK_REFUSED: Final = "MarkRefused"
-"""Reason of the event that pods do not take the marks of their unit; they go on without."""
+"""Event reason: pods cannot be marked with their unit; they continue without the marks."""
 
 REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
     SuspendJob: ("SuspendRefused", "It cannot be suspended"),
@@ -135,4 +136,4 @@ REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
     PatchUnit: ("UnitRefused", "Its queue unit cannot be changed"),
     PatchUnitStatus: ("UnitRefused", "The status of its queue unit cannot be changed"),
 }
-"""Reason and words of the events about writes that the server refuses."""
+"""Reasons and texts of the events about writes that the server refuses."""

@@ -1,15 +1,15 @@
-"""Jobs that ran before the queue knew of them: they go on, and are booked as they are. Pure.
+"""Jobs that ran before the queue knew of them: they continue and are charged as they are. Pure.
 
-Adoption is proved by the unit's status, which whoever may only edit units cannot write. It takes
-two writes: the unit is created, and reads Enqueued like any other; then its status is moved to
+The unit's status proves an adoption, since users who may only edit units cannot write it. An
+adoption takes two writes: the unit is created, Enqueued like any other; then its status moves to
 Running, with all that the job asks for as its admissions and the condition `Adopted=True`. In
-between the scheduler charges the living pods, so nothing is admitted on top. Where the second write
-does not come (a crash, a restart into another version), the next look makes up for it.
+between the scheduler charges the living pods, so nothing is admitted on top. If the second write is
+lost (a crash, a restart into another version), the next reconcile repeats it.
 
-Who is adopted is read off the job and its pods alone. A job that somebody let go out of turn has a
-unit that waits, too: what tells the two apart is a pod that is older than the unit, by the times
-that the API server wrote. No annotation counts. Nor is a job adopted whose namespace may not name
-its quota: nobody has decided about it, so a label would be enough to fill another team's.
+Whether a job is adopted is read from the job and its pods alone. A job that was resumed against the
+queue has a pending unit, too; the difference is a pod that is older than the unit, by the API
+server's timestamps. No annotation counts. A job whose namespace may not name its quota is not
+adopted: it was never admitted, so a label would be enough to fill another team's quota.
 """
 
 from __future__ import annotations
@@ -54,34 +54,35 @@ from shared_api.resource_list import format_amounts
 from shared_api.timestamps import read_time
 
 LATE_UNIT_SECONDS: Final = 5.0
-"""By so much a job must be older than its unit to be told apart in line. Under load a unit comes
-seconds after its job, in the same order; one more write for each would slow them all down."""
+"""A job must be this much older than its unit to get a place of its own in the queue. Under load a
+unit is created seconds after its job, in the same order; one more write for each would slow all
+of them down."""
 
 
 def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
-    """Return whether a job without a unit ran before the queue knew of it, and goes on.
+    """Return whether a job without a unit ran before the queue knew of it, and continues.
 
-    One that can be held at its creation only goes on, too, whenever it comes: to suspend it now
-    would not stop what its operator has begun.
+    A job whose kind can be held at creation only always continues: to suspend it now would not stop
+    what its operator has begun.
     """
     if job.kind.held_by_gates:
-        # To hold what runs would be to delete it. What is held goes on waiting.
+        # Holding a running pod would mean deleting it. Gated pods go on waiting.
         return view.pods.living > 0 and runs_whole(job, view.pods)
     if not _may_go_on(view, state) or _was_let_go_out_of_turn(view):
         return False
     if view.memory.nested and view.ownership.ignored_owner and not job.kind.holds_at_birth:
-        return False  # it came as a part of something that does not count any more
+        return False  # it was created as part of an owner that no longer counts
     is_too_late = job.kind.holds_at_birth and job.released_at is None
     return is_too_late or (view.pods.living > 0 and not view.memory.arrived)
 
 
 def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> bool:
-    """Return whether a job ran before the unit was made that waits for it.
+    """Return whether a job ran before its pending unit was created.
 
-    Of a job whose unit nobody has decided about, a pod that lives is older than the unit. Whole
-    seconds are compared: a pod of the same second may have been let go after the unit was made. Or
-    its kind is held at its creation or never, and it was created like this: its spec has not
-    changed since.
+    True if the unit was never admitted and a living pod is older than the unit. Timestamps have
+    whole seconds: a pod of the same second may have been released after the unit was created. Also
+    true if the job's kind can be held at creation only, or never, and it was created running: its
+    spec has not changed since.
     """
     if phase_of(unit) is not Phase.ENQUEUED or unit.spec.active is False:
         return False
@@ -90,12 +91,12 @@ def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
     if view.memory.adopting:
         return True
     if view.memory.held:
-        return False  # by this process: what is older than the unit is on its way out
+        return False  # evicted by this process: what is older than the unit is being deleted
     evicted = find_condition(unit.status.conditions, EVICTED)
     if find_condition(unit.status.conditions, SUSPEND_CONTESTED) is not None:
-        return False  # it has been suspended before, and is being resumed against the queue
+        return False  # it was suspended before, and is being resumed against the queue
     if unit.status.requeue_state or (evicted is not None and evicted.status != "True"):
-        return False  # it has been stopped before: whoever lets it go now does so out of turn
+        return False  # it was stopped before: whatever resumes it now acts against the queue
     if job.kind.holds_at_birth and job.released_at is None and job.metadata.generation == 1:
         return True
     since = view.pods.living_since
@@ -103,10 +104,10 @@ def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
 
 
 def _was_let_go_out_of_turn(view: JobView) -> bool:
-    """Return whether the job had a unit that waited, which somebody has deleted.
+    """Return whether the job had a pending unit that was deleted by hand.
 
-    It was resumed, and its unit deleted before it could be suspended again. One that was just being
-    adopted, or that may not be, was neither held nor resumed.
+    The job was resumed, and its unit deleted before it could be suspended again. A job that was
+    being adopted, or that may not be, was neither held nor resumed.
     """
     memory = view.memory
     was_left = memory.adopting or "NotAdopted" in memory.told
@@ -119,13 +120,13 @@ def _may_go_on(view: JobView, state: JobState) -> bool:
 
 
 def adopt_unit(view: JobView, job: JobFacts, unit: QueueUnit, *why: RecordJobEvent) -> Decision:
-    """Return the write that proves an adoption, and what is told of it on the job."""
+    """Return the write that proves an adoption, and the events about it."""
     memory = msgspec.structs.replace(view.memory, adopting=False)
     return Decision(actions=(_prove(view, job, unit), *why), memory=memory)
 
 
 def tell_adoption(view: JobView, job: JobFacts) -> RecordJobEvent:
-    """Return the event that a job goes on, and what it is charged to."""
+    """Return the event that the job continues, and what it is charged to."""
     quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
     why = "It already ran when it was first seen"
     if job.kind.holds_at_birth:
@@ -137,14 +138,14 @@ def tell_adoption(view: JobView, job: JobFacts) -> RecordJobEvent:
 def lacks_proof(unit: QueueUnit) -> bool:
     """Return whether a unit was adopted by an older version, which wrote no admissions.
 
-    It says Running, which the status proves; what the scheduler admits has admissions.
+    Its Running phase is proved by the status; units that the scheduler admits have admissions.
     """
     is_running = phase_of(unit) is Phase.RUNNING and not is_being_evicted(unit)
     return is_running and not unit.status.admissions and not is_adopted(unit)
 
 
 def prove_again(view: JobView, job: JobFacts, unit: QueueUnit) -> PatchUnitStatus:
-    """Return the write that says of such a unit what is written of one that is adopted now."""
+    """Return the write that gives such a unit the status of one that is adopted now."""
     conditions = with_condition(unit.status.conditions, _adopted(), now=view.moment.stamp)
     status: dict[str, object] = {"conditions": [condition_body(each) for each in conditions]}
     return PatchUnitStatus(unit=unit, status=status | _granted(view, job, unit))
@@ -155,7 +156,7 @@ def _prove(view: JobView, job: JobFacts, unit: QueueUnit) -> PatchUnitStatus:
     evicted = find_condition(conditions, EVICTED)
     backs_off = phase_of(unit) is Phase.TIMEOUT_BACKOFF
     if evicted is not None and (backs_off or evicted.status != "True"):
-        # That eviction is over, and must not be read as one of what runs now.
+        # That eviction is over, and must not be taken for one of the current run.
         conditions = tuple(each for each in conditions if each.type != EVICTED)
     unit = msgspec.structs.replace(
         unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
@@ -181,7 +182,7 @@ def _adopted() -> Condition:
 
 
 def _granted(view: JobView, job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
-    """Return the part of a status that says what is booked for an adopted job, and where."""
+    """Return the part of a status that says what is charged for an adopted job, and where."""
     status = unit.status
     admissions = status.admissions or _admissions_of(job, unit)
     admitted = msgspec.structs.replace(
@@ -195,7 +196,7 @@ def _granted(view: JobView, job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
 
 
 def _admissions_of(job: JobFacts, unit: QueueUnit) -> tuple[Admission, ...]:
-    """Return what grants a job all that it asks for; its pods run already."""
+    """Return admissions for all that a job asks for; its pods run already."""
     if not job.pod_sets:
         return (Admission(name=DEFAULT_REQUIREMENT, replicas=1, resources=unit.spec.request),)
     return tuple(map(_admission_of, job.pod_sets))
@@ -205,14 +206,14 @@ def _admission_of(pod_set: JobPodSet) -> Admission:
     try:
         asked = dict(format_amounts(demand_of((pod_set,))))
     except QuantityError:
-        asked = {}  # what its living pods ask for counts all the same
+        asked = {}  # what its living pods ask for is charged anyway
     return Admission(name=pod_set.name, replicas=pod_set.count, resources=asked)
 
 
 def keep_place(job: JobFacts, unit: QueueUnit) -> PatchUnitStatus | None:
-    """Return the write that keeps a job's place in line where its unit came late, None: it did not.
+    """Return the write that keeps the queue position of a job whose unit came late; else None.
 
-    The unit was deleted and made again, or nobody was there to make it.
+    The unit was deleted and created again, or no controllers ran when the job was created.
     """
     made = read_time(unit.metadata.creation_timestamp)
     if unit.status.job_creation_timestamp is not None or made is None or not comes_late(job, made):
@@ -222,6 +223,6 @@ def keep_place(job: JobFacts, unit: QueueUnit) -> PatchUnitStatus | None:
 
 
 def comes_late(job: JobFacts, made: datetime) -> bool:
-    """Return whether a unit that is made then is told apart from its job in line."""
+    """Return whether a unit created at `made` is too late to share its job's queue position."""
     created = read_time(job.metadata.creation_timestamp)
     return created is not None and (made - created).total_seconds() >= LATE_UNIT_SECONDS

@@ -1,6 +1,6 @@
-"""A unit that was put back as often as it may be: when that is, and that it is made inactive. Pure.
+"""When a unit reaches its backoff limit, and how it becomes inactive then. Pure.
 
-How it stays inactive, and how it becomes active again, is `deactivation`.
+How it stays inactive, and how it becomes active again, is in `deactivation`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from shared_api.well_known_labels import LIMIT_REACHED
 
 
 def reach_limit(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Deactivate a unit that waits, its limit having been lowered to where it is."""
+    """Deactivate a pending unit whose limit was lowered to its count of requeues; else None."""
     if mark_of(unit) or is_booked(unit) or not _is_limit(view, backoffs_of(unit)):
         return None
     return deactivate(view, job, unit, LIMIT_REACHED)
 
 
 def reach_limit_when_freed(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Deactivate a unit whose eviction would put it back once too often; None: it would not.
+    """Deactivate a unit whose eviction would requeue it once too often; None if it would not.
 
-    Before it is freed, so that it is never free and active.
+    This comes before the unit is freed, so that it is never free and active.
     """
     is_new = not mark_of(unit) and reaches_limit(view, unit)
     return deactivate(view, job, unit, LIMIT_REACHED) if is_new else None
 
 
 def reaches_limit(view: JobView, unit: QueueUnit) -> bool:
-    """Return whether the eviction that is under way puts the unit back as often as it may be."""
+    """Return whether the eviction in progress brings the unit to its backoff limit."""
     return is_put_back_when_freed(unit) and _is_limit(view, backoffs_of(unit) + 1)
 
 

@@ -1,9 +1,9 @@
-"""Why a job in line will not start until somebody acts, for the user who looks at his job. Pure.
+"""Why a pending job will not start until a person acts, for its user. Pure.
 
-The scheduler says in the unit's condition `QuotaReserved` why a unit waits, and mostly that passes
-by itself. What does not is told on the job as well, in the same words and with the way out. Of one
-that the controllers have deactivated that is the condition which says why: "Inactive" would be half
-of it.
+The scheduler writes into the unit's condition `QuotaReserved` why a unit waits; most reasons pass
+by themselves. Those that do not are reported on the job as well, in the same words and with the way
+out. For a unit that the controllers deactivated, that is the condition that says why: "Inactive"
+alone would be half of the answer.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "BrokenChain": "Whoever administers the quotas must mend them",
     "AdmissionCheckInactive": "Whoever administers the queue's admission checks must mend it",
 }
-"""By the condition's reason, a word of the scheduler's: one for each of
-`shared_api.waiting_reasons.TO_MEND`. A reason that is not written yet is none of them."""
+"""Keyed by the condition's reason, as the scheduler writes it: one for each of
+`shared_api.waiting_reasons.TO_MEND`. A reason that is not written yet is not among them."""
 
 
 class BlockingReason(msgspec.Struct, frozen=True):
-    """What is in the way, as an event says it."""
+    """A blocking reason, as an event reports it."""
 
     reason: str
     message: str
 
 
 def find_blocking_reason(unit: QueueUnit) -> BlockingReason | None:
-    """Return what keeps a waiting unit until somebody acts; None for what passes by itself."""
+    """Return what blocks a pending unit until a person acts; None for what passes by itself."""
     for condition_type in DEACTIVATION_CONDITIONS:
         why = find_condition(unit.status.conditions, condition_type)
         if why is not None and why.status == "True":

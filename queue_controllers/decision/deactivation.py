@@ -1,18 +1,18 @@
-"""A unit that the controllers have made inactive, and how it becomes active again. Pure.
+"""Units that the controllers have made inactive, and how they become active again. Pure.
 
-They do it for one of three reasons: it was put back as often as it may be (`backoff_limit`), its
+A unit is deactivated for one of three reasons: it reached its backoff limit (`backoff_limit`), its
 pods have run for as long as they may (`execution_time`), or its admission checks contradict each
-other (`pod_set_updates`). What says so stands in the status, `active` in the spec, so each way
-takes two writes. Either can be the last of a process; what the first has left tells the next look
-to do the second:
+other (`pod_set_updates`). The reason stands in the status, `active` in the spec, so each way takes
+two writes. The process may end between them; what the first has written makes the next reconcile do
+the second:
 
     inactive:  the mark and `active: false`  ->  the condition, with which it is freed
     active:    count and condition go        ->  the mark goes, and `active: true`
 
-The mark is an annotation on the unit, one for each reason, and holds what the job's `active`
-annotation said then: "true" may have stood there all the time, and would undo the deactivation at
-the next look. So only what it says later counts. Whoever sets `active` on the unit is heard too.
-The job is told what the condition says, by `obstacle`.
+The mark is an annotation on the unit, one for each reason. Its value is what the job's `active`
+annotation was then: "true" may have stood there all the time, and would undo the deactivation at
+the next reconcile. So only a later change of it counts. Setting `active` on the unit works, too.
+`blocking_reason` reports the condition on the job.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from shared_api.queue_unit_phases import DEACTIVATION_CONDITIONS, is_being_evict
 from shared_api.well_known_labels import ACTIVE, DEACTIVATION_MARKS, LIMIT_REACHED, TIME_EXCEEDED
 
 MAX_MARK_CHARS: Final = 16
-"""Of the annotation's value: a truth value has five, and what is none need not be kept."""
+"""Of the annotation's value: a truth value has at most five, and anything else need not be kept."""
 
 _REASONS: Final = {mark: reason for reason, mark in DEACTIVATING.items()}
 _COUNTED_ANEW: Final = {
@@ -52,10 +52,10 @@ def deactivate(view: JobView, job: JobFacts, unit: QueueUnit, mark: str) -> Deci
 
 
 def follow_deactivation(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Return what is to do about a unit that was deactivated, None for nothing."""
+    """Return what to do about a deactivated unit, None for nothing."""
     mark = mark_of(unit)
     if not mark or is_being_evicted(unit):
-        return None  # once it is free
+        return None  # return to this when it is free
     before, said = unit.metadata.annotations[mark], _said(job)
     if unit.spec.active is not False or (said != before and read_active(job)):
         return _activate(view, unit, mark)
@@ -72,7 +72,7 @@ def follow_deactivation(view: JobView, job: JobFacts, unit: QueueUnit) -> Decisi
 
 
 def mark_of(unit: QueueUnit) -> str:
-    """Return the annotation that says why the controllers have deactivated the unit, or ""."""
+    """Return the annotation that says why the controllers deactivated the unit, or ""."""
     annotations = unit.metadata.annotations
     return next((each for each in DEACTIVATION_MARKS if each in annotations), "")
 
@@ -84,7 +84,7 @@ def _conditions_of(unit: QueueUnit) -> list[str]:
 
 def _activate(view: JobView, unit: QueueUnit, mark: str) -> Decision:
     status: dict[str, object] = {}
-    for condition_type in _conditions_of(unit):  # one at most: there is one mark
+    for condition_type in _conditions_of(unit):  # at most one: a unit has one mark
         over = Condition(type=condition_type, status="False", reason="Activated")
         status |= set_condition(unit, over, view.moment).status
     if unit.status.requeue_state is not None:

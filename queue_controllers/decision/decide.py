@@ -1,17 +1,17 @@
-"""What to do about one job: everything known of it in, a list of actions out. Pure.
+"""Decide what to do about one job: takes all that is known of it, returns a list of actions. Pure.
 
 The order of the questions is the rule:
 
-1. Is the job gone, ended or being deleted? Finished is looked at before anything else.
-2. Is it the queue's at all, and has it a unit? One that has become somebody else's is never
-   touched, and what it runs stays booked for as long.
-3. Does the unit still say what the job says?
-4. Must it give its place back? An eviction is announced first and carried out after that, so a
-   crash between any two steps leaves objects from which the next look goes on.
-5. Is it admitted: then its switch goes off, once, when nothing of an earlier run is left. Is it
-   not: then its switch stays on, whoever turns it off.
+1. Is the job gone, finished or being deleted? Finished comes before anything else.
+2. Does the queue manage it, and has it a unit? A job that is no longer managed is never touched,
+   and what it runs stays charged for as long as it runs.
+3. Does the unit still match the job?
+4. Must it give its quota back? An eviction is announced first and carried out after that, so a
+   crash between any two steps leaves objects from which the next reconcile continues.
+5. If it is admitted, it is resumed, once, when nothing of an earlier run is left. If it is not, it
+   stays suspended, whatever resumes it.
 
-At most one write per object comes out of one look: the next look sees what the write has made.
+One decision has at most one write per object: the next reconcile sees its result.
 """
 
 from __future__ import annotations
@@ -116,16 +116,16 @@ from shared_api.queue_unit_phases import (
 from shared_api.well_known_labels import ADMISSION_GATE, MANAGED_BY, spellings
 
 REFUSED_LOOK_SECONDS: Final = 60.0
-"""How often a job whose pods would be refused is looked at without news."""
+"""How often a job whose pods would be refused is reconciled without a change."""
 
 _TOLD_OF_MARKS: Final = (IGNORED_ANNOTATION, NOTE_BEGINS)
-"""How what is told of a job's annotations and labels begins."""
+"""How reports about a job's annotations and labels begin."""
 
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
 
 def decide(view: JobView) -> Decision:
-    """Say what to do about one job, and what to remember of it."""
+    """Return what to do about one job, and what to remember of it."""
     job, unit, memory = view.job, view.unit, view.memory
     if job is None:
         return Decision(state=judge_job(None, view.pods, admitted=False, believed=False))
@@ -139,7 +139,7 @@ def decide(view: JobView) -> Decision:
     if unit is None:
         decision = _decide_without_unit(view, job, state)
     elif is_final(unit) and not job.kind.has_object and job.status.outcome is None:
-        # Pods have come under the name of a group that has ended: it begins anew.
+        # Pods have appeared under the name of a finished group: it begins anew.
         decision = Decision(actions=(DeleteUnit(unit=unit),), memory=memory)
     elif is_final(unit) or unit.metadata.deletion_timestamp is not None:
         decision = Decision(memory=memory)
@@ -156,7 +156,7 @@ def decide(view: JobView) -> Decision:
 
 
 def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
-    """Let a job alone that is not the queue's, but for one that runs while its owner is held."""
+    """Leave an unmanaged job alone, except one that runs while its owner is held."""
     memory = view.memory
     if view.ownership.held_by_owner:
         return hold_with_owner(view, suspend_job(view, job))
@@ -167,7 +167,7 @@ def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
 
 
 def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> Decision:
-    """Return the decision with a warning for each annotation or label that does not count, once."""
+    """Return the decision with one warning for each annotation or label that is not valid."""
     reasons = dict.fromkeys(unreadable_annotations(job).values(), "IgnoredAnnotation")
     if lower := why_other_priority(job, view.around):
         reasons[lower] = "IgnoredAnnotation"
@@ -210,22 +210,22 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
     body = build_unit(job, view.around, name=name, runs=adopting)
     actions.append(CreateUnit(body=body))
-    # The next look writes the place of a unit that comes late.
+    # The next reconcile writes the queue position of a unit that comes late.
     is_done = view.lost is None and not comes_late(job, view.moment.wall)
     settled = len(actions) == 1 and state.state is State.HELD and is_done
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
         actions.append(RecordJobEvent(reason="NameCut", message=message))
-    # The next look proves an adoption, in the status of the unit that is there then.
+    # The next reconcile proves an adoption, in the status of the unit that exists then.
     held = any(isinstance(each, SuspendJob) for each in actions)
     memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held, place_kept=False)
     return Decision(actions=tuple(actions), memory=memory, settled=settled)
 
 
 def _leave_running(view: JobView, job: JobFacts) -> Decision:
-    """Leave a job alone that nobody decided about, and whose quota is not its own to name.
+    """Leave a running job alone that was never admitted and whose namespace may not name its quota.
 
-    Its pods are charged as those of any job that is not the queue's.
+    Its pods are charged like those of any unmanaged job.
     """
     quota = quota_of_job(job, view.around)
     message = (
@@ -237,16 +237,16 @@ def _leave_running(view: JobView, job: JobFacts) -> Decision:
 
 
 def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Make a unit ours that somebody else made for this very job: by hand, by another version.
+    """Take over a unit that something else created for this very job: a user, or another version.
 
-    Whether its job ran before it, the next look finds out.
+    Whether the job ran before it is decided by the next reconcile.
     """
     body = build_sync(job, unit, view.around, waiting=False)
     return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
 
 
 def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
-    """Turn the switch on unless it is. A gate is none: what has passed it would be deleted."""
+    """Suspend the job unless it is suspended. Not with gates: ungated pods would be deleted."""
     return () if job.suspended or job.kind.held_by_gates else (suspend_job(view, job),)
 
 
@@ -302,7 +302,7 @@ def _without_attempt(memory: JobMemory) -> JobMemory:
 
 
 def _adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Prove an adoption; first the unit says what its job says, whatever others wrote into it."""
+    """Prove an adoption; first restore the unit's spec from its job."""
     body = {} if job.unknown_demand else build_sync(job, unit, view.around, waiting=True, runs=True)
     if body:
         return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
@@ -310,11 +310,11 @@ def _adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
 
 def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    # What somebody edited by hand is put right before the unit waits again: freed with another
-    # demand than its job's, or in another quota, it would be admitted for that, and so on for ever.
+    # Restore what was edited by hand before the unit waits again: freed with another demand than
+    # its job's, or in another quota, it would be admitted for that, again and again.
     phase = phase_of(unit)
     waits = phase in _WAITING_PHASES or is_being_evicted(unit)
-    # Pods say themselves what they ask for, whichever of them run.
+    # Pods state themselves what they ask for, whichever of them run.
     is_clear = state.stopped or (job.kind.held_by_gates and phase in _WAITING_PHASES)
     is_judged = is_clear and not job.unknown_demand
     may_move = waits and is_judged
@@ -349,7 +349,7 @@ def _keep_place(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | Non
 
 
 def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    """Leave a unit as it is until it is known what its job makes; one that starts has its time."""
+    """Leave a unit as it is until its job's pods are known; a starting job keeps its timeout."""
     if not is_admitted(unit):
         return wait_for_demand(view, job, _hold(view, job))
     waits = wait_for_demand(view, job)
@@ -366,8 +366,9 @@ def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus
 def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
     """End a unit whose job is deleted and runs nothing.
 
-    Finalizers may keep the object for as long as they like: what the unit books, or its place in
-    line, is free at once. Where nobody keeps it, the unit goes with it, without a write.
+    Finalizers may keep the object for as long as they like: the unit's quota, or its place in the
+    queue, is freed at once. If no finalizer keeps the job, the unit is garbage-collected with it;
+    no write is needed.
     """
     if view.pods.living:
         return Decision(memory=view.memory)
@@ -375,11 +376,11 @@ def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
     return Decision(actions=(failed,), memory=view.memory, settled=True)
 
 
-# --- not the queue's (any more) ------------------------------------------------------------------
+# --- not managed by the queue (any more) ---------------------------------------------------------
 
 
 def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    """Keep a unit whose job is somebody else's until it books nothing that runs, then drop it."""
+    """Keep the unit of a job that is no longer managed until it runs nothing, then drop it."""
     memory = msgspec.structs.replace(view.memory, arrived=False, evicting=False)
     view = msgspec.structs.replace(view, memory=memory)
     if not is_managed_by_controllers(unit):
@@ -405,7 +406,7 @@ def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobSt
 
 
 def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
-    """Delete a unit of our make; hand one that was made by hand back to whoever made it."""
+    """Delete a unit that this program created; hand one that was made by hand back."""
     give_up: Action = DeleteUnit(unit=unit)
     if not is_our_make(unit):
         mark = {key: None for key in spellings(MANAGED_BY) if key in unit.metadata.annotations}
@@ -424,7 +425,7 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         if (decision := _note_opened(view, job, unit)) is not None:
             return decision
     if (restored := restore_contest(view, unit)) is not None:
-        # Before its place: until then it stands where it was made, which is further back.
+        # Before its queue position: until then it has that of its creation, which is further back.
         return Decision(actions=(restored,), memory=view.memory)
     if (kept := _keep_place(view, job, unit)) is not None:
         return kept
@@ -441,16 +442,17 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         return Decision(actions=(event,), memory=memory)
     waits = wait_until_stopped(view, state)
     if job.pods_refused and waits.look_again_seconds is None:
-        # What is in the way wakes us when it changes, but for a right to see it that is taken away.
+        # What blocks it triggers a reconcile when it changes, except a right to read it that is
+        # revoked.
         return msgspec.structs.replace(waits, look_again_seconds=REFUSED_LOOK_SECONDS)
     return waits if obstacle is not None else announce_queued(unit, waits)
 
 
 def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Charge what somebody else let go: only deleting its pods would stop it, perhaps for ever.
+    """Charge what was ungated by others: only deleting its pods would stop it, perhaps for ever.
 
-    Where nothing is left to start it is booked. Otherwise its pods count as they live, and the
-    unit stays in line: to let one pod go admits no others. None: that is so already.
+    If nothing is left to start, the unit is admitted. Otherwise its living pods count, and the unit
+    stays pending: to ungate one pod admits no others. None: that is so already.
     """
     if phase_of(unit) not in ADOPTABLE_PHASES:
         return None

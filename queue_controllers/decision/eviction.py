@@ -1,9 +1,9 @@
-"""Why a booked unit must give its place back, and how it does. Pure.
+"""Why an admitted unit must give its quota back, and how it does. Pure.
 
-Whoever asks for an eviction writes the condition `Evicted=True` with his reason: the scheduler (to
-preempt, to drain, for an admission check), or the controllers by `why_evict`. To carry it out is
-the same for every reason: the switch goes on, the pods go, and then the unit is free. The event on
-the job has the name of the reason.
+An eviction is requested by the condition `Evicted=True` with a reason. The scheduler writes it (to
+preempt, to drain, for an admission check), or the controllers do, by `why_evict`. Every eviction is
+carried out in the same way: the job is suspended, its pods go, and then the unit is freed. The
+event on the job has the name of the reason.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ TIME_IS_UP: Final = "Evicted because the maximum execution time was exceeded"
 """Upstream's message."""
 
 MOVED: Final = "It names "
-"""How what is told of such a change begins."""
+"""How the report of such a change begins."""
 
 MAX_REASON_CHARS: Final = 128
-"""Of an event's reason: the API server refuses longer ones."""
+"""Limit of an event's reason: the API server refuses longer ones."""
 
 
 def why_evict(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 ) -> tuple[str, str] | None:
-    """Return the reason and message because of which a booked unit must give its place back."""
+    """Return the reason and message for which an admitted unit must give its quota back."""
     if unit.spec.active is False:
         return DEACTIVATED, "Evicted because the queue unit is deactivated"
     left = seconds_left(unit, view.moment.wall)
@@ -74,26 +74,27 @@ def why_evict(
     if not state.stopped or job.unknown_demand:
         return None
     if moved := _where_else(job, unit, view.around):
-        # Released like this, its pods would be charged to one quota while it is booked in another,
+        # Released now, its pods would be charged to one quota while the unit is charged to another,
         # or it would run out of a queue that its user has taken it from.
         return JOB_CHANGED, f"Evicted because the job names another {moved} than it was admitted in"
     if outgrows(job, unit, was_released=was_released_already(job, unit)):
-        # Released like this, it would run with more than anybody decided.
+        # Released now, it would run with more than was admitted.
         return JOB_CHANGED, "Evicted because the job asks for more than it was admitted with"
     return None
 
 
 def _where_else(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> str:
-    """Return whether the job names another quota or queue by now than its unit, or none any more.
+    """Return how the job's quota or queue now differs from its unit's, "" if it does not.
 
-    The quota of a namespace is nobody's name: both programs ask for it wherever it counts.
+    The quota of a namespace is not a name that the job states: both programs look it up wherever it
+    counts.
     """
     quota = quota_of_job(job, around)
     labels = labels_of_unit(job, quota)
     is_ours, unit = is_our_make(unit), as_admitted(unit)
     meta = unit.metadata
     if not is_ours:
-        # Made by hand it may name what its job does not. Whether it was, anybody may write.
+        # A unit made by hand may name what its job does not. The mark of who made it can be edited.
         asked = read_quota_name(labels)
         return "quota" if asked and asked != read_quota_name(meta.labels) else ""
     if read_quota_name(labels) != read_quota_name(meta.labels):
@@ -106,9 +107,10 @@ def _where_else(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> str:
 def with_move_told(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState, decision: Decision
 ) -> Decision:
-    """Return the decision with an event on a job that got another quota's label after its start.
+    """Return the decision with an event on a running job whose quota label has changed.
 
-    It goes on where it was admitted, which nothing else would say. Told once for each new name.
+    The job continues where it was admitted; nothing else would say so. Reported once for each new
+    name.
     """
     if not is_booked(unit) or is_being_evicted(unit) or state.stopped or not is_our_make(unit):
         return decision
@@ -131,7 +133,7 @@ def with_move_told(
 
 
 def _may_differ(job: JobFacts, unit: QueueUnit) -> bool:
-    """Return whether it is worth a closer look; every look at a job that runs asks."""
+    """Return whether a closer look is worthwhile; asked at every reconcile of a running job."""
     of_job, of_unit = job.metadata, unit.metadata
     of_sets = (quota_of_template(each.template.metadata) for each in job.pod_sets)
     named = next(filter(None, of_sets), "") or read_quota_name(of_job.labels)
@@ -165,12 +167,12 @@ def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Job
     """Stop the job, and free its unit when it is stopped."""
     mark = DEACTIVATING.get(_evicted(unit).reason)
     if mark is not None and not mark_of(unit):
-        return deactivate(view, job, unit, mark)  # never free and active
+        return deactivate(view, job, unit, mark)  # so that the unit is never free and active
     if not job.suspended:
         if view.memory.evicting:
             return suspend_again(view, job, unit)
         if job.status.is_ending:
-            return Decision(memory=view.memory)  # the news of its end wakes us
+            return Decision(memory=view.memory)  # the watch event of its end triggers a reconcile
         memory = msgspec.structs.replace(view.memory, evicting=True)
         return Decision(
             actions=(suspend_job(view, job), _tell_eviction(view, job, unit)), memory=memory
@@ -181,16 +183,16 @@ def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Job
         return decision
     silent = is_silent(view, state)
     freed = free_unit(unit, view.settings, view.moment, jitter=view.jitter, silent=silent)
-    # One that was suspended when its eviction was asked for has not heard of it yet.
+    # A job that was suspended when its eviction was requested has no event about it yet.
     told = () if view.memory.evicting else (_tell_eviction(view, job, unit),)
-    # Nor has whoever suspended it given it the pods back that its release has not let run.
+    # Nor has it got the pods back that its release did not let run.
     resize = plan_restoration(job)
     restored = () if resize is None else (ResizeJob(resize=resize),)
     return Decision(actions=(*restored, freed, *told), memory=view.memory)
 
 
 def look_in_time(view: JobView, unit: QueueUnit, decision: Decision) -> Decision:
-    """Return the decision with a look at the moment when the job's time is used up."""
+    """Return the decision with a reconcile at the moment when the job's time is used up."""
     left = seconds_left(unit, view.moment.wall)
     if left is None or is_being_evicted(unit):
         return decision
@@ -205,7 +207,7 @@ def _evicted(unit: QueueUnit) -> Condition:
 
 
 def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> RecordJobEvent:
-    """Say on the job why it is stopped, whoever asked for that, and how it goes on."""
+    """Return the event that says why the job is stopped, and how it continues."""
     evicted = _evicted(unit)
     it = "It" if job.suspended else "It keeps its quota until its pods are gone, then it"
     if unit.spec.active is False:

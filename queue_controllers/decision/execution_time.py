@@ -1,13 +1,13 @@
 """How long the pods of a job have run, in all its runs, and how long they still may. Pure.
 
-The clock is in the unit: it runs while the condition `PodsReady` is True, since that became so, and
-begins with what earlier runs have used (`status.accumulatedPastExecutionTimeSeconds`). The write
-that frees an evicted unit stops the clock and banks the run, so a job that is evicted again and
-again does not run for ever. Where the time is used up it starts from nothing: whoever lets the job
-in again means it.
+The clock is in the unit: it runs while the condition `PodsReady` is True, from its transition time,
+and starts at what earlier runs have used (`status.accumulatedPastExecutionTimeSeconds`). The write
+that frees an evicted unit stops the clock and adds the run, so a job that is evicted again and
+again does not run for ever. When the time is used up the count restarts at zero: to activate the
+job again grants it its whole time.
 
-A job that somebody suspends and that is resumed in the same admission runs on: its unit says
-Running all the while.
+For a job that is suspended by others and resumed in the same admission the clock continues: its
+unit stays Running all the while.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from shared_api.queue_unit_phases import PODS_READY
 from shared_api.timestamps import read_time
 
 MAX_SECONDS: Final = 2**31 - 1
-"""Of the status field, an int32."""
+"""Limit of the status field, an int32."""
 
 
 def seconds_executed(unit: QueueUnit, now: datetime) -> float:
-    """Return how long the job's pods have run until now, earlier runs included."""
+    """Return how many seconds the job's pods have run until now, earlier runs included."""
     banked = unit.status.accumulated_past_execution_time_seconds or 0
     ready = find_condition(unit.status.conditions, PODS_READY)
     if ready is None or ready.status != "True":
@@ -37,12 +37,12 @@ def seconds_executed(unit: QueueUnit, now: datetime) -> float:
 
 
 def seconds_to_bank(unit: QueueUnit, now: datetime) -> int:
-    """Return what `accumulatedPastExecutionTimeSeconds` is when the run ends now."""
+    """Return `accumulatedPastExecutionTimeSeconds` for a run that ends now."""
     return min(int(seconds_executed(unit, now)), MAX_SECONDS)
 
 
 def seconds_left(unit: QueueUnit, now: datetime) -> float | None:
-    """Return how long the job may still run, 0 or less: no longer; None where no clock runs."""
+    """Return how many seconds the job may still run; 0 or less: none. None where no clock runs."""
     allowed = unit.spec.maximum_execution_time_seconds
     ready = find_condition(unit.status.conditions, PODS_READY)
     if allowed is None or ready is None or ready.status != "True":

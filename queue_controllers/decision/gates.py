@@ -1,13 +1,13 @@
-"""Jobs that are held by the gates of their pods: how they stand, and what may start. Pure.
+"""Jobs that are held by the gates of their pods: their state, and what may start. Pure.
 
-A gate is a switch of one pod. As long as such a job is not admitted it counts as suspended while
-none of its pods is on its way without a gate; admitted, while all of them are held. So it goes
-through the same machine as every other job, and pods that come later, as those of a StatefulSet
-do, start one by one as far as the admission goes.
+A gate suspends one pod. While such a job is not admitted, it counts as suspended if none of its
+pods lives without a gate; while it is admitted, if all of them are gated. So it has the same states
+as every other job, and pods that come later, as those of a StatefulSet do, start one by one within
+the admission.
 
-Of a job that is not admitted some pods may be on their way all the same: somebody else took their
-gate off, or its unit was made anew. They are charged as they live, and the others wait in line.
-Where all are, nothing is left to decide.
+Some pods of a job that is not admitted may live without a gate all the same: others took their gate
+off, or the unit was created anew. They are charged while they live, and the gated ones wait. If all
+pods live without a gate, nothing is left to decide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shared_api.objects.queue_unit import QueueUnit
 
 
 def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFacts:
-    """Count the pods of a job that is held by gates."""
+    """Return the counts of the pods of a job that is held by gates."""
     others = []
     held: dict[str, int] = {}
     living: dict[str, int] = {}
@@ -45,12 +45,12 @@ def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFac
 
 
 def judge_gates(job: JobFacts, pods: PodFacts, *, admitted: bool) -> JobFacts:
-    """Return the facts with what the gates say: whether the job is suspended.
+    """Return the facts with `suspended` as the gates have it.
 
     Args:
-        job: What the adapter says.
+        job: What the adapter reports.
         pods: As `count_gated` counts them.
-        admitted: Its unit is admitted, and nobody asked for it back.
+        admitted: Its unit is admitted, and no eviction of it is in progress.
     """
     runs = pods.running + pods.pending > 0
     suspended = bool(pods.held_of_sets) and not runs if admitted else not runs
@@ -58,12 +58,12 @@ def judge_gates(job: JobFacts, pods: PodFacts, *, admitted: bool) -> JobFacts:
 
 
 def runs_whole(job: JobFacts, pods: PodFacts) -> bool:
-    """Return whether all pods live that the job needs, so that nothing of it is left to start."""
+    """Return whether all pods that the job needs live, so that nothing of it is left to start."""
     return all(pods.living_of_sets.get(each.name, 0) >= each.count for each in job.pod_sets)
 
 
 def room_of(unit: QueueUnit, pods: PodFacts) -> dict[str, int]:
-    """Return how many held pods of each set may start: what is granted, less what lives."""
+    """Return how many gated pods of each set may start: the granted count, less the living pods."""
     if not pods.held_of_sets:
         return {}
     granted = granted_counts(unit)

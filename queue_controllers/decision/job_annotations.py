@@ -1,7 +1,7 @@
-"""What people say in annotations on a job about how the queue shall treat it. Pure.
+"""What users say in annotations on a job about how the queue treats it. Pure.
 
-An annotation that is empty says nothing, like one that is not there. One that cannot be read
-counts for nothing as well, and `unreadable_annotations` says so in words for the job's owner.
+An empty annotation counts as absent. One that cannot be parsed does not count either, and
+`unreadable_annotations` explains it to the job's owner.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from shared_api.well_known_labels import (
 )
 
 IGNORED_ANNOTATION: Final = "Annotation "
-"""How what is told of an annotation begins."""
+"""How a report about an annotation begins."""
 
 MAX_SHOWN_CHARS: Final = 40
-"""Of a value that cannot be read: what is meant has fewer."""
+"""Of a value that cannot be parsed; valid ones are shorter."""
 
 ValueT = TypeVar("ValueT")
 DefaultT = TypeVar("DefaultT")
@@ -44,27 +44,27 @@ _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
 def read_priority(job: JobFacts, default: int | None) -> int | None:
-    """Return the priority that the job's annotation says; the default where it says none."""
+    """Return the priority of the job's annotation; the default if there is none."""
     return _read(job, PRIORITY, _int32, default)
 
 
 def read_active(job: JobFacts) -> bool | None:
-    """Return what the active annotation says, None where it says nothing (Go's bool syntax)."""
+    """Return the value of the active annotation, None without one (Go's bool syntax)."""
     return _read(job, ACTIVE, _bool, None)
 
 
 def says_true(text: str) -> bool:
-    """Return whether the active annotation, with this value, asks for the job to be active."""
+    """Return whether this value of the active annotation asks for the job to be active."""
     return text in _TRUE
 
 
 def read_max_execution_seconds(job: JobFacts) -> int | None:
-    """Return what the annotation allows the job to run; None without a positive int32."""
+    """Return how many seconds the annotation lets the job run; None without a positive int32."""
     return _read(job, MAX_EXEC_TIME, _positive_int32, None)
 
 
 def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
-    """Return the settings for one job: those of its extension where it says nothing else."""
+    """Return the settings for one job: its extension's, overridden by its annotations."""
     if _KEYS.isdisjoint(job.metadata.annotations):
         return settings
     running = _read(job, RUNNING_TIMEOUT, _seconds, settings.running_timeout_seconds)
@@ -84,12 +84,12 @@ def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
 
 
 def has_own_backoff(job: JobFacts) -> bool:
-    """Return whether an annotation says how long this job waits when it is put back."""
+    """Return whether an annotation sets how long this job backs off."""
     return _read(job, BACKOFF_TIMEOUT, _seconds, None) is not None
 
 
 def unreadable_annotations(job: JobFacts) -> dict[str, str]:
-    """Return for each annotation that counts for nothing a line that says why, by key."""
+    """Return why annotations do not count: one line for each, by key."""
     troubles: dict[str, str] = {}
     if _KEYS.isdisjoint(job.metadata.annotations):
         return troubles
@@ -176,9 +176,9 @@ _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
     BACKOFF_TIMEOUT: (_seconds, _SETTING_HOLDS),
     BACKOFF_LIMIT: (_count, _SETTING_HOLDS),
 }
-"""Key -> how it is read, and what holds where it cannot be."""
+"""Key -> how it is parsed, and what holds if it cannot be."""
 
 _KEYS: Final = frozenset(
     (*(spelling for key in _ANNOTATIONS for spelling in spellings(key)), *MIN_KEYS)
 )
-"""Most jobs have none of them, and every look asks."""
+"""Most jobs have none of them, and every reconcile asks."""

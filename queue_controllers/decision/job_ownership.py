@@ -1,8 +1,8 @@
-"""Which jobs are the queue's business. Pure.
+"""Which jobs the queue manages. Pure.
 
-A job is somebody's: its parent's (nested), Kueue's, another controller's, or the queue's. Only the
-queue's jobs get a unit. A job that once had one stays the queue's until it ends: taking the label
-away from a job in line must not let it past the line.
+A job belongs to its parent (it is nested), to Kueue, to another controller, or to the queue. Only
+the queue's jobs get a unit. A job that has had one stays the queue's until it ends: to remove the
+label from a pending job must not let it start before others.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from shared_api.well_known_labels import (
 )
 
 MAX_OWNER_DEPTH: Final = 8
-"""Of the walk through controller owners: deeper is a loop, or nothing that anybody made."""
+"""Limit of the walk through controller owners: what is deeper is a loop, or an error."""
 
 NAMES_NOTHING: Final = "it names no queue or quota"
-"""Why a job that is nobody else's is not managed either."""
+"""Why a job that belongs to nothing else is not managed either."""
 
 
 class Rule(StrEnum):
-    """The rule that says whose a job is: a word for programs, as the debug API has it."""
+    """The rule that says what a job belongs to: a word for programs, as the debug API has it."""
 
     UNSAID = ""
-    # It is the queue's.
+    # The queue manages it.
     IN_QUEUE = "InQueue"
     EVERY_JOB = "EveryJob"
     NAMES_QUEUE_OR_QUOTA = "NamesQueueOrQuota"
@@ -60,7 +60,7 @@ class Rule(StrEnum):
     NAMESPACE_LABEL = "NamespaceLabel"
     NAMESPACE_QUOTA = "NamespaceQuota"
     GATED_PODS = "GatedPods"
-    # It is not.
+    # The queue does not manage it.
     NAMES_NOTHING = "NamesNothing"
     NAMESPACE_EXCLUDED = "NamespaceExcluded"
     LEFT_TO_KUEUE = "LeftToKueue"
@@ -70,7 +70,7 @@ class Rule(StrEnum):
 
 
 class _Ground(NamedTuple):
-    """Why a job is somebody's."""
+    """The rule by which a job belongs to something, and its reason."""
 
     rule: Rule
     why: str
@@ -81,38 +81,39 @@ class ClusterContext(msgspec.Struct, frozen=True, kw_only=True):
 
     quotas: QuotaNames = QuotaNames()
     namespace_labels: dict[str, str] = {}
-    """Of the job's namespace."""
+    """Those of the job's namespace."""
     priority_classes: Mapping[str, int] = {}
     max_priority: int | None = None
-    """What the namespace lets its jobs have at most."""
+    """The highest priority that the namespace allows its jobs; None: any."""
     unread_ceiling: str | None = None
-    """What it says of that where it is no number, quoted; "": the namespace is not known yet."""
+    """The namespace's value for that if it is no number, quoted; "": the namespace is not known
+    yet."""
     only_classes: bool = False
     """Priorities are those of PriorityClasses, whatever else a job says."""
     leaves_to_kueue: bool = True
-    """Kueue is there, or is said to be: what has its label is its business."""
+    """Kueue is installed, or is configured to be: jobs with its label are left to it."""
     default_priority: int | None = None
-    """Of the priority class that is the cluster's default, if there is one."""
+    """That of the cluster's default priority class, if there is one."""
     admission: AdmissionObjects = NOTHING_READ
-    """What the API server goes by as it creates pods in the job's namespace."""
+    """What the API server applies when it creates pods in the job's namespace."""
     available_quotas: frozenset[str] | None = None
-    """What the job's namespace lists, where only quotas that list it, or that it lists, may be
-    named; None: any may be."""
+    """The quotas that may be named in the job's namespace: those that it lists, or that list it;
+    None: all of them."""
 
 
 class Ownership(msgspec.Struct, frozen=True):
-    """Whose a job is, and why, for logs."""
+    """Whether the queue manages a job, and why, for logs."""
 
     managed: bool
     reason: str
     ignored_owner: str = ""
-    """Which owner does not count, and why, for people; "" for none."""
+    """Which owner does not count, and why, as text; "" for none."""
     may_be_nested: bool = False
-    """It may be that the owner does count, and has only not said so yet."""
+    """The owner may count, and its proof may only be missing so far."""
     nested: bool = False
     """It is not managed because of its owner."""
     held_by_owner: bool = False
-    """And must not run, as its owner is held."""
+    """In addition it must not run, since its owner is held."""
     rule: Rule = Rule.UNSAID
     """What `reason` says in words."""
 
@@ -125,10 +126,10 @@ def classify_ownership(
     has_unit: bool,
     owners: Owners,
 ) -> Ownership:
-    """Return whether a job is the queue's, and why or why not.
+    """Return whether the queue manages a job, and why or why not.
 
-    `owners` is asked last, and only about a job that would be the queue's and has not ended; what
-    it raises passes.
+    `owners` is asked last, and only about a job that would be managed and has not ended; what it
+    raises is passed on.
     """
     if whose := _whose_else(job, around, settings):
         return Ownership(managed=False, reason=whose.why, rule=whose.rule)
@@ -139,7 +140,7 @@ def classify_ownership(
     if ground is None:
         return Ownership(managed=False, reason=NAMES_NOTHING, rule=Rule.NAMES_NOTHING)
     rule, reason = ground
-    # Of a job that has ended only the end counts, and must not wait for anybody's answer.
+    # Of a job that has ended only the end counts; it must not wait for an answer of the API server.
     if job.status.outcome is not None:
         return Ownership(managed=True, reason=reason, rule=rule)
     nested, ignored = _why_nested(job, owners)
@@ -159,14 +160,14 @@ def classify_ownership(
         managed=True,
         reason=reason,
         ignored_owner=ignored.why,
-        # What is in line does not get out of it by what may turn out to be true.
+        # A job that is pending stays so until its owner is proved.
         may_be_nested=ignored.may_pass and not has_unit,
         rule=rule,
     )
 
 
 def _whose_else(job: JobFacts, around: ClusterContext, settings: JobSettings) -> _Ground | None:
-    """Return who else the job says that it belongs to; None for nobody."""
+    """Return what else the job says that it belongs to; None for nothing."""
     meta = job.metadata
     if meta.namespace in settings.excluded_namespaces:
         return _Ground(Rule.NAMESPACE_EXCLUDED, f"namespace {meta.namespace} is never managed")
@@ -180,10 +181,7 @@ def _whose_else(job: JobFacts, around: ClusterContext, settings: JobSettings) ->
 
 
 def _why_nested(job: JobFacts, owners: Owners) -> tuple[str, Refusal | None]:
-    """Return who stands above the job, where that makes it another's, or "".
-
-    And why an owner that it names does not.
-    """
+    """Return the owner that makes the job nested, or "", and why a named owner does not count."""
     if job.kind.held_by_gates:
         return _why_pods_nested(job, owners), None
     names_itself = _names_queue_or_quota(job)
@@ -210,7 +208,7 @@ def _judge_maker(refusal: Refusal | None, owner: OwnerReference) -> tuple[str, R
 
 
 def _judge_unknown(owner: OwnerReference, owners: Owners) -> tuple[str, Refusal | None]:
-    """Judge an owner of which nobody here knows what it makes: it is believed if it is there."""
+    """Judge an owner of an unknown kind: it counts if it exists."""
     whose = f"{owner.kind} {owner.name}"
     none = f"a {owner.kind} makes no jobs"
     if why := none if is_built_in(owner) else owners.above(owner).missing:
@@ -219,9 +217,9 @@ def _judge_unknown(owner: OwnerReference, owners: Owners) -> tuple[str, Refusal 
 
 
 def _why_pods_nested(job: JobFacts, owners: Owners) -> str:
-    """Return who stands above pods that are a job, where that makes it another's, or "".
+    """Return what stands above pods that are a job, where that makes it another's, or "".
 
-    By kind alone: a pod that is left alone gets no further than one that names no queue.
+    Judged by kind alone: a pod that is left alone gains nothing over one that names no queue.
     """
     owner = job.metadata.controller_owner
     owner = find_owner(owner, lambda each: owners.above(each).owner, _transparent_to(job))
@@ -241,8 +239,8 @@ def find_owner(
 ) -> OwnerReference | None:
     """Return the owner that pods are nested under: the first of a known kind above them.
 
-    Without one it is the nearest owner of an unknown kind; None when nobody owns the job, or only
-    those of transparent kinds do: a starter of jobs (CronJob), what makes a job's pods.
+    If there is none, it is the nearest owner of an unknown kind; None when the job has no owner, or
+    only owners of transparent kinds: what starts jobs (CronJob) or makes a job's pods.
     """
     nearest: OwnerReference | None = None
     for depth in range(MAX_OWNER_DEPTH):
@@ -260,8 +258,8 @@ def find_owner(
 def quota_of_job(job: JobFacts, around: ClusterContext) -> str:
     """Return the quota that the job is charged to, or "".
 
-    A quota that the pod template names is the one koord-scheduler charges the pods to, so it comes
-    before what the job's own label says, which is a wish that a release stamps on the template.
+    A quota that the pod template names is the one that koord-scheduler charges the pods to, so it
+    comes before the job's own label, which takes effect when a release writes it into the template.
     """
     for pod_set in job.pod_sets:
         if named := quota_of_template(pod_set.template.metadata):
@@ -274,8 +272,8 @@ def quota_of_job(job: JobFacts, around: ClusterContext) -> str:
 def may_use_quota(job: JobFacts, around: ClusterContext) -> bool:
     """Return whether the job's namespace may name the quota that the job is charged to.
 
-    A quota that is not known here is for the scheduler to judge: it does not exist, or is the node
-    of a tree.
+    A quota that is not known here is judged by the scheduler: it does not exist, or is the node of
+    a tree.
     """
     quota, listed = quota_of_job(job, around), around.available_quotas
     if listed is None or quota not in around.quotas.known or quota in SPECIAL_QUOTAS:
@@ -284,7 +282,7 @@ def may_use_quota(job: JobFacts, around: ClusterContext) -> bool:
 
 
 def quota_of_template(template: TemplateMeta) -> str:
-    """Return the quota that a pod template names, or ""; what a release has stamped is no name."""
+    """Return the quota that a pod template names itself, or ""; not what releases wrote."""
     return read_quota_name(quota_labels_of_template(template))
 
 
@@ -309,9 +307,9 @@ def _names_queue_or_quota(job: JobFacts) -> bool:
 
 
 def _why_managed(job: JobFacts, around: ClusterContext, settings: JobSettings) -> _Ground | None:
-    """Return the rule that makes a job the queue's; None where none does."""
+    """Return the rule by which the queue manages a job; None if none does."""
     if job.kind.held_by_gates:
-        # The quota's label, and a namespace's quota, are koord-scheduler's business on any pod.
+        # On any pod the quota's label, and a namespace's quota, concern koord-scheduler.
         return _Ground(Rule.GATED_PODS, "its pods wait at the queue's gate, or name its queue")
     if settings.manage is Manage.ALL:
         return _Ground(Rule.EVERY_JOB, "every job is managed")

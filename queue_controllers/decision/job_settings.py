@@ -1,4 +1,4 @@
-"""What can be set about the treatment of jobs; values only, read by `configuration`."""
+"""Settings for the treatment of jobs; values only, read by `configuration`."""
 
 from __future__ import annotations
 
@@ -15,67 +15,67 @@ BACKOFF_CAP_SECONDS: Final = 900.0
 
 
 class Manage(StrEnum):
-    """Which jobs are the queue's business."""
+    """Which jobs the queue manages."""
 
     LABELLED = "labelled"
-    """Those that name a queue or quota, or ask with the suspend annotation."""
+    """Those that name a queue or quota, or ask for it by the suspend annotation."""
     NAMESPACE_QUOTA = "namespace-quota"
-    """Those too whose namespace has a quota by koord-scheduler's rule."""
+    """In addition those whose namespace has a quota by koord-scheduler's rule."""
     ALL = "all"
-    """Every job that nobody else owns."""
+    """Every job without another owner."""
 
 
 class LeaveToKueue(StrEnum):
     """Whether jobs that name a queue of Kueue are left alone."""
 
     AUTO = "auto"
-    """Where Kueue's Workloads are served."""
+    """If the cluster serves Kueue's Workloads."""
     TRUE = "true"
     FALSE = "false"
 
 
 class Adopt(StrEnum):
-    """What becomes of a job that already runs when it is first seen."""
+    """What happens to a job that already runs when it is first seen."""
 
     RUNNING = "running"
-    """It goes on, and is booked."""
+    """It continues, and is charged."""
     NEVER = "never"
     """It is suspended, and waits like any other."""
 
 
 def backoff_from(first_wait_seconds: float) -> Backoff:
-    """Return the waits that begin with this one; 0: with upstream's."""
+    """Return the backoff that begins with this wait; 0: with upstream's."""
     first_wait = first_wait_seconds or BACKOFF_BASE_SECONDS
     return Backoff(base_seconds=first_wait, cap_seconds=max(BACKOFF_CAP_SECONDS, first_wait))
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of one extension; for one job, with what its annotations say."""
+    """The settings of one extension; for one job, with those of its annotations."""
 
     manage: Manage = Manage.NAMESPACE_QUOTA
     adopt: Adopt = Adopt.RUNNING
     own_namespace: str = "koord-queue"
-    """The queue's own; never managed, like kube-system."""
+    """The queue's own namespace; never managed, like kube-system."""
     held_by_annotation: bool = False
-    """The kind's operator honours the suspend annotation beside the suspend field."""
+    """The kind's operator honors the suspend annotation in addition to the suspend field."""
     full_pod_templates: bool = False
     """Units carry the whole pod template instead of the part that is read."""
     schedule_admission_label: bool = False
-    """Pods whose gate is taken off are labelled for Alibaba's scheduler as well."""
+    """Pods whose gate is taken off are labeled for Alibaba's scheduler as well."""
     report_unqueued_jobs: bool = False
-    """A job that names no queue or quota is told so where others of its namespace are queued."""
+    """A job without queue or quota gets an event if other jobs of its namespace are queued."""
     running_timeout_seconds: float = 0.0
     """How long a released job may take until its pods run, before it is evicted; 0: for ever,
-    unless the queue waits for them (`unit_status.running_timeout`)."""
+    unless the queue waits for them (`unit_status_patches.running_timeout`)."""
     partial_running_timeout_seconds: float = 0.0
     """How long only some of a job's pods may run, before it is evicted; 0: for ever."""
     pod_creation_timeout_seconds: float | None = None
-    """How long a released job may have no pod object, before it is evicted; 0: for ever; None: as
-    its kind has it (`pods_not_ready.pod_creation_timeout`)."""
+    """How long a released job may have no pod object, before it is evicted; 0: for ever; None: the
+    default of its kind (`pods_not_ready.pod_creation_timeout`)."""
     backoff: Backoff = backoff_from(0.0)
-    """How long an evicted unit waits whose eviction asks for a wait."""
+    """How long an evicted unit waits if its eviction asks for a backoff."""
     backoff_limit: int = 0
-    """After how many such waits in a row a unit is deactivated; 0: never."""
+    """After how many backoffs in a row a unit is deactivated; 0: never."""
 
     @property
     def excluded_namespaces(self) -> frozenset[str]:

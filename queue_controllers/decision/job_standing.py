@@ -1,4 +1,4 @@
-"""Where a job stands in the machine, with what time and its unit say about it. Pure."""
+"""The state of a job, with what the time and its unit say about it. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from shared_api.queue_unit_phases import RELEASED_PHASES, is_being_evicted, phas
 
 
 def judge_standing(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, JobMemory]:
-    """Return the facts, where the job stands, and what to remember of it.
+    """Return the facts, the job's state, and what to remember of it.
 
-    What an operator says that was seen to let the job go is believed, and so is the silence of one
-    that had its minute.
+    An operator's report is believed if the operator was seen to let the job go; its silence counts
+    as confirmation after a minute.
     """
     admitted = view.unit is not None and is_admitted(view.unit)
     if job.kind.held_by_gates:
@@ -35,7 +35,7 @@ def judge_standing(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, Jo
 
 
 def _note_word(memory: JobMemory, job: JobFacts) -> JobMemory:
-    """Return the memory with what the operator says while the switch is off."""
+    """Return the memory with what the operator reports while the job is not suspended."""
     if job.suspended:
         return memory
     said = job.status
@@ -48,12 +48,12 @@ def _was_let_go(memory: JobMemory, job: JobFacts) -> bool:
 
 
 def _says_that_it_holds(job: JobFacts) -> bool:
-    """Return whether the status says that the job is held back, whatever it says of the time."""
+    """Return whether the status says that the job is held back, whatever time it states."""
     return job.status.suspended and not job.status.pods
 
 
 def is_admitted(unit: QueueUnit) -> bool:
-    """Return whether the job may be unsuspended: admitted or adopted, and not asked back."""
+    """Return whether the job may be resumed: admitted or adopted, and no eviction in progress."""
     if is_being_evicted(unit) or unit.spec.active is False:
         return False
     return phase_of(unit) in RELEASED_PHASES

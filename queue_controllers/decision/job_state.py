@@ -9,7 +9,7 @@
 - *held*: suspended, and stopped.
 - *released*: the same, but its unit is admitted: only the switch is still off.
 - *starting*: not suspended, not finished, and no pod of it runs: also after it ran (retries).
-- *running*: the status says so, and a pod runs that nobody has deleted.
+- *running*: the status says so, and a pod runs that is not being deleted.
 - *stopping*: suspended, but a pod lives, or the operator has not said that it knows.
 - *finished*: looked at before anything else (operators leave the rest of a status as it was).
 - *deleting*: deleted, and the object or a living pod of it is still there; then *gone*.
@@ -39,7 +39,7 @@ from shared_api.well_known_labels import RELATED_QUEUE_UNIT, read_annotation
 
 
 class State(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     HELD = "held"
     RELEASED = "released"
@@ -54,7 +54,7 @@ class State(StrEnum):
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The pods of one job, counted.
 
-    Those that the queue holds by its gate use nothing: they are in `held_of_sets` alone.
+    Those that are held by the queue's gate use nothing: they are in `held_of_sets` alone.
     """
 
     total: int = 0
@@ -66,7 +66,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     running: int = 0
     """In phase Running, and not being deleted."""
     running_of_sets: dict[str, int] = {}
-    """The same, by pod set; "" for those that do not say."""
+    """The same, by pod set; "" for those that do not name theirs."""
     pending: int = 0
     """Living, not running, and not being deleted."""
     pending_of_sets: dict[str, int] = {}
@@ -76,41 +76,41 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     failed_of_sets: dict[str, int] = {}
     """The same, by pod set."""
     pending_since: str = ""
-    """When the oldest of these was created; "" for none."""
+    """When the oldest pending pod was created; "" for none."""
     last_created: str = ""
     """When the newest of all was created; "" for none."""
     unschedulable: tuple[Unschedulable, ...] = ()
-    """Of pending pods that their scheduler has refused, why; the one it refused first leads."""
+    """Why pending pods were refused by their scheduler; the one that was refused first leads."""
     living_since: str = ""
-    """When the oldest of the living that are not being deleted was created; "" for none."""
+    """When the oldest living pod that is not being deleted was created; "" for none."""
     held_of_sets: dict[str, int] = {}
     """Held by the queue's gate, and not being deleted, by pod set; counted by `gates`."""
     living_of_sets: dict[str, int] = {}
-    """Living ones by pod set; counted by `gates`."""
+    """Living pods by pod set; counted by `gates`."""
     opened: int = 0
-    """Living, and neither held nor ever released: somebody else took their gate off; counted by
+    """Living, and neither gated nor ever released: something else took their gate off; counted by
     `gates`."""
     children: tuple[Uid, ...] = ()
-    """Controllers, other than the job, of living pods that bear no mark of its unit; sorted."""
+    """Controllers, other than the job, of living pods without the mark of its unit; sorted."""
 
 
 NO_PODS = PodFacts()
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on one job."""
+    """The state of one job."""
 
     state: State
     stopped: bool = False
     resumable: bool = False
     unclear: bool = False
-    """Suspended and without living pods; only the operator's word is missing."""
+    """Suspended and without living pods; only the operator's confirmation is missing."""
 
 
 def count_pods(
     pods: Iterable[Pod], pod_set_of: Callable[[Pod], str], job: Uid = NO_UID
 ) -> PodFacts:
-    """Count the pods of one job; `job`: its uid, where its children may have pods as well."""
+    """Return the counts of a job's pods; `job`: its uid, if its children may have pods as well."""
     total = living = terminating = 0
     pending_since = last_created = living_since = ""
     children: set[Uid] = set()
@@ -167,14 +167,14 @@ def _count(of_sets: dict[str, int], name: str) -> None:
 
 
 def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, believed: bool) -> JobState:
-    """Say where a job stands.
+    """Return the state of a job.
 
     Args:
         job: None when the object does not exist (any more).
-        pods: its pods.
-        admitted: its unit is admitted, and nobody asked for it back.
-        believed: the operator need not confirm the suspension by its time: it was seen to let the
-            job go before, or has had all the time it gets.
+        pods: Its pods.
+        admitted: Its unit is admitted, and no eviction of it is in progress.
+        believed: The operator need not confirm the suspension by its timestamp: it was seen to let
+            the job go before, or has had all the time that it gets.
     """
     if job is None:
         return JobState(state=State.DELETING if pods.living else State.GONE)
@@ -202,15 +202,15 @@ def _operator_confirms(job: JobFacts, pods: PodFacts) -> bool:
     if job.kind.held_by_gates:
         return True  # no operator stands between the queue and the pods
     if status.pods:
-        return False  # it speaks of pods that the cache does not show yet
+        return False  # it speaks of pods that the cache does not have yet
     if released_at is None and status.is_empty and not pods.total:
         return True  # nothing has ever happened to it
     if not status.suspended:
         return False
     if released_at is None:
         return True
-    # Conditions have whole seconds, cut off. One of the very second of the release may be from
-    # before it: that is unclear, unless the operator was seen to let the job go in between, and
-    # waits for a later word or for the operator's time to be up.
+    # Conditions have whole seconds, truncated. One of the very second of the release may be from
+    # before it: that is unclear, unless the operator was seen to let the job go in between. It is
+    # clear with a later report, or when the operator's time is up.
     since = read_time(status.suspended_since)
     return since is not None and since > released_at

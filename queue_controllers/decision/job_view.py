@@ -1,4 +1,4 @@
-"""What `decide` looks at, and what it hands back."""
+"""What `decide` takes, and what it returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared_api.timestamps import rfc3339, rfc3339_micro
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """When a decision is made: by the clock that only moves on, and by the one people read."""
+    """When a decision is made: by the monotonic clock, and by the wall clock."""
 
     monotonic: float
     wall: datetime
@@ -39,52 +39,55 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process remembers of a job between two looks; all of it may be lost.
+    """What one process remembers of a job between two reconciles; all of it may be lost.
 
-    Losing it costs a minute of patience or an event told twice, never a wrong release: what a
-    release rests on stands in the objects, or was seen since the release that they name.
+    Losing it costs a minute of waiting or a repeated event, never a wrong release: what a release
+    depends on stands in the objects, or was seen since the release that they name.
     """
 
     arrived: bool = False
-    """Seen for the first time by a watch, and not yet found to be another's: a new job, which is
-    suspended even if it has pods already. All others with living pods are adopted."""
+    """First seen by a watch event, and not yet found to be another's: a new job, which is suspended
+    even if it has pods already. All other jobs with living pods are adopted."""
     nested: bool = False
-    """Came like that, and was left to its owner: should that one not count any more, it is no job
-    that ran before the queue knew of it, and is suspended."""
+    """First seen like that, and left to its owner: if that one stops counting, the job did not run
+    before the queue knew of it, and is suspended."""
     unproved_since: float | None = None
-    """Since when only its owner's word is missing for a job that is not looked at before."""
+    """Since when only its owner's proof is missing (monotonic); the job is not decided before."""
     adopting: bool = False
-    """This process has just made the unit of a job that ran before; its status does not say yet."""
+    """This process has just created the unit of a job that ran before; its status does not say so
+    yet."""
     held: bool = False
-    """This process has suspended the job as it made its unit: pods that are older than the unit are
-    no sign that it ran before the queue knew of it, should somebody resume it while they go."""
+    """This process suspended the job as it created its unit. Should the job be resumed while its
+    pods go, pods that are older than the unit are no sign that it ran before the queue knew of
+    it."""
     place_kept: bool = False
     """This process has written when the job was created; a CRD of an older version drops it."""
     unsuspended_at: tuple[float, ...] = ()
-    """When somebody turned the switch off against the queue (monotonic), newest last."""
+    """When the job was resumed against the queue (monotonic), newest last."""
     contest_told_at: float | None = None
-    """When people were last told of that (monotonic)."""
+    """When that was last reported by an event (monotonic)."""
     displaced_at: float | None = None
-    """When its unit was last put at the end of its line for that (monotonic)."""
+    """When its unit was last moved to the end of its queue for that (monotonic)."""
     evicting: bool = False
-    """This process has turned the switch on to carry out the eviction that is under way."""
+    """This process has suspended the job to carry out the eviction in progress."""
     quiet_since: float | None = None
-    """Since when only the operator's word is missing for "stopped"."""
+    """Since when only the operator's confirmation is missing for "stopped" (monotonic)."""
     let_go_of: datetime | None = None
-    """The release after which the operator was seen to say that it holds the job back no more: what
-    it says of a suspension after that one is of the next. Only where this was not seen is that read
-    off the time, which some tell not at all, some by another clock, and all in whole seconds."""
+    """The release after which the operator was seen to report that it no longer holds the job back:
+    what it reports of a suspension after that belongs to the next one. Timestamps are compared
+    only where this was not seen: some operators set none, some use another clock, and all have
+    whole seconds."""
     old_pods_since: float | None = None
-    """Since when only what is left of an earlier run keeps the admitted job from its release."""
+    """Since when only pods of an earlier run keep the admitted job from its release (monotonic)."""
     short_since: float | None = None
-    """Since when an admitted job is not released, as it was granted fewer pods than it needs."""
+    """Since when an admitted job is not released for too few granted pods (monotonic)."""
     refused_since: float | None = None
-    """Since when an admitted job is not released, as its pods would be refused."""
+    """Since when an admitted job is not released, as its pods would be refused (monotonic)."""
     first_release: datetime | None = None
     """When the job was first released in this admission (wall time), until its pods are seen to
-    run: somebody else may suspend it over and over, and have it released each time."""
+    run: something else may suspend it again and again, and have it released each time."""
     has_seen_pods: bool = False
-    """At the last look there were pods of the job, and none of them ran yet."""
+    """At the last reconcile there were pods of the job, and none of them ran yet."""
     without_pods_since: datetime | None = None
     """Since when a released job has no pod, as far as this process can know (wall time)."""
     asked_why_at: datetime | None = None
@@ -92,40 +95,40 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     """What they said."""
     suspended_at: tuple[float, ...] = ()
-    """When somebody was found to have suspended a released job (monotonic), newest last."""
+    """When a released job was found suspended by others (monotonic), newest last."""
     running_since: float | None = None
-    """When a pod was first seen to run since the release, while the unit does not say so."""
+    """When a pod was first seen to run since the release, while the unit is not Running yet."""
     counted_at: float | None = None
     """When counts of pods were last written."""
     miscounted_since: float | None = None
-    """Since when the counts that are written differ from the pods."""
+    """Since when the written counts differ from the pods."""
     stamp_refused: bool = False
-    """The API server has refused a stamped release of this job: the next is tried without."""
+    """The API server refused a release of this job with labels: the next is tried without."""
     told: frozenset[str] = frozenset()
-    """Reasons of events that are told once; of ignored annotations the whole message."""
+    """Reasons of events that are recorded once; for ignored annotations the whole message."""
     obstacle: str = ""
-    """What the job was last told is in the way of its start, until that is gone."""
+    """The blocking reason that was last reported on the job, until it is gone."""
 
 
 class LostUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a unit said that was deleted while its job was there, as far as it counts against it.
+    """What counts against a job of its unit that was deleted.
 
-    Whoever may delete units must gain nothing by it: the next unit stands where this one stood.
+    A user who may delete units must gain nothing by it: the next unit takes the place of this one.
     """
 
     waited: bool = False
-    """Nobody had decided about it: what its job runs, somebody has let go out of turn."""
+    """The unit was never admitted: what its job runs was resumed against the queue."""
     contested: Condition | None = None
-    """Its `SuspendContested`, where it stood at the end of its line for that."""
+    """Its `SuspendContested`, if that put it at the end of its queue."""
 
 
 NOTHING_KNOWN = JobMemory()
 LEFT_TO_ITS_OWNER = JobMemory(nested=True)
-"""One for all: there may be very many children."""
+"""One instance for all: there may be very many children."""
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is known of one job at one moment."""
+    """All that is known of one job at one moment."""
 
     job: JobFacts | None
     unit: QueueUnit | None = None
@@ -135,26 +138,26 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     settings: JobSettings = JobSettings()
     memory: JobMemory = NOTHING_KNOWN
     lost: LostUnit | None = None
-    """The job's unit before this one, where that was deleted and anything of it still counts."""
+    """The job's previous unit, if it was deleted and anything of it still counts."""
     has_queued_neighbors: bool = False
     """Other jobs of the namespace are queued; only where the setting asks for it."""
     name_is_taken: bool = False
     """The unit's ordinary name belongs to another job's unit."""
     jitter: float = 0.0
-    """Up to `unit_status.MAX_JITTER`, more or less: spreads the ends of backoffs."""
+    """Up to `unit_status_patches.MAX_JITTER`, more or less: spreads the ends of backoffs."""
     moment: Moment
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do now, and when to look again without having been asked to."""
+    """What to do now, and when to reconcile again without an event."""
 
     actions: tuple[Action, ...] = ()
     memory: JobMemory = NOTHING_KNOWN
     look_again_seconds: float | None = None
     state: JobState | None = None
-    """None where the job is not the queue's business."""
+    """None if the queue does not manage the job."""
     asks_why: bool = False
-    """The job's events are to be read for why it has no pods; what they say is remembered."""
+    """The job's events are to be read for why it has no pods; the answer is remembered."""
     settled: bool = False
-    """Once these actions are done there is nothing more to do until somebody else does something:
-    what the watch then says of our own writes need not be looked at."""
+    """Once these actions are done there is nothing more to do until something else changes: the
+    watch events of our own writes need no reconcile."""

@@ -1,18 +1,17 @@
-"""What the owner of a job should know and would not ask for, told on the job. Pure.
+"""Events that tell the owner of a job what it may not expect. Pure.
 
-First, that it is queued, and as which unit: a job that just waits says nothing by itself. This is
-told when the scheduler has written why the unit waits, so that a job that starts at once costs no
-event.
+First, that the job is queued, and as which unit: a job that just waits shows nothing by itself.
+This is recorded when the scheduler has written why the unit waits, so that a job that starts at
+once costs no event.
 
-Then that an owner of the job does not count. Last, mistakes that are no error anywhere: a label or
-annotation that nothing reads, since it is misspelled; a job that names no queue or quota although
-the others of its namespace do; and one that is admitted and takes nothing of its quota, since it
-requests nothing that the quota governs. The first is told of managed jobs and of those that are
-suspended, which wait for nobody; the second only where the setting `reportUnqueuedJobs` asks for
-it, since such a job may well be meant so; the third in the words that the scheduler has written
-into the unit.
+Then, that an owner of the job does not count. Last, mistakes that are not errors anywhere: a label
+or annotation that nothing reads, since it is misspelled; a job that names no queue or quota
+although the others of its namespace do; and an admitted job that takes nothing of its quota, since
+it requests nothing that the quota governs. The first is reported for managed jobs and for suspended
+ones that nothing will resume; the second only where the setting `reportUnqueuedJobs` asks for it,
+since such a job may be intended; the third in the words that the scheduler wrote into the unit.
 
-All are told once per job and process.
+All are recorded once per job and process.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ MAX_SHOWN_KEYS: Final = 5
 
 
 def announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
-    """Return the decision with an event that names the unit of a job that waits for its first turn.
+    """Return the decision with an event that names the unit of a job that waits for the first time.
 
-    What has happened to one that was evicted says so already.
+    An evicted job has an event already.
     """
     waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
     if waits is None or waits.status != "False":
@@ -63,7 +62,7 @@ def announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
 
 
 def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision:
-    """Return the decision with a warning for each mistake that has not been told yet."""
+    """Return the decision with a warning for each mistake that was not reported yet."""
     managed = view.ownership.managed
     if not managed and not _may_be_meant_for_the_queue(view, job):
         return decision
@@ -80,14 +79,14 @@ def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision
 
 
 def _may_be_meant_for_the_queue(view: JobView, job: JobFacts) -> bool:
-    """Return whether nothing keeps an unmanaged job from the queue but what it does not say."""
+    """Return whether an unmanaged job would be managed if it named a queue or quota."""
     is_nobodys = view.ownership.reason == NAMES_NOTHING and job.metadata.controller_owner is None
     return is_nobodys and job.status.outcome is None
 
 
 def _warn_of_keys(job: JobFacts, decision: Decision, *, managed: bool) -> Decision:
     if KEY_WITHOUT_EFFECT in decision.memory.told:
-        return decision  # before the keys are looked at, which is done at every look else
+        return decision  # before the keys are compared, which would be done at every reconcile
     sentences = explain_unread_keys(job.metadata.labels, job.metadata.annotations)
     if not sentences:
         return decision
@@ -119,9 +118,9 @@ def _warn_of_neighbors(job: JobFacts, decision: Decision) -> Decision:
 def _with_event(
     decision: Decision, reason: str, message: str, event_type: EventType = EventType.WARNING
 ) -> Decision:
-    """Return the decision with one more event, unless that was told already.
+    """Return the decision with one more event, unless it was recorded already.
 
-    An event changes nothing about the job, so that alone it is no reason to look again.
+    An event changes nothing about the job, so it alone is no reason to reconcile again.
     """
     if reason in decision.memory.told:
         return decision

@@ -1,8 +1,8 @@
-"""Which labels count where a job and its pod template say different things. Pure.
+"""Which labels count where a job and its pod template differ. Pure.
 
-koord-scheduler reads the labels of pods, and nothing of the job above them. So what the template
-says counts; what the job alone says is a wish, which a release writes into the template, and which
-does not count where it cannot.
+koord-scheduler reads the labels of pods, and nothing of the job above them. So the template's
+labels count; a label of the job alone is a wish, which a release writes into the template, and
+which does not count where the release cannot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREEMPTIBLE_IGNORED: Final = "PreemptibleIgnored"
 """Reasons of events on jobs."""
 
 NOTE_BEGINS: Final = "Its label "
-"""How what is told of labels begins."""
+"""How a report about labels begins."""
 
 
 def is_not_preemptible(job: JobFacts, key: str) -> bool:
@@ -45,18 +45,18 @@ def is_not_preemptible(job: JobFacts, key: str) -> bool:
 
 
 def preemptible_of_template(template: TemplateMeta, key: str) -> str:
-    """Return what a pod template says under this label, "" where nothing.
+    """Return the pod template's value of this label, "" without one.
 
-    What a release has stamped is the job's word, and not the template's.
+    What a release has written is the job's value, and not the template's.
     """
     return "" if key in _stamped_keys(template) else template.labels.get(key, "")
 
 
 def stamp_preemptible(job: JobFacts, pod_set: JobPodSet) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the labels and annotations by which a template says what the job says.
+    """Return the labels and annotations that bring the job's value into a template.
 
-    A label that an earlier release has stamped, and that the job has no more, becomes "true": a
-    stamp takes nothing away.
+    A label that an earlier release wrote and that the job no longer has becomes "true": a release
+    removes nothing.
     """
     template = (pod_set.written or pod_set.template).metadata
     labels: dict[str, str] = {}

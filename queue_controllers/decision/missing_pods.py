@@ -1,14 +1,14 @@
-"""A job of whose pods some run and others do not: since when, by what the objects say. Pure.
+"""Since when some pods of a job are missing while others run, as the objects have it. Pure.
 
-A missing pod is *pending*, or there is none (its creation is refused, or a failed one is not tried
-again yet). A pending pod has been missing since it was created. Where there is none, the unit's own
-count says it: when it was last written, as many ran as run now; and since the newest of the pods
-was created no other has been. So long as that count does not agree with the pods, or the job's
-operator speaks of others than are seen, something is changing just now.
+A missing pod is *pending*, or does not exist (its creation is refused, or a failed one is not
+retried yet). A pending pod has been missing since it was created. For one that does not exist, the
+unit's count of running pods tells: when it was last written, as many ran as now; and none was
+created after the newest of the pods. While that count differs from the pods, or the job's operator
+reports other numbers than are seen, something is changing just now.
 
-So a job whose short pods take turns is never late, though it seldom has all of them: none of them
-waits for long. Pods that have finished their work are not missed (the job's counts leave them out),
-nor is what a job has grown by or given back.
+So a job of short pods that follow each other is never late, though all of them seldom run at once:
+none of them is pending for long. Pods that have finished their work are not missing (the job's
+counts leave them out), nor is what a job has grown by or given back.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from shared_api.timestamps import read_time
 def missing_pods(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> int:
     """Return how many of the pods that the job needs and was admitted with do not run.
 
-    Of a set that states a minimum no more than that is needed: with it the job can do.
+    Of a set that states a minimum no more than that is needed.
     """
     wanted = _wanted_pods(job, unit)
-    if len(wanted) == 1 or "" in pods.running_of_sets:  # nobody knows whose some are
+    if len(wanted) == 1 or "" in pods.running_of_sets:  # the set of some pods is unknown
         return max(sum(wanted.values()) - pods.running, 0)
     running = pods.running_of_sets
     return sum(max(count - running.get(name, 0), 0) for name, count in wanted.items())
@@ -54,7 +54,7 @@ def _wanted_pods(job: JobFacts, unit: QueueUnit) -> dict[str, int]:
 def partial_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | None:
     """Return since when at least one pod is missing of a running unit, while others run.
 
-    None where none is missing, none runs, or nobody can tell (yet).
+    None if none is missing, none runs, or it is not known (yet).
     """
     missing = missing_pods(job, unit, pods)
     ready = find_condition(unit.status.conditions, PODS_READY)

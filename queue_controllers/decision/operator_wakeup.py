@@ -1,9 +1,9 @@
-"""When an operator that seems to have forgotten a released job is woken. Pure.
+"""When the operator of a released job is woken that does not act on it. Pure.
 
-Some operators wait for news of pods that they believe to have made, and look again only after
-minutes; any change of the object has them look at once. So a released job that brings no pod is
-touched: an annotation says when. The first time after what its kind says (`nudge_seconds`), then
-after twice as long each time, at most every ten minutes; an operator that is down is not hurried.
+Some operators wait for events of pods that they believe to have created, and reconcile again only
+after minutes; any change of the object makes them reconcile at once. So a released job without pods
+is touched: an annotation says when. The first time after its kind's `nudge_seconds`, then after
+twice as long each time, at most every ten minutes; an operator that is down is not hurried.
 
 When to touch again follows from the times of the release and of the last touch, which stand on the
 job. So a restart neither forgets nor repeats one.
@@ -19,15 +19,15 @@ from queue_controllers.decision.job_view import JobView
 from queue_controllers.jobframework.generic_job import JobFacts
 
 MAX_PAUSE_SECONDS: Final = 600.0
-"""Between two touches: twice as long as KubeRay takes to look by itself."""
+"""Between two touches: twice as long as KubeRay takes to reconcile by itself."""
 
 
 def plan_nudge(
     view: JobView, job: JobFacts, state: JobState
 ) -> tuple[tuple[Action, ...], float | None]:
-    """Return what wakes the operator if that is due, and in how many seconds it will be; or None.
+    """Return the touch if it is due, and in how many seconds the next one is; None: no next one.
 
-    `job` has been released, and its unit does not say that it runs.
+    `job` has been released, and its unit is not in Running.
     """
     seconds, released_at = job.kind.nudge_seconds, job.released_at
     is_waiting = state.state is State.STARTING and not view.pods.total and view.ownership.managed

@@ -1,9 +1,9 @@
-"""Whether an owner makes a job nested: whether it has really made it. Pure.
+"""Whether an owner makes a job nested: whether it has really created it. Pure.
 
-Anybody who may create a job may write an owner into it. Were the owner's kind believed, a small job
-that is admitted could carry a large one past the line. So an owner counts only if its kind makes
-such children, its operator has made this one, and the child's pods are a part of what the owner
-waits for. With any other owner a job is queued as if it had none, and is told why.
+Every user who may create a job may write an owner into it. Were the owner's kind believed, a small
+admitted job could let a large one start without admission. So an owner counts only if its kind
+creates such children, its operator has created this one, and the child's pods are a part of what
+the owner waits for. With any other owner a job is queued as if it had none, and an event says why.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from shared_api.quantity import QuantityError, format_amount
 from shared_api.resource_list import Amounts, add, scale
 
 PODS: Final = "pods"
-"""The resource that counts them."""
+"""The resource that counts pods."""
 
 
 class OwnerJob(msgspec.Struct, frozen=True, kw_only=True):
-    """An owner that is a job, and what it makes under the name of a child."""
+    """An owner that is a job, and what it creates under the name of a child."""
 
     facts: JobFacts
     makes: str = ""
-    """What its operator makes, in words; "" for pods only."""
+    """What its operator creates, in words; "" for pods only."""
     child: Child | None = None
     unit: QueueUnit | None = None
-    """The owner's own."""
+    """The owner's own unit; None if it has none."""
 
 
 def judge_child(job: JobFacts, child: ChildName, owner: OwnerJob) -> Refusal | None:
-    """Return why an owner that is there has not made a child of this name; None: it has.
+    """Return why an existing owner has not created a child of this name; None if it has.
 
     Args:
-        job: Whose pods are compared.
+        job: Its pods are compared.
         child: The job itself, or what stands between it and the owner.
-        owner: What the owner says.
+        owner: What the owner's adapter reports.
     """
     above, made = owner.facts, owner.child
     kind = above.kind.kind
@@ -67,9 +67,9 @@ def _kind(child: ChildName) -> str:
 
 
 def _excess(job: JobFacts, owner: OwnerJob, made: Child) -> str:
-    """Return of what a job asks for more than its owner gives it, as "cpu 40 of 1"; "" for nothing.
+    """Return by how much a job exceeds what its owner gives it, as "cpu 40 of 1"; "" for nothing.
 
-    What an owner was admitted with that reads its pods off the child stands in its unit. While it
+    An owner that reads its pods off the child was admitted with what stands in its unit. While it
     is held the unit follows the child.
     """
     try:

@@ -1,6 +1,6 @@
-"""What is asked about the owners that a job names. Pure.
+"""The questions about the owners that a job names. Pure.
 
-What an owner that is a job has really made is judged in `owner_proof`.
+Whether an owner that is a job has really created it is judged in `owner_proof`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ BUILT_IN_GROUPS: Final = frozenset(
         *("storage.k8s.io", "storagemigration.k8s.io"),
     )
 )
-"""Of Kubernetes itself. One of their kinds makes jobs, CronJob, and that is transparent."""
+"""Groups of Kubernetes itself. One of their kinds creates jobs, CronJob; that is transparent."""
 
 
 class NotReadError(Exception):
-    """What an answer depends on was not read yet, and is not to be read now; names the object."""
+    """An answer depends on an object that was not read yet, and is not to be read now; names it."""
 
 
 class Above(msgspec.Struct, frozen=True):
     """What is known of an owner of any kind."""
 
     missing: str = ""
-    """Why it is not there, as the end of a sentence; "" where it is, or where nobody can say."""
+    """Why it does not exist, as the end of a sentence; "" if it does, or if that is unknown."""
     owner: OwnerReference | None = None
-    """Its own controller; None where it has none, or where it may not be read."""
+    """Its own controller; None if it has none, or if it may not be read."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -44,9 +44,9 @@ class Refusal(msgspec.Struct, frozen=True):
 
     why: str
     may_pass: bool = False
-    """It may be that this is only not known yet."""
+    """The proof may only be missing so far."""
     holds: bool = False
-    """It does count, but is held itself, and the job runs: the job must be held with it."""
+    """The owner does count, but is held itself, and the job runs: the job must be held with it."""
 
 
 class ChildName(msgspec.Struct, frozen=True):
@@ -65,13 +65,13 @@ class Owners(Protocol):
         ...
 
     def is_job(self, owner: OwnerReference) -> bool:
-        """Return whether the owner's kind is one whose facts an adapter knows."""
+        """Return whether the owner's kind is one that an adapter knows."""
         ...
 
     def why_not_made(
         self, job: JobFacts, child: ChildName, owner: OwnerReference
     ) -> Refusal | None:
-        """Return why an owner (a job by its kind) has not made a child; None: it has.
+        """Return why an owner (a job by its kind) has not created a child; None if it has.
 
         `child` is the job, or what stands between the two. May ask the API server, raises
         ApiFailure.
@@ -96,5 +96,5 @@ def group_of(owner: OwnerReference) -> str:
 
 
 def is_built_in(owner: OwnerReference) -> bool:
-    """Return whether the owner is of a group of Kubernetes itself, whose kinds make no jobs."""
+    """Return whether the owner is of a group of Kubernetes itself, whose kinds create no jobs."""
     return group_of(owner) in BUILT_IN_GROUPS

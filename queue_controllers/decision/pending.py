@@ -1,6 +1,6 @@
 """What is waited for: the operator that stops a job, the pods of an earlier run. Pure.
 
-Who waits says so once: a job that nothing happens to looks as if nobody cared for it.
+A job that waits longer than expected gets an event once: otherwise it looks abandoned.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ SILENT_SECONDS: Final = 60.0
 """How long an operator may take to confirm a suspension once no pod lives."""
 
 UNKNOWN_SECONDS: Final = 5.0
-"""How old a job is that is told that nobody knows which pods it makes."""
+"""How old a job is when an event reports that its pods are unknown."""
 
 UNKNOWN_LOOK_SECONDS: Final = 30.0
-"""How often it is looked for what says so, when nothing about the job itself changes."""
+"""How often the source of its pods is looked for, when nothing about the job itself changes."""
 
 PROOF_SECONDS: Final = 10.0
-"""How long an owner may take to say that a job is its child. Operators write that before they make
-the child; this program may hear of the two in the other order."""
+"""How long an owner may take to name a job as its child. Operators write that before they create
+the child; this program may receive the two events in the other order."""
 
 FOLLOW_SECONDS: Final = 2.0
-"""How long the children of a job that is suspended may take to be suspended as well."""
+"""How long the children of a suspended job may take to be suspended as well."""
 
 PROOF_LOOK_SECONDS: Final = 1.0
-"""How often it is looked for that."""
+"""How often that is looked for."""
 
 PREVIEW_LOOK_SECONDS: Final = 1.0
-"""How often it is looked whether a preview has been waited for long enough; an answer wakes."""
+"""How often it is checked whether a preview has taken too long; its answer triggers a reconcile."""
 
 OLD_PODS_SECONDS: Final = 60.0
-"""How long pods of an earlier run may keep an admitted job from its release before that is told:
-twice the usual grace period."""
+"""How long pods of an earlier run may keep an admitted job from its release before that is
+reported: twice the usual grace period."""
 
 
 def with_event_once(
     view: JobView, reason: str, message: str, actions: tuple[Action, ...] = ()
 ) -> Decision:
-    """Return the actions, with a warning on the job that one process tells once."""
+    """Return the actions, with a warning on the job that one process records once."""
     memory = view.memory
     if reason not in memory.told:
         actions = (*actions, RecordJobEvent(reason=reason, message=message, type=EventType.WARNING))
@@ -57,9 +57,9 @@ def with_event_once(
 
 
 def wait_for_demand(view: JobView, job: JobFacts, actions: tuple[Action, ...] = ()) -> Decision:
-    """Return the actions, and wait until it is known which pods a job makes.
+    """Return the actions, and wait until it is known which pods a job creates.
 
-    What says so mostly comes a moment after the job; that it does not is told.
+    What says so mostly arrives a moment after the job; if it does not, an event reports it.
     """
     if job.unknown_demand == AWAITS_PREVIEW:
         return Decision(
@@ -78,7 +78,7 @@ def wait_for_demand(view: JobView, job: JobFacts, actions: tuple[Action, ...] = 
 
 
 def wait_until_stopped(view: JobView, state: JobState) -> Decision:
-    """Look again when the operator has had its time; until then pods and objects wake us."""
+    """Reconcile again when the operator's time is over; events of pods and objects come sooner."""
     since = view.memory.quiet_since
     if not state.unclear or since is None:
         return Decision(memory=view.memory)
@@ -92,16 +92,16 @@ def is_silent(view: JobView, state: JobState) -> bool:
 
 
 def note_silence(view: JobView, unit: QueueUnit) -> PatchUnitStatus:
-    """Return the write which says that the operator has had its time."""
+    """Return the write that records that the operator's time is over."""
     message = f"No pod lives, and the operator has not confirmed for {SILENT_SECONDS:g} s"
     silent = Condition(type=OPERATOR_SILENT, status="True", reason="NotConfirmed", message=message)
     return set_condition(unit, silent, view.moment)
 
 
 def wait_for_old_pods(view: JobView, state: JobState) -> Decision:
-    """Wait until nothing is left of an earlier run; its last pod object going wakes us.
+    """Wait until nothing is left of an earlier run; the event of its last pod triggers a reconcile.
 
-    What goes by itself goes within a pod's grace period. A pod whose node is lost stays.
+    Most pods go within their grace period. A pod whose node is lost stays.
     """
     pods, now = view.pods, view.moment.monotonic
     if not (pods.living or pods.terminating):
@@ -132,7 +132,7 @@ def hold_with_owner(view: JobView, suspend: Action) -> Decision:
 
 
 def wait_for_owner(view: JobView) -> Decision | None:
-    """Leave a job alone whose owner may still say that it is its child; None: it is queued now."""
+    """Leave a job alone whose owner may still name it as its child; None: it is queued now."""
     if not view.ownership.may_be_nested:
         return None
     now, since = view.moment.monotonic, view.memory.unproved_since

@@ -1,13 +1,13 @@
 """What the API server makes of a pod template as it creates pods, or why it refuses them. Pure.
 
-A demand that is read off a template as it is written is not what koord-scheduler counts: the API
-server's admission plugins fill in requests (LimitRanger), what the runtime takes by itself and
-where it is (RuntimeClass), and they refuse what the namespace does not allow. `admit_template` does
-the same to a template from the objects that those plugins look at, so that a unit asks for what its
-pods will have. What comes out goes in again unchanged: pods that exist have been through it.
+The demand of a template as written is not what koord-scheduler counts: the API server's admission
+plugins fill in requests (LimitRanger) and the overhead and node rules of the runtime
+(RuntimeClass), and they refuse what the namespace does not allow. `admit_template` does the same to
+a template from the objects that those plugins read, so that a unit asks for what its pods will
+have. The result is a fixed point: pods that exist have been through it.
 
-Nobody here asks for what cannot be read: a kind that may not be listed is unknown (None), and what
-is unknown neither changes a template nor holds a job.
+What cannot be read is not asked for: a kind that may not be listed is unknown (None), and what is
+unknown neither changes a template nor holds a job.
 
 Source: kubernetes v1.36.3, plugin/pkg/admission: limitranger/admission.go (`MutateLimit`,
 `ValidateLimit`), runtimeclass/admission.go, priority/admission.go, serviceaccount/admission.go;
@@ -45,11 +45,11 @@ POD: Final = "Pod"
 """Types of limits."""
 
 SYSTEM_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
-"""The API server makes these priority classes itself, a moment after it starts."""
+"""The API server creates these priority classes itself, a moment after it starts."""
 
 DEFAULT_ACCOUNT: Final = "default"
-"""The controller manager makes it in each namespace, a moment after that: waiting for it would hold
-every first job of a new namespace, and pods are created again until it is there."""
+"""The controller manager creates it in each namespace, a moment after that: waiting for it would
+hold every first job of a new namespace, and pod creation is retried until it exists."""
 
 _RANGE: Final = "LimitRange"
 
@@ -57,17 +57,17 @@ _NANOS: Final = 10**9
 """In one unit: a ratio is a quantity, too."""
 
 MAX_DIFFERENCES_CHARS: Final = 1024
-"""Of what is told in an annotation: some lines for a person."""
+"""Of the text in an annotation: some lines for a person."""
 
 
 class AdmissionObjects(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API server goes by in one namespace; None: it cannot be read."""
+    """What the API server's admission reads in one namespace; None: it cannot be read."""
 
     limit_ranges: tuple[LimitRange, ...] = ()
     """Of the namespace."""
     runtime_classes: Mapping[str, RuntimeClass] | None = None
     priority_classes: Container[str] | None = None
-    """Names of those that are there."""
+    """Names of those that exist."""
     service_accounts: Container[str] | None = None
     """Names of those of the namespace."""
 
@@ -80,15 +80,15 @@ class AdmittedTemplate(msgspec.Struct, frozen=True):
 
     template: ScheduledPodTemplate
     differences: tuple[str, ...] = ()
-    """What is not as it is written, and by what; one line each."""
+    """What differs from the template as written, and by which object; one line each."""
     refusal: str = ""
-    """Why no pod of it can be created now, with the name of the object; "" where one can."""
+    """Why no pod of it can be created now, with the name of the object; "" if one can."""
 
 
 def admit_job(job: JobFacts, objects: AdmissionObjects) -> JobFacts:
     """Return the facts with the pod sets as the cluster will have them, and what that changes.
 
-    Pods that are held by gates exist: they have been through it, by what counted then.
+    Pods that are held by gates exist: they have been through admission already.
     """
     if not has_pods_to_come(job):
         return job
@@ -121,7 +121,7 @@ def with_admitted(job: JobFacts, admitted: list[AdmittedTemplate]) -> JobFacts:
 
 
 def admit_pod_set(pod_set: JobPodSet, job: JobFacts, objects: AdmissionObjects) -> AdmittedTemplate:
-    """Return one template of a job as its pods will be, by the objects that are followed."""
+    """Return one template of a job as its pods will be, by the objects that are watched."""
     template = pod_set.template
     if pod_set.is_sum:
         missing = _missing_class(job.priority.class_name, objects)
@@ -129,13 +129,14 @@ def admit_pod_set(pod_set: JobPodSet, job: JobFacts, objects: AdmissionObjects) 
         return AdmittedTemplate(template, refusal=missing)
     admitted = admit_template(template, objects)
     if admitted.refusal and not pod_set.has_limits and not _missing(template.spec, objects):
-        # Its operator knows limits that the template does not: whether they are in order, too.
+        # The job's operator sets limits that the template lacks, so whether they are in order is
+        # unknown, too.
         return AdmittedTemplate(admitted.template, admitted.differences)
     return admitted
 
 
 def _told(pod_sets: tuple[JobPodSet, ...], admitted: list[AdmittedTemplate]) -> str:
-    """Return in one line what differs, "" for nothing; of several pod sets, with their names."""
+    """Return in one line what differs, "" for nothing; with names if there are several pod sets."""
     lines = [
         f"pod set {pod_set.name}: {line}" if len(pod_sets) > 1 else line
         for pod_set, one in zip(pod_sets, admitted, strict=True)
@@ -148,7 +149,7 @@ def _told(pod_sets: tuple[JobPodSet, ...], admitted: list[AdmittedTemplate]) -> 
 def admit_template(template: ScheduledPodTemplate, objects: AdmissionObjects) -> AdmittedTemplate:
     """Return the template as the API server's admission makes it, what differs, and any refusal.
 
-    The template itself comes back where nothing changes.
+    The template itself is returned if nothing changes.
     """
     spec = template.spec
     if missing := _missing(spec, objects):
@@ -159,8 +160,8 @@ def admit_template(template: ScheduledPodTemplate, objects: AdmissionObjects) ->
         spec, of_ranges = _with_defaults(spec, objects.limit_ranges)
         refusal = clash or next(_violations(spec, template.spec, objects.limit_ranges), "")
     except QuantityError:
-        # The unit is told what is wrong with its demand; of a LimitRange the API server has seen
-        # to it that it can be read.
+        # An error in the demand is reported on the unit; the API server has validated the amounts
+        # of a LimitRange.
         return AdmittedTemplate(template, refusal=clash)
     differences = (*of_ranges, *of_runtime)
     if not differences:
@@ -173,7 +174,7 @@ def admit_template(template: ScheduledPodTemplate, objects: AdmissionObjects) ->
 
 
 def _missing(spec: ScheduledPodSpec, objects: AdmissionObjects) -> str:
-    """Return which object that the template names is not there, "" where all are."""
+    """Return which object that the template names does not exist, "" if all do."""
     if missing := _missing_class(spec.priority_class_name, objects):
         return missing
     name, runtimes = spec.runtime_class_name, objects.runtime_classes
@@ -249,7 +250,7 @@ def are_equal(one: ResourceQuantities, other: ResourceQuantities) -> bool:
 
 
 class _Default(msgspec.Struct, frozen=True):
-    """An amount that containers get which state none, and whose it is."""
+    """An amount for containers that state none, and the LimitRange that it is from."""
 
     quantity: QuantityText
     owner: str
@@ -272,7 +273,7 @@ def _with_defaults(
     containers, init_containers = fill(spec.containers), fill(spec.init_containers)
     if not differences:
         return spec, ()
-    # What a pod as a whole asks for is settled before its containers get their defaults.
+    # The pod's own resources are settled before its containers get their defaults.
     resources = None if spec.resources is None else _settled(spec, spec.resources)
     filled = msgspec.structs.replace(
         spec, containers=containers, init_containers=init_containers, resources=resources
@@ -285,8 +286,7 @@ def _defaults_of(
 ) -> tuple[dict[str, _Default], dict[str, _Default]]:
     """Return requests and limits of containers that state none.
 
-    Of several LimitRanges the API server takes now the one, now the other; the largest is what
-    surely is enough.
+    Of several LimitRanges the API server applies any; the largest amount is always enough.
     """
     requests: dict[str, _Default] = {}
     limits: dict[str, _Default] = {}
@@ -315,7 +315,7 @@ def _filled(
     limits: Mapping[str, _Default],
     differences: list[str],
 ) -> ScheduledContainer:
-    """Return a container with what it does not state; a limit that it states is a request, too."""
+    """Return a container with its missing amounts; a limit that it states is a request, too."""
     resources = container.resources
     stated = {**resources.limits, **resources.requests}
     more_requests = {key: each for key, each in requests.items() if key not in stated}
@@ -350,12 +350,12 @@ def _settled(spec: PodSpec, resources: ResourceRequirements) -> ResourceRequirem
 
 
 class _Amounts(msgspec.Struct, frozen=True):
-    """What is compared with a limit: of a container, or of a pod as a whole."""
+    """The amounts that are compared with a limit: of a container, or of a pod as a whole."""
 
     requests: ResourceQuantities
     limits: ResourceQuantities
     where: str
-    """In words, for the reader of a refusal; "" where it is the pod."""
+    """In words, for the reader of a refusal; "" for the pod."""
 
 
 def _violations(
@@ -440,9 +440,9 @@ def _as_requests(spec: ScheduledPodSpec) -> ScheduledPodSpec:
 def _requests_over_limits(
     spec: ScheduledPodSpec, written: ScheduledPodSpec, ranges: tuple[LimitRange, ...]
 ) -> Iterator[str]:
-    """Yield which requests are larger than the limit that a LimitRange gives beside them.
+    """Yield which requests exceed the limit that a LimitRange gives the same container.
 
-    No API server takes such a pod: whoever wrote the request wrote no limit.
+    No API server accepts such a pod: a request was written without a limit.
     """
     _, limits = _defaults_of(ranges)
     before = (*written.containers, *written.init_containers)
@@ -481,7 +481,7 @@ def listed(quantities: Mapping[str, QuantityText]) -> str:
 
 
 def overlay_body(whole: dict[str, Any], reduced: Mapping[str, Any]) -> dict[str, Any]:
-    """Put what admission has changed in a reduced template into the whole one, both as JSON."""
+    """Write what admission has changed in a reduced template into the whole one, both as JSON."""
     spec, changed = dict(whole.get("spec") or {}), reduced.get("spec") or {}
     for field in ("overhead", "nodeSelector", "tolerations", "schedulerName"):
         if field in changed:
@@ -512,6 +512,6 @@ def _with_amounts(container: dict[str, Any], changed: Mapping[str, Any]) -> dict
     amounts, before = changed.get("resources") or {}, container.get("resources") or {}
     if not amounts and not before:
         return container
-    # What is not there any more goes: of two kinds of cpu both would count.
+    # Remove what is gone: of two kinds of cpu both would count.
     kept = {key: each for key, each in before.items() if key not in {"requests", "limits"}}
     return {**container, "resources": {**kept, **amounts}}

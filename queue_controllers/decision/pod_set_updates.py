@@ -1,8 +1,8 @@
-"""What a unit's admission checks want of the pod templates, made into one change, or refused. Pure.
+"""Merge what a unit's admission checks want of the pod templates into one change, or refuse. Pure.
 
-Kueue's rule: labels, annotations and node selectors are merged, tolerations are put together. Two
-checks that want different values, or one that wants another than the job's template has, contradict
-each other; nobody may choose between them, so such a job is not released.
+Kueue's rule: labels, annotations and node selectors are merged, tolerations are concatenated. Two
+checks that want different values, or one that wants another value than the job's template has, are
+in conflict; no choice between them is right, so such a job is not released.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shared_api.objects.queue_unit import PodSetUpdate, QueueUnit
 from shared_api.well_known_labels import POD_SET_UPDATES
 
 MAX_SHOWN_CHARS: Final = 60
-"""Of a value that others contradict: labels have 63 at most."""
+"""Of a value in conflict: labels have 63 at most."""
 
 _NO_STAMP: Final = PodStamp()
 _TEMPLATE: Final = "the job's template"
@@ -37,7 +37,7 @@ class UpdatePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     updates: dict[str, TemplateUpdate] = {}
     note: str | None = None
-    """"" removes it, None leaves it alone."""
+    """"" removes it, None leaves it unchanged."""
     left_out: str = ""
     """What cannot be changed although a check wants it, in words."""
 
@@ -54,7 +54,7 @@ NO_UPDATES: Final = UpdatePlan()
 def plan_updates(
     job: JobFacts, unit: QueueUnit, stamps: Mapping[str, PodStamp]
 ) -> UpdatePlan | UpdateConflict:
-    """Return what a release changes in the templates besides the queue's own stamps."""
+    """Return what a release changes in the templates in addition to the queue's own labels."""
     wanted = _wanted(unit)
     if not wanted and POD_SET_UPDATES not in job.metadata.annotations:
         return NO_UPDATES
@@ -83,7 +83,7 @@ def plan_updates(
 
 
 def _left_out(job: JobFacts, wanted: list[tuple[str, PodSetUpdate]]) -> str:
-    """Say which changes have no template to be made in, "" where all have."""
+    """Return which changes have no template to be made in, "" if all have."""
     others = {each.name for each in job.pod_sets if not each.has_template}
     for check, update in wanted:
         if update.name in others and update != PodSetUpdate(name=update.name):
@@ -102,7 +102,7 @@ def _said(check: str, what: str) -> str:
 
 
 class _Merger:
-    """Puts together what is wanted of one template."""
+    """Merges what is wanted of one template."""
 
     def __init__(self, pod_set: JobPodSet, stamp: PodStamp) -> None:
         self._name, self._before = pod_set.name, pod_set.added
@@ -113,7 +113,7 @@ class _Merger:
             "node selector": spec.node_selector,
         }
         self._stamped = {"label": stamp.labels, "annotation": stamp.annotations}
-        # Those of a RuntimeClass come with every pod: written down, they would outlive it.
+        # Those of a RuntimeClass are added to every pod: written down, they would outlive it.
         written = pod_set.written or pod_set.template
         self._tolerations: tuple[Toleration, ...] = written.spec.tolerations
         self._new: dict[str, dict[str, tuple[str, str]]] = {kind: {} for kind in self._base}
@@ -121,7 +121,7 @@ class _Merger:
         self.conflicts: list[str] = []
 
     def add(self, check: str, update: PodSetUpdate) -> None:
-        """Take in what one check wants."""
+        """Add what one check wants."""
         self._add_values(check, "label", update.labels)
         self._add_values(check, "annotation", update.annotations)
         self._add_values(check, "node selector", update.node_selector)
@@ -159,7 +159,7 @@ class _Merger:
         )
 
     def update(self) -> TemplateUpdate:
-        """Return what is to be changed; what was added before and is wanted no more goes."""
+        """Return what is to be changed; what was added before and is not wanted now is removed."""
         before = self._before
         tolerations = None
         if self._new_tolerations or before.tolerations:

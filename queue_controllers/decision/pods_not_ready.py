@@ -1,15 +1,15 @@
-"""Why pods of a released job do not run, as the condition `PodsReady` of its unit says. Pure.
+"""Why pods of a released job do not run, for the condition `PodsReady` of its unit. Pure.
 
-Two things go wrong after a release that nobody can know before it. No pod is made at all: what
-creates it is refused, and the job's own event says why. Or pods are there and have no node: their
-scheduler says why. The unit says so once that has lasted, and takes it back when it is over. A unit
-whose queue waits for its pods keeps the reason that says so (`WaitForPodsRunning`, by which its
-time to run is counted), and has the rest in the message. One in Running keeps the status True, by
-which the time that it may run is counted.
+Two things go wrong after a release that cannot be known before it. No pod is created at all: its
+creation is refused, and the job's own event says why. Or pods exist and have no node: their
+scheduler says why. The unit reports it once it has lasted, and takes it back when it is over. A
+unit whose queue waits for its pods keeps the reason that says so (`WaitForPodsRunning`, by which
+its time to run is counted), and has the rest in the message. One in Running keeps the status True,
+by which its execution time is counted.
 
-A job of a kind that makes its pods at once, and that has had none for minutes, will not get any:
-it gives its quota back. What that is counted from stands in objects: the release on the job, and
-that there has been no pod since in the unit's condition.
+A job of a kind that creates its pods at once, and that has had none for minutes, will not get any:
+it gives its quota back. The time is counted from what stands in objects: the release on the job,
+and since when there has been no pod in the unit's condition.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from shared_api.queue_unit_phases import (
 from shared_api.timestamps import read_time
 
 NO_PODS_SECONDS: Final = 10.0
-"""How long a released job may have no pod before its unit says so. A Job's controller makes the
-first within a second, and says at once that it may not."""
+"""How long a released job may have no pod before its unit reports it. A Job's controller creates
+the first within a second, and reports at once if it may not."""
 
 SLOW_NO_PODS_SECONDS: Final = 60.0
 """The same where something else is set up before the first pod."""
 
 POD_CREATION_SECONDS: Final = 300.0
 """How long a job may have no pod before it gives its quota back, unless a setting says otherwise;
-only of kinds that make their pods at once."""
+only of kinds that create their pods at once."""
 
 ASK_AGAIN_SECONDS: Final = 600.0
-"""Between two times that the events of one job are read in one attempt, whatever comes and goes:
-the server looks through all events of the namespace for it."""
+"""Between two reads of one job's events in one attempt, whatever changes: the server scans all
+events of the namespace for it."""
 
 NO_POD: Final = "No pod of it exists"
 NO_EVENT: Final = "no event of it says why; those of what makes its pods may"
 PENDING: Final = "Pods of the job do not run yet"
 BUT: Final = "; "
-"""Between why its queue waits for a unit, and what is wrong with its pods; no name has it."""
+"""Between why its queue waits for a unit, and what is wrong with its pods; no name contains it."""
 
 _REFUSED: Final = {
     NoNode.QUOTA: "For more than a minute pods of it are refused by their quota",
@@ -70,15 +70,15 @@ _REFUSED: Final = {
 
 
 class PodsVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to do about a released job's pods that do not run."""
+    """What to do about a released job's pods that do not run."""
 
     memory: JobMemory
     status: dict[str, Any] = {}
-    """The part of the unit's status that says so, {} where it does already."""
+    """The part of the unit's status that says so, {} if it does already."""
     asks_why: bool = False
-    """The job's events have to be read before it is said."""
+    """The job's events have to be read before the unit reports it."""
     late: str = ""
-    """Why the job gives its quota back, "" where it does not."""
+    """Why the job gives its quota back, "" if it does not."""
     look_again_seconds: float | None = None
 
 
@@ -95,18 +95,18 @@ class _Trouble(msgspec.Struct, frozen=True):
 
 
 def first_look_seconds(kind: JobKind) -> float | None:
-    """Return how long after its release it is looked whether a job has pods; None: no need to.
+    """Return in how many seconds after its release a job is checked for pods; None: never.
 
-    Mostly its first pod is news before that, and no look is added.
+    Mostly the event of its first pod comes before that, and no reconcile is added.
     """
     if kind.held_by_gates:
-        return None  # its pods are there before it is
+        return None  # its pods exist before it does
     seconds = patience_with(kind)
     return seconds if kind.nudge_seconds is None else min(seconds, kind.nudge_seconds)
 
 
 def patience_with(kind: JobKind) -> float:
-    """Return how long a released job may have no pod before its unit says so."""
+    """Return how many seconds a released job may have no pod before its unit reports it."""
     return NO_PODS_SECONDS if kind.makes_pods_at_once else SLOW_NO_PODS_SECONDS
 
 
@@ -118,12 +118,12 @@ def pod_creation_timeout(job: JobFacts, settings: JobSettings) -> float:
 
 
 def wants_no_pods(job: JobFacts) -> bool:
-    """Return whether there is nothing to wait for: of a job scaled to none, all pods run."""
+    """Return whether there is nothing to wait for: of a job scaled to zero, all pods run."""
     return bool(job.pod_sets) and not any(each.count for each in job.pod_sets)
 
 
 def judge_pods(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> PodsVerdict:
-    """Return what is to do about the pods of a released job that is not suspended."""
+    """Return what to do about the pods of a released job that is not suspended."""
     if _has_pods(view, job, state):
         return _judge_placement(view, unit, state)
     memory, since = _without_since(view, job, unit)
@@ -150,7 +150,7 @@ def judge_pods(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
 def _timeout(view: JobView, job: JobFacts, unit: QueueUnit) -> float:
     """Return after how many seconds without a pod this unit is evicted; 0: never.
 
-    That one in Running has no pod is its job's own business: what comes after is a retry.
+    If a unit in Running has no pod, that concerns only its job: what comes after is a retry.
     """
     may_evict = view.ownership.managed and not is_adopted(unit)
     if not may_evict or phase_of(unit) is Phase.RUNNING:
@@ -159,9 +159,9 @@ def _timeout(view: JobView, job: JobFacts, unit: QueueUnit) -> float:
 
 
 def _has_pods(view: JobView, job: JobFacts, state: JobState) -> bool:
-    """Return whether pods of the job are there, or none need be, as far as anybody knows.
+    """Return whether pods of the job exist, or none need to, as far as is known.
 
-    What its operator speaks of may not have reached the pod cache yet.
+    Pods that its operator reports may not have reached the pod cache yet.
     """
     if view.pods.total or job.status.pods or state.state is not State.STARTING:
         return True
@@ -169,10 +169,10 @@ def _has_pods(view: JobView, job: JobFacts, state: JobState) -> bool:
 
 
 def _without_since(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[JobMemory, datetime]:
-    """Return since when there is no pod, and the memory with it.
+    """Return the memory, and since when there is no pod.
 
-    Since the release, where this process has released the job and seen no pod since, or the unit
-    says that there was none. Whoever begins to look later, or has seen pods go, counts from now.
+    Since the release, if this process has released the job and seen no pod since, or if the unit
+    says that there was none. Otherwise, or when pods have gone, the count starts now.
     """
     memory, now = view.memory, view.moment.wall
     if memory.without_pods_since is not None:
@@ -218,7 +218,7 @@ def _judge_placement(view: JobView, unit: QueueUnit, state: JobState) -> PodsVer
 
 
 def _find_refusal(view: JobView) -> tuple[_Trouble | None, float | None]:
-    """Return of the pod that has had no node for longest why, once that is long; or when it is."""
+    """Return why a pod has had no node for too long, or in how many seconds that is too long."""
     for each in view.pods.unschedulable:
         since = read_time(each.since)
         if since is None:
@@ -249,7 +249,7 @@ def _say(view: JobView, unit: QueueUnit, trouble: _Trouble | None) -> dict[str, 
     if wanted is None:
         return {}
     status = set_condition(unit, wanted, view.moment).status
-    # That time says when the counts of pods were written: `missing_pods` goes by it.
+    # That time says when the counts of pods were written: `missing_pods` depends on it.
     return {key: value for key, value in status.items() if key != "lastUpdateTime"}
 
 

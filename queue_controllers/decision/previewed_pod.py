@@ -1,13 +1,13 @@
-"""A pod that is asked for and not made, and what the API server's answer says of a template. Pure.
+"""The preview of a pod, and what the API server's answer says of its template. Pure.
 
 `pod_admission` knows what the built-in admission plugins do to pods. What webhooks and policies do,
-whoever wrote them, only the API server can say: it is asked to create the pod of a template by a
-dry run, which goes through all of admission and stores nothing. The pod is that of the release,
-with its stamps. What it runs does not count: command, arguments and environment are left out, so
-that jobs which differ in nothing else are one question.
+only the API server can say: it is asked to create the pod of a template by a dry run, which goes
+through all of admission and stores nothing. The pod is that of the release, with its labels. What
+it runs does not count: command, arguments and environment are left out, so that jobs which differ
+in nothing else are one question.
 
-Of the answer counts what a queue and koord-scheduler read: what containers and the pod ask for,
-the simple rules of where it may go, who schedules it, and the labels by which it is charged.
+Of the answer counts what a queue and koord-scheduler read: what containers and the pod ask for, the
+simple rules of where it may go, which scheduler places it, and the labels by which it is charged.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NO_ANSWER: Final = (
     "the API server has not said what it makes of these pods (admissionPreview):"
     " what the controllers follow counts"
 )
-"""What is told of a template that waited for its answer long enough."""
+"""What is reported of a template whose preview took too long."""
 
 _BY_ADMISSION: Final = "the API server's answer to a dry run"
 
@@ -77,49 +77,48 @@ _MOMENTS: Final[Mapping[str, str]] = {
     "does not support dry run": "a webhook does not take part in dry runs",
     _MAY_NOT_ASK: "the controllers have no right to create pods by dry run",
 }
-"""Refusals that say nothing of the template: what they contain, and what is told instead.
+"""Refusals that say nothing of the template: a text that they contain -> what is reported instead.
 
 Source: kubernetes v1.36.3: plugin/pkg/admission/resourcequota/controller.go (`checkRequest`),
 plugin/pkg/admission/serviceaccount/admission.go, apiserver/pkg/admission/plugin/webhook/errors,
-apiserver/pkg/endpoints/handlers/responsewriters/errors.go (`forbiddenMessage`).
-"""
+apiserver/pkg/endpoints/handlers/responsewriters/errors.go (`forbiddenMessage`)."""
 
 _VERDICTS: Final = frozenset((400, 403, 409, 413, 422))
 _NOT_FOUND: Final = 404
 
 
 class PodAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API server says to a pod of a template: one of the three."""
+    """The API server's answer to a pod of a template: one of the three."""
 
     spec: ScheduledPodSpec | None = None
-    """It would be made, like this."""
+    """It would be created, like this."""
     refusal: str = ""
-    """It would not be made, and why."""
+    """It would not be created, and why."""
     note: str = ""
-    """Neither can be said, and why."""
+    """Neither is known, and why."""
     labels: dict[str, str] = {}
-    """Of those that say what it is charged to, what the pod has; beside `spec`."""
+    """The pod's labels, of those that say what it is charged to; set with `spec`."""
     sent_labels: dict[str, str] = {}
-    """And what it was asked for with."""
+    """The same labels, as the pod was sent."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod to ask for."""
+    """A pod to preview."""
 
     key: str
-    """The same for all that may be asked as one."""
+    """Equal for all pods that need only one preview."""
     namespace: str
     name: str
     body: dict[str, Any]
 
 
 def can_be_asked(pod_set: JobPodSet) -> bool:
-    """Return whether pods are made of the template as it stands."""
+    """Return whether pods are created from the template as it stands."""
     return pod_set.has_template and pod_set.has_limits and not pod_set.is_sum
 
 
 def mark_of(pod_set: JobPodSet, stamp: PodStamp) -> str:
-    """Return what tells whether a job's template is still the one that was asked about."""
+    """Return a mark that changes if a job's template is no longer the one that was asked about."""
     body = [template_body(pod_set.template), pod_set.template.spec.account, stamp.labels]
     return _hash_of(body)
 
@@ -138,7 +137,7 @@ def question_of(
                 {key: value for key, value in each.items() if key not in _UNASKED}
                 for each in spec[field]
             ]
-    # Who asks for blockOwnerDeletion needs a right on the owner's finalizers.
+    # To set blockOwnerDeletion needs a right on the owner's finalizers.
     owners = [msgspec.to_builtins(owner)]
     told = {key: value for key, value in labels.items() if not key.startswith(CONTROLLER_LABELS)}
     about = {key: value for key, value in annotations.items() if key != RELATED_QUEUE_UNIT}
@@ -156,10 +155,10 @@ def question_of(
 
 
 def answer_of(pod: ScheduledPod, question: Question) -> PodAnswer:
-    """Return what counts of the pod that would be made."""
+    """Return what counts of the pod that would be created."""
     sent = question.body["metadata"]["labels"]
     return PodAnswer(
-        # Volumes have names by chance.
+        # Generated names of volumes differ in each answer.
         spec=msgspec.structs.replace(pod.spec, volumes=()),
         labels=_watched(pod.metadata.labels),
         sent_labels=_watched(sent),
@@ -167,7 +166,7 @@ def answer_of(pod: ScheduledPod, question: Question) -> PodAnswer:
 
 
 def answer_of_refusal(status: int, message: str, question: Question) -> PodAnswer | None:
-    """Return what a refusal says of the template; None where it is no answer to the question."""
+    """Return what a refusal says of the template; None if it is no answer to the question."""
     for part, note in _MOMENTS.items():
         if part in message:
             return PodAnswer(note=f"{note}: what the controllers follow counts")
@@ -181,7 +180,10 @@ def answer_of_refusal(status: int, message: str, question: Question) -> PodAnswe
 def admit_by_answers(
     job: JobFacts, objects: AdmissionObjects, answers: Mapping[str, PodAnswer]
 ) -> JobFacts:
-    """Return the facts with pod sets as the answers say, by their names; others as is followed."""
+    """Return the facts with the pod sets as their answers have them, by name.
+
+    Pod sets without an answer are as the watched objects have them.
+    """
     admitted = []
     for pod_set in job.pod_sets:
         followed = admit_pod_set(pod_set, job, objects)
@@ -202,7 +204,7 @@ def _admit_by(
         return AdmittedTemplate(followed.template, told, followed.refusal)
     metadata, of_labels = _relabelled(template.metadata, answer)
     if not of_labels and _is_as(answer.spec, followed.template.spec):
-        # Nothing but what is followed: its words say which object it is that counts.
+        # Only what the watched objects do: their words name the object.
         return AdmittedTemplate(followed.template, followed.differences)
     spec, differences = _as_answered(template.spec, answer.spec)
     lines = tuple(f"{each} ({_BY_ADMISSION})" for each in (*differences, *of_labels))
@@ -212,7 +214,7 @@ def _admit_by(
 
 
 def _is_as(answered: ScheduledPodSpec, followed: ScheduledPodSpec) -> bool:
-    """Return whether an answer is what has been expected."""
+    """Return whether an answer is as expected."""
     _, differences = _as_answered(followed, answered)
     return not differences
 
@@ -258,7 +260,7 @@ def _merged(
     answered: tuple[ScheduledContainer, ...],
     differences: list[str],
 ) -> tuple[ScheduledContainer, ...]:
-    """Return the containers that a pod has, each as it is written where it asks for the same."""
+    """Return the containers of a pod, each as it is written if it asks for the same."""
     known = {each.name: each for each in containers}
     merged = []
     for each in answered:
@@ -311,7 +313,7 @@ def _relabelled(meta: TemplateMeta, answer: PodAnswer) -> tuple[TemplateMeta, li
         if value == answer.sent_labels.get(key):
             continue
         differences.append(f"label {key}={value}" if value is not None else f"no label {key}")
-        # What a release has stamped is no word of the template: this is.
+        # A label that a release wrote is not the template's own: this one is.
         annotations.pop(STAMPED_QUOTA if key == QUOTA_NAME else "", None)
         annotations.pop(STAMPED_PREEMPTIBLE if key == PREEMPTIBLE else "", None)
         if value is None:

@@ -1,9 +1,9 @@
-"""Job in, QueueUnit out: what a unit should say about its job. Pure.
+"""Build a QueueUnit from a job: what a unit should say about its job. Pure.
 
-The unit is built once and then kept in step: `build_unit` makes the whole object, `build_sync` the
-merge patch for what has changed. Which fields follow the job, and until when, is the point: counts,
-shapes, queue and quota only while the unit waits (an admission is for what was asked), labels of
-the user's own until its admission checks have answered, priority and `active` until the end.
+The unit is built once and then kept in step: `build_unit` returns the whole object, `build_sync`
+the merge patch for what has changed. Fields follow the job for different times: counts, shapes,
+queue and quota only while the unit is pending (an admission is for what was asked), the user's own
+labels until its admission checks have answered, priority and `active` until the end.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ POD_SETS_HASH: Final = PREFIX + "pod-sets-hash"
 """Annotation on units: what the pod sets looked like when they were written. W, R: controllers."""
 
 MAX_NAME_CHARS: Final = 253
-"""Of an object's name (a DNS subdomain)."""
+"""Limit of an object's name (a DNS subdomain)."""
 
 
 UID_CHARS: Final = 8
@@ -97,7 +97,7 @@ def demand_of(pod_sets: tuple[JobPodSet, ...]) -> Amounts:
     """Return what all pods together ask for.
 
     Raises:
-        QuantityError: as `pod_requests`, with the pod set's name before it.
+        QuantityError: As `pod_requests`, with the pod set's name before it.
     """
     total: Amounts = {}
     for pod_set in pod_sets:
@@ -109,15 +109,15 @@ def demand_of(pod_sets: tuple[JobPodSet, ...]) -> Amounts:
 
 
 def granted_counts(unit: QueueUnit) -> dict[str, int]:
-    """Return how many pods of each set were admitted: what the spec says may have grown since."""
+    """Return how many pods of each set were admitted; the spec may have grown since."""
     admitted = {each.name: each.replicas for each in unit.status.admissions}
     return {each.name: admitted.get(each.name, each.count) for each in unit.spec.pod_set}
 
 
 def given_back_counts(unit: QueueUnit) -> dict[str, int]:
-    """Return how many pods of each set have given their quota back, as far as it was granted.
+    """Return how many pods of each set have given their quota back, at most what was granted.
 
-    The status is anybody's to edit who may: what it says beyond that is not believed.
+    Users may edit the status: what exceeds the grant does not count.
     """
     said = {each.name: each.count for each in unit.status.reclaimable_pods}
     granted = granted_counts(unit)
@@ -127,8 +127,8 @@ def given_back_counts(unit: QueueUnit) -> dict[str, int]:
 def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> bool:
     """Return whether the job now asks for more than its unit was admitted with.
 
-    More pods of a set, larger pods, or a set that the unit does not know. `was_released`: it has
-    run with this admission, so that it may have grown, and given some of it back for good.
+    More pods of a set, larger pods, or a set that the unit does not have. `was_released`: it has
+    run with this admission, so it may have grown, and given some of it back for good.
     """
     admitted = {pod_set.name: pod_set for pod_set in unit.spec.pod_set}
     counts = {name: pod_set.count for name, pod_set in admitted.items()}
@@ -140,7 +140,7 @@ def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> b
             continue
         known, count = admitted.get(pod_set.name), pod_set.count
         if was_released and pod_set.lowered_to is not None:
-            count = min(count, pod_set.lowered_to)  # it has run with fewer, and goes on so
+            count = min(count, pod_set.lowered_to)  # it has run with fewer, and continues so
         if known is None or count > counts[pod_set.name]:
             return True
         if ask_alike(pod_set.template.spec, known.template.spec):
@@ -154,7 +154,7 @@ def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> b
 
 
 def _requests(template: Any) -> Amounts | None:  # noqa: ANN401 - reduced or plain template
-    """Return a template's requests, None where they cannot be read."""
+    """Return a template's requests, None if they cannot be parsed."""
     try:
         return pod_requests(template.spec)
     except QuantityError:
@@ -162,7 +162,7 @@ def _requests(template: Any) -> Amounts | None:  # noqa: ANN401 - reduced or pla
 
 
 def is_our_make(unit: QueueUnit) -> bool:
-    """Return whether this program created the unit; one that it only took over it never deletes."""
+    """Return whether this program created the unit; one that it took over is never deleted."""
     annotations = unit.metadata.annotations
     return annotations.get(MANAGED_BY) == CONTROLLERS and JOB_CREATED_AT in annotations
 
@@ -183,7 +183,7 @@ def pod_set_bodies(pod_sets: tuple[JobPodSet, ...]) -> list[dict[str, Any]]:
 
 
 def hash_of_pod_sets(bodies: list[dict[str, Any]]) -> str:
-    """Return a short hash of `spec.podSet`: the unit as decoded has only the fields we read."""
+    """Return a short hash of `spec.podSet`; the decoded unit has only some of its fields."""
     text = msgspec.json.encode(bodies, order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
 
@@ -191,8 +191,8 @@ def hash_of_pod_sets(bodies: list[dict[str, Any]]) -> str:
 def priority_of_job(job: JobFacts, around: ClusterContext) -> tuple[str, int | None]:
     """Return (class name, number): annotation, else the class's value, else the literal.
 
-    And no more than the namespace lets its jobs have; absent counts as 0. Where only classes count,
-    neither the annotation nor a literal does.
+    At most what the namespace allows its jobs; absent counts as 0. If only classes count, neither
+    the annotation nor a literal does.
     """
     class_name, number = _wanted_priority(job, around)
     return class_name, _bounded(number, around)
@@ -242,7 +242,7 @@ def build_unit(
 ) -> dict[str, Any]:
     """Return the QueueUnit of a job as JSON values, ready to be created.
 
-    `runs`: the job ran before the queue knew of it, so what its pods are is settled.
+    `runs`: the job ran before the queue knew of it, so its pods can no longer change.
     """
     meta, kind = job.metadata, job.kind
     quota = quota_of_job(job, around)
@@ -280,7 +280,7 @@ def build_unit(
 
 
 def _take_wishes_off(labels: Changes | dict[str, str], job: JobFacts) -> None:
-    """Take off the labels of pods that a release would have stamped: these pods have them not."""
+    """Remove the labels that a release would have written on pods: these pods do not have them."""
     for key in PREEMPTIBLE_LABELS:
         if labels.get(key) == NOT_PREEMPTIBLE and all(
             each.template.metadata.labels.get(key) != NOT_PREEMPTIBLE for each in job.pod_sets
@@ -321,7 +321,7 @@ def _spec_of(
 
 
 def _request_of(job: JobFacts) -> dict[str, Any]:
-    """Return the total, nothing where it cannot be computed: then the pod sets tell why."""
+    """Return the total, nothing if it cannot be computed: then the pod sets say why."""
     try:
         return dict(format_amounts(demand_of(job.pod_sets)))
     except QuantityError:
@@ -339,11 +339,11 @@ def build_sync(
 ) -> dict[str, Any]:
     """Return the merge patch (without guard) that brings a unit in step with its job, or {}.
 
-    `waiting`: nothing has been decided about the unit yet, so its shape and place may still move.
-    Of one that is reserved the labels of its user's own do: checks select by them. `stopped`: the
-    job's next pods are yet to come, so it counts whether they would be refused. An admitted unit
-    is marked before it is evicted for that: freed without the mark, it could start at once. `runs`:
-    as in `build_unit`.
+    `waiting`: the unit was not admitted yet, so its shape and queue may still change. Of a reserved
+    unit its user's own labels still change: checks select by them. `stopped`: the job's next pods
+    are yet to come, so it counts whether they would be refused. An admitted unit is marked before
+    it is evicted for that: freed without the mark, it could start at once. `runs`: as in
+    `build_unit`.
     """
     spec = _sync_of_intent(job, unit, around)
     annotations = _sync_of_refusal(job, unit) if stopped else Changes()
@@ -389,14 +389,15 @@ def is_only_demand(body: Mapping[str, Any]) -> bool:
 
 
 def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> dict[str, Any]:
-    """Return what the user may change until the end: priority, active, the time it may run."""
+    """Return what the user may change until the end: priority, active, the execution time."""
     spec: dict[str, Any] = {}
     class_name, number = priority_of_job(job, around)
     before = unit.spec.priority_class_name
     if job.unknown_demand:  # its templates may say it
         class_name, number = before, unit.spec.priority
     elif class_name and class_name == before and class_name not in around.priority_classes:
-        # To change a class's value is to delete it first: nobody is to be evicted meanwhile.
+        # To change a class's value its class is deleted first: no unit is to be evicted in the
+        # meantime.
         kept: int | None = unit.spec.priority
         kept = kept if around.only_classes else read_priority(job, kept)
         number = _bounded(kept, around) if is_booked(unit) else number
@@ -405,8 +406,8 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> d
     if unit.spec.priority != (number or 0):
         spec["priority"] = number or 0
     active = read_active(job)
-    # An absent annotation leaves the field alone, so that a deactivation by others sticks. What it
-    # says to one that the controllers have deactivated is `deactivation`'s to judge.
+    # An absent annotation leaves the field alone, so that a deactivation by others sticks. For a
+    # unit that the controllers deactivated, `deactivation` judges the annotation.
     follows = unit.metadata.annotations.keys().isdisjoint(DEACTIVATION_MARKS)
     if follows and active is not None and unit.spec.active != active:
         spec["active"] = active
@@ -417,7 +418,7 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> d
 
 
 def _sync_of_pod_sets(job: JobFacts, unit: QueueUnit, annotations: Changes) -> dict[str, Any]:
-    """Return the pod sets when they differ, and note their hash among the annotations."""
+    """Return the pod sets if they differ, and note their hash among the annotations."""
     bodies = pod_set_bodies(job.pod_sets)
     digest = hash_of_pod_sets(bodies)
     told = unit.metadata.annotations.get(TEMPLATE_DIFFERENCES, "")
@@ -426,13 +427,13 @@ def _sync_of_pod_sets(job: JobFacts, unit: QueueUnit, annotations: Changes) -> d
     counts = [(each.name, each.count, each.min_count) for each in unit.spec.pod_set]
     wanted = [(each.name, each.count, each.min_count) for each in job.pod_sets]
     in_step = unit.metadata.annotations.get(POD_SETS_HASH) == digest and counts == wanted
-    # Edited by hand to ask for less, or to do with less, it would be admitted for that, and taken
-    # back, for ever.
+    # Edited by hand to ask for less, or to need less, it would be admitted for that, and evicted,
+    # again and again.
     if in_step and not outgrows(job, unit):
         return {}
     annotations[POD_SETS_HASH] = digest
     request = _request_of(job)
-    # A merge patch merges maps: resources that are asked for no longer must be named to go.
+    # A merge patch merges maps: to be removed, resources must be named.
     gone = {resource: None for resource in unit.spec.request if resource not in request}
     return {"podSet": bodies, "request": {**request, **gone}}
 
@@ -461,7 +462,7 @@ def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
 def plan_resize(job: JobFacts, unit: QueueUnit) -> Resize | None:
     """Return how many pods of an admitted job may run at a time, None: as many as it says.
 
-    Fewer than it wants where fewer were granted than it still needs.
+    Fewer than it wants if fewer were granted than it still needs.
     """
     granted = granted_counts(unit)
     counts, notes = {}, []
@@ -477,7 +478,7 @@ def plan_resize(job: JobFacts, unit: QueueUnit) -> Resize | None:
 
 
 def plan_restoration(job: JobFacts) -> Resize | None:
-    """Return what gives a job the pods back that a release has not let run; None: it has them."""
+    """Return what gives a job the pods back that a release did not let run; None: it has them."""
     counts = {
         each.name: each.most
         for each in job.pod_sets
@@ -489,10 +490,10 @@ def plan_restoration(job: JobFacts) -> Resize | None:
 def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
     """Return the new `status.reclaimablePods` of a released job, or [] when nothing is new.
 
-    Counts only grow, up to what was admitted: what the job has grown by was never booked. More than
-    that is somebody's edit, and mended. The last share of work that is done is not written: the
-    final condition brings it back. That of a job that is scaled to nothing is, since nobody knows
-    when it goes on.
+    Counts only grow, up to what was admitted: what the job has grown by was never charged. A larger
+    count was edited, and is corrected. The last share of finished work is not written: the final
+    condition releases it. That of a job that is scaled to zero is, since it may continue at any
+    time.
     """
     if all(each.is_done for each in job.pod_sets):
         return []
@@ -511,21 +512,21 @@ def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
 def build_stamps(job: JobFacts, unit: QueueUnit, quota: str) -> dict[str, PodStamp]:
     """Return what a release writes on the pod templates, by pod set.
 
-    The quota, so that koord-scheduler charges the pods where the queue has booked them; the unit,
+    The quota, so that koord-scheduler charges the pods where the queue has charged them; the unit,
     so that the queue knows whose pods they are. A quota that the template names itself stays; one
-    that it names in an older spelling, which koord-scheduler does not read, is stamped beside that.
+    that it names in an older spelling, which koord-scheduler does not read, is written in addition.
     """
     return build_stamps_of(job, unit.metadata.key, quota)
 
 
 def build_stamps_of(job: JobFacts, unit_key: str, quota: str) -> dict[str, PodStamp]:
-    """Do the same for a unit that need not be there yet."""
+    """Return the same for a unit that need not exist yet."""
     stamps: dict[str, PodStamp] = {}
     for pod_set in job.pod_sets:
         annotations = {RELATED_QUEUE_UNIT: unit_key}
         if len(job.pod_sets) > 1:
             annotations[RELATED_POD_SET] = pod_set.name
-        # What admission plugins and webhooks put there is theirs to put there again.
+        # What admission plugins and webhooks added they add again.
         template = (pod_set.written or pod_set.template).metadata
         labels, notes = stamp_preemptible(job, pod_set)
         annotations |= notes

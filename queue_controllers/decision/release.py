@@ -1,10 +1,10 @@
-"""The release of an admitted job: with what, and against whom. Pure.
+"""The release of an admitted job: what is written, and what delays or prevents it. Pure.
 
-Somebody else may suspend a job that is released: then it is released again. Who does so over and
-over (a tool that applies the job as it was written, suspended) keeps a place that others wait for,
-and throws away whatever runs. Five times within an hour, and the job gives its place back, as one
-does whose pods do not run in time: it waits a while, longer each time, and the limit of backoffs
-counts. It is the counterpart of `contest`.
+A released job may be suspended by others: then it is released again. A tool that does so again and
+again (it applies the job as it was written, suspended) keeps quota that others wait for, and throws
+away whatever runs. After five times within an hour the job gives its quota back, like one whose
+pods do not run in time: it backs off, longer each time, and the backoff limit counts. The
+counterpart is `suspend_conflict`.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from shared_api.well_known_labels import ACTIVE, NOT_PREEMPTIBLE, SUSPEND
 
 MAX_SUSPENSIONS: Final = 5
 SUSPENSIONS_SECONDS: Final = 3600.0
-"""So many suspensions by somebody else within so long end a release: who applies a manifest every
-few minutes is found, who stops his job now and then is not."""
+"""So many suspensions by others within so long end a release: a tool that applies a manifest every
+few minutes is found, a user who stops a job now and then is not."""
 
 REST_SECONDS: Final = 60.0
-"""How long a job may wait for the pods that it was not admitted with, and cannot do without: a
-grant comes within seconds where there is room. A shorter time to run in is enough."""
+"""How long a job may wait for pods that it was not admitted with and cannot do without: growth is
+granted within seconds if there is capacity. A shorter time to run in is enough."""
 
 REFUSED_SECONDS: Final = 5.0
 """How long an admitted job is held back whose pods would be refused, before it waits without quota:
-an object that is made anew is away for less than a second."""
+an object that is created anew is away for less than a second."""
 
 TOO_FEW: Final = "Evicted because it was admitted with fewer pods than its job can do with"
 
@@ -67,7 +67,7 @@ SUSPENDED_BY_OTHERS: Final = (
 
 
 def release_whole(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Release a job of which nothing runs, if it can do with what its unit was granted."""
+    """Release a job of which nothing runs, if its grant is enough for it."""
     if job.pods_refused:
         return _wait_while_refused(view, job, unit)
     if not _may_run_with_what_it_got(job, unit):
@@ -76,9 +76,9 @@ def release_whole(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
 
 def _wait_while_refused(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Hold a job back whose pods would be refused; when that lasts, its unit gives its place back.
+    """Hold a job back whose pods would be refused; when that lasts, its unit gives its quota back.
 
-    To change the value of a PriorityClass is to delete it and to make it again.
+    To change the value of a PriorityClass is to delete it and to create it again.
     """
     now = view.moment.monotonic
     since = now if view.memory.refused_since is None else view.memory.refused_since
@@ -91,10 +91,10 @@ def _wait_while_refused(view: JobView, job: JobFacts, unit: QueueUnit) -> Decisi
 
 
 def _wait_for_the_rest(view: JobView, unit: QueueUnit) -> Decision:
-    """Wait until a job is granted what it cannot do without; when that takes long, ask anew.
+    """Wait until a job is granted what it cannot do without; when that takes long, evict it.
 
-    Growth is granted when nobody in line could take it, and who waits for this unit's pods may be
-    the very one who could.
+    Growth is granted only when no pending unit could take it, and a unit that waits for this one's
+    pods may be the very one that could.
     """
     timeout, now = running_timeout(unit, view.settings), view.moment.monotonic
     patience = min(timeout, REST_SECONDS) if timeout else REST_SECONDS
@@ -112,7 +112,7 @@ def _wait_for_the_rest(view: JobView, unit: QueueUnit) -> Decision:
 
 
 def _release_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Return the release of a job that somebody else has suspended, None where nobody has."""
+    """Return the release of a job that was suspended by others, None if it was not."""
     if not was_released_already(job, unit) or job.kind.held_by_gates:
         return None
     now = view.moment.monotonic
@@ -135,14 +135,14 @@ def _release_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | 
 
 
 def mark_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Say on the pods that somebody else let go whose they are."""
+    """Mark the pods that were ungated by others with their unit."""
     stamps = build_stamps(job, unit, quota_of_job(job, view.around))
     mark = MarkPods(released_at=view.moment.exact_stamp, stamps=stamps)
     return Decision(actions=(mark,), memory=view.memory)
 
 
 def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Turn a job's switch off, or take the gates off its pods for which there is room."""
+    """Resume a job, or take the gates off as many of its pods as were granted."""
     quota = quota_of_job(job, view.around)
     wanted = build_stamps(job, unit, quota)
     stamps = {} if view.memory.stamp_refused else wanted
@@ -173,7 +173,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
             reason="UpdatesNotTaken", message=plan.left_out, type=EventType.WARNING
         )
         actions = (*actions, event)
-    # With a time to run in, a look at what is released says when that is over.
+    # If its time to run in is limited, a reconcile of the released job says when that is over.
     settled = not running_timeout(unit, view.settings)
     memory = msgspec.structs.replace(
         view.memory,
@@ -196,7 +196,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
 
 def _may_run_with_what_it_got(job: JobFacts, unit: QueueUnit) -> bool:
-    """Return whether nothing of what it needs is missing, or what is left is what it can do with.
+    """Return whether nothing that it needs is missing, or what it got is enough for it.
 
     Units that list nothing were not split. What a job can do with is what its unit was admitted by.
     """

@@ -1,7 +1,7 @@
-"""What a released job does, written into its unit: pods that run, work that is done, growth. Pure.
+"""What a released job does, written into its unit: running pods, finished work, growth. Pure.
 
-Few writes tell it: Running once, with the right counts, then what is given back for good. Counts of
-running pods alone are corrected seldom, since nothing urgent is decided by them.
+It takes few writes: Running once, with the right counts, then what is given back for good. Counts
+of running pods alone are corrected seldom, since nothing urgent depends on them.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ instead of two. A job whose pods all run does not wait."""
 
 COUNT_SECONDS: Final = 30.0
 """Least time between two writes that only correct the counts of a running unit. Half of a shorter
-partial-running timeout, which goes by them. Also how long a pod that waits before its job has come
-to run is not told of: in most lives that is over by then."""
+partial-running timeout, which depends on them. Also how long a pod that was pending before its
+job ran is not reported: mostly that is over by then."""
 
 STAYS_SECONDS: Final = 1.0
-"""How long counts must differ before they are corrected: where a job ends, its end says so."""
+"""How long counts must differ before they are corrected: if the job ends, its end corrects them."""
 
 PARTLY_LATE: Final = "Backoff due to partial running timeout"
 
@@ -89,7 +89,8 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         status["reclaimablePods"] = given_back
     status |= children_into_status(unit, view.pods)
     if phase_of(unit) is Phase.RUNNING:
-        # Its clock of running pods comes last: where both write conditions, the other waits a look.
+        # The clock of the execution time comes last: if both write conditions, the other waits a
+        # reconcile.
         status |= pods.status | _running_into_status(view, job, unit, state)
         return _follow_counts(view, unit, status, look_again)
     if state.state is not State.RUNNING and not wants_no_pods(job):
@@ -98,7 +99,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
             return Decision(actions=wake, memory=view.memory)
         look_again = _earliest(look_again, wake_in)
         status |= pods.status
-        # Since when one ran stays: of a job of short pods no look need find two that run.
+        # Keep since when one ran: of a job of short pods no two reconciles need find one that runs.
         return _follow_counts(view, unit, status, look_again, stays_seconds=COUNT_SECONDS)
     return _write_running(view, job, unit, status)
 
@@ -118,7 +119,7 @@ def _note_growth(view: JobView, unit: QueueUnit, growth: dict[str, Any]) -> Deci
 def _running_into_status(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 ) -> dict[str, object]:
-    """Return the part of the status of a unit in Running that its pods make true."""
+    """Return the part of the status that a Running unit's pods change."""
     status: dict[str, object] = {}
     if unit.status.requeue_state is not None and not _may_be_too_few(view, job, unit):
         status["requeueState"] = None
@@ -141,7 +142,7 @@ def _let_more_run(view: JobView, job: JobFacts, unit: QueueUnit) -> ResizeJob | 
 def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Wait until the pods of an earlier run are gone, no longer than a start may take.
 
-    One that has ended, and that somebody's finalizer keeps, may never go.
+    A finished pod that is kept by a finalizer may never go.
     """
     return wait_in_time(view, job, unit, wait_for_old_pods(view, state))
 
@@ -162,7 +163,7 @@ def _earliest(*rests: float | None) -> float | None:
 def give_up_late(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
     """Evict a job that may not be resumed, or not stay so, in its time to start; None: try again.
 
-    One that is late because no controllers were there to resume it is not given up.
+    One that is late because no controllers ran to resume it is not evicted.
     """
     if RELEASE_REFUSED not in view.memory.told and first_release(view, unit) is None:
         return None
@@ -178,7 +179,7 @@ def first_release(view: JobView, unit: QueueUnit) -> datetime | None:
 
 
 def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str) -> Decision:
-    """Ask for an eviction, and say so on the unit; it is carried out at the next look."""
+    """Request an eviction in the unit's status; it is carried out by the next reconcile."""
     event = RecordUnitEvent(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
     announced = evict_unit(unit, reason, message, view.moment)
     return Decision(actions=(announced, event), memory=view.memory)
@@ -187,7 +188,7 @@ def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str)
 def _is_late(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 ) -> tuple[str, float | None]:
-    """Return why a released job has to be evicted, "" where it has not, and when that may be so."""
+    """Return why a released job has to be evicted, "" if it has not, and when it may have to be."""
     if state.state is State.STARTING and not wants_no_pods(job):
         return _is_start_late(view, job, unit)
     seconds = view.settings.partial_running_timeout_seconds
@@ -199,7 +200,7 @@ def _is_late(
 
 def _is_start_late(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[str, float | None]:
     phase = phase_of(unit)
-    # That a unit in Running runs no pod is its job's own business: what comes after is a retry.
+    # That a unit in Running runs no pod concerns only its job: what comes after is a retry.
     if phase not in RELEASED_PHASES or phase is Phase.RUNNING:
         return "", None
     seconds = running_timeout(unit, view.settings)
@@ -210,7 +211,7 @@ def _is_over(
     view: JobView, why: str, seconds: float, since: datetime | None
 ) -> tuple[str, float | None]:
     """Return the reason if so many seconds have passed (0: never), or else when they will have."""
-    # One that is not managed is evicted by nobody, and so never late.
+    # A job that is not managed is never evicted, and so never late.
     if not seconds or since is None or not view.ownership.managed:
         return "", None
     rest = seconds - (view.moment.wall - since).total_seconds()
@@ -220,18 +221,18 @@ def _is_over(
 def _may_be_too_few(view: JobView, job: JobFacts, unit: QueueUnit) -> bool:
     """Return whether the job may yet be evicted because only some of its pods run.
 
-    Until all do, its backoffs go on being counted: else every one would be the first.
+    Until all do, its backoffs are not reset: else every one would be the first.
     """
     has_timeout = view.settings.partial_running_timeout_seconds > 0 and view.ownership.managed
     return has_timeout and missing_pods(job, unit, view.pods) > 0
 
 
 def _may_run_since(view: JobView, job: JobFacts, unit: QueueUnit) -> datetime | None:
-    """Return since when the job may run; somebody else may have resumed it after the admission.
+    """Return since when the job may run; others may have resumed it after the admission.
 
-    Whoever suspends it, and has it released again, renews nothing. In strict mode it is since its
-    nodes are reserved: to find them is not the job's time. Nothing else is written until its
-    release; after it, every count of its pods is.
+    To suspend it and have it released again renews nothing. In strict mode it is since its nodes
+    are reserved: to find them is not the job's time. Nothing else is written until its release;
+    after it, every count of its pods is.
     """
     status = unit.status
     is_strict = phase_of(unit) is Phase.SCHED_SUCCEED and not was_released_already(job, unit)
@@ -270,13 +271,13 @@ def _write_running(
     memory = msgspec.structs.replace(
         memory, running_since=None, counted_at=now, miscounted_since=None, first_release=None
     )
-    # The next look says when that has lasted too long.
+    # The next reconcile says when that has lasted too long.
     has_end = too_few or unit.spec.maximum_execution_time_seconds is not None
     return Decision(actions=(move,), memory=memory, settled=not has_end)
 
 
 def _least_pause(view: JobView) -> float:
-    """Return how long a write of counts comes after another, at least."""
+    """Return the least number of seconds between two writes of counts."""
     timeout = view.settings.partial_running_timeout_seconds
     return min(COUNT_SECONDS, timeout / 2) if timeout else COUNT_SECONDS
 

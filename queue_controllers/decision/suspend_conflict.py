@@ -1,9 +1,9 @@
 """A job is resumed against the queue: it is suspended again, for as long as that goes on. Pure.
 
-The queue never yields. It writes at most once a second a job, and tells about it once a minute. The
-third time within a minute its unit goes to the end of its line, at most once a minute: the unit
-says so, by a condition whose time the scheduler orders by, so that no restart forgets it. What the
-job runs meanwhile is charged: its living pods count, whatever its unit's phase.
+The queue never yields. It writes at most once a second per job, and records an event once a minute.
+The third time within a minute the unit moves to the end of its queue, at most once a minute, by a
+condition whose time the scheduler orders by, so that it survives a restart. What the job runs in
+the meantime is charged: its living pods count, whatever its unit's phase.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ LEAST_PAUSE_SECONDS: Final = 1.0
 
 CONTEST_SECONDS: Final = 60.0
 MAX_RESUMES: Final = 3
-"""So many times within so long, and the unit goes to the end of its line. Also how often people are
-told of a contest that goes on."""
+"""So many times within so long, and the unit moves to the end of its queue. Also how often events
+report a conflict that continues."""
 
 OUT_OF_TURN: Final = "UnsuspendedByOthers"
 AGAINST_EVICTION: Final = "EvictionContested"
@@ -53,14 +53,14 @@ AGAINST_EVICTION: Final = "EvictionContested"
 
 
 def suspend_job(view: JobView, job: JobFacts) -> SuspendJob:
-    """Return the action that turns the switch on."""
+    """Return the action that suspends the job."""
     by_annotation = view.settings.held_by_annotation or not job.kind.has_switch
     annotate = by_annotation or bool(job.suspend_annotation)
     return SuspendJob(annotate=annotate, resize=plan_restoration(job))
 
 
 def suspend_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Suspend a job that somebody else has resumed; too often, and its unit loses its place."""
+    """Suspend a job that was resumed against the queue; too often, and its unit loses its place."""
     memory, now = view.memory, view.moment.monotonic
     if memory.unsuspended_at:
         rest = memory.unsuspended_at[-1] + LEAST_PAUSE_SECONDS - now
@@ -92,7 +92,7 @@ def _why_not(unit: QueueUnit) -> str:
 
 
 def _displace(view: JobView, job: JobFacts, unit: QueueUnit, memory: JobMemory) -> Decision:
-    """Suspend it, and put its unit at the end of its line."""
+    """Suspend it, and move its unit to the end of its queue."""
     reason, where = OUT_OF_TURN, "it has gone to the end of its line"
     if is_being_evicted(unit):
         reason, where = AGAINST_EVICTION, "once it has stopped it waits at the end of its line"
@@ -105,17 +105,17 @@ def _displace(view: JobView, job: JobFacts, unit: QueueUnit, memory: JobMemory) 
     event = RecordJobEvent(reason=SUSPEND_CONTESTED, message=message, type=EventType.WARNING)
     now = view.moment.monotonic
     return Decision(
-        # First what stops it: a status that is refused, or was changed meanwhile, is written the
-        # next time, since only then its memory counts.
+        # First what stops the job: a status write that is refused, or meets a newer version, is
+        # repeated by the next reconcile, since only a successful write is remembered.
         actions=(suspend_job(view, job), to_the_end(unit, contested, view.moment), event),
         memory=msgspec.structs.replace(memory, displaced_at=now, contest_told_at=now),
     )
 
 
 def to_the_end(unit: QueueUnit, contested: Condition, moment: Moment) -> PatchUnitStatus:
-    """Return the write that puts a unit at the end of its line.
+    """Return the write that moves a unit to the end of its queue.
 
-    The condition's time is that of the last such move, so it moves though the status stays True.
+    The condition's time is that of the last such move, so it changes though the status stays True.
     """
     others = tuple(each for each in unit.status.conditions if each.type != SUSPEND_CONTESTED)
     status = msgspec.structs.replace(unit.status, conditions=others)
@@ -124,7 +124,7 @@ def to_the_end(unit: QueueUnit, contested: Condition, moment: Moment) -> PatchUn
 
 
 def read_lost(unit: QueueUnit) -> LostUnit | None:
-    """Return what of a unit that was deleted counts against its job's next one, None: nothing."""
+    """Return what of a deleted unit counts against its job's next one, None: nothing."""
     if is_final(unit):
         return None
     said = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
@@ -136,7 +136,7 @@ def read_lost(unit: QueueUnit) -> LostUnit | None:
 def restore_contest(view: JobView, unit: QueueUnit) -> PatchUnitStatus | None:
     """Return the write that puts a unit where the one before it stood, None: it may stay.
 
-    That one was at the end of its line, and was deleted.
+    That one was at the end of its queue, and was deleted.
     """
     contested = None if view.lost is None else view.lost.contested
     conditions = unit.status.conditions

@@ -1,9 +1,9 @@
 """Which labels and annotations of a job its unit carries, and how they follow it. Pure.
 
-Of the annotations a unit has those that mean something to us, of the labels all: admission checks
-select by them. Keys of ours follow the job, removals included. Which of the user's own labels are
-copied, the unit notes in an annotation: those go when the job has them no more, and what others
-put on the unit stays.
+Of the annotations a unit has those that the queue reads, of the labels all: admission checks select
+by them. The queue's own keys follow the job, removals included. Which of the user's own labels are
+copied, the unit notes in an annotation: those are removed when the job no longer has them, and what
+others put on the unit stays.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from shared_api.well_known_labels import (
 )
 
 Changes = dict[str, str | None]
-"""Part of a merge patch: key -> value, or None where the key goes."""
+"""Part of a merge patch: key -> value, or None to remove the key."""
 
-# Labels and annotations that are ours on both sides: they follow the job, removals included.
+# The queue's own keys, of labels and annotations: they follow the job, removals included.
 _OUR_PREFIXES: Final = (
     PREFIX,
     LEGACY_PREFIX,
@@ -58,7 +58,7 @@ _NEVER_COPIED_MARKS: Final = frozenset(
 def labels_of_unit(job: JobFacts, quota: str) -> dict[str, str]:
     """Return the labels that the unit takes from the job: admission checks select by them.
 
-    Those that koord-scheduler reads are as its pods will have them.
+    Those that koord-scheduler reads have the values that its pods will have.
     """
     labels = {
         key: value
@@ -79,7 +79,7 @@ def labels_of_unit(job: JobFacts, quota: str) -> dict[str, str]:
 
 
 def annotations_of_unit(job: JobFacts) -> dict[str, str]:
-    """Return the annotations that the unit takes from the job: those that mean something to us."""
+    """Return the annotations that the unit takes from the job: those that the queue reads."""
     return {key: value for key, value in job.metadata.annotations.items() if _is_ours(key)}
 
 
@@ -89,20 +89,20 @@ def note_of_labels(labels: Iterable[str]) -> str:
 
 
 def sync_of_metadata(job: JobFacts, unit: QueueUnit, quota: str) -> tuple[Changes, Changes]:
-    """Return what changes of the labels and the annotations of a unit that waits."""
+    """Return what changes of the labels and the annotations of a pending unit."""
     labels, note = sync_of_own_labels(job, unit)
     labels |= _differences(unit.metadata.labels, labels_of_unit(job, quota))
     return labels, note | _differences(unit.metadata.annotations, annotations_of_unit(job))
 
 
 def sync_of_own_labels(job: JobFacts, unit: QueueUnit) -> tuple[Changes, Changes]:
-    """Return what changes of the labels of the user's own, and of the note of which they are."""
+    """Return what changes of the user's own labels, and of the note that lists them."""
     have, noted = unit.metadata.labels, unit.metadata.annotations.get(COPIED_LABELS, "")
     want = {key: value for key, value in labels_of_unit(job, "").items() if not _is_ours(key)}
     labels: Changes = {key: value for key, value in want.items() if have.get(key) != value}
     gone = (key for key in noted.split(",") if key in have and key not in want)
     labels.update(dict.fromkeys(key for key in gone if not _is_ours(key)))
-    # A unit that was made without the note gets it when there is something to write anyway.
+    # A unit that was created without the note gets it when there is something to write anyway.
     note = note_of_labels(want)
     if note == noted or not (noted or labels):
         return labels, {}
@@ -110,7 +110,7 @@ def sync_of_own_labels(job: JobFacts, unit: QueueUnit) -> tuple[Changes, Changes
 
 
 def _differences(have: Mapping[str, str], want: Mapping[str, str]) -> Changes:
-    """Return what must be set, and what of ours must go because the job no longer says it."""
+    """Return what must be set, and which of the queue's keys the job no longer has."""
     changed: Changes = {key: value for key, value in want.items() if have.get(key) != value}
     gone = (k for k in have if k not in want and _is_ours(k))
     changed.update(dict.fromkeys(gone))
@@ -118,13 +118,13 @@ def _differences(have: Mapping[str, str], want: Mapping[str, str]) -> Changes:
 
 
 def _quota_labels_of_templates(job: JobFacts) -> dict[str, str]:
-    """Return the labels of the first template that names a quota, {} where none does."""
+    """Return the labels of the first template that names a quota, {} if none does."""
     of_sets = (quota_labels_of_template(each.template.metadata) for each in job.pod_sets)
     return next(filter(None, of_sets), {})
 
 
 def _is_ours(key: str) -> bool:
-    """Return whether a key is one of ours that follows the job."""
+    """Return whether a key is one of the queue's that follows the job."""
     if key == SUSPEND or key.rpartition("/")[2] in _NEVER_COPIED_MARKS:
         return False
     return key.startswith(_OUR_PREFIXES) or key in QUOTA_NAME_LEGACY

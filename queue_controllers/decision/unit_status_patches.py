@@ -60,25 +60,25 @@ OPERATOR_SILENT: Final = "OperatorSilent"
 
 JOB_CHANGED: Final = "JobChanged"
 PODS_REFUSED: Final = "PodsRefused"
-"""Reasons of evictions, beside those of `shared_api.evictions`."""
+"""Reasons of evictions, in addition to those of `shared_api.evictions`."""
 
 DEACTIVATING: Final[Mapping[str, str]] = {
     MAXIMUM_EXECUTION_TIME_EXCEEDED: TIME_EXCEEDED,
     POD_SET_UPDATES_CONFLICT: UPDATES_CONFLICT,
 }
-"""Reasons of evictions after which a unit is inactive -> the mark that says so on it."""
+"""Reasons of evictions after which a unit is inactive -> the mark on it that says so."""
 
 MAX_JITTER: Final = 0.1
 """Share by which a backoff is longer or shorter at most, so that not all end together."""
 
 CUT_OFF_SECONDS: Final = 2.0
-"""By so much two times in an object may lie apart further, whose fractions were cut off."""
+"""How far apart two times in objects may be further for their truncated fractions."""
 
 
 def last_past(times: Iterable[datetime | None], moment: Moment) -> datetime | None:
-    """Return the last of the times in objects that is past; one of the future is somebody's edit.
+    """Return the last of the times in objects that is past; a future one was edited.
 
-    Counted from that, nothing would be late, or return, until then.
+    Counted from a future time, nothing would be late, or requeued, until then.
     """
     latest = moment.wall + MAX_CLOCK_SKEW
     return max((each for each in times if each is not None and each <= latest), default=None)
@@ -104,8 +104,7 @@ def move_unit(
     """Return the write that moves a unit.
 
     `settled`: own conditions that were True and are over; they turn False in the same write.
-    `noted`: own conditions that it sets.
-    `extra`: further fields of the status.
+    `noted`: own conditions that it sets. `extra`: further fields of the status.
     """
     conditions = unit.status.conditions
     for condition_type in settled:
@@ -124,7 +123,7 @@ def move_unit(
 
 
 def evict_unit(unit: QueueUnit, reason: str, message: str, moment: Moment) -> PatchUnitStatus:
-    """Return the write that announces an eviction: phase and admissions stay, it is booked."""
+    """Return the write that announces an eviction: phase and admissions stay, it is charged."""
     asked = Condition(type=EVICTED, status="True", reason=reason, message=message)
     return set_condition(unit, asked, moment, message=message)
 
@@ -146,11 +145,12 @@ def set_condition(
 def free_unit(
     unit: QueueUnit, settings: JobSettings, moment: Moment, *, jitter: float, silent: bool
 ) -> PatchUnitStatus:
-    """Return the write that ends an eviction: the unit is booked no more.
+    """Return the write that ends an eviction: the unit is no longer charged.
 
-    It waits again at once, or after a time, or is inactive: the reason of the eviction says so.
+    It is pending again at once, or after a backoff, or inactive: the eviction's reason decides.
     """
-    # That it was resumed out of turn stays true until it runs in its turn: it is its place in line.
+    # That it was resumed against the queue stays true until it runs when admitted: it is its place
+    # in the queue.
     settled = () if silent else (OPERATOR_SILENT,)
     extra, noted = _bank(unit, moment), _why_inactive(unit)
     if noted:
@@ -188,7 +188,7 @@ def _put_back(
 def _bank(unit: QueueUnit, moment: Moment) -> dict[str, object]:
     """Return the part of a status that keeps how long the job has run until now.
 
-    Where its time is used up it begins anew, should the job return.
+    If its time is used up, it restarts at zero, should the job be activated again.
     """
     banked = unit.status.accumulated_past_execution_time_seconds
     seconds: int | None = seconds_to_bank(unit, moment.wall)
@@ -200,13 +200,13 @@ def _bank(unit: QueueUnit, moment: Moment) -> dict[str, object]:
 
 
 def _eviction_of(unit: QueueUnit) -> Condition:
-    """Return the eviction that is under way, or the last one; without a reason if there is none."""
+    """Return the eviction in progress, or the last one; without a reason if there is none."""
     none = Condition(type=EVICTED, status="False")
     return find_condition(unit.status.conditions, EVICTED) or none
 
 
 def is_put_back_when_freed(unit: QueueUnit) -> bool:
-    """Return whether the eviction that is under way ends in a backoff."""
+    """Return whether the eviction in progress ends in a backoff."""
     return ends_in_backoff(unit) and phase_of(unit) is not Phase.RESERVED
 
 
@@ -248,7 +248,7 @@ def move_return(
     """Return the write that moves the end of a backoff to where the settings have it, None: it is.
 
     `requeueAt` stands for a wait of `backoff`, give or take the jitter, since the unit lost its
-    quota. For whoever has put it back for another reason, another wait may be right.
+    quota. A unit that was requeued by others for another reason may have another wait.
     """
     state, since = unit.status.requeue_state, _backs_off_since(unit, moment)
     until = None if state is None else read_time(state.requeue_at)
@@ -263,7 +263,7 @@ def move_return(
 
 
 def _backs_off_since(unit: QueueUnit, moment: Moment) -> datetime | None:
-    """Return when a unit lost its quota to back off; None where it does not, or nobody knows."""
+    """Return since when a unit backs off; None if it does not, or if that is unknown."""
     conditions = unit.status.conditions
     evicted = find_condition(conditions, EVICTED)
     if phase_of(unit) is not Phase.TIMEOUT_BACKOFF or evicted is None:
@@ -285,10 +285,10 @@ def was_released_already(job: JobFacts, unit: QueueUnit) -> bool:
 
 
 def count_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
-    """Return the part of a status that has the pods of now, {} when the unit says so already.
+    """Return the part of a status that has the current pods, {} when the unit says so already.
 
-    The list of admissions is the scheduler's but for the counts, so all of it is carried over: a
-    merge patch replaces lists whole, and the guard makes sure that this is the newest.
+    The list of admissions is the scheduler's except for the counts, so all of it is carried over: a
+    merge patch replaces whole lists, and the guard makes sure that this is the newest.
     """
     admissions = unit.status.admissions
     counts = _counts_of(unit, pods)
@@ -301,7 +301,7 @@ def count_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
 
 
 def pods_ready_into_status(unit: QueueUnit, moment: Moment) -> dict[str, Any]:
-    """Return the part of a status that says that pods run, which nobody ran when it was adopted."""
+    """Return the part of a status that says that pods run, of a unit adopted before any ran."""
     ready = find_condition(unit.status.conditions, PODS_READY)
     if ready is None or ready.status == "True" or ready.reason != PODS_PENDING:
         return {}
@@ -313,9 +313,9 @@ def pods_ready_into_status(unit: QueueUnit, moment: Moment) -> dict[str, Any]:
 
 
 def children_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
-    """Return the part of a status that names whose pods are the job's, {} when it does already.
+    """Return the part of a status that lists controllers of the job's pods, {} if unchanged.
 
-    Without it the scheduler takes pods that bear no mark of the unit for somebody else's.
+    Without it the scheduler takes pods without the mark of the unit for foreign pods.
     """
     children = pods.children[:MAX_POD_OWNERS]
     return {} if set(unit.status.pod_owners).issuperset(children) else {"podOwners": [*children]}

@@ -1,18 +1,18 @@
 """Facts about AppWrapper (workload.codeflare.dev/v1beta2), of CodeFlare.
 
-Held by `spec.suspend`: the objects that it wraps are made when it is off, and deleted when it goes
-on again. `status.phase` says how far that is: Suspended only when all of them are gone. Failed is
-the end when they are, too: until then pods may run, for the user to look at.
+Held by `spec.suspend`: the objects that it wraps are created when it is off, and deleted when it is
+turned on again. `status.phase` says how far that is: Suspended only when all of them are gone.
+Failed is the end when they are, too: until then pods may run, for the user to inspect.
 
-Which pods they make: `spec.components[].podSets`, by the path of a pod template in the component.
-For kinds that the controller knows they may be left out, and stand in `status.componentStatus`
-after its first look, also of one that is suspended; until then the job is held without a unit.
-Nothing says which of the pods are done.
+Its pods: `spec.components[].podSets`, by the path of a pod template in the component. For kinds
+that the controller knows they may be left out, and stand in `status.componentStatus` after its
+first reconcile, also of a suspended wrapper; until then the job is held without a unit. Nothing
+says which of the pods are done.
 
 The wrapped objects cannot be changed. What the queue adds to their templates goes through
-`podSetInfos`, one for each pod set; it is made for that, and the controller takes it when it makes
-the objects. Their pods have a label that names the wrapper; to which pod set they belong they say
-only by the annotation that a release adds.
+`podSetInfos`, one for each pod set; it is meant for that, and the controller applies it when it
+creates the objects. Their pods have a label that names the wrapper; their pod set is named only by
+the annotation that a release adds.
 
 Source: the CRD, documentation and sources of v1.2. There is no recording of the real controller.
 """
@@ -63,11 +63,11 @@ APP_WRAPPER_LABEL: Final = "workload.codeflare.dev/appwrapper"
 """On every pod: the wrapper it comes from."""
 
 _ROOT: Final = "template"
-"""Where all paths begin."""
+"""The start of all paths."""
 
 MAX_WRAPPED: Final = 256
-"""Wrapped objects of which it is remembered what was read: some kB each. They never change, and a
-job is looked at half a dozen times."""
+"""Wrapped objects whose parsed content is remembered: some kB each. They never change, and a job is
+reconciled half a dozen times."""
 
 Json = dict[str, Any]
 
@@ -130,7 +130,7 @@ class AppWrapper(WireStruct, frozen=True):
 
 
 class UnknownPodsError(ValueError):
-    """It cannot be said which pods a component makes; the text says why."""
+    """It is not known which pods a component creates; the text says why."""
 
 
 class AppWrapperAdapter:
@@ -148,7 +148,7 @@ class AppWrapperAdapter:
     }
 
     def __init__(self) -> None:
-        # What was read last, and of which object: each look asks for it three times.
+        # What was read last, and of which object: each reconcile asks for it three times.
         self._read: tuple[AppWrapper | None, tuple[JobPodSet, ...], str] = (None, (), "")
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
@@ -158,7 +158,7 @@ class AppWrapperAdapter:
     makes: ClassVar[str] = "the objects in spec.components"
 
     def child_of(self, job: AppWrapper, kind: str, name: str) -> Child | None:
-        """Return what a component wraps; None too where it cannot be said which pods it makes."""
+        """Return what a component wraps; None too if its pods are not known."""
         try:
             positions = [
                 at
@@ -170,19 +170,21 @@ class AppWrapperAdapter:
             return None
         if not positions:
             return None
-        sets = zip(places, self.pod_sets(job), strict=False)  # those of none, where one is unknown
+        sets = zip(
+            places, self.pod_sets(job), strict=False
+        )  # without the sets of unknown components
         return Child(pod_sets=tuple(each for at, each in sets if at == positions[0]))
 
     def why_unknown(self, job: AppWrapper) -> str:
-        """Say of which component it is not known which pods it makes."""
+        """Return which component's pods are not known."""
         return self._sets_and_trouble(job)[1]
 
     def why_not_hold(self, job: AppWrapper) -> str:
-        """Every AppWrapper survives being suspended."""
+        """Return "": every AppWrapper survives being suspended."""
         return ""
 
     def status_of(self, job: AppWrapper) -> StatusFacts:
-        """Read the phase; the condition `QuotaReserved` says when it was suspended."""
+        """Return what the phase says; the condition `QuotaReserved` says when it was suspended."""
         status = job.status
         reserved = find_condition(status.conditions, "QuotaReserved")
         suspended = status.phase == "Suspended"
@@ -198,11 +200,11 @@ class AppWrapperAdapter:
         )
 
     def pod_sets(self, job: AppWrapper) -> tuple[JobPodSet, ...]:
-        """One per pod set of a component, named after its kind; none while one is unknown."""
+        """Return one per pod set of a component, named after its kind; none if one is unknown."""
         return self._sets_and_trouble(job)[0]
 
     def _sets_and_trouble(self, job: AppWrapper) -> tuple[tuple[JobPodSet, ...], str]:
-        """Return the pod sets, and what keeps them from being known."""
+        """Return the pod sets, and why they are not known."""
         known, sets, trouble = self._read  # as one: other threads replace it
         if known is job:
             return sets, trouble
@@ -214,15 +216,15 @@ class AppWrapperAdapter:
         return sets, trouble
 
     def priority_of(self, job: AppWrapper) -> PrioritySource:
-        """Those of the first template that has any."""
+        """Return class and number of the first template that has any."""
         return priority_of_templates(each.template for each in self.pod_sets(job))
 
     def release_patch(self, job: AppWrapper, stamps: Mapping[str, PodStamp]) -> Json:
-        """Turn the switch off, and stamp the templates."""
+        """Return the patch that turns the field off, and adds labels to the templates."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: AppWrapper, updates: Mapping[str, TemplateUpdate]) -> Json:
-        """Have templates changed: with infos of all sets of each component that has any."""
+        """Return the patch that changes templates: infos of all sets of each changed component."""
         sets = tuple(_sets_of(job)) if updates else ()
         if not any(each.name in updates for each in sets):
             return {}
@@ -270,7 +272,7 @@ def _sets_of(job: AppWrapper) -> Iterator[_NamedSet]:
     """Yield all pod sets in their order.
 
     Raises:
-        UnknownPodsError: Nobody has said yet which sets a component has, or it cannot be read.
+        UnknownPodsError: The sets of a component are not stated yet, or cannot be parsed.
     """
     components, said = job.spec.components, job.status.component_status or ()
     number = 0
@@ -306,7 +308,7 @@ def _read_sets(job: AppWrapper) -> tuple[JobPodSet, ...]:
 
 @functools.lru_cache(maxsize=MAX_WRAPPED)
 def _kind_of(wrapped: bytes) -> str:
-    """Return the kind of an object, "pods" where it says none."""
+    """Return the kind of an object, "pods" if it has none."""
     return str(_json_object(wrapped).get("kind", "pods"))
 
 
@@ -332,7 +334,7 @@ def _template_at(wrapped: bytes, path: str) -> ScheduledPodTemplate:
 
 
 def _json_object(text: bytes) -> Json:
-    """Return what a text says, {} where that is no object.
+    """Return the object of a text, {} if it is no object.
 
     Raises:
         UnknownPodsError: It is nested too deep.

@@ -1,20 +1,21 @@
 """Facts about Workflow (argoproj.io/v1alpha1), of Argo Workflows.
 
-Held by `spec.suspend`, which keeps Argo from making pods of further steps. It stops nothing: pods
-that run go on until they end, and one that is deleted from outside ends the workflow in error. So a
-workflow that is evicted stays in *stopping*, and its quota booked, until its last pod has ended.
+Held by `spec.suspend`, which keeps Argo from creating pods of further steps. It stops nothing:
+running pods continue until they end, and one that is deleted from outside ends the workflow in
+error. So a workflow that is evicted stays in *stopping*, and its quota charged, until its last pod
+has ended.
 
-Its status never says that it is held back. Before its first node that is sure; later, once no pod
-lives, Argo gets the time that a silent operator gets, to be through with a look that it had begun.
-`status.phase` is Running from the first look, also of one that was created suspended: only pods
-tell what runs.
+Its status never says that it is held back. Before its first node that is certain; later, once no
+pod lives, Argo gets the time that a silent operator gets, to finish a reconcile that it had begun.
+`status.phase` is Running from the first reconcile, also of a workflow that was created suspended:
+only pods show what runs.
 
-Which steps there will be nobody knows ahead. What a workflow books, as a whole and for as long as
-it lives, is its annotation `koord-queue/min-resources`, a list of resources in JSON or YAML, as
-upstream has it: pod set `default`, count 1. A workflow without it would be admitted by a promise
-about nothing; it is left alone, with an event, and its pods count like those of a stranger.
+Its future steps are not known. A workflow is charged, as a whole and for as long as it lives, what
+its annotation `koord-queue/min-resources` says, a list of resources in JSON or YAML, as upstream
+has it: pod set `default`, count 1. A workflow without it would be admitted without a known demand;
+it is left alone, with an event, and its pods count as foreign pods.
 
-A step that waits for somebody (a template of type suspend) is its user's: a release does not end
+A step that waits for a person (a template of type suspend) is its user's: a release does not end
 it.
 
 Source: Argo's documentation; what the real controller (v4.1) did is in tests/data/recordings.
@@ -69,7 +70,7 @@ MAX_RESOURCES_CHARS: Final = 4096
 """Of that annotation: a hundred resources, and no work for a parser."""
 
 REMEMBERED: Final = 1024
-"""Of such texts, what they say: workflows of one template say the same."""
+"""How many such texts are remembered with their content: equal templates have equal texts."""
 
 POD_SET: Final = "default"
 
@@ -96,7 +97,7 @@ class PodMetadata(WireStruct, frozen=True):
 
 
 class WorkflowSpec(WireStruct, frozen=True):
-    """`spec`; `priority` is the order in which Argo itself looks at workflows."""
+    """`spec`; `priority` is the order in which Argo itself processes workflows."""
 
     suspend: bool | None = None
     entrypoint: str = ""
@@ -117,7 +118,7 @@ class WorkflowNode(WireStruct, frozen=True):
 
 
 class WorkflowStatus(WireStruct, frozen=True):
-    """`status`; nodes of a large workflow are compressed, or somewhere else."""
+    """`status`; nodes of a large workflow are compressed, or stored elsewhere."""
 
     phase: str = ""
     message: str = ""
@@ -143,7 +144,7 @@ class WorkflowAdapter:
     suspend_patch = SPEC_SUSPEND.suspend_patch
 
     def why_not_hold(self, job: Workflow) -> str:
-        """Name the annotation that says what to book, where it does not."""
+        """Return the annotation that states its demand, if that is missing or not valid."""
         text = _text_of(job)
         if not text:
             return f"annotation {MIN_RESOURCES} does not say what it needs"
@@ -151,7 +152,7 @@ class WorkflowAdapter:
         return f"annotation {MIN_RESOURCES}: {trouble}" if trouble else ""
 
     def status_of(self, job: Workflow) -> StatusFacts:
-        """Read the phase and the nodes."""
+        """Return what the phase and the nodes say."""
         status = job.status
         nodes = status.nodes or {}
         has_begun = bool(nodes or status.compressed_nodes or status.offload_node_status_version)
@@ -166,7 +167,7 @@ class WorkflowAdapter:
         )
 
     def pod_sets(self, job: Workflow) -> tuple[JobPodSet, ...]:
-        """One that stands for the whole workflow; none where nothing says what it needs."""
+        """Return one set that stands for the whole workflow; none if its demand is not stated."""
         resources, _ = read_resources(_text_of(job))
         if resources is None:
             return ()
@@ -191,7 +192,7 @@ class WorkflowAdapter:
         return (JobPodSet(name=POD_SET, count=1, template=template, is_sum=True),)
 
     def priority_of(self, job: Workflow) -> PrioritySource:
-        """`spec.priority`; else the class of the entry template's pods, else of all pods."""
+        """Return `spec.priority`; else the class of the entry template's pods, else of all pods."""
         spec = job.spec
         if spec.priority is not None:
             return PrioritySource(value=spec.priority)
@@ -200,11 +201,11 @@ class WorkflowAdapter:
         return PrioritySource(of_entry or spec.pod_priority_class_name)
 
     def release_patch(self, job: Workflow, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off, and stamp what all pods get."""
+        """Return the patch that turns the field off, and adds labels to all pods."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: Workflow, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change what all pods get whose template does not say it itself."""
+        """Return the patch of what all pods get whose template does not state it itself."""
         if POD_SET not in updates:
             return {}
         body = update_body(updates[POD_SET])
@@ -213,7 +214,7 @@ class WorkflowAdapter:
 
 
 def _account(spec: WorkflowSpec) -> str:
-    """Return the service account that some pod needs, "" where each template names its own."""
+    """Return the service account that some pod needs, "" if each template names its own."""
     overridden = spec.templates and all(each.service_account_name for each in spec.templates)
     return "" if overridden else spec.service_account_name
 
@@ -224,9 +225,9 @@ def _text_of(job: Workflow) -> str:
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def read_resources(text: str) -> tuple[ResourceQuantities | None, str]:
-    """Return what a workflow says that it needs, or None and what is wrong with it.
+    """Return the resources that a workflow states, or None and what is wrong with them.
 
-    JSON where it begins like an object, else YAML; quantities by resource.
+    JSON if it begins like an object, else YAML; quantities by resource.
     """
     if not text:
         return None, "it is empty"

@@ -81,14 +81,14 @@ class BatchJobAdapter:
     foreign_manager = ManagedByField("kubernetes.io/job-controller").foreign_manager
 
     def why_not_hold(self, job: BatchJob) -> str:
-        """Every Job survives being suspended."""
+        """Return "": every Job survives being suspended."""
         return ""
 
     def status_of(self, job: BatchJob) -> StatusFacts:
-        """Read conditions and counts.
+        """Return what conditions and counts say.
 
-        `active` counts pods, pending ones too: whether one runs is for the pods to say.
-        `terminating` may lag behind, and errs towards waiting.
+        `active` counts pods, pending ones too: whether one runs is read off the pods. `terminating`
+        may lag behind, and errs towards waiting.
         """
         status = job.status
         suspended, since = read_suspended(status.conditions)
@@ -102,7 +102,7 @@ class BatchJobAdapter:
         )
 
     def pod_sets(self, job: BatchJob) -> tuple[JobPodSet, ...]:
-        """One set, named after the job."""
+        """Return one set, named after the job."""
         count, annotations = count_needed(job), job.metadata.annotations
         wanted, lowered_to = _parallelism(job)
         least = read_min_parallelism(annotations, wanted)
@@ -119,23 +119,23 @@ class BatchJobAdapter:
         )
 
     def priority_of(self, job: BatchJob) -> PrioritySource:
-        """The template's class and number."""
+        """Return the template's class and number."""
         spec = job.spec.template.spec
         return PrioritySource(spec.priority_class_name, spec.priority)
 
     def release_patch(self, job: BatchJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off, and stamp the template."""
+        """Return the patch that turns the field off, and adds labels to the template."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: BatchJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change the one template, which the API accepts while nothing of the job runs."""
+        """Return the patch of the template, which the API accepts while nothing of the job runs."""
         update = updates.get(pod_set_name(job.metadata.name))
         if update is None:
             return {}
         return {"spec": {"template": update_body(update)}}
 
     def resize_patch(self, job: BatchJob, counts: Mapping[str, int]) -> dict[str, Any]:
-        """Set `spec.parallelism`; what the job has to complete stays."""
+        """Return the patch that sets `spec.parallelism`; the completions stay."""
         count = counts.get(pod_set_name(job.metadata.name))
         return {} if count is None else {"spec": {"parallelism": count}}
 
@@ -182,7 +182,7 @@ def _work_left(job: BatchJob) -> int:
         completions = _parallelism(job).wanted
     left = completions - job.status.succeeded
     if job.spec.completion_mode == INDEXED and job.status.failed_indexes:
-        # A list that cannot be read is left out: the count then errs towards more.
+        # A list that cannot be parsed is left out: the count then errs towards more.
         with contextlib.suppress(ValueError):
             left -= count_indexes(job.status.failed_indexes, completions)
     return left

@@ -13,7 +13,7 @@ are, and what its status says when the job runs, has succeeded or has failed::
       failed: {path: .status.phase, values: [Failed]}
 
 Without `suspend` the kind is held by the annotation. Without `suspended`, an evicted job is taken
-for stopped a minute after its last pod has gone, since nobody says it before.
+for stopped a minute after its last pod has gone, since nothing says it before.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Scalar = str | int | bool
 
 
 class DeclarationError(ValueError):
-    """A declaration makes no sense; the message names the field."""
+    """A declaration is not valid; the message names the field."""
 
 
 class DeclaredTest(
@@ -125,7 +125,7 @@ class _PodSet(msgspec.Struct, frozen=True):
 
 
 class _UnreadableError(Exception):
-    """What an object says cannot be read; the message names the field."""
+    """An object's value cannot be parsed; the message names the field."""
 
 
 _TOP_FIELDS: Final = ("spec", "status")
@@ -137,10 +137,10 @@ class DeclaredAdapter:
     object_type = DeclaredJob
 
     def __init__(self, declared: DeclaredKind) -> None:
-        """Read a declaration.
+        """Parse a declaration.
 
         Raises:
-            DeclarationError: It makes no sense.
+            DeclarationError: It is not valid.
         """
         group, _, version = declared.api_version.partition("/")
         key = declared.key or declared.kind.lower()
@@ -174,7 +174,7 @@ class DeclaredAdapter:
         return self._suspend is not None and self._suspend.read(_body(job)) is True
 
     def why_not_hold(self, job: DeclaredJob) -> str:
-        """Name the field that cannot be read: what it asks for is not known then."""
+        """Return the field that cannot be parsed, if any: its demand is not known then."""
         try:
             self._read_pod_sets(job)
         except _UnreadableError as error:
@@ -182,7 +182,7 @@ class DeclaredAdapter:
         return ""
 
     def status_of(self, job: DeclaredJob) -> StatusFacts:
-        """Ask the declared tests; who declares no `running` leaves that to the pods."""
+        """Return the results of the declared tests; without `running` that is left to the pods."""
         body = _body(job)
         outcome = None
         if self._succeeded.holds(body):
@@ -198,14 +198,14 @@ class DeclaredAdapter:
         )
 
     def pod_sets(self, job: DeclaredJob) -> tuple[JobPodSet, ...]:
-        """Return the declared sets, in their order; none where one cannot be read."""
+        """Return the declared sets, in their order; none if one cannot be parsed."""
         try:
             return self._read_pod_sets(job)
         except _UnreadableError:
             return ()
 
     def priority_of(self, job: DeclaredJob) -> PrioritySource:
-        """The declared class, else what the first template says."""
+        """Return the declared class, else the first template's."""
         if self._priority_class is not None:
             name = self._priority_class.read(_body(job))
             if isinstance(name, str) and name:
@@ -213,11 +213,11 @@ class DeclaredAdapter:
         return priority_of_templates(each.template for each in self.pod_sets(job)[:1])
 
     def suspend_patch(self, job: DeclaredJob) -> dict[str, Any]:
-        """Turn the declared field on."""
+        """Return the patch that turns the declared field on."""
         return {} if self._suspend is None else self._suspend.patch(value=True)
 
     def release_patch(self, job: DeclaredJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the declared field off, and stamp the templates that stand in no list."""
+        """Return the patch that turns the field off, and labels the templates outside of lists."""
         updates = updates_of_stamps(stamps)
         switch = [] if self._suspend is None else [self._suspend.patch(value=False)]
         templates = (
@@ -228,11 +228,11 @@ class DeclaredAdapter:
         return reduce(merge_patches, (*switch, *templates), {})
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return what the declared label says."""
+        """Return the declared label's value."""
         return labels.get(self._pod_label, "") if self._pod_label else ""
 
     def pod_set_of(self, pod: Pod) -> str:
-        """Return what the declared label says; where there is one set, its name."""
+        """Return the declared label's value; if there is one set, its name."""
         if self._pod_set_label:
             return pod.metadata.labels.get(self._pod_set_label, "")
         return self._pod_sets[0].name if len(self._pod_sets) == 1 else ""
@@ -293,7 +293,7 @@ def _body(job: DeclaredJob) -> dict[str, Any]:
 
 
 def _read_count(pod_set: _PodSet, body: Mapping[str, Any]) -> int:
-    """Return how many pods a set has; 1 where the field is absent."""
+    """Return how many pods a set has; 1 if the field is absent."""
     if isinstance(pod_set.count, int):
         return pod_set.count
     count = pod_set.count.read(body)

@@ -91,21 +91,21 @@ class JobSetAdapter:
     list_keys: Mapping[str, str] = {"spec.replicatedJobs": "name"}
 
     def why_not_hold(self, job: JobSet) -> str:
-        """Every JobSet survives being suspended."""
+        """Return "": every JobSet survives being suspended."""
         return ""
 
     def status_of(self, job: JobSet) -> StatusFacts:
-        """Read conditions and counts of Jobs."""
+        """Return what conditions and counts of Jobs say."""
         status = job.status
         counts = status.replicated_jobs_status
         return read_status(status.conditions, counts, job.spec.replicated_jobs, "Completed")
 
     def pod_sets(self, job: JobSet) -> tuple[JobPodSet, ...]:
-        """One set per replicated job, named like it."""
+        """Return one set per replicated job, named like it."""
         return pod_sets_of(job.spec.replicated_jobs, job.status.replicated_jobs_status)
 
     def priority_of(self, job: JobSet) -> PrioritySource:
-        """Those of the first template that has any."""
+        """Return class and number of the first template that has any."""
         return priority_of_templates(each.template for each in self.pod_sets(job))
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
@@ -117,11 +117,11 @@ class JobSetAdapter:
         return pod_set_by_role(pod)
 
     def release_patch(self, job: JobSet, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off, and stamp the templates."""
+        """Return the patch that turns the field off, and adds labels to the templates."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: JobSet, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change templates, which the API accepts while the JobSet is suspended."""
+        """Return the patch of templates, which the API accepts while the JobSet is suspended."""
         names = (each.name for each in job.spec.replicated_jobs)
         changes = patch_for_updates(names, updates)
         return {"spec": {"replicatedJobs": changes}} if changes else {}

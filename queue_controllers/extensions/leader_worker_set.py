@@ -1,7 +1,7 @@
 """LeaderWorkerSets: each group of a set, a leader and its workers, is a job, which never ends.
 
-A set has no switch, and its groups come and go one by one, so each waits for itself. Workers may be
-made when the leader runs: then what they ask for is read from the set.
+A set has no suspend field, and its groups come and go one by one, so each is queued by itself.
+Workers may be created when the leader runs: then their demand is read from the set.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class LeaderWorkerSetAdapter(GatedPods):
         return f"{name}-{index}" if name and index and is_candidate(pod) else ""
 
     def pod_set_of(self, pod: Pod) -> str:
-        """Tell the leader from its workers."""
+        """Return the set of leaders or that of workers."""
         return LEADER if pod.metadata.labels.get(LWS_WORKER) == "0" else WORKERS
 
     def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
@@ -88,7 +88,7 @@ class LeaderWorkerSetAdapter(GatedPods):
         return gather_pods(name, pods, uid_of_name(KIND, pods[0].metadata.namespace, name))
 
     def why_unknown(self, job: PodGroup) -> str:
-        """Say that nobody has said what the group's pods will be."""
+        """Return that the group's pods are not known, if so."""
         size = _size_of(job)
         if size is None:
             return f"LeaderWorkerSet {_set_of(job)} cannot be read"
@@ -104,11 +104,11 @@ class LeaderWorkerSetAdapter(GatedPods):
         return object_above(KIND, _set_of(job), LeaderWorkerSetObject)
 
     def status_of(self, job: PodGroup) -> StatusFacts:
-        """Say what the pods say; it never ends."""
+        """Return what the pods say; it never ends."""
         return read_status(job)
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
-        """Return the leader, and the workers where there are any."""
+        """Return the leader, and the workers if there are any."""
         if self.why_unknown(job):
             return ()
         found: dict[str, ScheduledPodTemplate] = {}
@@ -116,7 +116,7 @@ class LeaderWorkerSetAdapter(GatedPods):
             found.setdefault(self.pod_set_of(pod), template_of(pod))
         if job.other is not None:
             found.setdefault(WORKERS, job.other.spec.leader_worker_template.worker_template)
-        some = next(iter(found.values()))  # while a group is made again, one may be missing
+        some = next(iter(found.values()))  # while a group is created again, one may be missing
         leader = JobPodSet(name=LEADER, count=1, template=found.get(LEADER, some))
         workers = (_size_of(job) or 1) - 1
         if not workers:
@@ -129,7 +129,7 @@ def _set_of(job: PodGroup) -> str:
 
 
 def _size_of(job: PodGroup) -> int | None:
-    """Return how many pods the group has, None where nobody has said it."""
+    """Return how many pods the group has, None if that is not known."""
     if job.other is not None:
         return max(int(job.other.spec.leader_worker_template.size), 1)
     text = job.first.metadata.annotations.get(LWS_SIZE, "")

@@ -97,28 +97,28 @@ class MpiJobAdapter:
     foreign_manager = ManagedByField("kubeflow.org/mpi-operator", RUN_POLICY).foreign_manager
 
     def why_not_hold(self, job: MpiJob) -> str:
-        """Every MPIJob survives being suspended."""
+        """Return "": every MPIJob survives being suspended."""
         return ""
 
     def status_of(self, job: MpiJob) -> StatusFacts:
-        """Read conditions, and counts of pods that run."""
+        """Return what conditions and counts of running pods say."""
         return read_status(job.status)
 
     def pod_sets(self, job: MpiJob) -> tuple[JobPodSet, ...]:
-        """The launcher, then the workers."""
+        """Return the launcher, then the workers."""
         finished = count_finished(job.spec.run_policy, job.status)
         return TABLE.pod_sets(job.spec.mpi_replica_specs, finished)
 
     def priority_of(self, job: MpiJob) -> PrioritySource:
-        """`schedulingPolicy.priorityClass`, else the templates' in the order of the pod sets."""
+        """Return `schedulingPolicy.priorityClass`, else the templates' in order of the pod sets."""
         return TABLE.priority_of(job.spec.run_policy, job.spec.mpi_replica_specs)
 
     def release_patch(self, job: MpiJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off, and stamp the templates."""
+        """Return the patch that turns the field off, and adds labels to the templates."""
         return RUN_POLICY_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: MpiJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change the templates, which may change at any time."""
+        """Return the patch of the templates, which may change at any time."""
         return TABLE.updates_patch(job.spec.mpi_replica_specs, updates)
 
     def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

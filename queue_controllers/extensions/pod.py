@@ -1,10 +1,10 @@
-"""Pods, each queued by itself: of people and unknown controllers, of Deployments, of Workflows.
+"""Pods, each queued by itself: of users and unknown controllers, of Deployments, of Workflows.
 
-A pod that is evicted is deleted. A Deployment makes another one, which waits in line anew; a pod
-that nobody made but its user is gone. Argo makes a step's pod again where the step has retries.
+A pod that is evicted is deleted. A Deployment creates another one, which waits anew; a pod without
+a controller is gone. Argo creates a step's pod again if the step has retries.
 
-A Workflow that is queued as a whole marks its pods as its own. Where its pods come without that
-mark, and with the gate (`podSpecPatch`), it is its steps that are queued.
+A Workflow that is queued as a whole marks its pods as its own. If its pods come without that mark,
+and with the gate (`podSpecPatch`), its steps are queued one by one.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PodAdapter(GatedPods):
     kind = KIND
 
     def group_of(self, pod: Pod) -> str:
-        """Return the pod's own name, where it is not a part of something else."""
+        """Return the pod's own name, unless it is a part of something else."""
         is_part = LWS_NAME in pod.metadata.labels or read_group_mark(pod) is not None
         if is_part or not is_candidate(pod):
             return ""
@@ -70,7 +70,7 @@ class PodAdapter(GatedPods):
             return pod.metadata.name
         if controller_of(pod, "argoproj.io", "Workflow") is not None:
             return pod.metadata.name if _is_step(pod) else ""
-        # Kinds that are declared, and those of others, put the queue's name on what they make.
+        # Declared kinds, and those of other packages, put the queue's name on what they create.
         is_ours = is_held(pod) or RELEASED_AT in pod.metadata.annotations
         return pod.metadata.name if is_ours and owner.kind not in KNOWN_JOB_KINDS else ""
 
@@ -84,7 +84,7 @@ class PodAdapter(GatedPods):
         return gather_pods(name, pods, meta.uid, meta.deletion_timestamp)
 
     def status_of(self, job: PodGroup) -> StatusFacts:
-        """Say what the pod says."""
+        """Return what the pod says."""
         return read_status(job, _outcome_of(job))
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:

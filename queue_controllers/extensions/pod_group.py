@@ -1,8 +1,8 @@
-"""Pods that start as one: Kueue's pod groups, Koordinator's gangs, and PodGroups of two kinds.
+"""Pods that start together: Kueue's pod groups, Koordinator's gangs, and PodGroups of two kinds.
 
-A group waits until all of its pods are there, so that what it asks for is known, and is released as
-a whole. It has ended when all of its pods have. A pod that has failed is still missed: its place is
-kept for the one that whoever made it may make in its stead.
+A group waits until all of its pods exist, so that its demand is known, and is released as a whole.
+It has ended when all of its pods have. A failed pod is still missing: its place is kept for a
+replacement that its controller may create.
 """
 
 from __future__ import annotations
@@ -87,20 +87,20 @@ class PodGroupAdapter(GatedPods):
     # --- how many -------------------------------------------------------------------------------
 
     def why_unknown(self, job: PodGroup) -> str:
-        """Say that nobody has said how many pods it has, or that they are not all there yet."""
+        """Return that the number of pods is not known, or that they do not all exist yet."""
         wanted = _count_of(job)
         if wanted is None:
             mark = _mark_of(job)
             if mark.api_group:
                 return f"there is no PodGroup {mark.name} ({mark.api_group})"
             return "its pods do not say how many they are, or not in a number that can be read"
-        # One of which some pods ran is known: those that are missing are made again, or are not.
+        # A group of which some pods ran is known: missing ones are created again, or never.
         if len(job.pods) < wanted and all(is_held(pod) for pod in job.pods):
             return f"{len(job.pods)} of its {wanted} pods are there"
         return ""
 
     def other_of(self, job: PodGroup) -> OtherObject | None:
-        """Return the PodGroup that says how many pods it has, None where the pods say it."""
+        """Return the PodGroup that says how many pods it has, None if the pods say it."""
         mark = _mark_of(job)
         if not mark.api_group or mark.pods is not None:
             return None
@@ -109,11 +109,11 @@ class PodGroupAdapter(GatedPods):
     # --- facts ----------------------------------------------------------------------------------
 
     def status_of(self, job: PodGroup) -> StatusFacts:
-        """Say what the pods say; it has ended when all of them have."""
+        """Return what the pods say; it has ended when all of them have."""
         return read_status(job, _outcome_of(job))
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
-        """Return a set per shape: pods that may run, and those that are missed."""
+        """Return a set per shape: pods that may run, and missing ones."""
         if self.why_unknown(job):
             return ()
         wanted = _count_of(job) or 0
@@ -144,7 +144,7 @@ class PodGroupAdapter(GatedPods):
 
 
 def _outcome_of(job: PodGroup) -> Outcome | None:
-    """Return how a group has ended: all of its pods have, and as many are there as there shall."""
+    """Return how a group has ended: all of its pods have, and none is missing."""
     wanted = _count_of(job)
     if wanted is None or any(pod.is_living for pod in job.pods) or len(job.pods) < wanted:
         return None
@@ -162,7 +162,7 @@ def _mark_of(job: PodGroup) -> GroupMark:
 
 
 def _count_of(job: PodGroup) -> int | None:
-    """Return how many pods the group has at least, None where nobody has said it yet."""
+    """Return how many pods the group has at least, None if that is not known yet."""
     if job.other is not None:
         return max(int(job.other.spec.min_member), 1)
     return _mark_of(job).pods

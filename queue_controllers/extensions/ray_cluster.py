@@ -1,12 +1,12 @@
 """Facts about ray.io/v1 RayCluster.
 
-Held by `spec.suspend` (KubeRay 1.1): the operator deletes the pods, and says `RayClusterSuspended`
-when they are gone. The template may change at any time, and new pods follow it. It never ends.
-`status.state` is not read: it stays `ready` while the cluster is suspended and when its head has
-failed, and `suspended` until the resumed one is ready.
+Held by `spec.suspend` (KubeRay 1.1): the operator deletes the pods, and reports
+`RayClusterSuspended` when they are gone. The template may change at any time, and new pods follow
+it. It never ends. `status.state` is not read: it stays `ready` while the cluster is suspended and
+when its head has failed, and `suspended` until the resumed one is ready.
 
-Resumed soon after it was suspended, the operator may make no pods for up to five minutes, until
-somebody changes the object: hence `nudge_seconds`.
+Resumed soon after it was suspended, the operator may create no pods for up to five minutes, until
+the object changes: hence `nudge_seconds`.
 
 Source: KubeRay v1.7.0; what the real operator did is in tests/data/recordings.
 """
@@ -54,8 +54,8 @@ KIND: Final = JobKind(
     name_suffix="raycluster-qu",
     owns_pods=True,
     makes_pods_at_once=True,
-    # The operator waits so long for pods that it believes to have made: touched after 12 s it did
-    # nothing, after 35 s it went on at once (recorded).
+    # The operator waits so long for pods that it believes to have created: touched after 12 s it
+    # did nothing, after 35 s it continued at once (recorded).
     nudge_seconds=30.0,
 )
 
@@ -86,7 +86,7 @@ class RayClusterAdapter:
     foreign_manager = MANAGED_BY.foreign_manager
 
     def why_not_hold(self, job: RayCluster) -> str:
-        """Every RayCluster survives being suspended."""
+        """Return "": every RayCluster survives being suspended."""
         return ""
 
     makes: ClassVar[str] = "one Job, named RAYCLUSTER-redis-cleanup"
@@ -99,7 +99,7 @@ class RayClusterAdapter:
         return Child(pod_sets=(pod,), outlives=True)
 
     def status_of(self, job: RayCluster) -> StatusFacts:
-        """Read conditions and counts; it runs when the head and all wanted workers are ready."""
+        """Return what conditions and counts say; it runs if the head and all workers are ready."""
         status = job.status
         suspended_since = true_since(status.conditions, "RayClusterSuspended")
         wanted = sum(group.count for group in job.spec.worker_group_specs)
@@ -116,28 +116,28 @@ class RayClusterAdapter:
         )
 
     def pod_sets(self, job: RayCluster) -> tuple[JobPodSet, ...]:
-        """The head, then the worker groups."""
+        """Return the head, then the worker groups."""
         return cluster_pod_sets(job.spec)
 
     def priority_of(self, job: RayCluster) -> PrioritySource:
-        """The head's template, else the first group's that has one."""
+        """Return the head template's priority, else that of the first group that has one."""
         return cluster_priority(job.spec)
 
     def release_patch(self, job: RayCluster, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off, and stamp the templates."""
+        """Return the patch that turns the field off, and adds labels to the templates."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(
         self, job: RayCluster, updates: Mapping[str, TemplateUpdate]
     ) -> dict[str, Any]:
-        """Change the templates, which may change at any time."""
+        """Return the patch of the templates, which may change at any time."""
         cluster = cluster_patch(job.spec, updates)
         return {"spec": cluster} if cluster else {}
 
     def pod_set_of(self, pod: Pod) -> str:
-        """Go by role and group."""
+        """Return the pod set by role and group."""
         return ray_pod_set_of(pod)
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return what the operator writes on each pod."""
+        """Return the name that the operator writes on each pod."""
         return labels.get(CLUSTER, "")

@@ -127,7 +127,7 @@ class RayJobAdapter:
     foreign_manager = MANAGED_BY.foreign_manager
 
     def why_not_hold(self, job: RayJob) -> str:
-        """Name what the operator does not allow beside `suspend`: it calls that invalid."""
+        """Return what the operator rejects as invalid together with `suspend`."""
         if job.spec.cluster_selector:
             return "spec.clusterSelector: it runs on a RayCluster that is not its own"
         if not job.spec.shutdown_after_job_finishes:
@@ -135,7 +135,7 @@ class RayJobAdapter:
         return ""
 
     def status_of(self, job: RayJob) -> StatusFacts:
-        """Read `jobDeploymentStatus` and the state of the RayCluster."""
+        """Return what `jobDeploymentStatus` and the state of the RayCluster say."""
         status = job.status
         stage, cluster = status.job_deployment_status, status.ray_cluster_status
         return StatusFacts(
@@ -165,14 +165,14 @@ class RayJobAdapter:
         beside = self._beside_head(job)
         return Child(
             pod_sets=most_of_cluster(spec.ray_cluster_spec, beside_head=beside),
-            # The operator writes it there before it makes the RayCluster, and takes it away when
-            # it suspends the job.
+            # The operator writes it there before it creates the RayCluster, and removes it when it
+            # suspends the job.
             is_named=name == job.status.ray_cluster_name,
             outlives=True,
         )
 
     def pod_sets(self, job: RayJob) -> tuple[JobPodSet, ...]:
-        """The head, the worker groups, then the pod that submits."""
+        """Return the head, the worker groups, then the pod that submits."""
         spec = job.spec
         cluster = spec.ray_cluster_spec
         if cluster is None:
@@ -193,16 +193,16 @@ class RayJobAdapter:
         return (SUBMITTER_CONTAINER,) if job.spec.submission_mode == SIDECAR_MODE else ()
 
     def priority_of(self, job: RayJob) -> PrioritySource:
-        """The head's template, else the first group's that has one."""
+        """Return the head template's priority, else that of the first group that has one."""
         cluster = job.spec.ray_cluster_spec
         return PrioritySource() if cluster is None else cluster_priority(cluster)
 
     def release_patch(self, job: RayJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off, and stamp the templates."""
+        """Return the patch that turns the field off, and adds labels to the templates."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: RayJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change the templates at any time; a submitter without one is known by its labels."""
+        """Return the patch of the templates; a submitter without one is known by its labels."""
         spec = job.spec
         patch: dict[str, Any] = {}
         if spec.ray_cluster_spec is not None:
@@ -213,22 +213,22 @@ class RayJobAdapter:
         return {"spec": patch} if patch else {}
 
     def pod_set_of(self, pod: Pod) -> str:
-        """Go by role and group; the submitter has neither."""
+        """Return the pod set by role and group; the submitter has neither."""
         if pod.metadata.labels.get(OWNER_KIND) == KIND.kind and CLUSTER not in pod.metadata.labels:
             return SUBMITTER
         return ray_pod_set_of(pod)
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return what the pod says, or what the name of its RayCluster was made of."""
+        """Return the name that the pod has, or that its RayCluster's name is made of."""
         return owner_of_cluster(labels, KIND.kind)
 
 
 def _suspended_since(job: RayJob) -> Timestamp | None:
     """Return a time after the start of the run that the suspension has ended.
 
-    The status does not say when it was suspended, but each run sets `startTime`, cut to seconds.
-    A run lasts into the next second, if only because its pods have to go. A RayJob that was
-    created suspended has the time of its creation there, and that says nothing.
+    The status does not say when it was suspended, but each run sets `startTime`, truncated to
+    seconds. A run lasts into the next second, if only because its pods have to go. A RayJob that
+    was created suspended has the time of its creation there, which does not count.
     """
     started = job.status.start_time
     if started is None or started <= job.metadata.creation_timestamp:

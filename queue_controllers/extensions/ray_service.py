@@ -103,7 +103,7 @@ class RayServiceAdapter:
     foreign_manager = MANAGED_BY.foreign_manager
 
     def why_not_hold(self, job: RayService) -> str:
-        """Every RayService survives being suspended."""
+        """Return "": every RayService survives being suspended."""
         return ""
 
     makes: ClassVar[str] = "the RayClusters that its status names"
@@ -115,12 +115,12 @@ class RayServiceAdapter:
         services = (job.status.active_service_status, job.status.pending_service_status)
         return Child(
             pod_sets=most_of_cluster(job.spec.ray_cluster_config),
-            # Written there before the RayCluster is made.
+            # Written there before the RayCluster is created.
             is_named=name in {each.ray_cluster_name for each in services},
         )
 
     def status_of(self, job: RayService) -> StatusFacts:
-        """Read conditions and counts; it runs when it is ready to serve."""
+        """Return what conditions and counts say; it runs when it is ready to serve."""
         status = job.status
         suspended_since = true_since(status.conditions, *SUSPENDED)
         services = (status.active_service_status, status.pending_service_status)
@@ -133,28 +133,28 @@ class RayServiceAdapter:
         )
 
     def pod_sets(self, job: RayService) -> tuple[JobPodSet, ...]:
-        """The head, then the worker groups."""
+        """Return the head, then the worker groups."""
         return cluster_pod_sets(job.spec.ray_cluster_config)
 
     def priority_of(self, job: RayService) -> PrioritySource:
-        """The head's template, else the first group's that has one."""
+        """Return the head template's priority, else that of the first group that has one."""
         return cluster_priority(job.spec.ray_cluster_config)
 
     def release_patch(self, job: RayService, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off, and stamp the templates."""
+        """Return the patch that turns the field off, and adds labels to the templates."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(
         self, job: RayService, updates: Mapping[str, TemplateUpdate]
     ) -> dict[str, Any]:
-        """Change the templates, which may change at any time."""
+        """Return the patch of the templates, which may change at any time."""
         cluster = cluster_patch(job.spec.ray_cluster_config, updates)
         return {"spec": {"rayClusterConfig": cluster}} if cluster else {}
 
     def pod_set_of(self, pod: Pod) -> str:
-        """Go by role and group."""
+        """Return the pod set by role and group."""
         return ray_pod_set_of(pod)
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return what the pod says, or what the name of its RayCluster was made of."""
+        """Return the name that the pod has, or that its RayCluster's name is made of."""
         return owner_of_cluster(labels, KIND.kind)

@@ -104,7 +104,7 @@ class SparkApplicationAdapter:
     suspend_patch = SPEC_SUSPEND.suspend_patch
 
     def why_not_hold(self, job: SparkApplication) -> str:
-        """Name a value because of which nobody can say what it asks for; Spark refuses it, too."""
+        """Return a value that cannot be parsed, if any: Spark refuses it, too."""
         try:
             spark_pod_sets(job.spec)
         except SparkValueError as error:
@@ -112,9 +112,9 @@ class SparkApplicationAdapter:
         return ""
 
     def status_of(self, job: SparkApplication) -> StatusFacts:
-        """Read the state and the executors'.
+        """Return what the state and the executors' states say.
 
-        `lastSubmissionAttemptTime` is the only time: not there before a run. Suspended, a run has
+        `lastSubmissionAttemptTime` is the only time: absent before a run. A suspended run has
         lasted into the second after it, if only because its pods have to go.
         """
         status = job.status
@@ -132,14 +132,14 @@ class SparkApplicationAdapter:
         )
 
     def pod_sets(self, job: SparkApplication) -> tuple[JobPodSet, ...]:
-        """The driver and the executors that it begins with; none where that cannot be read."""
+        """Return the driver and the first executors; none if a value cannot be parsed."""
         try:
             return spark_pod_sets(job.spec)
         except SparkValueError:
             return ()
 
     def priority_of(self, job: SparkApplication) -> PrioritySource:
-        """The batch scheduler's options, else the driver's class, else the executors'."""
+        """Return the batch scheduler's class, else the driver's, else the executors'."""
         spec = job.spec
         name = spec.batch_scheduler_options.priority_class_name
         return PrioritySource(
@@ -149,13 +149,13 @@ class SparkApplicationAdapter:
     def release_patch(
         self, job: SparkApplication, stamps: Mapping[str, PodStamp]
     ) -> dict[str, Any]:
-        """Turn the switch off, and stamp driver and executors."""
+        """Return the patch that turns the field off, and adds labels to driver and executors."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(
         self, job: SparkApplication, updates: Mapping[str, TemplateUpdate]
     ) -> dict[str, Any]:
-        """Change driver and executors; where a pod goes stands in its template if it has one."""
+        """Return the patch of driver and executors; placement is in their templates, if any."""
         spec: dict[str, Any] = {}
         for role in (DRIVER, EXECUTOR):
             if role not in updates:
@@ -168,17 +168,17 @@ class SparkApplicationAdapter:
         return {"spec": spec} if spec else {}
 
     def pod_set_of(self, pod: Pod) -> str:
-        """Go by Spark's role."""
+        """Return the pod set by Spark's role."""
         role = pod.metadata.labels.get(ROLE, "")
         return role if role in {DRIVER, EXECUTOR} else ""
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return what the operator writes on each pod."""
+        """Return the name that the operator writes on each pod."""
         return labels.get(APP_NAME, "")
 
 
 def _least(spec: SparkSpec) -> int:
-    """Return with how many executors it runs; what cannot be read is never submitted."""
+    """Return how many executors it needs to run; an unreadable number is never submitted."""
     try:
         return least_executors(spec)
     except SparkValueError:

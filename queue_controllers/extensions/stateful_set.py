@@ -1,8 +1,8 @@
 """StatefulSets: all pods of a set are one job, which never ends by itself.
 
-By its ordinary policy a set makes its second pod when the first one runs, so how many there will be
-stands in the set alone. It is released as a whole all the same: the gates of pods that come later
-come off as they come, as far as its admission goes.
+By its default policy a set creates its second pod when the first one runs, so only the set says how
+many there will be. It is still released as a whole: the gates of later pods are removed as they
+come, within its admission.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class StatefulSetAdapter(GatedPods):
         return gather_pods(name, [pod for pod in pods if _owner(pod) == uid], uid)
 
     def why_unknown(self, job: PodGroup) -> str:
-        """Say that the set could not be read."""
+        """Return that the set could not be read, if so."""
         return "" if job.other is not None else f"StatefulSet {job.metadata.name} cannot be read"
 
     def other_of(self, job: PodGroup) -> OtherObject | None:
@@ -91,7 +91,7 @@ class StatefulSetAdapter(GatedPods):
         return object_above(KIND, job.metadata.name, StatefulSetObject)
 
     def status_of(self, job: PodGroup) -> StatusFacts:
-        """Say what the pods say; it never ends."""
+        """Return what the pods say; it never ends."""
         return read_status(job)
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:

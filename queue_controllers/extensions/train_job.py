@@ -1,13 +1,13 @@
 """Facts about TrainJob (trainer.kubeflow.org/v1alpha1), of Kubeflow Trainer.
 
-Held by `spec.suspend`, which Trainer hands on to the JobSet that it makes of the job, of the same
-name. That JobSet and its Jobs are there, suspended, from the beginning; `jobsStatus` counts Jobs.
+Held by `spec.suspend`, which Trainer passes on to the JobSet that it creates for the job, of the
+same name. That JobSet and its Jobs exist, suspended, from the beginning; `jobsStatus` counts Jobs.
 
-What a TrainJob needs is read of that JobSet. The runtime that the job names would do for many jobs
-at once, but is only where Trainer begins: numNodes and resourcesPerNode, patches, the policies of
-its ML plugins (an MPI launcher that is a node), and JobSet's own defaults are applied to it, by
-code that changes with every release. The JobSet is what comes out. Where the runtime is missing
-there is no JobSet: such a job is held, and told so.
+The demand of a TrainJob is read from that JobSet. The runtime that the job names would serve for
+many jobs at once, but is only where Trainer begins: numNodes and resourcesPerNode, patches, the
+policies of its ML plugins (an MPI launcher that is a node), and JobSet's own defaults are applied
+to it, by code that changes with every release. The JobSet is the result. If the runtime is missing
+there is no JobSet: such a job is held, and an event says so.
 
 Templates change by `spec.runtimePatches`, an entry per manager, while the job is suspended and in
 the patch that resumes it; `spec.trainer` never does.
@@ -60,7 +60,7 @@ KIND: Final = JobKind(
 )
 
 MANAGER: Final = PREFIX + "manager"
-"""Whose the queue's entry in `spec.runtimePatches` is."""
+"""The manager of the queue's entry in `spec.runtimePatches`."""
 
 
 class RuntimeReference(WireStruct, frozen=True):
@@ -108,7 +108,7 @@ class TrainJob(WireStruct, frozen=True):
 
     @property
     def replicated_jobs(self) -> tuple[ReplicatedJob, ...]:
-        """Those of the JobSet; none where it is not known."""
+        """Those of the JobSet; none if it is not known."""
         return () if self.child is None else self.child.spec.replicated_jobs
 
 
@@ -135,7 +135,7 @@ class TrainJobAdapter:
         return Child() if is_it else None
 
     def other_of(self, job: TrainJob) -> OtherObject:
-        """Return the JobSet that Trainer makes."""
+        """Return the JobSet that Trainer creates."""
         return OtherObject(
             group="jobset.x-k8s.io",
             version="v1alpha2",
@@ -150,7 +150,7 @@ class TrainJobAdapter:
         return msgspec.structs.replace(job, child=other)
 
     def why_unknown(self, job: TrainJob) -> str:
-        """Name the JobSet, until it is known."""
+        """Return the JobSet's name, until it is known."""
         if job.child is not None:
             return ""
         runtime = job.spec.runtime_ref
@@ -160,20 +160,20 @@ class TrainJobAdapter:
         )
 
     def why_not_hold(self, job: TrainJob) -> str:
-        """Every TrainJob survives being suspended."""
+        """Return "": every TrainJob survives being suspended."""
         return ""
 
     def status_of(self, job: TrainJob) -> StatusFacts:
-        """Read conditions and counts of Jobs."""
+        """Return what conditions and counts of Jobs say."""
         status = job.status
         return read_status(status.conditions, status.jobs_status, job.replicated_jobs, "Complete")
 
     def pod_sets(self, job: TrainJob) -> tuple[JobPodSet, ...]:
-        """One set per replicated job of its JobSet: initializers, launcher, nodes."""
+        """Return one set per replicated job of its JobSet: initializers, launcher, nodes."""
         return pod_sets_of(job.replicated_jobs, job.status.jobs_status)
 
     def priority_of(self, job: TrainJob) -> PrioritySource:
-        """Those of the first template that has any."""
+        """Return class and number of the first template that has any."""
         return priority_of_templates(each.template for each in self.pod_sets(job))
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
@@ -185,11 +185,11 @@ class TrainJobAdapter:
         return pod_set_by_role(pod)
 
     def release_patch(self, job: TrainJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off, and stamp the templates."""
+        """Return the patch that turns the field off, and adds labels to the templates."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: TrainJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change templates, which Trainer accepts while the job is suspended."""
+        """Return the patch of templates, which Trainer accepts while the job is suspended."""
         changes = patch_for_updates((each.name for each in job.replicated_jobs), updates)
         if not changes:
             return {}

@@ -1,8 +1,8 @@
 """Facts about the kinds of Kubeflow's training-operator (kubeflow.org/v1): one row for each.
 
 Held by `spec.runPolicy.suspend` (since training-operator 1.7): the operator deletes all pods and
-says `Suspended` before they are gone. Whoever resumes such a job while one of them is still there
-loses it: the operator takes a pod that is being deleted for a failed one. Templates may change at
+says `Suspended` before they are gone. If such a job is resumed while one of them is still there, it
+fails: the operator takes a pod that is being deleted for a failed one. Templates may change at
 any time, and reach new pods only.
 
 Every pod is made by the operator itself, the launcher of an MPIJob too. Before some it puts init
@@ -121,15 +121,15 @@ class TrainingJobAdapter:
         self._is_elastic = is_elastic
 
     def why_not_hold(self, job: TrainingJob) -> str:
-        """Every job of these kinds survives being suspended."""
+        """Return "": every job of these kinds survives being suspended."""
         return ""
 
     def status_of(self, job: TrainingJob) -> StatusFacts:
-        """Read conditions, and counts of pods that run."""
+        """Return what conditions and counts of running pods say."""
         return read_status(job.status)
 
     def pod_sets(self, job: TrainingJob) -> tuple[JobPodSet, ...]:
-        """One set for each role, in the order of the kind's row."""
+        """Return one set for each role, in the order of the kind's row."""
         pod_sets = self.table.pod_sets(self._specs_of(job.spec), self._finished(job))
         if not self._is_elastic:
             return pod_sets
@@ -138,17 +138,17 @@ class TrainingJobAdapter:
         )
 
     def priority_of(self, job: TrainingJob) -> PrioritySource:
-        """`schedulingPolicy.priorityClass`, else the templates' in the order of the pod sets."""
+        """Return `schedulingPolicy.priorityClass`, else the templates' in order of the pod sets."""
         return self.table.priority_of(job.spec.run_policy, self._specs_of(job.spec))
 
     def release_patch(self, job: TrainingJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off, and stamp the templates."""
+        """Return the patch that turns the field off, and adds labels to the templates."""
         return RUN_POLICY_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(
         self, job: TrainingJob, updates: Mapping[str, TemplateUpdate]
     ) -> dict[str, Any]:
-        """Change the templates, which may change at any time."""
+        """Return the patch of the templates, which may change at any time."""
         return self.table.updates_patch(self._specs_of(job.spec), updates)
 
     def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -1,11 +1,11 @@
-"""Jobs that are nothing but pods: a pod, or some that start as one. Pure.
+"""Jobs that are only pods: one pod, or several that start together. Pure.
 
-Such a job has no switch. What holds it is the scheduling gate `koord-queue/admission` on each pod,
-which only can be there when the pod is made; taking it off releases the pod, and nothing puts it
-back: to stop one is to delete it. Whoever made it makes a new one, or nobody does.
+Such a job has no suspend field. It is held by the scheduling gate `koord-queue/admission` on each
+pod, which can only be set when the pod is created; removing it releases the pod, and cannot be
+undone: to stop a pod is to delete it. Its controller may create a new one.
 
-There is no object for such a job, either. It is what its pods say, read from those that there are:
-`PodGroup` is put together whenever it is looked at.
+There is no object for such a job, either. It is described by its existing pods: `PodGroup` is built
+whenever it is read.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _OWN_MARKS: Final = frozenset(
     for mark in (RELATED_QUEUE_UNIT, RELATED_POD_SET, STAMPED_QUOTA, STAMPED_PREEMPTIBLE)
     for key in spellings(mark)
 )
-"""Annotations that a release puts on a pod: they say nothing that its user wants."""
+"""Annotations that a release puts on a pod: they do not come from its user."""
 
 _UID_PARTS: Final = (0, 8, 12, 16, 20, 32)
 """Where a uid has its dashes."""
 
 MAX_REMEMBERED: Final = 1024
-"""Shapes, uids of jobs, and orders of names: pods of a group mostly are alike, and all of it are
-asked at each look."""
+"""Shapes, uids of jobs, and orders of names: pods of a group mostly are alike, and all of it is
+needed at each reconcile."""
 
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
@@ -74,13 +74,13 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     metadata: ObjectMeta
     """Labels and annotations are the first pod's; uid and creation time are the group's."""
     pods: tuple[ScheduledPod, ...]
-    """Those that may yet run come first, the oldest before the others."""
+    """Those that may yet run come first, older ones before younger ones."""
     other: Any = None
     """The object that says how many pods there will be, once it is read."""
 
     @property
     def first(self) -> ScheduledPod:
-        """The pod that speaks for the group."""
+        """The pod that represents the group."""
         return self.pods[0]
 
 
@@ -90,15 +90,15 @@ def is_held(pod: Pod) -> bool:
 
 
 def is_opened(pod: Pod) -> bool:
-    """Return whether a pod is on its way that the queue has not let go."""
+    """Return whether a pod lives without its gate that the queue has not released."""
     is_on_its_way = pod.is_living and not pod.is_terminating and not is_held(pod)
     return is_on_its_way and RELEASED_AT not in pod.metadata.annotations
 
 
 def is_candidate(pod: Pod) -> bool:
-    """Return whether a pod takes part in the queue at all: held, released, or by its queue's name.
+    """Return whether a pod takes part in the queue: held, released, or by its queue's name.
 
-    The quota's label alone says nothing: it is koord-scheduler's, and on any pod.
+    The quota's label alone does not count: it is koord-scheduler's, and on any pod.
     """
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     if is_held(pod) or RELEASED_AT in annotations:
@@ -107,7 +107,7 @@ def is_candidate(pod: Pod) -> bool:
 
 
 class GatedPods(ABC):
-    """A `GenericJob` whose jobs are nothing but pods, held by the gate on each of them.
+    """A `GenericJob` whose jobs are only pods, held by the gate on each of them.
 
     A kind says which pods are a job, what they ask for and how they end. What is final here is the
     same for all of them. All patches are empty: `gated_pod_executor` writes pods one by one.
@@ -118,7 +118,7 @@ class GatedPods(ABC):
 
     @abstractmethod
     def group_of(self, pod: Pod) -> str:
-        """Return the name of the job that the pod is part of, "" where it is of none."""
+        """Return the name of the job that the pod is part of, "" if there is none."""
 
     @abstractmethod
     def pod_set_of(self, pod: Pod) -> str:
@@ -130,7 +130,7 @@ class GatedPods(ABC):
 
     @abstractmethod
     def status_of(self, job: PodGroup) -> StatusFacts:
-        """Say what the pods say."""
+        """Return what the pods say."""
 
     @abstractmethod
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
@@ -138,12 +138,12 @@ class GatedPods(ABC):
 
     @final
     def is_suspended(self, job: PodGroup) -> bool:
-        """Say no: `gates.judge_gates` says it of the pods."""
+        """Return False: `gates.judge_gates` decides it by the pods."""
         return False
 
     @final
     def why_not_hold(self, job: PodGroup) -> str:
-        """Name a pod that came without its gate; those whose gate was taken off are ours."""
+        """Return a pod that was created without its gate, if any; ungated ones do not count."""
         for pod in job.pods:
             if is_opened(pod):
                 return f"pod {pod.metadata.name} came without the scheduling gate {ADMISSION_GATE}"
@@ -151,7 +151,7 @@ class GatedPods(ABC):
 
     @final
     def priority_of(self, job: PodGroup) -> PrioritySource:
-        """Say what the first pod says: the API server has filled in the number of its class."""
+        """Return the first pod's priority: the API server has filled in the number of its class."""
         spec = job.first.spec
         return PrioritySource(class_name=spec.priority_class_name, value=spec.priority)
 
@@ -162,17 +162,17 @@ class GatedPods(ABC):
 
     @final
     def suspend_patch(self, job: PodGroup) -> dict[str, Any]:
-        """Return nothing: its pods are deleted."""
+        """Return an empty patch: its pods are deleted."""
         return {}
 
     @final
     def release_patch(self, job: PodGroup, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return nothing: gates are taken off its pods."""
+        """Return an empty patch: gates are removed from its pods."""
         return {}
 
     @final
     def update_patch(self, job: PodGroup, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Return nothing: pods take updates as their gates are taken off."""
+        """Return an empty patch: pods take updates as their gates are removed."""
         return {}
 
 
@@ -185,9 +185,9 @@ def gather_pods(
     """Return the job of its pods.
 
     Args:
-        name: Of the job.
+        name: Name of the job.
         pods: At least one, in any order.
-        uid: Of the job.
+        uid: Uid of the job.
         deleted_at: When it was deleted; None for a job that outlives its pods.
     """
     ordered = in_order(pods)
@@ -215,7 +215,7 @@ def uid_of_name(kind: JobKind, namespace: str, name: str) -> Uid:
 
 
 def read_status(job: PodGroup, outcome: Outcome | None = None) -> StatusFacts:
-    """Return what the pods say; `outcome` is how the job has ended, None where it goes on."""
+    """Return what the pods say; `outcome` is how the job has ended, None if it has not."""
     runs = any(pod.status.phase == "Running" for pod in job.pods)
     return StatusFacts(running=runs, outcome=outcome)
 
@@ -224,8 +224,8 @@ def object_above(kind: JobKind, name: str, object_type: type[Any], group: str = 
     """Return the object above a job's pods that says how many there will be.
 
     Args:
-        kind: Of the job, and of the object.
-        name: Of the object.
+        kind: Kind of the job, and of the object.
+        name: Name of the object.
         object_type: The struct that it is decoded into.
         group: Its API group; "" for that of the kind.
     """
@@ -241,7 +241,7 @@ def object_above(kind: JobKind, name: str, object_type: type[Any], group: str = 
 
 
 def in_order(pods: Iterable[ScheduledPod]) -> tuple[ScheduledPod, ...]:
-    """Return pods in the order in which they speak for their group."""
+    """Return pods in the order in which they represent their group."""
     return tuple(sorted(pods, key=_rank))
 
 
@@ -265,10 +265,10 @@ def _natural(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def _own_labels(pod: ScheduledPod) -> dict[str, str]:
-    """Return the labels without the quota that a release has put there, and the gate's label.
+    """Return the labels without the quota that a release has written, and the gate's label.
 
-    That one tells of the gate, and nothing that its user wants: what is reserved by the template of
-    a unit that carried it would be held.
+    That one describes the gate, and is not from the user: a reservation by the template of a unit
+    that carried it would be held.
     """
     labels = pod.metadata.labels
     is_stamped = STAMPED_QUOTA in pod.metadata.annotations
@@ -279,7 +279,7 @@ def _own_labels(pod: ScheduledPod) -> dict[str, str]:
 
 
 def template_of(pod: ScheduledPod) -> ScheduledPodTemplate:
-    """Return the template that would make such a pod again."""
+    """Return the template that would create such a pod again."""
     annotations = {k: v for k, v in pod.metadata.annotations.items() if k not in _OWN_MARKS}
     annotations.pop(RELEASED_AT, None)
     meta = TemplateMeta(labels=_own_labels(pod), annotations=annotations)
@@ -292,9 +292,9 @@ def _spec_of_template(spec: ScheduledPodSpec) -> ScheduledPodSpec:
 
 
 def shape_of(pod: ScheduledPod) -> str:
-    """Return a short name that pods have in common which ask for the same, and may go to the same.
+    """Return a short name that is equal for pods with equal requests and placement.
 
-    Not names of claims: each pod of a set may have its own.
+    Without names of claims: each pod of a set may have its own.
     """
     spec = msgspec.structs.replace(_spec_of_template(pod.spec), volumes=())
     return _shape_of_text(msgspec.json.encode(spec))
@@ -312,7 +312,7 @@ def _shape_of_text(text: bytes) -> str:
 
 
 def controller_of(pod: Pod, group: str, kind: str) -> OwnerReference | None:
-    """Return the pod's controller where it is of this group and kind."""
+    """Return the pod's controller if it is of this group and kind."""
     owner = pod.metadata.controller_owner
     if owner is None or owner.kind != kind:
         return None

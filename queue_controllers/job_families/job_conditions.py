@@ -1,4 +1,4 @@
-"""What the conditions of many kinds of jobs say alike. Pure."""
+"""The conditions that many kinds of jobs have in common. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from shared_api.objects.meta import Condition, Timestamp, find_condition, is_con
 
 
 def read_outcome(conditions: tuple[Condition, ...], success: str) -> Outcome | None:
-    """Return how a job ended: well by the condition `success`, else by `Failed`; None for not."""
+    """Return how a job ended: well by the condition `success`, else by `Failed`; else None."""
     if is_condition_true(conditions, success):
         return Outcome(succeeded=True)
     failed = find_condition(conditions, "Failed")
@@ -17,7 +17,7 @@ def read_outcome(conditions: tuple[Condition, ...], success: str) -> Outcome | N
 
 
 def read_suspended(conditions: tuple[Condition, ...]) -> tuple[bool, Timestamp | None]:
-    """Return whether `Suspended` is true, and since when it says what it says."""
+    """Return whether `Suspended` is true, and since when it has its value."""
     said = find_condition(conditions, "Suspended")
     return (False, None) if said is None else (said.status == "True", said.last_transition_time)
 

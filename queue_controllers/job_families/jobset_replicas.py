@@ -42,7 +42,7 @@ class ReplicatedJobTemplate(WireStruct, frozen=True):
 
 
 class Dependency(WireStruct, frozen=True):
-    """One of `dependsOn`: no Job is made before that one has come so far."""
+    """One of `dependsOn`: no Job is created before that one has come so far."""
 
     name: str = ""
 
@@ -57,7 +57,7 @@ class ReplicatedJob(WireStruct, frozen=True):
 
     @property
     def wanted(self) -> int:
-        """How many Jobs there shall be."""
+        """How many Jobs there are to be."""
         return 1 if self.replicas is None else max(self.replicas, 0)
 
     @property
@@ -134,7 +134,7 @@ def read_status(
 
 
 def are_held(replicated_jobs: Iterable[ReplicatedJob], counts: Iterable[JobCounts]) -> bool:
-    """Return whether every Job is suspended or has succeeded, or waits to be made after another."""
+    """Return whether every Job is suspended or has succeeded, or is to be created after another."""
     known = {each.name: each for each in counts}
     return all(_is_held(each, known.get(each.name, JobCounts())) for each in replicated_jobs)
 

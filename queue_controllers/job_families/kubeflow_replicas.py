@@ -1,15 +1,15 @@
 """Jobs that list their pods by role, as all kinds of the group kubeflow.org do. Pure.
 
 Two operators share this shape: `spec.<kind>ReplicaSpecs` has a count and a pod template for each
-role, `spec.runPolicy` the switch, and `status.conditions` says where the job stands. What differs
-from kind to kind is data (`RoleTable`).
+role, `spec.runPolicy` the suspend field, and `status.conditions` the job's state. What differs from
+kind to kind is data (`RoleTable`).
 
 Pod sets are named after their roles in lower case, as the operators label pods. They stand in the
-order of the kind's table: who leads the job first (chief, master, launcher), then parameter
-servers, workers and evaluators; a role that the table does not know comes last, by name.
+order of the kind's table: the leading role first (chief, master, launcher), then parameter servers,
+workers and evaluators; a role that the table does not have comes last, by name.
 
-What a pod has done counts while its run goes on: a suspension throws it away, since operators
-delete finished pods too and make all of them anew.
+Finished pods count while their run goes on: a suspension discards them, since operators delete
+finished pods too and create all of them anew.
 
 Source: the CRDs' own words; what real operators did is in tests/data/recordings.
 """
@@ -101,7 +101,7 @@ class AddedContainer(msgspec.Struct, frozen=True, kw_only=True):
 
     role: str
     beside: str = ""
-    """Only where the job has this role as well; "" for always."""
+    """Only if the job has this role as well; "" for always."""
     container: ScheduledContainer
 
 
@@ -116,7 +116,7 @@ RUN_POLICY_SUSPEND: Final = SuspendField(parse_path(".spec.runPolicy.suspend"), 
 def read_status(status: RoleStatus) -> StatusFacts:
     """Return what the conditions say.
 
-    While `Restarting` is true there is no `Running`: the pods that are left wait for the others.
+    While `Restarting` is true there is no `Running`: the remaining pods wait for the others.
     `Suspended` comes up to two seconds before the pods are gone.
     """
     suspended, since = read_suspended(status.conditions)
@@ -131,7 +131,7 @@ def read_status(status: RoleStatus) -> StatusFacts:
 
 
 def count_finished(policy: RunPolicy, status: RoleStatus) -> dict[str, int]:
-    """Return by pod set how many pods have done their work in the run that goes on.
+    """Return by pod set how many pods have finished in the current run.
 
     The counts of an earlier run stand in the status until the operator has seen the resume; then
     `Suspended` is no longer true.
@@ -146,7 +146,7 @@ def count_finished(policy: RunPolicy, status: RoleStatus) -> dict[str, int]:
 
 
 class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a kind lists its roles, and what its operator makes of them."""
+    """Where a kind lists its roles, and what its operator adds to them."""
 
     field: str
     """In `spec`."""
@@ -178,7 +178,7 @@ class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sets)
 
     def priority_of(self, policy: RunPolicy, specs: ReplicaSpecs) -> PrioritySource:
-        """The scheduling policy's class, else what the first template that says anything says."""
+        """Return the scheduling policy's class, else the first template's priority."""
         if policy.scheduling_policy.priority_class:
             return PrioritySource(policy.scheduling_policy.priority_class)
         return priority_of_templates(specs[each].template for each in self.roles_of(specs).values())
@@ -221,7 +221,7 @@ class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
     def _roles_patch(
         self, specs: ReplicaSpecs, bodies: Mapping[str, dict[str, Any]]
     ) -> dict[str, Any]:
-        """Return the patch of roles, spelled as in the object; pod sets it has not are left out."""
+        """Return the patch of roles, spelled as in the object; unknown pod sets are left out."""
         patch = {
             role: bodies[name] for name, role in self.roles_of(specs).items() if name in bodies
         }

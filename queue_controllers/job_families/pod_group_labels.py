@@ -1,8 +1,8 @@
-"""Labels and annotations by which pods say that they start together, in four projects' words. Pure.
+"""Labels and annotations by which pods name their group, in the words of four projects. Pure.
 
 Kueue's label names the group and its annotation the number of pods. A PodGroup, Koordinator's or
-that of the scheduler-plugins, is named by a label and says the number itself. A gang of Koordinator
-without a PodGroup says both in annotations.
+that of the scheduler-plugins, is named by a label and has the number itself. A gang of Koordinator
+without a PodGroup has both in annotations.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class GroupMark(NamedTuple):
 
     name: str
     counts: tuple[str | None, ...] = ()
-    """What the pod says how many it has; what comes first counts, if it can be read."""
+    """The counts that the pod states; the first that can be parsed counts."""
     api_group: str = ""
-    """Of the PodGroup that says it."""
+    """API group of the PodGroup that states it."""
 
     @property
     def pods(self) -> int | None:
-        """How many it has, where the pod says it; None: an object does, or nobody."""
+        """How many pods it has, if the pod states it; None: an object may."""
         counts = map(_count, self.counts)
         return next((each for each in counts if each is not None), None)
 

@@ -1,10 +1,10 @@
 """The pods that a RayCluster's spec asks for, wherever it stands, and what its status says. Pure.
 
 RayJob and RayService hold the same spec as RayCluster: one head, and groups of workers. The
-operator adds what no template says: an autoscaler and a collector beside the containers, and an
-init container in each worker that waits for the head.
+operator adds what no template has: an autoscaler and a collector as sidecars, and an init container
+in each worker that waits for the head.
 
-Worker groups are a list without keys: patches hold one item for each, empty where it stays.
+Worker groups are a list without keys: patches hold one item for each, empty if it is unchanged.
 
 Source: KubeRay v1.7.0, ray-operator/controllers/ray: common/pod.go, common/job.go, utils/util.go.
 What the real operator did is in tests/data/recordings.
@@ -49,13 +49,14 @@ OWNER_KIND: Final = "ray.io/originated-from-crd"
 """Labels. Pods of a cluster have the first three; RayClusters and submitter pods the other two."""
 
 POD_LABELS: Final = (CLUSTER, GROUP, NODE_TYPE, OWNER_NAME, OWNER_KIND)
-"""What is read of pods whose RayCluster another object has made."""
+"""Labels that are read of pods whose RayCluster another object has created."""
 
 MANAGED_BY: Final = ManagedByField("ray.io/kuberay-operator")
 """In the spec of all kinds of the operator."""
 
 _GENERATED_NAME: Final = re.compile(r"(.+)-[a-z0-9]{5}")
-"""Of the RayClusters that RayJob and RayService make: the owner's name, and five by chance."""
+"""Of the RayClusters that RayJob and RayService create: the owner's name, and five random
+characters."""
 
 AUTOSCALER: Final = ScheduledContainer(
     name="autoscaler",
@@ -81,7 +82,7 @@ CLEAN_UP: Final = ScheduledContainer(
         requests={"cpu": "200m", "memory": "256Mi"}, limits={"cpu": "200m", "memory": "256Mi"}
     ),
 )
-"""What the operator adds, as it comes unless the spec says otherwise."""
+"""What the operator adds, unless the spec says otherwise."""
 
 
 class SidecarOptions(WireStruct, frozen=True):
@@ -115,7 +116,7 @@ class WorkerGroup(WireStruct, frozen=True):
 
     @property
     def most(self) -> int:
-        """How many pods its autoscaler may have it make; as many as now where nothing bounds it."""
+        """How many pods its autoscaler may scale it to; the present number if nothing bounds it."""
         if self.suspend or self.max_replicas is None:
             return self.count
         hosts = 1 if self.num_of_hosts is None else max(self.num_of_hosts, 1)
@@ -123,7 +124,7 @@ class WorkerGroup(WireStruct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many pods the operator makes: replicas within their bounds, on so many hosts each."""
+        """How many pods the operator creates: replicas within their bounds, on some hosts each."""
         if self.suspend:
             return 0
         least = self.min_replicas or 0
@@ -156,7 +157,7 @@ class RayClusterStatus(WireStruct, frozen=True):
 
     @property
     def pods(self) -> int:
-        """How many unfinished pods it speaks of."""
+        """How many unfinished pods it counts."""
         has_head = is_condition_true(self.conditions, "HeadPodReady")
         return max(self.available_worker_replicas, self.ready_worker_replicas) + has_head
 
@@ -189,7 +190,7 @@ def cluster_pod_sets(
 def most_of_cluster(
     spec: RayClusterSpec, *, beside_head: tuple[ScheduledContainer, ...] = ()
 ) -> tuple[JobPodSet, ...]:
-    """Return the most that a RayCluster made of the spec may have been scaled to since."""
+    """Return the most that a RayCluster created from the spec may have been scaled to since."""
     sets = cluster_pod_sets(spec, beside_head=beside_head)
     if not spec.enable_in_tree_autoscaling:
         return sets
@@ -205,7 +206,7 @@ def most_of_cluster(
 def clean_up_template(spec: RayClusterSpec) -> ScheduledPodTemplate:
     """Return a template that asks for no less than the pod which empties a cluster's Redis.
 
-    The operator makes it of the head's template, with the first container alone and made small.
+    The operator creates it from the head's template, with only the first container, made small.
     """
     return _with_containers(spec.head_group_spec.template, (CLEAN_UP,))
 
@@ -302,7 +303,7 @@ def ray_pod_set_of(pod: Pod) -> str:
 def owner_of_cluster(labels: Mapping[str, str], kind: str) -> str:
     """Return the name of the RayJob or RayService whose pod has these labels, "" for none.
 
-    Pods of a cluster name that alone: what made it is its name without the part by chance.
+    Pods of a cluster name only the cluster: its owner's name is that without the random part.
     """
     said = labels.get(OWNER_KIND)
     if said is not None:

@@ -69,7 +69,7 @@ _MIB: Final = 2**20
 
 
 class SparkValueError(ValueError):
-    """A value cannot be read; the message starts with the field or setting."""
+    """A value cannot be parsed; the message starts with the field or setting."""
 
 
 class Gpu(WireStruct, frozen=True):
@@ -145,7 +145,7 @@ def spark_pod_sets(spec: SparkSpec) -> tuple[JobPodSet, ...]:
     """Return the driver, unless it runs elsewhere, and the executors that it begins with.
 
     Raises:
-        SparkValueError: as `memory_mib`, `executor_count`.
+        SparkValueError: As `memory_mib`, `executor_count`.
     """
     roles = [(EXECUTOR, executor_count(spec))]
     if spec.mode != "client":
@@ -183,7 +183,7 @@ def executor_count(spec: SparkSpec) -> int:
 
 
 def least_executors(spec: SparkSpec) -> int:
-    """Return how many executors it goes on with when it has nothing to do.
+    """Return how many executors it keeps when it has nothing to do.
 
     Raises:
         SparkValueError: A setting is no number.
@@ -209,7 +209,7 @@ def memory_mib(spec: SparkSpec, role: str) -> int:
     """Return what a driver or executor requests, in MiB.
 
     Raises:
-        SparkValueError: A field or setting cannot be read.
+        SparkValueError: A field or setting cannot be parsed.
     """
     of, conf = _role(spec, role), spec.spark_conf
     memory = _read_mib(
@@ -314,10 +314,10 @@ def has_template(spec: SparkSpec, role: str) -> bool:
 
 
 def template_of(spec: SparkSpec, role: str) -> ScheduledPodTemplate:
-    """Return the pod that Spark and the operator will make, as a template.
+    """Return the pod that Spark and the operator will create, as a template.
 
     Raises:
-        SparkValueError: as `memory_mib`.
+        SparkValueError: As `memory_mib`.
     """
     of = _role(spec, role)
     base = of.template if has_template(spec, role) and of.template else ScheduledPodTemplate()
@@ -340,7 +340,7 @@ def _account(spec: SparkSpec, role: str, template: ScheduledPodSpec) -> str:
     """Return the service account that a role's pods run under, "" for the namespace's default.
 
     A driver's template comes last, an executor's first (Spark 4.2; earlier versions do so only for
-    its deprecated field). Executors of which nothing is said run under the driver's.
+    its deprecated field). Executors without an account run under the driver's.
     """
     if role == DRIVER:
         return _named_account(spec, DRIVER) or template.account
@@ -354,7 +354,7 @@ def _named_account(spec: SparkSpec, role: str) -> str:
 
 
 def _pod_of_fields(spec: SparkSpec, of: SparkRole) -> ScheduledPodSpec:
-    """Return what the webhook puts into a pod that Spark made without a template."""
+    """Return what the webhook puts into a pod that Spark created without a template."""
     mounted = {each.name for each in of.volume_mounts}
     gpus: ResourceQuantities = {of.gpu.name: of.gpu.quantity} if of.gpu and of.gpu.name else {}
     main = ScheduledContainer(resources=ResourceRequirements(limits=gpus))

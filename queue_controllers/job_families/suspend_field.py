@@ -40,7 +40,7 @@ class SuspendField(msgspec.Struct, frozen=True):
         return self.path.patch(value=True)
 
     def release_patch(self, templates: dict[str, Any]) -> dict[str, Any]:
-        """Return the merge patch that turns the field off, and does what `templates` does."""
+        """Return the merge patch that turns the field off, and includes `templates`."""
         return merge_patches(self.path.patch(value=False), templates)
 
 
@@ -52,11 +52,11 @@ class ManagedByField(msgspec.Struct, frozen=True):
     """A field `managedBy`, which may give a job to another controller."""
 
     usual: str
-    """What it says when the usual controller owns the job's life."""
+    """Its value when the usual controller manages the job."""
     parent_of: Callable[[Any], Any] = _SPEC
     """Returns the part of a job that has the field."""
 
     def foreign_manager(self, job: ApiJob) -> str:
-        """Return what the field says, "" where it is absent or names the usual controller."""
+        """Return the field's value, "" if it is absent or names the usual controller."""
         manager: str = self.parent_of(job).managed_by or ""
         return "" if manager == self.usual else manager

@@ -1,11 +1,11 @@
-"""What a kind of job must be able to answer, and what it may.
+"""The protocols of a kind of job: one that every adapter implements, and optional ones.
 
-An *adapter* knows one kind and states facts: where its suspend switch is, which pods it will make,
-what its status says. It never says what to do: holding, releasing and ending are the same for every
-kind (`job_state`, `decide`). One small protocol is required; what only some kinds can do stands
-in protocols of its own beside it, and an adapter that has the method has the ability.
+An *adapter* knows one kind and states facts: where its suspend field is, which pods it will create,
+what its status says. It never decides what to do: holding, releasing and ending are the same for
+every kind (`job_state`, `decide`). One small protocol is required; abilities of only some kinds
+have protocols of their own, and an adapter that has the method has the ability.
 
-`read_facts` turns an adapter and an object into `JobFacts`, which know no kind any more.
+`read_facts` turns an adapter and an object into `JobFacts`, which are the same for all kinds.
 """
 
 from __future__ import annotations
@@ -47,29 +47,28 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     plural: str
     name_suffix: str = ""
-    """Of the unit's name, after a dash; none for Job and Workflow."""
+    """Suffix of the unit's name, after a dash; none for Job and Workflow."""
     has_switch: bool = True
-    """Has a suspend field of its own. Kinds without are held by the annotation."""
+    """It has a suspend field of its own. Kinds without are held by the annotation."""
     releases_on_absence: bool = False
-    """Its operator takes any suspend annotation for "suspended": release removes it."""
+    """Its operator takes any suspend annotation for "suspended": a release removes it."""
 
     owns_pods: bool = False
     """All of its pods have the job itself as controller: nothing in between."""
     makes_pods_at_once: bool = False
-    """Its operator makes the first pods as soon as it sees the release: a job that has no pod
+    """Its operator creates the first pods as soon as it sees the release: a job that has no pod
     minutes later gets none."""
     nudge_seconds: float | None = None
-    """Released and without a pod object for so long, a job of it is touched, in case its operator
-    has forgotten it; None: its operator does not forget."""
+    """A job that has been released and without a pod object for so long is touched, in case its
+    operator no longer acts on it; None: its operator always does."""
     holds_at_birth: bool = False
     """Only objects that are created suspended are held: one that arrives running is adopted."""
     held_by_gates: bool = False
     """Its jobs are pods, held by scheduling gates, and stopped by deleting them."""
     has_object: bool = True
-    """There is an object for each of its jobs, which owns the unit; else what its pods say is all.
-    """
+    """Each of its jobs has an object, which owns the unit; else only its pods describe it."""
     made_by: frozenset[str] = frozenset()
-    """Kinds that make its pods, and are no jobs themselves: what stands above them counts."""
+    """Kinds that create its pods, and are no jobs themselves: what stands above them counts."""
 
     @property
     def api_version(self) -> str:
@@ -77,7 +76,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def as_controller(self, job: ObjectMeta) -> OwnerReference:
-        """Return how pods that a job makes itself name it."""
+        """Return the controller reference of pods that a job creates itself."""
         return OwnerReference(
             api_version=self.api_version,
             kind=self.kind,
@@ -88,7 +87,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods of one shape that the job still needs: of those it has finished, none."""
+    """Pods of one shape that the job still needs: finished ones are left out."""
 
     name: str
     count: int
@@ -96,54 +95,53 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     """As its pods will be: as the user wants it, without what releases have added for admission
     checks, and with what the API server makes of it (`pod_admission`)."""
     written: ScheduledPodTemplate | None = None
-    """As the user wants it, where the API server makes another of it."""
+    """As the user wants it, if the API server makes another of it."""
     is_sum: bool = False
-    """The template only says what all pods of the job ask for together: none is made of it."""
+    """The template only states the total of all pods of the job: no pod is created from it."""
     has_limits: bool = True
-    """The template states the limits of its containers; else the job's operator knows them."""
+    """The template states the limits of its containers; else the job's operator sets them."""
     takes_stamps: bool = True
     """A release can write labels into the template."""
     has_template: bool = True
     """The template stands in the job, so that a release can change it; else the operator has it."""
     added: AddedParts = NOTHING_ADDED
-    """What that is, as far as it is there; `read_facts` takes it off."""
+    """What releases have added, as far as it is still there; `read_facts` removes it."""
     min_count: int | None = None
     most: int | None = None
-    """So many the job wants to run at a time, of a kind that can run with fewer; None: it cannot.
-    """
+    """How many pods the job wants to run at a time, of a kind that can run with fewer; None: it
+    cannot."""
     lowered_to: int | None = None
-    """So many run at a time now, since a release has let no more."""
+    """How many may run at a time now, if a release allowed no more."""
     is_done: bool = False
-    """All of its work is done: the job's end will say so. A set that is scaled to nothing needs no
+    """All of its work is done: the job's end will say so. A set that is scaled to zero needs no
     pods either, but is not done."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a job ended; final, also when something changes on the object later."""
+    """How a job ended; final, even if something changes on the object later."""
 
     succeeded: bool
     message: str = ""
 
 
 class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job's status says, and nothing that its spec says."""
+    """What a job's status says, and nothing of its spec."""
 
     is_empty: bool = False
-    """The operator has not said anything yet."""
+    """The operator has not written anything yet."""
     suspended: bool = False
-    """It says that it holds the job back. That its pods are gone does not follow."""
+    """The status says that the job is held back. Its pods may still live."""
     suspended_since: Timestamp | None = None
     is_at_odds: bool = False
-    """What it says and what it counts do not agree yet: it neither holds the job back, nor has it
-    let it go."""
+    """Its conditions and its counts do not agree yet: it neither holds the job back, nor lets it
+    go."""
     running: bool = False
-    """It says that pods of the job run, or should be about to."""
+    """It says that pods of the job run, or are about to."""
     outcome: Outcome | None = None
     is_ending: bool = False
-    """Its work has ended, and the operator is about to say how: suspended now, it would begin anew.
-    """
+    """Its work has ended, and the operator is about to say how: suspended now, it begins anew."""
     pods: int = 0
-    """How many unfinished pods it speaks of; they may not have reached the pod cache yet."""
+    """How many unfinished pods it counts; they may not have reached the pod cache yet."""
 
 
 class PrioritySource(msgspec.Struct, frozen=True):
@@ -203,41 +201,41 @@ class GenericJob(Protocol[JobT]):
         ...
 
     def is_suspended(self, job: JobT) -> bool:
-        """Return whether the suspend field is on. Kinds without one say no."""
+        """Return whether the suspend field is on. Kinds without one return False."""
         ...
 
     def why_not_hold(self, job: JobT) -> str:
-        """Name the field because of which this job would not survive being suspended.
+        """Return the field because of which this job would not survive being suspended.
 
-        "" when it survives. A job that does not is left alone and counted as foreign demand.
+        "" if it survives. A job that does not is left alone and counted as foreign demand.
         """
         ...
 
     def status_of(self, job: JobT) -> StatusFacts:
-        """Say what the status says."""
+        """Return what the status says."""
         ...
 
     def pod_sets(self, job: JobT) -> tuple[JobPodSet, ...]:
         """Return the pods that the job still needs, in a fixed order.
 
-        Part of the work that is done lowers the counts: while the job is held the unit follows
-        them, after the release the difference is what the unit gives back.
+        Finished work lowers the counts: while the job is held the unit follows them; after the
+        release the difference is what the unit gives back.
         """
         ...
 
     def priority_of(self, job: JobT) -> PrioritySource:
-        """Say where the priority comes from."""
+        """Return where the priority comes from."""
         ...
 
     def suspend_patch(self, job: JobT) -> dict[str, Any]:
-        """Return the merge patch that turns the switch on, without metadata."""
+        """Return the merge patch that suspends the job, without metadata."""
         ...
 
     def release_patch(self, job: JobT, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return the merge patch that turns the switch off and stamps the templates.
+        """Return the merge patch that resumes the job and adds labels to the templates.
 
-        `stamps` is by pod set, empty when nothing may be stamped; kinds whose template cannot
-        change at that moment leave them out.
+        `stamps` is by pod set, empty when nothing may be added; kinds whose template cannot change
+        at that moment leave them out.
         """
         ...
 
@@ -247,44 +245,44 @@ class ManagedElsewhere(Protocol):
     """A kind whose objects can name another controller (`spec.managedBy`)."""
 
     def foreign_manager(self, job: Any) -> str:  # noqa: ANN401 - a capability is asked of any kind
-        """Return the name of the controller that owns the job's life, "" when it is the usual."""
+        """Return the name of the controller that manages the job, "" if it is the usual one."""
         ...
 
 
 @runtime_checkable
 class ReadsPodLabels(Protocol):
-    """A kind that reads labels of pods: needed beside the two below."""
+    """A kind that reads labels of pods: needed in addition to the two below."""
 
     @property
     def pod_labels(self) -> tuple[str, ...]:
-        """The keys of all labels that are read of pods; of others nothing is kept."""
+        """The keys of all pod labels that are read; no others are kept."""
         ...
 
 
 @runtime_checkable
 class SortsPods(Protocol):
-    """A kind whose pods tell by labels to which pod set they belong."""
+    """A kind whose pods name their pod set by labels."""
 
     def pod_set_of(self, pod: Pod) -> str:
-        """Return the pod set's name, "" when the pod does not say."""
+        """Return the pod set's name, "" if the pod does not name one."""
         ...
 
 
 @runtime_checkable
 class LabelsPods(Protocol):
-    """A kind whose pods tell by labels whose they are, where a child of the job made them."""
+    """A kind whose pods name their job by labels, if a child of the job created them."""
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return the name of the job whose pod, in its namespace, has these labels, or ""."""
+        """Return the name of the job that pods with these labels belong to, or ""."""
         ...
 
 
 @runtime_checkable
 class LearnsDemand(Protocol):
-    """A kind of whose jobs it may not be known yet which pods they make."""
+    """A kind with jobs whose pods may not be known yet."""
 
     def why_unknown(self, job: Any) -> str:  # noqa: ANN401 - a capability is asked of any kind
-        """Say what is missing, "" where it is known. Until then the job is held, without a unit."""
+        """Return what is missing, "" if nothing is. Until then the job is held, without a unit."""
         ...
 
 
@@ -304,13 +302,13 @@ class OtherObject(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class NeedsOther(LearnsDemand, Protocol):
-    """A kind of whose jobs another object says which pods they make.
+    """A kind with jobs whose pods are described by another object.
 
-    As long as a job's own object is all there is, `why_unknown` says so.
+    Without that object `why_unknown` says so.
     """
 
     def other_of(self, job: Any) -> OtherObject | None:  # noqa: ANN401 - a capability is asked of any kind
-        """Return which object says it; None where none does."""
+        """Return the object that describes the pods; None if none does."""
         ...
 
     def with_other(self, job: Any, other: Any) -> Any:  # noqa: ANN401 - a capability is asked of any kind
@@ -319,49 +317,49 @@ class NeedsOther(LearnsDemand, Protocol):
 
 
 class Child(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that a job makes, and that makes pods in its turn."""
+    """An object that a job creates, and that creates pods in its turn."""
 
     pod_sets: tuple[JobPodSet, ...] | None = None
-    """All pods that it may make; None: what the job was admitted with is read off this object."""
+    """All pods that it may create; None: what the job was admitted with is read off this object."""
     is_named: bool = True
-    """Nothing more is to come that names it. False: the job's status does, and does not yet."""
+    """Nothing more is to come that names it. False: the job's status will, and does not yet."""
     outlives: bool = False
-    """It may be there still when the job has ended."""
+    """It may still exist when the job has ended."""
 
 
 @runtime_checkable
 class MakesJobs(Protocol):
-    """A kind whose operator makes objects of kinds that are jobs themselves."""
+    """A kind whose operator creates objects of kinds that are jobs themselves."""
 
     @property
     def makes(self) -> str:
-        """What it makes, as the end of a sentence ("Jobs named ...")."""
+        """What it creates, as the end of a sentence ("Jobs named ...")."""
         ...
 
     def child_of(self, job: Any, kind: str, name: str) -> Child | None:  # noqa: ANN401 - a capability is asked of any kind
-        """Return what the operator makes under this name for a job; None: nothing.
+        """Return what the operator creates under this name for a job; None: nothing.
 
-        `kind` is written `group/Kind`. It must be told by what users cannot choose freely: the
-        rule by which the operator names its objects, or the job's status.
+        `kind` is written `group/Kind`. The answer must depend on what users cannot choose freely:
+        the rule by which the operator names its objects, or the job's status.
         """
         ...
 
 
 class PodOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """What tells the pods of a set from all others before there are any."""
+    """What identifies the pods of a set before they exist."""
 
     controller: OwnerReference
     """Their controller."""
     labels: dict[str, str] = {}
-    """Labels that they have, where their controller has pods of other sets as well."""
+    """Their labels, if their controller has pods of other sets as well."""
 
 
 @runtime_checkable
 class NamesPods(Protocol):
-    """A kind whose pods are known before they exist: room on nodes can be kept for them."""
+    """A kind whose pods can be identified before they exist: node capacity can be kept for them."""
 
     def pod_owner(self, job: Any, pod_set: str) -> PodOwner:  # noqa: ANN401 - a capability is asked of any kind
-        """Return what the pods of a set will be told by."""
+        """Return what identifies the pods of a set."""
         ...
 
 
@@ -376,15 +374,15 @@ class GivesFullTemplates(Protocol):
 
 @runtime_checkable
 class TakesTemplateUpdates(Protocol):
-    """A kind whose pod templates may change as a job of it is released.
+    """A kind whose pod templates may change when a job of it is released.
 
-    Jobs of other kinds are not released when an admission check wants their pods changed.
+    Jobs of other kinds are not released if an admission check wants their pods changed.
     """
 
     def update_patch(self, job: Any, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:  # noqa: ANN401 - a capability is asked of any kind
         """Return the merge patch, without metadata, that changes the templates of pod sets.
 
-        It goes out as one with that of `release_patch`; of what both say it counts.
+        It is merged with that of `release_patch`; where both set a field it wins.
         """
         ...
 
@@ -393,13 +391,13 @@ class TakesTemplateUpdates(Protocol):
 class ListsTemplates(Protocol):
     """A kind whose templates stand in lists, which a merge patch can only replace as a whole.
 
-    Its patches hold of such a list only the items that change, and of these only what does: the
-    rest is read from the server and sent along.
+    Its patches hold only the changed items of such a list, and only the changed fields of these:
+    the rest is read from the server and sent along.
     """
 
     @property
     def list_keys(self) -> Mapping[str, str]:
-        """As `list_patches.fill_lists` takes them."""
+        """The keys of its lists, as `list_patches.fill_lists` takes them."""
         ...
 
 
@@ -410,13 +408,13 @@ class RunsWithFewerPods(Protocol):
     def resize_patch(self, job: Any, counts: Mapping[str, int]) -> dict[str, Any]:  # noqa: ANN401 - a capability is asked of any kind
         """Return the merge patch, without metadata, that lets so many pods of a set run at a time.
 
-        It may go out as one with those of `release_patch` and `suspend_patch`.
+        It may be merged with those of `release_patch` and `suspend_patch`.
         """
         ...
 
 
 AWAITS_PREVIEW: Final = "the API server is asked what it makes of its pods"
-"""Why it is not known for some seconds which pods a job makes: nobody need be told."""
+"""Why a job's pods are unknown for some seconds: no event is needed."""
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -431,16 +429,16 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     why_not_hold: str = ""
     foreign_manager: str = ""
     takes_updates: bool = False
-    """Its templates may be changed as it is released."""
+    """Its templates may be changed when it is released."""
     unknown_demand: str = ""
-    """Why it is not known which pods it makes: then it has no pod sets, and is not released."""
+    """Why its pods are unknown: then it has no pod sets, and is not released."""
     template_differences: str = ""
-    """What the API server makes of its templates that is not as they are written, and why."""
+    """What the API server makes of its templates that differs from them, and why."""
     stamped_quota: str = ""
-    """The quota that a release stamps, where the API server was asked for such pods; it may charge
-    them to another. Else ""."""
+    """The quota that a release writes, if such pods were previewed; the API server may charge them
+    to another. Else ""."""
     pods_refused: str = ""
-    """Why the API server would refuse its pods as things are: until then it is not released."""
+    """Why the API server would refuse its pods now: until that is over it is not released."""
 
     @property
     def uid(self) -> Uid:
@@ -459,22 +457,22 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def suspend_annotation(self) -> str:
-        """The suspend annotation's value, "" where there is none."""
+        """The suspend annotation's value, "" without one."""
         return self.metadata.annotations.get(SUSPEND, "")
 
 
 def read_facts(adapter: GenericJob[JobT], job: JobT, *, held_by_annotation: bool) -> JobFacts:
-    """Ask the adapter everything about one object.
+    """Return all facts of one object, by its adapter.
 
-    `held_by_annotation`: the configuration says that the operator of this kind honours the
-    suspend annotation beside its own field.
+    `held_by_annotation`: the configuration says that the operator of this kind honors the suspend
+    annotation in addition to its own field.
     """
     kind = adapter.kind
     suspended = adapter.is_suspended(job)
     if held_by_annotation or not kind.has_switch:
         suspended = suspended or job.metadata.annotations.get(SUSPEND) == "true"
-    # Not `isinstance(adapter, ManagedElsewhere)`, which says the same and takes longer than all
-    # the rest of this function.
+    # Not `isinstance(adapter, ManagedElsewhere)`, which gives the same result and takes longer than
+    # all the rest of this function.
     foreign_manager = getattr(adapter, "foreign_manager", None)
     manager = "" if foreign_manager is None else foreign_manager(job)
     why_unknown = getattr(adapter, "why_unknown", None)
@@ -505,11 +503,11 @@ def _without_updates(pod_sets: tuple[JobPodSet, ...], job: ObjectMeta) -> tuple[
 
 
 def pod_set_of_pod(adapter: object, pod: Pod, names: Sequence[str]) -> str:
-    """Return to which of a job's pod sets a pod belongs, "" when nothing says so."""
+    """Return to which of a job's pod sets a pod belongs, "" if nothing says so."""
     annotated = pod.metadata.annotations.get(RELATED_POD_SET, "")
     if annotated in names:
         return annotated
-    # Not `isinstance(adapter, SortsPods)`: as above, and this is asked for every pod.
+    # Not `isinstance(adapter, SortsPods)`: as above, and this is called for every pod.
     pod_set_of = getattr(adapter, "pod_set_of", None)
     if pod_set_of is not None:
         return str(pod_set_of(pod))
@@ -517,4 +515,4 @@ def pod_set_of_pod(adapter: object, pod: Pod, names: Sequence[str]) -> str:
 
 
 TRANSPARENT_KINDS: Final = frozenset({"CronJob"})
-"""Owners that only start jobs: what they make is managed like what a person makes."""
+"""Owners that only start jobs: what they create is managed like what a user creates."""

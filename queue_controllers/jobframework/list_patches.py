@@ -1,8 +1,8 @@
 """Merge patches that change items of lists. Pure.
 
 A merge patch replaces a list as a whole. A kind whose templates stand in a list writes patches that
-hold only what changes of its items; here they become the whole list, made of the object as it is on
-the server.
+hold only what changes of its items; here they become the whole list, built from the object on the
+server.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 BY_POSITION: Final = ""
-"""In place of the field that tells items apart."""
+"""In place of the field that identifies items."""
 
 Json = dict[str, Any]
 
@@ -20,10 +20,10 @@ def fill_lists(patch: Json, found: Json, keys: Mapping[str, str], path: str = ""
     """Return a merge patch with whole lists.
 
     Args:
-        patch: With lists of the items that change, and of those only what does.
+        patch: With lists of the changed items, and only their changed fields.
         found: The object as it came from the server.
-        keys: By a list's path ("spec.components", without positions) the field that tells its items
-            apart; other lists are whole already.
+        keys: By a list's path ("spec.components", without positions) the field that identifies its
+            items; other lists are whole already.
         path: Of both, inside the object.
     """
     filled: Json = {}
@@ -40,7 +40,7 @@ def fill_lists(patch: Json, found: Json, keys: Mapping[str, str], path: str = ""
 
 
 def fill_all(patches: Iterable[Json], found: Json, keys: Mapping[str, str]) -> Json:
-    """Return one merge patch, with whole lists, that does what several do one after the other."""
+    """Return one merge patch, with whole lists, that has the effect of several in order."""
     body: Json = {}
     for patch in patches:
         filled = fill_lists(patch, found, keys)
@@ -49,7 +49,7 @@ def fill_all(patches: Iterable[Json], found: Json, keys: Mapping[str, str]) -> J
 
 
 def merge_patches(one: Json, other: Json) -> Json:
-    """Return one merge patch that does what two do; of what both say the second counts."""
+    """Return one merge patch with the effect of two; where both set a field the second wins."""
     both = dict(one)
     for key, value in other.items():
         before = both.get(key)
@@ -62,7 +62,7 @@ def merge_patches(one: Json, other: Json) -> Json:
 def _merge_items(
     items: list[Json], changes: list[Json], keys: Mapping[str, str], path: str
 ) -> list[Json]:
-    """Return a whole list: all items as they are, changed, and those that are new at the end."""
+    """Return a whole list: all items, changed where they are, and new ones at the end."""
     merged, field = list(items), keys[path]
     for position, change in enumerate(changes):
         at = position if field == BY_POSITION else _find(merged, field, change[field])
@@ -80,7 +80,7 @@ def _find(items: list[Json], field: str, value: Any) -> int:  # noqa: ANN401 - a
 
 
 def _apply(before: Json, patch: Json) -> Json:
-    """Return an object after a merge patch (RFC 7386): a null takes a field off."""
+    """Return an object after a merge patch (RFC 7386): a null removes a field."""
     after = dict(before)
     for field, change in patch.items():
         if change is None:

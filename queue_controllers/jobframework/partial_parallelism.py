@@ -1,13 +1,13 @@
-"""Jobs that run with fewer pods than they want: what their owner allows, and what is let run. Pure.
+"""Jobs that run with fewer pods than they want: what their user allows, and what may run. Pure.
 
-Where a job states a least parallelism, its unit may be admitted with fewer pods than all. The write
-that releases it then lowers its parallelism to what was granted, and notes on the job both numbers
+If a job states a minimum parallelism, its unit may be admitted with fewer pods than all. The write
+that releases it then lowers its parallelism to what was granted, and notes both numbers on the job
 (annotation `koord-queue/released-parallelism`, "4/10": four of ten). Wherever the job is read it
-still wants ten, so its unit asks for ten all the time; more that is granted later is let run, and
-the write that suspends it gives the ten back.
+still wants ten, so its unit asks for ten all the time; what is granted later may run, too, and the
+write that suspends the job restores the ten.
 
-The note counts while the parallelism is what it says was let run. Whoever edits that takes the job
-over: his number is what is wanted from then on, as in any job that runs.
+The note counts while the parallelism is the number that it says may run. An edit of the parallelism
+takes precedence: the new number is what is wanted from then on, as in any job that runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shared_api.well_known_labels import (
 )
 
 MIN_KEYS: Final = (*spellings(MIN_PARALLELISM), KUEUE_MIN_PARALLELISM)
-"""The first that says anything counts."""
+"""The first that has a value counts."""
 
 INSTEAD: Final = "it starts with all of its pods or not at all"
 
@@ -36,14 +36,14 @@ _NOTE: Final = re.compile(r"([1-9][0-9]{0,9})/([1-9][0-9]{0,9})", re.ASCII)
 
 
 class Resize(msgspec.Struct, frozen=True):
-    """So many pods of each set may run at a time; the note says so on the job, "" takes it off."""
+    """How many pods of each set may run at a time; the note says so on the job, "" removes it."""
 
     counts: dict[str, int]
     note: str
 
 
 class Parallelism(NamedTuple):
-    """How many pods of a set run at a time: as wanted, and as a release has let run, if fewer."""
+    """How many pods of a set run at a time: as wanted, and as a release allowed, if fewer."""
 
     wanted: int
     lowered_to: int | None
@@ -63,16 +63,16 @@ def write_note(lowered_to: int, wanted: int) -> str:
 
 
 def read_min_parallelism(annotations: Mapping[str, str], wanted: int) -> int | None:
-    """Return with how many pods the job can do; None without a number from 1 to those it wants."""
+    """Return the minimum number of pods; None without a number from 1 to those that it wants."""
     text = _said(annotations)[1] if annotations else ""
     least = read_int32(text, None)
     return least if least is not None and 1 <= least <= wanted else None
 
 
 def why_no_minimum(annotations: Mapping[str, str], wanted: int) -> tuple[str, str, str] | None:
-    """Return key, value and what it is not, of a least parallelism that cannot be; None: it can.
+    """Return key, value and what it is not, of an invalid minimum parallelism; None if it is valid.
 
-    An annotation that is empty says nothing.
+    An empty annotation counts as absent.
     """
     key, text = _said(annotations)
     if not text or read_min_parallelism(annotations, wanted) is not None:
@@ -84,7 +84,7 @@ def why_no_minimum(annotations: Mapping[str, str], wanted: int) -> tuple[str, st
 
 
 def _said(annotations: Mapping[str, str]) -> tuple[str, str]:
-    """Return the least parallelism as it is written, with its key; "" where nothing is."""
+    """Return the minimum parallelism as it is written, with its key; "" without one."""
     text = read_annotation(annotations, MIN_PARALLELISM)
     if text:
         key = next(each for each in spellings(MIN_PARALLELISM) if each in annotations)

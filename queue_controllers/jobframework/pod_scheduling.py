@@ -1,10 +1,10 @@
-"""Why a pod has no node, as its scheduler says it, and the little of it that is kept. Pure.
+"""Why a pod has no node, by its scheduler, and the little of it that is kept. Pure.
 
 A scheduler that cannot place a pod says so in the pod's condition `PodScheduled=False`. Two of its
-reasons lead to different people: koord-scheduler refuses a pod whose quota has no room, which
-whoever shares the quota can change, and every scheduler refuses a pod that fits no node. Both come
-in one sentence for people, so they are told apart by words of it. Fifty thousand pods are cached,
-and of each that has no node one word and the beginning of that sentence are kept.
+reasons need different people: koord-scheduler refuses a pod whose quota has no capacity, which the
+users of the quota can change, and every scheduler refuses a pod that fits no node. Both come in one
+sentence of text, so they are distinguished by its words. Fifty thousand pods are cached, and of
+each that has no node one word and the beginning of that sentence are kept.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MAX_MESSAGE_CHARS: Final = 120
 """Of a scheduler's sentence: it begins with what is missing, and 50,000 pods are cached."""
 
 UNSCHEDULABLE_SECONDS: Final = 60.0
-"""How long a pod may have no node before that is told of its job. With koord-scheduler the first
-pod of many a job is refused for a moment, since the scheduler has not counted that very pod yet;
-and an autoscaler brings a node within minutes."""
+"""How long a pod may have no node before that is reported on its job. With koord-scheduler the
+first pod of many a job is refused for a moment, since the scheduler has not counted that very
+pod yet; and an autoscaler brings a node within minutes."""
 
 GATED: Final = "SchedulingGated"
-"""Reason of the condition while a gate holds the pod: no scheduler has looked at it."""
+"""Reason of the condition while a gate holds the pod: no scheduler has tried it."""
 
 # koord-scheduler's plugin ElasticQuota: "Insufficient quotas, quotaName: ...", "Insufficient
 # non-preemptible quotas, ...", before 1.4 "Scheduling refused due to insufficient quotas, ...",
@@ -46,7 +46,7 @@ class NoNode(StrEnum):
     """Why a pod has no node."""
 
     QUOTA = "quota"
-    """Its quota has no room for it."""
+    """Its quota has no capacity for it."""
     NODES = "nodes"
     """It fits no node."""
     OTHER = "other"
@@ -91,7 +91,7 @@ class ReadPod(Pod, frozen=True):
 
 
 def unschedulable_of(pod: Pod) -> Unschedulable | None:
-    """Return why a pod, as it is cached, has no node; None where it has one, or nobody looked."""
+    """Return why a cached pod has no node; None if it has one, or no scheduler has tried it."""
     return pod.status.unschedulable if isinstance(pod.status, KeptPodStatus) else None
 
 
@@ -118,7 +118,7 @@ def _read(pod: Pod, conditions: tuple[PodCondition, ...]) -> Unschedulable | Non
         if each.type == "PodScheduled":
             if each.status != "False" or each.reason == GATED:
                 return None
-            # While a gate held the pod the condition was False as well, and its time stays: what
+            # While a gate held the pod the condition was False as well, and its time is kept: what
             # counts begins with the release.
             released_at = read_annotation(pod.metadata.annotations, RELEASED_AT) or ""
             since = max(each.last_transition_time or NO_TIME, Timestamp(released_at))

@@ -1,9 +1,9 @@
 """The part of a pod template that a QueueUnit carries.
 
-What a queue costs a cluster is its writes, and a template can be 200 kB. So the unit gets what
-scheduling, autoscaling and admission checks read: requests, and where the pod may go. Commands,
-environment, probes and ordinary volumes stay behind. Since nobody here reads the rest either, it
-is not even decoded: ten thousand cached jobs hold no environment variables.
+A queue costs a cluster its writes, and a template can be 200 kB. So the unit gets what scheduling,
+autoscaling and admission checks read: requests, and fields that affect placement. Commands,
+environment, probes and ordinary volumes are left out. Since nothing here reads them either, they
+are not even decoded: ten thousand cached jobs hold no environment variables.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MAX_ANNOTATION_CHARS: Final = 1024
 """Of a template's annotation that is carried over: gang and autoscaler marks are short."""
 
 CONTROLLER_LABELS: Final = ("batch.kubernetes.io/", "controller-uid", "job-name")
-"""Labels (or their beginnings) that the API server puts on a Job and its template: the job's name
-and uid say nothing that the unit does not say already."""
+"""Labels (or their beginnings) that the API server puts on a Job and its template: the unit has the
+job's name and uid already."""
 
 
 class ContainerPort(WireStruct, frozen=True):
-    """A port of a container; only those on the node take part in scheduling."""
+    """A port of a container; only host ports affect scheduling."""
 
     container_port: int = 0
     host_port: int = 0
@@ -49,12 +49,12 @@ class TemplateVolume(WireStruct, frozen=True):
 
     @property
     def is_claim(self) -> bool:
-        """Return whether it asks for storage, which may be in one place only."""
+        """Return whether it is a claim, whose storage may bind the pod to a place."""
         return bool(self.persistent_volume_claim or self.ephemeral)
 
 
 class ScheduledPodSpec(PodSpec, frozen=True):
-    """A pod's spec with all that says where it may go, in the words of the API."""
+    """A pod's spec with all fields that affect its placement, as the API names them."""
 
     containers: tuple[ScheduledContainer, ...] = ()
     init_containers: tuple[ScheduledContainer, ...] = ()
@@ -74,7 +74,7 @@ class ScheduledPodSpec(PodSpec, frozen=True):
 
     @property
     def account(self) -> str:
-        """Name of the service account that it runs under, "" where it names none."""
+        """Name of the service account that it runs under, "" if it names none."""
         return self.service_account_name or self.service_account
 
 
@@ -94,7 +94,7 @@ class ScheduledPod(ReadPod, frozen=True):
 def template_body(template: ScheduledPodTemplate) -> dict[str, Any]:
     """Return the reduced template as JSON values, keys in the order of the structs."""
     spec = template.spec
-    if spec.account:  # it says nothing about where the pod may go
+    if spec.account:  # it does not affect the pod's placement
         spec = msgspec.structs.replace(spec, service_account_name="", service_account="")
     if any(container.ports for container in spec.containers):
         spec = msgspec.structs.replace(

@@ -1,12 +1,12 @@
-"""What admission checks have a job's pod templates carry, and how it is taken off again. Pure.
+"""What admission checks add to a job's pod templates, and how it is removed again. Pure.
 
 A release adds labels, annotations, node selectors and tolerations to the templates, and notes on
 the job (annotation `koord-queue/pod-set-updates`) what it has added that was not there. Wherever
-the templates are read that is left out of them, so a unit always shows what its user wants, and the
-next release begins from there; it also takes off what is wanted no more. Until then the job keeps
-it: no write is spent on an eviction, and pods that go do not let templates change.
+the templates are read that is left out, so a unit always shows what its user wants, and the next
+release begins from there; it also removes what is no longer wanted. Until then the job keeps it: an
+eviction spends no write on it, and templates cannot change while pods are being deleted.
 
-Of a value only a digest is noted: what somebody has changed since is his, and stays.
+Of a value only a digest is noted: what a user has changed since is the user's, and stays.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Toleration = dict[str, Any]
 
 
 class TemplateUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a release changes in one pod template; None takes a key off."""
+    """What a release changes in one pod template; None removes a key."""
 
     labels: dict[str, str | None] = {}
     annotations: dict[str, str | None] = {}
     node_selector: dict[str, str | None] = {}
     tolerations: tuple[Toleration, ...] | None = None
-    """All that the template shall have; None leaves them alone."""
+    """All tolerations that the template is to have; None leaves them unchanged."""
 
 
 class AddedParts(WireStruct, frozen=True):
@@ -58,13 +58,13 @@ def digest_of(value: str) -> str:
 
 
 def read_added(annotations: Mapping[str, str]) -> dict[str, AddedParts]:
-    """Return by pod set what a job notes as added; nothing where that cannot be read."""
+    """Return by pod set what a job notes as added; nothing if that cannot be parsed."""
     note = annotations.get(POD_SET_UPDATES)
     if not note:
         return {}
     try:
         return msgspec.json.decode(note, type=dict[str, AddedParts])
-    except msgspec.MsgspecError:  # it is the user's to break: then the templates are his own
+    except msgspec.MsgspecError:  # edited by a user: then the templates count as they are
         return {}
 
 
@@ -99,7 +99,7 @@ def take_off(
 
 
 def take_off_body(template: dict[str, Any], added: AddedParts) -> dict[str, Any]:
-    """Do the same with a whole template as JSON."""
+    """Return the same for a whole template as JSON."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     for part, field, keys in (
         (metadata, "labels", added.labels),

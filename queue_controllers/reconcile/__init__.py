@@ -1,6 +1,6 @@
-"""One step for one job: read the caches, decide, execute.
+"""Reconcile one job: read the caches, decide, execute.
 
-- ``reconciler``: the step; ``job_lookup``: what is known of one key.
+- ``reconciler``: the reconcile loop; ``job_lookup``: what is known of one key.
 - ``execute``: one guarded request per action; ``gated_pod_executor``: the same for jobs that are
   only pods.
 

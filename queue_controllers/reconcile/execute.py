@@ -1,8 +1,8 @@
-"""Carry out what `decide` said: one method per action, each one guarded request.
+"""Carry out what `decide` returned: one method per action, each one guarded request.
 
-A write goes out only while this process surely leads long enough for it to end. What the server
-answers goes into the caches at once, so the next look does not decide from what was before.
-Nothing is judged here: whatever the server refuses is raised to the reconciler.
+A write is sent only if this process certainly leads until it ends. The server's answer goes into
+the caches at once, so the next reconcile does not decide from an older state. Nothing is judged
+here: whatever the server refuses is raised to the reconciler.
 """
 
 from __future__ import annotations
@@ -67,22 +67,22 @@ log = structlog.get_logger("job_actions")
 
 
 class NotLeadingError(Exception):
-    """A write was not sent, because this process may not lead until it would end."""
+    """A write was not sent, because this process may stop leading before it ends."""
 
 
 class WrittenObjects(Protocol[_ObjectT_contra]):
-    """The cache that is told of this process's own writes."""
+    """The cache that receives this process's own writes."""
 
     def note_written(self, written: _ObjectT_contra) -> bool:
-        """Take in the object that the API server returned."""
+        """Store the object that the API server returned."""
         ...
 
 
 class EventSink(Protocol):
-    """Where events go; never blocks, never raises."""
+    """A sink for events; never blocks, never raises."""
 
     def record(self, event: Event) -> None:
-        """Put an event on an object."""
+        """Record an event on an object."""
         ...
 
 
@@ -107,7 +107,7 @@ class Executor(Generic[JobT]):
         self._jobs = jobs
         self._units = units
         self._full_pod_templates = full_pod_templates
-        # Once: asking a runtime protocol takes as long as a write does here.
+        # Once: an isinstance check of a runtime protocol takes as long as a write does here.
         self._list_keys = adapter.list_keys if isinstance(adapter, ListsTemplates) else None
         kind = adapter.kind
         self.job_type: ResourceType[JobT] = ResourceType(
@@ -120,15 +120,15 @@ class Executor(Generic[JobT]):
         )
 
     def may_write(self) -> bool:
-        """Return whether a write that begins now ends within this process's lead."""
+        """Return whether a write that begins now ends while this process leads."""
         return self._leadership.writable_seconds() >= WRITE_SECONDS
 
     def execute(self, action: Action, job: JobT) -> ObjectMeta | None:
-        """Carry out one action; return what it has written as it is then, None for nothing.
+        """Carry out one action; return the metadata of the written object, None if there is none.
 
         Raises:
-            NotLeadingError: it was not sent.
-            ApiFailure: the server refused, or did not answer.
+            NotLeadingError: It was not sent.
+            ApiFailure: The server refused, or did not answer.
         """
         match action:
             case RecordJobEvent():
@@ -144,7 +144,7 @@ class Executor(Generic[JobT]):
         return None
 
     def _about(self, job: JobT) -> tuple[ResourceType[Any], ObjectMeta]:
-        """Return the object that events about a job are put on."""
+        """Return the object that events about a job are recorded on."""
         return self.job_type, job.metadata
 
     def _write(self, action: Action, job: JobT) -> ObjectMeta | None:
@@ -206,7 +206,8 @@ class Executor(Generic[JobT]):
         if action.resize is not None:
             patches.append(self._resized(action.resize, job, annotations))
         if (action.stamps or action.updates) and self._list_keys is not None:
-            # What is read at another version than the job was decided at meets a conflict.
+            # If it is read at another version than the job was decided at, the write meets a
+            # conflict.
             body = fill_all(patches, self._read_whole(meta), self._list_keys)
         else:
             body = functools.reduce(merge_patches, patches)
@@ -216,7 +217,7 @@ class Executor(Generic[JobT]):
         """Return a job with all its fields: they are not kept in memory.
 
         Raises:
-            NotLeadingError: Reading has taken longer than the lease lasts.
+            NotLeadingError: Reading took longer than the lease lasts.
             ApiFailure: The server refused, or did not answer.
         """
         raw = self._client.get_raw(self.job_type.path(job.namespace, job.name))
@@ -240,7 +241,7 @@ class Executor(Generic[JobT]):
     def _resized(
         self, resize: Resize, job: JobT, annotations: dict[str, str | None]
     ) -> dict[str, Any]:
-        """Return the patch of the counts, and put the note of it among the annotations."""
+        """Return the patch of the counts, and add the note of it to the annotations."""
         assert isinstance(self._adapter, RunsWithFewerPods), "decided for another kind"
         annotations[RELEASED_PARALLELISM] = resize.note or None
         return self._adapter.resize_patch(job, resize.counts)
@@ -257,7 +258,7 @@ class Executor(Generic[JobT]):
         return written.metadata
 
     def read_job(self, namespace: str, name: str) -> JobT | None:
-        """Read a job from the server, past the cache; None when there is none."""
+        """Read a job from the server, past the cache; None if it does not exist."""
         try:
             found = self._client.get(self.job_type, namespace, name)
         except NotFound:
@@ -281,7 +282,7 @@ class Executor(Generic[JobT]):
         return self._patch_unit(action.unit, {**body, "metadata": metadata}, "", lane)
 
     def _with_full_templates(self, body: dict[str, Any], job: JobT) -> dict[str, Any]:
-        """Put whole pod templates in place of the reduced ones, if the settings ask for it."""
+        """Replace reduced pod templates by whole ones, if the settings ask for it."""
         pod_sets = body.get("spec", {}).get("podSet")
         adapter = self._adapter
         if not (self._full_pod_templates and pod_sets and isinstance(adapter, GivesFullTemplates)):
@@ -316,11 +317,11 @@ class Executor(Generic[JobT]):
         return written.metadata
 
     def delete_unit(self, action: DeleteUnit) -> None:
-        """Delete a unit that has no job of the queue's any more.
+        """Delete a unit whose job is not managed by the queue any more.
 
         Raises:
-            NotLeadingError: it was not sent.
-            ApiFailure: the server refused, or did not answer.
+            NotLeadingError: It was not sent.
+            ApiFailure: The server refused, or did not answer.
         """
         if not self.may_write():
             raise NotLeadingError
@@ -328,13 +329,13 @@ class Executor(Generic[JobT]):
         self._client.delete(QUEUE_UNITS, meta.namespace, meta.name, uid=meta.uid)
 
     def delete_second(self, own: QueueUnit, unit: QueueUnit) -> bool:
-        """Delete a further unit of a job, if its own is there, and this one is as it was.
+        """Delete a further unit of a job, if the job's own exists, and this one is unchanged.
 
         Returns whether it was deleted.
 
         Raises:
-            NotLeadingError: it was not sent.
-            ApiFailure: the server refused, or did not answer.
+            NotLeadingError: It was not sent.
+            ApiFailure: The server refused, or did not answer.
         """
         if not self.may_write():
             raise NotLeadingError
@@ -343,7 +344,7 @@ class Executor(Generic[JobT]):
             return False
         there = self.read_unit(namespace, own.metadata.name)
         if there is None or there.metadata.uid != own.metadata.uid:
-            return False  # the cache is behind, and will be told
+            return False  # the cache is behind, and its watch event will come
         guard = meta.resource_version
         try:
             self._client.delete(QUEUE_UNITS, namespace, meta.name, uid=meta.uid, version=guard)
@@ -352,7 +353,7 @@ class Executor(Generic[JobT]):
         return True
 
     def read_unit(self, namespace: str, name: str) -> QueueUnit | None:
-        """Read a unit from the server, past the cache; None when there is none."""
+        """Read a unit from the server, past the cache; None if it does not exist."""
         try:
             found = self._client.get(QUEUE_UNITS, namespace, name)
         except NotFound:
@@ -361,14 +362,14 @@ class Executor(Generic[JobT]):
         return found
 
     def awaits_pods(self, unit: QueueUnit) -> bool:
-        """Return whether a unit without a job waits for pods to be made: only of jobs of pods.
+        """Return whether a unit without a job waits for pods to be created: only for jobs of pods.
 
         Raises:
-            ApiFailure: the server refused, or did not answer.
+            ApiFailure: The server refused, or did not answer.
         """
         return False
 
-    # --- people -----------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------
 
     def _log(self, warning: RecordJobEvent, about: ObjectMeta) -> None:
         log.warning(
@@ -386,7 +387,7 @@ def tell(
     kind: JobKind | ResourceType[Any],
     about: ObjectMeta,
 ) -> None:
-    """Put an event on an object of a kind."""
+    """Record an event on an object of a kind."""
     events.record(
         Event(
             regarding=ObjectReference(
@@ -401,5 +402,5 @@ def tell(
 
 
 def _guard(unit: QueueUnit) -> dict[str, str]:
-    """Return the metadata that makes a patch meet this very version or fail."""
+    """Return the metadata that makes a patch apply to this very version or fail."""
     return {"uid": unit.metadata.uid, "resourceVersion": unit.metadata.resource_version}

@@ -1,9 +1,9 @@
-"""Carry out what `decide` said about jobs that are pods: each pod is written by itself.
+"""Carry out what `decide` returned for jobs that are pods: each pod is written by itself.
 
-To release one is to take its gate off, in the same patch that says whose it is; one whose gate
-somebody else took off is marked with the latter alone. To suspend one is to delete it. Each of
-these writes may be done twice, and what fails half way goes on at the next look, so none is guarded
-by more than the pod's uid.
+To release a pod is to take its gate off, in the same patch that names its unit; a pod that was
+ungated by others gets only the name. To suspend a pod is to delete it. Each of these writes may be
+repeated, and the next reconcile continues after a failure halfway, so the pod's uid is the only
+guard.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HELD_PODS: Final[ResourceType[ScheduledPod]] = ResourceType(
     namespaced=True,
     object_type=ScheduledPod,
 )
-"""Pods with all that says where they may go."""
+"""Pods with all fields that affect their placement."""
 
 _OPEN: Final = {"schedulingGates": [{"$patch": "delete", "name": ADMISSION_GATE}]}
 _OPEN_BY_LABEL: Final = {"labels": {SCHEDULE_ADMISSION: "true"}}
@@ -72,15 +72,15 @@ class PodGroups(Protocol):
     """The cache of jobs that are made of pods."""
 
     def get(self, key: str) -> PodGroup | None:
-        """Return the job with this key (`namespace/name`), of the pods that there are."""
+        """Return the job with this key (`namespace/name`), built from its existing pods."""
         ...
 
     def note_written(self, written: ScheduledPod) -> bool:
-        """Take in a pod that the API server returned."""
+        """Store a pod that the API server returned."""
         ...
 
     def note_deleted(self, pod: ScheduledPod) -> None:
-        """Take in that this process has deleted a pod."""
+        """Note that this process has deleted a pod."""
         ...
 
 
@@ -89,12 +89,12 @@ class GatedPodExecutor(Executor[PodGroup]):
 
     Args:
         adapter: The facts of the kind.
-        client: Where writes go.
+        client: Sends the writes.
         leadership: Whether this process may write.
-        events: What people are told.
+        events: Records events for users.
         groups: The cache of jobs.
         units: The cache of units.
-        labels_opened: A pod whose gate is taken off is labelled "may be scheduled", too.
+        labels_opened: Whether an ungated pod is labeled "may be scheduled", too.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class GatedPodExecutor(Executor[PodGroup]):
         )
 
     def _about(self, job: PodGroup) -> tuple[ResourceType[Any], ObjectMeta]:
-        """Return the object of the job, or its first pod where it has none."""
+        """Return the object of the job, or its first pod if it has none."""
         if self._adapter.kind.has_object:
             return super()._about(job)
         return HELD_PODS, job.first.metadata
@@ -127,7 +127,7 @@ class GatedPodExecutor(Executor[PodGroup]):
                 continue
             self._check_lead()
             meta = pod.metadata
-            with contextlib.suppress(NotFound):  # the watch will tell
+            with contextlib.suppress(NotFound):  # its watch event will come
                 self._client.delete(HELD_PODS, meta.namespace, meta.name, uid=meta.uid)
             self._groups.note_deleted(pod)
 
@@ -166,15 +166,16 @@ class GatedPodExecutor(Executor[PodGroup]):
         self._groups.note_written(written)
 
     def _check_lead(self) -> None:
-        """Raise NotLeadingError unless a write that begins now ends within this process's lead."""
+        """Raise NotLeadingError unless a write that begins now ends while this process leads."""
         if not self.may_write():
             raise NotLeadingError
 
     def read_job(self, namespace: str, name: str) -> PodGroup | None:
-        """Read the first pod of a job from the server; None when no pod of it is there.
+        """Read the first pod of a job from the server; None if no pod of it exists.
 
-        None, too, when what made the pods is gone, or on its way: they may outlive it for as long
-        as they take to stop, and a unit that is made for them would be collected at once.
+        None, too, if the owner of the pods is gone or being deleted: they may outlive it for as
+        long as they take to stop, and a unit that is created for them would be garbage-collected at
+        once.
         """
         group = self._groups.get(f"{namespace}/{name}")
         if group is None or not self._has_maker(group):
@@ -188,17 +189,17 @@ class GatedPodExecutor(Executor[PodGroup]):
         return self._groups.get(f"{namespace}/{name}")
 
     def _has_maker(self, job: PodGroup) -> bool:
-        """Return whether the object stays that makes the pods, where that is the job's own."""
+        """Return whether the object that creates the pods stays, if that is the job's own."""
         meta = job.metadata
         if not self._adapter.kind.has_object or meta.uid == job.first.metadata.uid:
             return True
         return self._read_object(meta.namespace, meta.name, meta.uid) is not None
 
     def awaits_pods(self, unit: QueueUnit) -> bool:
-        """Return whether a unit that occupies nothing is of an object that makes pods anew.
+        """Return whether an uncharged unit belongs to an object that creates pods again.
 
-        Between the last pod and the next there is nothing to put the job together from. What has
-        been decided about it (deactivated, backing off, its priority) stands on the unit.
+        Between the last pod and the next there is nothing to build the job from. What was decided
+        about it (deactivated, backing off, its priority) stands on the unit.
         """
         consumer = unit.spec.consumer_ref
         if not self._adapter.kind.has_object or consumer is None or is_booked(unit):
@@ -207,7 +208,7 @@ class GatedPodExecutor(Executor[PodGroup]):
         return found is not None and found.spec.replicas > 0
 
     def _read_object(self, namespace: str, name: str, uid: Uid) -> _Object | None:
-        """Read the object of a job from the server; None when it is gone, or on its way."""
+        """Read the object of a job from the server; None if it is gone or being deleted."""
         try:
             found = self._client.get(self._object_type, namespace, name)
         except NotFound:
@@ -217,8 +218,8 @@ class GatedPodExecutor(Executor[PodGroup]):
 
 
 class _Nothing:
-    """Where objects of jobs go that have none."""
+    """A cache of job objects for jobs that have none."""
 
     def note_written(self, written: PodGroup) -> bool:
-        """Take nothing in."""
+        """Store nothing."""
         return False

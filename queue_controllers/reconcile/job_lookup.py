@@ -41,7 +41,7 @@ class JobCache(Protocol[JobT]):
         ...
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return how many jobs there are."""
         ...
 
 
@@ -65,7 +65,7 @@ class OwnerLookup(Protocol):
     """What is known about owners."""
 
     def __call__(self, namespace: str) -> Owners:
-        """Return what can be asked about the owners of jobs in a namespace."""
+        """Return the answers about the owners of jobs in a namespace."""
         ...
 
 
@@ -73,7 +73,7 @@ class RelatedObjectLookup(Protocol):
     """What other objects say about a job."""
 
     def __call__(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
-        """Return the object, None where it is not there; may ask the API server.
+        """Return the object, None if it does not exist; may ask the API server.
 
         Raises ApiFailure.
         """
@@ -86,13 +86,13 @@ class EventLookup(Protocol):
     def __call__(self, job: ObjectMeta, since: datetime | None) -> str:
         """Return the newest warning about a job that is not from before `since`, or "".
 
-        Asks the API server, and never raises: who asks goes on without.
+        Asks the API server, and never raises: the caller continues without an answer.
         """
         ...
 
 
 class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of which the pods are asked for that the API server would make."""
+    """A job whose pods are to be previewed."""
 
     adapter: GenericJob[Any]
     job: JobFacts
@@ -100,11 +100,11 @@ class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True):
     around: ClusterContext
     has_unit: bool
     wake: Callable[[str], None]
-    """Called with the job's key when there is an answer that was not there yet."""
+    """Called with the job's key when a new answer has arrived."""
 
 
 class JobPreviews(Protocol):
-    """Asks the API server for pods of jobs, without having them made."""
+    """Previews the pods of jobs, without having them created."""
 
     def __call__(self, request: PreviewRequest) -> JobFacts:
         """Return the facts of the job with its pod sets as its pods will be; never waits."""
@@ -115,17 +115,17 @@ class UnitsOfJob(msgspec.Struct, frozen=True):
     """The units that name one job, by uid or by name."""
 
     own: QueueUnit | None = None
-    """The one that counts: the booked one, else the oldest."""
+    """The one that counts: the charged one, else the oldest."""
     surplus: tuple[QueueUnit, ...] = ()
     """Further units of the same job, made by this program: one job, one unit."""
     orphans: tuple[QueueUnit, ...] = ()
-    """Units of an earlier bearer of the name, made by this program."""
+    """Units of an earlier job of this name, created by this program."""
 
 
 def unit_indexes(*, by_namespace: bool = False) -> Mapping[str, IndexFunction[QueueUnit]]:
-    """Return the indexes of the unit cache that this module asks.
+    """Return the indexes of the unit cache that this module uses.
 
-    `by_namespace`: `has_units` is asked as well; it costs an entry per unit.
+    `by_namespace`: for `has_units` as well; it costs an entry per unit.
     """
     indexes: dict[str, IndexFunction[QueueUnit]] = {BY_CONSUMER_NAME: _consumer_names_of}
     if by_namespace:
@@ -143,9 +143,9 @@ def find_units(
 ) -> UnitsOfJob:
     """Return the units of the job with this key and uid (None: there is no such job).
 
-    A unit is found by its consumer's uid. A unit that was made without one (by hand, by upstream)
-    counts where it has the job as owner, or names it in full and nobody else is it. One in another
-    namespace never counts: whoever writes units there has no say about jobs here.
+    A unit is found by its consumer's uid. A unit that was created without one (by hand, by
+    upstream) counts if it has the job as owner, or if it names the job in full and has no owner.
+    One in another namespace never counts: units there must not affect jobs here.
     """
     named = units.by_index(BY_CONSUMER_NAME, _name_value(kind.group, kind.kind, key))
     mine: dict[str, QueueUnit] = {}
@@ -175,7 +175,7 @@ def key_of_consumer(consumer: ConsumerReference, namespace: str) -> str:
 
 
 def consumer_group(consumer: ConsumerReference) -> str:
-    """Return the API group of the job, whichever version the unit says."""
+    """Return the API group of the job, whichever version the unit names."""
     group, slash, _ = consumer.api_version.partition("/")
     return group if slash else ""
 
@@ -186,7 +186,7 @@ def _rank(unit: QueueUnit) -> tuple[bool, str, str]:
 
 
 def _is_nameless(unit: QueueUnit, consumer: ConsumerReference, uid: Uid) -> bool:
-    """Return whether a unit without a consumer uid is this job's: its owner, or nobody's."""
+    """Return whether a unit without a consumer uid is this job's: owned by it, or by nothing."""
     if consumer.uid:
         return False
     owners = [owner.uid for owner in unit.metadata.owner_references]

@@ -1,8 +1,8 @@
-"""One step for one key: read the caches, decide, execute.
+"""Reconcile one key: read the caches, decide, execute.
 
-Whatever the API server says to a write is news, not an error: a conflict or a refusal makes the
-object be read again and the job be looked at anew. Only what stays in the way (a schema or a policy
-that refuses, a missing permission) is told on the job, once, and tried again ever more slowly.
+A conflict or a refusal of a write is no error: the object is read again and the job reconciled
+again. Only what persists (a schema or a policy that refuses, a missing permission) is reported on
+the job, once, and retried with growing pauses.
 
 No key is worked on by two threads (the work queue sees to that), so the memory of a job has one
 writer at a time.
@@ -94,46 +94,46 @@ NOT_LEADING_SECONDS: Final = 1.0
 """How long a key rests that could not be written because too little of the lease was left."""
 
 MAX_LOOKS: Final = 3
-"""At one key in one step: after a write it is looked at again, until there is nothing to do. What
-is left then comes back with the watch."""
+"""Reconciles of one key in one step: after a write it is reconciled again, until there is nothing
+to do. What is left then comes back with its watch event."""
 
 SHORTLY: Final = 0.01
-"""Least time until a key is looked at again: none would be for ever."""
+"""Least time until a key is reconciled again: zero would loop for ever."""
 
 MAX_TOLD_CHARS: Final = 500
-"""Of a server's refusal that is told in an event."""
+"""Of a server's refusal that is reported in an event."""
 
 MOST_CONFLICTS: Final = 3
-"""In a row, at one key: more are no news, but somebody's refusal, such as a webhook's."""
+"""In a row, at one key: more are a refusal, such as a webhook's."""
 
 log = structlog.get_logger("job_reconciler")
 
 
 class ReconcilerObserver(Protocol):
-    """Counts, for metrics. Called on the workers' threads."""
+    """Receives counts, for metrics. Called on the workers' threads."""
 
     def on_action(self, extension: str, action: str, outcome: str) -> None:
-        """See an action carried out ("done") or failed (the kind of the error)."""
+        """Count an action that was carried out ("done") or failed (the kind of the error)."""
         ...
 
     def on_error(self, extension: str) -> None:
-        """See a look at a job fail, for another reason than a passing conflict."""
+        """Count a reconcile that failed, for another reason than a passing conflict."""
         ...
 
 
 class Lookups(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look asks about other objects than the job, its unit and its pods."""
+    """What a reconcile asks about other objects than the job, its unit and its pods."""
 
     owners: OwnerLookup
     """What is known about the owners of jobs."""
     others: RelatedObjectLookup
     """What other objects say about a job."""
     previews: JobPreviews | None = None
-    """What the API server itself says that it makes of pods, where it may be asked."""
+    """The API server's previews of pods; None if they are not enabled."""
 
 
 class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the reconcilers of all kinds share: what they read beside jobs, time, and counts."""
+    """What the reconcilers of all kinds share: caches, time, and counts."""
 
     units: IndexedStore[QueueUnit]
     """All units, with `job_lookup.unit_indexes`."""
@@ -142,9 +142,9 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
     lookups: Lookups
     """What is known about other objects."""
     events: EventLookup
-    """Why a job has no pods, as events say it."""
+    """Why a job has no pods, as events have it."""
     around: ClusterContextLookup
-    """What is known outside."""
+    """What is known outside of jobs."""
     clock: Clock
     """The time of decisions."""
     rng: random.Random
@@ -154,14 +154,14 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Versions:
-    """The versions of a job and its unit that are looked at, our own writes to them included."""
+    """The versions of a job and its unit that were reconciled, our own writes to them included."""
 
     def __init__(self, job: ObjectMeta, unit: QueueUnit | None) -> None:
         self.job = job.resource_version
         self.unit = "" if unit is None else unit.metadata.resource_version
 
     def note(self, action: Action, written: ObjectMeta | None) -> None:
-        """Take what an action has written; None for nothing."""
+        """Note what an action has written; None for nothing."""
         if written is None:
             return
         if isinstance(action, SuspendJob | ReleaseJob | ResizeJob):
@@ -171,7 +171,7 @@ class _Versions:
 
 
 class _Look(NamedTuple):
-    """A look that found nothing more to do: at which versions, and at how many pods."""
+    """A reconcile that found nothing more to do: at which versions, and at how many pods."""
 
     job: str
     unit: str
@@ -182,7 +182,7 @@ _NO_LOOK: Final = _Look("", "", 0)
 
 
 class _Judged(NamedTuple):
-    """What a job says, and whether it is the queue's business."""
+    """What a job says, and whether the queue manages it."""
 
     facts: JobFacts
     around: ClusterContext
@@ -190,16 +190,16 @@ class _Judged(NamedTuple):
 
 
 class JobReconciler(Generic[JobT]):
-    """Looks at the jobs of one kind.
+    """Reconciles the jobs of one kind.
 
     Args:
-        adapter: the facts of the kind.
-        executor: carries actions out.
-        shared: what it shares with the reconcilers of other kinds.
-        jobs: the jobs of the kind.
-        settings: of this extension.
-        queue: keys of jobs (`namespace/name`).
-        is_open: whether this process decides at all (it leads, and its caches are complete).
+        adapter: The facts of the kind.
+        executor: Carries actions out.
+        shared: What it shares with the reconcilers of other kinds.
+        jobs: The jobs of the kind.
+        settings: Those of this extension.
+        queue: Keys of jobs (`namespace/name`).
+        is_open: Whether this process decides at all (it leads, and its caches are complete).
     """
 
     def __init__(
@@ -229,26 +229,26 @@ class JobReconciler(Generic[JobT]):
         self._queue = queue
         self._is_open = is_open
         # Written by the worker that has the key, and by the job handler before and after a job's
-        # life; dicts take that without a lock.
+        # life; dicts allow that without a lock.
         self._memories: dict[Uid, JobMemory] = {}
-        # A watch that brings just the versions that were looked at, which is what it does with
-        # every write of our own, has no news.
+        # A watch event of just the versions that were reconciled, as every write of our own causes,
+        # needs no reconcile.
         self._looked_at: dict[str, _Look] = {}
         self._orphan_since: dict[Uid, float] = {}
-        # Jobs whose unit has vanished: the job may have gone with it, unheard of as yet.
+        # Jobs whose unit has vanished: the job may be gone as well, with its event still to come.
         self._bereft: dict[Uid, None] = {}
         # What such units said that counts against the next.
         self._lost: dict[Uid, LostUnit] = {}
 
     @property
     def remembered_jobs(self) -> int:
-        """Of how many jobs anything is remembered."""
+        """The number of jobs of which anything is remembered."""
         return len(self._memories)
 
-    # --- what the handlers say ---------------------------------------------------------------
+    # --- watch events -------------------------------------------------------------------------
 
     def on_arrival(self, uid: Uid) -> None:
-        """Note that a watch brought a job that was not there before."""
+        """Note that a watch event brought a new job."""
         self._memories.setdefault(uid, JobMemory(arrived=True))
 
     def on_gone(self, gone: ObjectMeta) -> None:
@@ -273,24 +273,24 @@ class JobReconciler(Generic[JobT]):
             self._lost[job] = lost
 
     def has_looked_at_job(self, job: ObjectMeta) -> bool:
-        """Return whether this very version was looked at, and nothing was to do."""
+        """Return whether this very version was reconciled, with nothing to do."""
         return self._looked_at.get(job.key, _NO_LOOK).job == job.resource_version
 
     def has_looked_at_unit(self, key: str, unit: ObjectMeta) -> bool:
-        """Return whether this version of the unit was, in a look at the job with this key."""
+        """Return whether this version of the unit was, in a reconcile of the job with this key."""
         return self._looked_at.get(key, _NO_LOOK).unit == unit.resource_version
 
     def wanted_pods(self, key: str) -> int:
-        """Return how many pods the job with this key wanted at the last look, 0 if not known."""
+        """Return how many pods the job with this key wanted at the last reconcile, 0 if unknown."""
         return self._looked_at.get(key, _NO_LOOK).wanted_pods
 
-    # --- what people ask ---------------------------------------------------------------------
+    # --- the debug API -----------------------------------------------------------------------
 
     def view_of(self, key: str, lookups: Lookups) -> JobView | None:
-        """Return what a look at the job with this key would decide by; None: it is not there.
+        """Return what a reconcile of the job with this key would decide by; None without the job.
 
-        From any thread. Nothing is written, and only `lookups` may ask others; what they raise
-        passes.
+        From any thread. Nothing is written, and only `lookups` may ask others; what they raise is
+        passed on.
         """
         job, units = self._find(key)
         if job is None:
@@ -301,9 +301,9 @@ class JobReconciler(Generic[JobT]):
     # --- the step ----------------------------------------------------------------------------
 
     def step(self) -> float | None:
-        """Look at one key; None, until woken, when there is none."""
+        """Reconcile one key; return None if there is none, until woken."""
         rest = self._queue.work(self._look_at)
-        # Somebody else keeps the time of delays: one alarm for all workers.
+        # The time of delays is kept elsewhere: one alarm for all workers.
         return 0.0 if rest == 0.0 else None
 
     def _look_at(self, key: str) -> None:
@@ -334,7 +334,7 @@ class JobReconciler(Generic[JobT]):
             self._observer.on_error(self._adapter.kind.key)
 
     def _read_again(self, key: str) -> None:
-        """Bring the caches up to date for one key, then look again, ever more slowly."""
+        """Bring the caches up to date for one key, then reconcile it again, with growing pauses."""
         asked = 0.0
         try:
             namespace, _, name = key.partition("/")
@@ -362,7 +362,8 @@ class JobReconciler(Generic[JobT]):
                 if job is None or not self._look_once(key, job, units.own):
                     return
         finally:
-            # Neither may keep the other from being done: what a unit books goes, whatever jobs do.
+            # Neither may keep the other from being done: a vanished job's unit frees its quota
+            # whatever other jobs do.
             _, units = self._find(key)
             for unit in units.orphans:
                 self._let_go(key, unit)
@@ -376,7 +377,7 @@ class JobReconciler(Generic[JobT]):
         return job, find_units(self._units, self._adapter.kind, key, uid)
 
     def _look_once(self, key: str, job: JobT, own: QueueUnit | None) -> bool:
-        """Do what one look at a job says; return whether that may have made more to do."""
+        """Do what one reconcile of a job says; return whether that may have made more to do."""
         job, judged = self._judge_whole(job, own, self._lookups)
         if own is None and not judged.ownership.managed:
             self._let_out(job.metadata.uid)
@@ -386,7 +387,7 @@ class JobReconciler(Generic[JobT]):
             return again
         if decision.asks_why:
             self._remember(job.metadata, self._with_why(decision.memory, job.metadata, view))
-            self._queue.add_after(key, SHORTLY)  # also when this was the last look of a step
+            self._queue.add_after(key, SHORTLY)  # also if this was the last reconcile of a step
             return True
         seen = _Versions(job.metadata, own)
         self._remember(job.metadata, self._carry_out(decision, job, view, seen))
@@ -399,21 +400,22 @@ class JobReconciler(Generic[JobT]):
         return False
 
     def _look_if_there(self, key: str, job: ObjectMeta) -> bool | None:
-        """Return None if a unit may be made for the job, else whether to look at its key again."""
+        """Return None if a unit may be created for the job, else whether to reconcile again."""
         bereft = job.uid in self._bereft
-        # Others may have gone since this look began: that they were bereft is forgotten with them.
+        # Others may have gone since this reconcile began: that they lost their unit is forgotten
+        # with them.
         read = self._executor.read_job
         found = read(job.namespace, job.name) if bereft else self._jobs.get(key)
         if found is None:
-            return False  # the watch will tell
+            return False  # its watch event will come
         if bereft:
             self._bereft.pop(job.uid, None)
         return None if found.metadata.uid == job.uid else True
 
     def _let_out(self, job: Uid) -> None:
-        """Note that a job has left the queue: what it runs from now on is its own business.
+        """Note that a job has left the queue: what it runs from now on is not managed.
 
-        Its place is not: should it come back, it stands where it stood.
+        Its queue position is kept, should it come back.
         """
         lost = self._lost.get(job)
         if lost is not None and lost.waited:
@@ -427,7 +429,8 @@ class JobReconciler(Generic[JobT]):
         if self._memories.get(job.uid) == memory:
             return
         self._memories[job.uid] = memory
-        # The cache loses a job before its handler forgets it: gone already, nobody would any more.
+        # The cache loses a job before its handler forgets it: once it is gone, no handler would any
+        # more.
         there = self._jobs.get(job.key)
         if there is None or there.metadata.uid != job.uid:
             self._memories.pop(job.uid, None)
@@ -435,7 +438,7 @@ class JobReconciler(Generic[JobT]):
     def _with_why(self, memory: JobMemory, job: ObjectMeta, view: JobView) -> JobMemory:
         """Return the memory with what events say about a job that has no pods.
 
-        Nothing of the decision is carried out, so what it has to tell is still to be told.
+        The decision is not carried out, so its events are still to be recorded.
         """
         released_at = None if view.job is None else view.job.released_at
         why, told = self._events(job, released_at), view.memory.told
@@ -474,7 +477,7 @@ class JobReconciler(Generic[JobT]):
         return _Judged(facts, around, ownership)
 
     def _with_other(self, job: JobT, judged: _Judged, lookups: Lookups) -> JobT | None:
-        """Return the job with what another object says about it; None where nothing is added."""
+        """Return the job with what another object says about it; None if nothing is added."""
         adapter, facts = self._needs_other, judged.facts
         if adapter is None or facts.status.outcome is not None:
             return None
@@ -497,7 +500,8 @@ class JobReconciler(Generic[JobT]):
             taken = is_name_taken(self._units, meta.namespace, name)
         unit_key = "" if unit is None else unit.metadata.key
         names = [pod_set.name for pod_set in facts.pod_sets]
-        # A job that is made of pods is what is looked at: to gather it again would be a second job.
+        # A job that is made of pods is used as it was built: to build it again could give another
+        # job.
         there = job.pods if isinstance(job, PodGroup) else self._pods(adapter.kind, meta, unit_key)
 
         def pod_set_of(pod: Pod) -> str:
@@ -547,10 +551,10 @@ class JobReconciler(Generic[JobT]):
         job: JobT,
         memory: JobMemory,
     ) -> None:
-        """Remember that a write was refused, and say so on the job, once."""
+        """Remember that a write was refused, and report it on the job, once."""
         if isinstance(action, ReleaseJob):
-            # Perhaps only the stamp is refused (a template that may not change now): once without.
-            # Refused as well, it was not the stamp.
+            # Perhaps only the labels are refused (a template that may not change now): retry once
+            # without. If that is refused as well, it was not the labels.
             without = bool(action.stamps) and isinstance(refusal, Invalid)
             memory = msgspec.structs.replace(memory, stamp_refused=without)
             if without:

@@ -1,15 +1,15 @@
-"""What to do about the reservations of one unit: all that is known in, a list of actions out. Pure.
+"""What to do about the reservations of one unit: takes all that is known, returns actions. Pure.
 
-The unit's phase says what there should be:
+The unit's phase says which reservations there should be:
 
     SchedReady     one reservation per pod, of this attempt; their verdicts move the unit
     SchedSucceed   those that hold a node, until the pods have taken them
-    SchedFailed    those that still wait: all others keep room that nobody will use
+    SchedFailed    those that still wait: all others keep capacity that no pod will use
     Running        those that pods have not taken yet, until all pods run
     all others     none
 
-So a crash between any two steps leaves objects from which the next look goes on, and whatever ends
-an attempt (an eviction, the job's end, a deleted unit) has its reservations deleted.
+So a crash between any two steps leaves objects from which the next reconcile continues, and
+whatever ends an attempt (an eviction, the job's end, a deleted unit) has its reservations deleted.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from shared_api.queue_unit_phases import (
 from shared_api.timestamps import read_time
 
 NOT_SERVED: Final = "ReservationsNotServed"
-"""Condition and event: the API server has no Reservations, so nobody can be asked for nodes."""
+"""Condition and event: the API server does not serve Reservations, so no nodes can be reserved."""
 
 NO_NODES: Final = "NoNodes"
 """Event: koord-scheduler has no nodes for the job now."""
 
 NOT_RESERVED: Final = "NotReserved"
-"""Event: the job is released without nodes kept for it."""
+"""Event: the job is released without reserved nodes."""
 
 NOT_SERVED_SECONDS: Final = 60.0
-"""How long a unit waits for Reservations to be served: CRDs are installed after those who use them,
-and taken away and put back by upgrades."""
+"""How long a unit waits for Reservations to be served: CRDs are installed after their users, and
+deleted and created again by upgrades."""
 
 PER_LOOK: Final = 100
-"""Reservations that are created or deleted before others have their turn: a second or less."""
+"""Reservations that are created or deleted before other units have their turn: a second or less."""
 
 
 class CreateReservations(Action, frozen=True):
-    """Create these; each is guarded by its name, which is the attempt's own."""
+    """Create these; each is guarded by its name, which is unique to the attempt."""
 
     unit: QueueUnit
     planned: tuple[PlannedReservation, ...]
@@ -76,29 +76,29 @@ class DeleteReservations(Action, frozen=True):
 
 
 class ReservationView(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is known of one unit's reservations at one moment."""
+    """All that is known of one unit's reservations at one moment."""
 
     unit: QueueUnit | None
     reservations: tuple[Reservation, ...] = ()
-    """All that name the unit, by its key or by its uid, and whatever the attempt."""
+    """All that name the unit, by its key or by its uid, of any attempt."""
     planned: tuple[PlannedReservation, ...] | None = None
     """Those that there should be in this attempt; None while the job is not known."""
     why_none: str = ""
-    """Why no nodes can be kept for a job of this kind; "" where they can."""
+    """Why no nodes can be reserved for a job of this kind; "" if they can."""
     is_served: bool = True
-    """The API server has Reservations."""
+    """The API server serves Reservations."""
     moment: Moment
 
 
 class ReservationDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do now, and when to look again without having been asked to."""
+    """What to do now, and when to reconcile again without an event."""
 
     actions: tuple[Action, ...] = ()
     look_again_seconds: float | None = None
 
 
 def decide(view: ReservationView) -> ReservationDecision:
-    """Say what to do about the reservations of one unit."""
+    """Return what to do about the reservations of one unit."""
     unit = view.unit
     if unit is None or unit.metadata.deletion_timestamp is not None:
         return _delete(view.reservations)
@@ -108,7 +108,7 @@ def decide(view: ReservationView) -> ReservationDecision:
         return ReservationDecision(actions=(set_condition(unit, over, view.moment),))
     match phase_of(unit):
         case Phase.SCHED_READY if is_being_evicted(unit) or unit.spec.active is False:
-            return ReservationDecision()  # what frees it ends the attempt
+            return ReservationDecision()  # freeing it ends the attempt
         case Phase.SCHED_READY:
             left_over = _delete(others)
             return left_over if left_over.actions else _reserve(view, unit, mine)
@@ -117,7 +117,8 @@ def decide(view: ReservationView) -> ReservationDecision:
         case Phase.SCHED_FAILED:
             return _delete([*others, *_in_phase(mine, FAILED, AVAILABLE)])
         case Phase.RUNNING if not _do_all_pods_run(unit):
-            # Half a job's pods may still be on their way to the nodes that were kept for them.
+            # Half of a job's pods may still be on their way to the nodes that were reserved for
+            # them.
             kept = {each.metadata.uid for each in _in_phase(mine, AVAILABLE)}
             return _delete(r for r in view.reservations if r.metadata.uid not in kept)
         case _:
@@ -125,7 +126,7 @@ def decide(view: ReservationView) -> ReservationDecision:
 
 
 def has_part(unit: QueueUnit | None) -> bool:
-    """Return whether a unit must be looked at: for its phase, or for what another one said."""
+    """Return whether a unit needs a reconcile, for its phase or for another program's condition."""
     if unit is None:
         return False
     return phase_of(unit) in _PHASES_WITH_PART or _is_told_not_served(unit)
@@ -134,13 +135,13 @@ def has_part(unit: QueueUnit | None) -> bool:
 _PHASES_WITH_PART: Final = frozenset({Phase.SCHED_READY, Phase.SCHED_SUCCEED, Phase.SCHED_FAILED})
 
 
-# --- nodes are asked for --------------------------------------------------------------------------
+# --- nodes are reserved -------------------------------------------------------------------------
 
 
 def _reserve(
     view: ReservationView, unit: QueueUnit, mine: tuple[Reservation, ...]
 ) -> ReservationDecision:
-    """Ask for what is missing, or follow the verdicts."""
+    """Create what is missing, or follow the verdicts."""
     if view.why_none:
         return _succeed(view, unit, f"Released without reserved nodes: {view.why_none}")
     if view.planned is None:
@@ -180,7 +181,7 @@ def _fail(view: ReservationView, unit: QueueUnit, message: str) -> ReservationDe
 
 
 def _wait_for_kind(view: ReservationView, unit: QueueUnit) -> ReservationDecision:
-    """Say that there are no Reservations, and give the unit back when that does not change."""
+    """Report that Reservations are not served, and requeue the unit when that lasts."""
     message = (
         "The API server has no Reservations (scheduling.koordinator.sh): no nodes can be asked for"
     )
@@ -202,7 +203,7 @@ def _wait_for_kind(view: ReservationView, unit: QueueUnit) -> ReservationDecisio
 
 
 def _not_served_since(unit: QueueUnit) -> datetime | None:
-    """Return since when this attempt waits for the kind; None where nobody has said so.
+    """Return since when this attempt waits for the kind; None if that is not written yet.
 
     The condition may be left over from an earlier attempt: each one has its own minute.
     """
@@ -213,7 +214,7 @@ def _not_served_since(unit: QueueUnit) -> datetime | None:
 
 
 def fail_unit(view: ReservationView, unit: QueueUnit, message: str) -> PatchUnitStatus:
-    """Return the write that says that the unit gets no nodes in this attempt."""
+    """Return the write that records that the unit gets no nodes in this attempt."""
     return _move(view, unit, Phase.SCHED_FAILED, message)
 
 
@@ -235,7 +236,7 @@ def _is_told_not_served(unit: QueueUnit) -> bool:
     return is_condition_true(unit.status.conditions, NOT_SERVED)
 
 
-# --- those that there are -------------------------------------------------------------------------
+# --- existing reservations ----------------------------------------------------------------------
 
 
 def _of_this_attempt(
@@ -258,7 +259,7 @@ def _do_all_pods_run(unit: QueueUnit) -> bool:
 
 
 def _delete(reservations: Iterable[Reservation]) -> ReservationDecision:
-    """Return the deletion of those that are not on their way out already."""
+    """Return the deletion of those that are not being deleted already."""
     left = tuple(each for each in reservations if each.metadata.deletion_timestamp is None)
     if not left:
         return ReservationDecision()

@@ -1,10 +1,10 @@
-"""Carry out what `decide` said about reservations: one method per action.
+"""Carry out what `decide` returned about reservations: one method per action.
 
-Reservations are created one by one, under names that the attempt fixes: one that is there already
-was created by an earlier try whose answer was lost. One without the labels by which it is followed
-would be waited for in vain: it is deleted, and made anew. A unit whose reservation the server
-refuses gets no nodes in this attempt, with the server's words; so does one whose name is taken, and
-the next attempt has other names.
+Reservations are created one by one, under names that the attempt fixes: one that exists already was
+created by an earlier try whose answer was lost. One without the labels by which it is watched would
+be waited for in vain: it is deleted, and created anew. A unit whose reservation the server refuses
+gets no nodes in this attempt, with the server's words; so does one whose name is taken, and the
+next attempt has other names.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ from shared_api.objects.reservation import Reservation
 from shared_api.process.clock import Clock
 
 BLACKLIST_BELIEVED_SECONDS: Final = 10.0
-"""How long an answer counts: a hundred units whose turn comes at once ask once."""
+"""How long an answer counts: a hundred units that are reconciled at once read it once."""
 
 BLACKLIST_UNREAD: Final = "BlacklistUnreadable"
-"""Event: of the nodes to keep off, not all can be read."""
+"""Event: some of the nodes to avoid cannot be parsed."""
 
 MAX_TOLD_CHARS: Final = 500
-"""Of what is said about it in an event."""
+"""Limit of the text about it in an event."""
 
 log = structlog.get_logger("reservations")
 
 
 class NotOursError(Exception):
-    """A reservation of the attempt's name does not say that it is this unit's, in one line."""
+    """A reservation of the attempt's name is not this unit's; the message is one line."""
 
 
 class WrittenUnits(Protocol):
     """The cache of units."""
 
     def note_written(self, written: QueueUnit) -> bool:
-        """Take in the object that the API server returned."""
+        """Store the object that the API server returned."""
         ...
 
 
@@ -69,12 +69,12 @@ class ReservationExecutor:
 
     Args:
         client: The way to the API server.
-        leadership: Who writes.
+        leadership: Whether this process may write.
         events: Takes events.
-        units: Told of what was written into units.
-        note_reservation: Told of what was created.
-        clock: How long the blacklist is believed, and how old its reports are.
-        settings: Of all reservations.
+        units: Receives what was written into units.
+        note_reservation: Called with each created reservation.
+        clock: How long the blacklist counts, and how old its reports are.
+        settings: Those of all reservations.
     """
 
     def __init__(
@@ -95,21 +95,21 @@ class ReservationExecutor:
         self._note_reservation = note_reservation
         self._clock = clock
         self._settings = settings
-        # Replaced whole by any worker; two that ask at once get equal answers.
+        # Replaced whole by any worker; two that read at once get equal answers.
         self._blacklist: tuple[float, Blacklist] = (0.0, Blacklist())
 
     def execute(self, action: Action, job: JobFacts | None, owners: dict[str, PodOwner]) -> None:
         """Carry out one action.
 
         Args:
-            action: What `decide` said.
-            job: The unit's, where it is known.
-            owners: What the pods of its sets will be told by.
+            action: An action of `decide`.
+            job: The unit's, if it is known.
+            owners: What identifies the pods of its sets.
 
         Raises:
-            NotLeadingError: it was not sent.
-            NotOursError: what bears the name of a reservation cannot be used, now or later.
-            ApiFailure: the server refused, or did not answer.
+            NotLeadingError: It was not sent.
+            NotOursError: The object of a reservation's name cannot be used, now or later.
+            ApiFailure: The server refused, or did not answer.
         """
         match action:
             case RecordUnitEvent():
@@ -149,21 +149,21 @@ class ReservationExecutor:
     def _create_one(
         self, planned: PlannedReservation, unit: QueueUnit, body: dict[str, Any]
     ) -> Reservation:
-        """Return the reservation of a name, which surely bears the labels of the attempt."""
+        """Return the reservation of a name, which certainly bears the labels of the attempt."""
         self._check_lead()
         try:
             made = self._client.create(RESERVATIONS, "", body)
         except AlreadyExists:
             made = self._client.get(RESERVATIONS, "", planned.name)
             if is_of_attempt(made, unit):
-                # The answer of an earlier try was lost, and the watch has not brought it yet.
+                # The answer of an earlier try was lost, and its watch event has not come yet.
                 return made
             if not {unit.metadata.key, unit.metadata.uid} & {*marks_of(made)}:
                 message = f"{planned.name} is there already, and does not name this unit"
                 raise NotOursError(message) from None
             log.warning("a reservation has lost its labels", reservation=planned.name)
             self._delete_one(made)
-            raise  # it is made anew when it is gone, which may take a while
+            raise  # it is created anew when it is gone, which may take a while
         if not is_of_attempt(made, unit):
             self._delete_one(made)
             raise NotOursError(f"the labels of {planned.name} are changed as it is made")
@@ -200,9 +200,9 @@ class ReservationExecutor:
     # --- the blacklist ----------------------------------------------------------------------------
 
     def _find_blacklist(self) -> Blacklist:
-        """Return the nodes to keep off; none where nobody names any, or none can be read.
+        """Return the nodes to avoid; none if none are named, or none can be parsed.
 
-        A blacklist helps; that it cannot be read is no reason to start nothing.
+        A blacklist is optional: an unreadable one is no reason to start nothing.
         """
         settings = self._settings
         believed_until, found = self._blacklist

@@ -2,8 +2,8 @@
 
 The text is JSON, node -> reports: `{"node-1": [{"lastUpdateTimestamp": "2026-11-01T10:00:00Z"}]}`.
 A node counts as bad until its newest report is too old; one that is named without a time, until it
-is taken out. A clock may be ahead, by as long as a report counts: one of a later time would keep
-its node off for years. What cannot be read does not count, and is told; all else does.
+is removed. A clock may be ahead, by as long as a report counts: a later time would exclude its node
+for years. What cannot be parsed does not count, and is reported; the rest does count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 MAX_NODES: Final = 500
-"""Of one blacklist: the names stand in every reservation. Those reported last count."""
+"""Limit of one blacklist: the names stand in every reservation. Those reported last count."""
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -23,16 +23,16 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class BlacklistError(ValueError):
-    """A blacklist that cannot be read, in one line."""
+    """A blacklist that cannot be parsed; the message is one line."""
 
 
 class Blacklist(msgspec.Struct, frozen=True):
-    """What a blacklist says."""
+    """The content of a blacklist."""
 
     nodes: tuple[str, ...] = ()
     """The bad ones, sorted."""
     unread: str = ""
-    """Which entries cannot be read, and why, in one line; "" where all can."""
+    """Which entries cannot be parsed, and why, in one line; "" if all can."""
 
 
 class _Report(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class _Report(msgspec.Struct, frozen=True):
 
 
 MAX_TOLD: Final = 3
-"""Of the entries that cannot be read: the first ones show what is wrong."""
+"""Of the entries that cannot be parsed: the first ones show what is wrong."""
 
 _decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _reports_decoder: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
@@ -49,10 +49,10 @@ _ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def read_blacklist(text: str, now: datetime, keep_seconds: float) -> Blacklist:
-    """Return the bad nodes, and what could not be read of them.
+    """Return the bad nodes, and what could not be parsed.
 
     Raises:
-        BlacklistError: nothing of it can be read.
+        BlacklistError: Nothing of it can be parsed.
     """
     if not text:
         return Blacklist()
@@ -122,10 +122,10 @@ def _moment_of(report: _Report) -> datetime | None:
 
 
 def avoid_nodes(spec: Mapping[str, Any], nodes: tuple[str, ...]) -> dict[str, Any]:
-    """Return a pod's spec, as JSON values, that keeps off these nodes as well.
+    """Return a pod's spec, as JSON values, that avoids these nodes as well.
 
     Terms are alternatives, so each existing one gets the requirement. A term without requirements
-    matches no node, as does a selector without terms: both are left so.
+    matches no node, as does a selector without terms: both are left unchanged.
 
     Source: kubernetes v1.36.3, component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go
     """

@@ -1,11 +1,12 @@
-"""Job and unit in, Reservations out: one for each pod that was admitted. Pure.
+"""Build Reservations from job and unit: one for each pod that was admitted. Pure.
 
-A reservation asks for what its pod will: requests and where it may go, nothing else of the template
-(`pod_template`). What exists only together with a pod is left out: its scheduling gates, and claims
-made from templates. Whoever takes the room is named by the pod's controller, uid included.
+A reservation asks for what its pod will: requests and fields that affect placement, nothing else of
+the template (`pod_template`). What exists only together with a pod is left out: its scheduling
+gates, and claims made from templates. The owner that may take the capacity is the pod's controller,
+uid included.
 
-Names are derived from the unit's uid and attempt, so that whoever creates them twice creates the
-same, and no verdict on an earlier attempt is taken for one on this.
+Names are derived from the unit's uid and attempt, so that creating them twice is harmless, and no
+verdict on an earlier attempt is taken for one on this.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from shared_api.well_known_labels import (
 )
 
 MAX_NAME_CHARS: Final = 63
-"""Of a reservation's name: of DNS labels, since others copy it into labels."""
+"""Of a reservation's name: that of DNS labels, since other programs copy it into labels."""
 
 HASH_CHARS: Final = 10
 """In names: a million reservations collide with a probability of one half in a trillion each."""
@@ -65,7 +66,7 @@ class PlannedReservation(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     pod_set: str
     total: int
-    """How many there are of the unit together."""
+    """How many the unit has in all."""
 
 
 def plan_reservations(job: JobFacts, unit: QueueUnit) -> tuple[PlannedReservation, ...]:
@@ -119,7 +120,7 @@ def build_reservation(
     bad_nodes: tuple[str, ...] = (),
     settings: ReservationSettings,
 ) -> Json:
-    """Return a Reservation as JSON values; `owner`: what its pod will be told by."""
+    """Return a Reservation as JSON values; `owner`: what identifies its pod."""
     pod_set = next(each for each in job.pod_sets if each.name == planned.pod_set)
     taker: Json = {"controller": _controller_body(owner, job.metadata.namespace)}
     if owner.labels:
@@ -161,9 +162,9 @@ def is_of_attempt(reservation: Reservation, unit: QueueUnit) -> bool:
 
 
 def marks_of(reservation: Reservation) -> tuple[str, ...]:
-    """Return what a reservation says about its unit: `namespace/name`, then uid, where it says so.
+    """Return what a reservation says about its unit: `namespace/name`, then uid, as far as set.
 
-    Anybody may take a label or an annotation off: either one is enough to find whose it is.
+    Users may remove a label or an annotation: either one is enough to find its unit.
     """
     meta = reservation.metadata
     marks = (meta.annotations.get(RELATED_QUEUE_UNIT), meta.labels.get(UNIT_UID))
@@ -202,11 +203,11 @@ def _template_metadata(pod_set: JobPodSet, job: JobFacts, unit: QueueUnit, total
         if labels.get(key):
             labels[key] = _suffixed(labels[key], suffix, unit)
     if group := labels.pop(POD_GROUP_LABEL, ""):
-        # There is no PodGroup of the new name, so what stands in says itself what its gang is.
+        # There is no PodGroup of the new name, so the reservation itself describes its gang.
         annotations = {**annotations, GANG_NAME: group, GANG_MIN_AVAILABLE: str(total)}
     if annotations.get(GANG_NAME):
         annotations[GANG_NAME] = _suffixed(annotations[GANG_NAME], suffix, unit)
-        # Gangs that start together do so as jobs: here the verdicts are added up.
+        # Gangs that start together do so as jobs: here the verdicts are combined.
         annotations.pop(GANG_GROUPS, None)
     metadata: Json = {"namespace": job.metadata.namespace}
     if labels:
@@ -217,7 +218,7 @@ def _template_metadata(pod_set: JobPodSet, job: JobFacts, unit: QueueUnit, total
 
 
 def _suffixed(value: str, suffix: str, unit: QueueUnit) -> str:
-    """Return a name with a suffix; cut, it is made unique by the unit's uid."""
+    """Return a name with a suffix; if it is cut, the unit's uid makes it unique."""
     if len(value) + len(suffix) <= MAX_LABEL_CHARS:
         return value + suffix
     mark = hashlib.sha256(f"{unit.metadata.uid}/{value}".encode()).hexdigest()[:HASH_CHARS]
@@ -243,7 +244,7 @@ def _pod_spec(pod_set: JobPodSet) -> Json:
 
 
 def _with_requests(container: Json) -> Json:
-    """Return a container that asks for what it is limited to, as the API server has pods do."""
+    """Return a container that requests its limits, as the API server does for pods."""
     resources = container.get("resources") or {}
     limits = resources.get("limits")
     if not limits:
@@ -253,7 +254,7 @@ def _with_requests(container: Json) -> Json:
 
 
 def _pod_level_requests(resources: Mapping[str, Any], spec: Json) -> Json:
-    """Return a pod's own resources; what no container asks for it asks for up to its limit."""
+    """Return a pod's own resources; what no container requests it requests up to its limit."""
     asked = {
         name
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ()))

@@ -1,11 +1,11 @@
-"""Looks at units in strict mode, and at all reservations: reads the caches, decides, executes.
+"""Reconciles units in strict mode, and all reservations: reads the caches, decides, executes.
 
-Keys are `namespace/name` of units. They come from units whose phase reservations have a part in,
-and from reservations, which name their unit. A reservation from which that annotation was taken is
-found by its label: then the key is a uid, which has no slash.
+Keys are `namespace/name` of units. They come from units in a phase that has reservations, and from
+reservations, which name their unit. A reservation without that annotation is found by its label:
+then the key is a uid, which has no slash.
 
-The CRD of reservations may be missing. Units then wait, say so, and are given back
-(`decide.NOT_SERVED_SECONDS`); when it appears they are asked for as if it had been there.
+The CRD of reservations may be missing. Units then wait, report it, and are requeued
+(`decide.NOT_SERVED_SECONDS`); when it appears the reservations are created as if it had been there.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ from shared_api.work_queue import WorkQueue
 BY_UNIT: Final = "unit"
 
 JOB_SECONDS: Final = 2.0
-"""How soon a unit is looked at again whose job is not in the cache: that of its kind may be filled
-later, and no change of a job is told here."""
+"""How soon a unit is reconciled again whose job is not in the cache: that of its kind may be filled
+later, and changes of jobs are not handled here."""
 
 NOT_LEADING_SECONDS: Final = 1.0
 """How long a key rests that could not be written because too little of the lease was left."""
 
 OPENING_SECONDS: Final = 0.1
-"""How often it is looked whether this process may begin."""
+"""How often it is checked whether this process may begin."""
 
 GATHER_SECONDS: Final = 0.1
 """How long a change of a reservation waits for others: those of a gang are decided together."""
 
 MAX_LOOKS: Final = 3
-"""At one key in one step; after that others have their turn."""
+"""Reconciles of one key in one step; after that other keys have their turn."""
 
 MAX_TOLD_CHARS: Final = 500
 """Of a server's refusal that goes into a status."""
@@ -94,7 +94,7 @@ class JobsOfAKind(Protocol):
         ...
 
     def job_of(self, unit: QueueUnit) -> Any:  # noqa: ANN401 - a job of any kind, or None
-        """Return the job of a unit, from the cache; None where it is not there."""
+        """Return the job of a unit, from the cache; None if it is not there."""
         ...
 
 
@@ -107,25 +107,25 @@ class _Job(msgspec.Struct, frozen=True):
 
 
 def reservation_indexes() -> Mapping[str, IndexFunction[Reservation]]:
-    """Return the indexes of the cache of reservations that this module asks."""
+    """Return the indexes of the cache of reservations that this module uses."""
     return {BY_UNIT: marks_of}
 
 
 class ReservationCaches(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look reads."""
+    """What a reconcile reads."""
 
     units: IndexedStore[QueueUnit]
     """All units."""
     reservations: IndexedStore[Reservation]
     """All reservations of ours, with `reservation_indexes`."""
     watch: KindWatch[Reservation]
-    """Follows the kind of reservations."""
+    """Watches the kind of reservations."""
     kinds: Callable[[], Sequence[JobsOfAKind]]
     """The enabled kinds of jobs."""
 
 
 class ReservationController:
-    """Looks at the reservations of units.
+    """Reconciles the reservations of units.
 
     Args:
         executor: Carries actions out.
@@ -160,7 +160,7 @@ class ReservationController:
     # --- handlers -----------------------------------------------------------------------------
 
     def on_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Take in a change of a unit."""
+        """Handle a change of a unit."""
         unit = new if new is not None else old
         if unit is None:
             return
@@ -169,16 +169,16 @@ class ReservationController:
         if has_part(new) or has_part(old) or is_named(BY_UNIT, key) or is_named(BY_UNIT, uid):
             self.queue.add(key)
         if new is None and is_named(BY_UNIT, uid):
-            self.queue.add(uid)  # nobody else knows to whom those belonged that lost their key
+            self.queue.add(uid)  # reservations that lost their key can be found only by it
 
     def on_reservation(self, old: Reservation | None, new: Reservation | None) -> None:
-        """Take in a change of a reservation."""
+        """Handle a change of a reservation."""
         said = [mark for each in (old, new) if each is not None for mark in marks_of(each)]
         for key in _keys_among(said):
             self.queue.add_after(key, GATHER_SECONDS)
 
     def look_at_all(self) -> None:
-        """Queue all units that there may be something to do about."""
+        """Queue all units that may need a reconcile."""
         for unit in self._units.list():
             if has_part(unit):
                 self.queue.add(unit.metadata.key)
@@ -189,7 +189,7 @@ class ReservationController:
     # --- steps --------------------------------------------------------------------------------
 
     def keep(self) -> float:
-        """Follow the kind, and whether this process decides; return how long to rest."""
+        """Check the kind, and whether this process decides; return how many seconds to rest."""
         rest = self.watch.step()
         was_open, self._is_open = self._is_open, self._has_taken_over() and self.watch.is_ready()
         if self._is_open and not was_open:  # the kind may have appeared: it is not ready then
@@ -197,7 +197,7 @@ class ReservationController:
         return rest if self._is_open else min(rest, OPENING_SECONDS)
 
     def step(self) -> float | None:
-        """Look at one unit; return how long there is none to look at, None: until woken."""
+        """Reconcile one unit; return the seconds until the next one is due, None: until woken."""
         return self.queue.work(self._look_at)
 
     def _look_at(self, key: str) -> None:
@@ -212,7 +212,7 @@ class ReservationController:
             if len(self._reservations_of(key)) > before:
                 self.queue.forget(key)
                 self.queue.add(key)
-            else:  # whatever it does comes to nothing: no reason to do it faster
+            else:  # its changes come to nothing: no reason to be faster
                 self.queue.add_rate_limited(key)
         except NotLeadingError:
             self.queue.add_after(key, NOT_LEADING_SECONDS)
@@ -225,7 +225,7 @@ class ReservationController:
             self.queue.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
 
     def _look_once(self, key: str) -> bool:
-        """Do what one look says; return whether that may have made more to do."""
+        """Carry out one decision; return whether that may have made more to do."""
         unit = self._units.get(key)
         if unit is None and (known_as := self._key_of_uid(key)):
             self.queue.add(known_as)
@@ -261,7 +261,7 @@ class ReservationController:
             rest = JOB_SECONDS
         if rest is not None:
             self.queue.add_after(key, rest)
-        # Those that were deleted stay in the cache until the watch says so, which brings us back.
+        # Deleted ones stay in the cache until their watch event, which queues the key again.
         return any(not isinstance(each, DeleteReservations) for each in decision.actions)
 
     def _reservations_of(self, key: str) -> tuple[Reservation, ...]:
@@ -272,10 +272,9 @@ class ReservationController:
         return tuple({each.metadata.name: each for each in found}.values())
 
     def _key_of_uid(self, key: str) -> str:
-        """Return the key of the unit of which this is the uid; "" where it is none's.
+        """Return the key of the unit with this uid; "" if there is none.
 
-        Asked where a reservation has lost its annotation, and nowhere else: all units are looked
-        through.
+        Called only if a reservation has lost its annotation: it scans all units.
         """
         if "/" in key:
             return ""
@@ -294,7 +293,7 @@ class ReservationController:
                 return _Job(facts, why_none=f"those of a {adapter.kind.kind} cannot be told")
             plan = plan_updates(facts, unit, {})
             if isinstance(plan, UpdateConflict):
-                # It is not released like this: whoever would release it says so, and stops it.
+                # It is not released like this: the job's reconciler reports it, and stops it.
                 return _Job(facts, why_none=plan.message)
             owners = {each.name: adapter.pod_owner(job, each.name) for each in facts.pod_sets}
             return _Job(with_updates(facts, plan.updates), owners)
@@ -302,6 +301,6 @@ class ReservationController:
 
 
 def _keys_among(marks: Iterable[str]) -> list[str]:
-    """Return the keys of units among marks of reservations; uids where there is no key."""
+    """Return the keys of units among marks of reservations; uids if there is no key."""
     different = list(dict.fromkeys(marks))
     return [mark for mark in different if "/" in mark] or different

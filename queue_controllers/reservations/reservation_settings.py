@@ -1,4 +1,4 @@
-"""What can be set about reservations; values only, read by `configuration`."""
+"""Settings of reservations; values only, read by `configuration`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 TTL_SECONDS: Final = 1800
-"""Upstream's: how long room that nobody takes is kept."""
+"""Upstream's: how long capacity is kept that no pod takes."""
 
 BLACKLIST_SECONDS: Final = 12 * 3600.0
 """Upstream's: how long a node counts as bad after it was last reported."""
@@ -19,7 +19,7 @@ class ReservationSettings(msgspec.Struct, frozen=True, kw_only=True):
     ttl_seconds: int = TTL_SECONDS
     blacklist_namespace: str = "kube-system"
     blacklist_name: str = "kubedl-blacklist-data"
-    """Of the ConfigMap that names bad nodes; "": there is none."""
+    """Name of the ConfigMap that lists bad nodes; "": there is none."""
     blacklist_key: str = "global_anomalousNodesGlobal_xingyun-aiph"
-    """What it names them under."""
+    """Its key that holds them."""
     blacklist_seconds: float = BLACKLIST_SECONDS

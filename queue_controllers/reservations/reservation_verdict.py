@@ -1,4 +1,4 @@
-"""What koord-scheduler has said of the reservations of one attempt. Pure.
+"""What koord-scheduler says of the reservations of one attempt. Pure.
 
 It says so in the condition `Scheduled`. Its reason may end in `/<attempt>`: then it counts for that
 attempt alone; without a number it always counts.
@@ -27,14 +27,14 @@ class Answer(Enum):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The answer; where it is no, why, of one reservation."""
+    """The answer; if it is no, why, by one reservation."""
 
     answer: Answer
     message: str = ""
 
 
 def judge_reservations(reservations: Iterable[Reservation], attempt: int) -> Verdict:
-    """Add up what is said of all reservations of an attempt."""
+    """Return the combined verdict on all reservations of an attempt."""
     refused: list[str] = []
     is_open = False
     for reservation in sorted(reservations, key=lambda each: each.metadata.name):
@@ -53,7 +53,7 @@ def judge_reservations(reservations: Iterable[Reservation], attempt: int) -> Ver
 def judge_reservation(reservation: Reservation, attempt: int) -> Condition | None:
     """Return the condition that decides about a reservation; None while it is undecided."""
     if reservation.status.phase == FAILED:
-        # Whatever was said before: there is no room kept any more.
+        # Whatever was said before: no capacity is reserved any more.
         return Condition(type=SCHEDULED, status="False", reason="Expired", message="it is over")
     conditions = reservation.status.conditions
     counting = [

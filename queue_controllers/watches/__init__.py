@@ -1,17 +1,17 @@
-"""The controllers' caches, and which changes ask for a look at a job.
+"""The controllers' caches, and which changes make them reconcile a job.
 
 Read in this order:
 
-1. ``informers``: watches, also of kinds that come and go; ``kind_election``: which extension
-   serves a kind.
-2. ``change_filter``: which changes are worth a look; ``job_trimming``: what is kept of a job.
-3. ``pod_usage``: which pods are whose; ``pod_groups``: jobs that are only pods.
+1. ``informers``: watches, also of kinds that come and go; ``kind_election``: which extension serves
+   a kind.
+2. ``change_filter``: which changes need a reconcile; ``job_trimming``: what is kept of a job.
+3. ``pod_usage``: which pods belong to which job; ``pod_groups``: jobs that are only pods.
 4. ``owner_lookup``: owners of jobs; ``related_objects``, ``event_lookup``: what other objects and
    events say about a job.
 5. ``cluster_context``: quotas, namespaces, priority classes; ``kueue_presence``: whether Kueue is
-   installed; ``admission_caches``: what the API server goes by when it creates pods;
+   installed; ``admission_caches``: what the API server applies when it creates pods;
    ``pod_preview``: its own answer to a dry run, asked again by ``preview_changes``.
-6. ``undecodable_events``: events on objects that cannot be read.
+6. ``undecodable_events``: events on objects that cannot be decoded.
 
 Not here: what a change leads to (``queue_controllers.decision``).
 """

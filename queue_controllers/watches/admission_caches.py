@@ -1,9 +1,9 @@
-"""What the API server goes by when it creates pods, followed: limits, runtimes, classes, accounts.
+"""Caches of what the API server applies to pods: limits, runtimes, classes, accounts.
 
-Rights to read are all that this takes. A kind that may not be read is said (log, readiness check)
-and counts as unknown: no template is changed by it, and no job is held for want of it. One that was
-read before, and may not be any more, still changes templates as it did last: to forget a LimitRange
-would be to admit too much.
+Only rights to read are needed. A kind that may not be read is reported (log, readiness check) and
+counts as unknown: it changes no template, and no job is held for it. If the right is revoked after
+a kind was read, the kind still changes templates as it last did: to forget a LimitRange would be to
+admit too much.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 
 class AdmissionInformers(msgspec.Struct, frozen=True, kw_only=True):
-    """What is followed."""
+    """The informers of these kinds."""
 
     limit_ranges: SharedInformer[LimitRange]
     """Its store has the index `BY_NAMESPACE`."""
@@ -49,12 +49,14 @@ class AdmissionInformers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdmissionCaches:
-    """Answers what counts in a namespace; tells which jobs a change concerns.
+    """Answers what applies in a namespace; reports which jobs a change concerns.
 
     Args:
-        informers: What is followed; whoever made them starts them.
-        on_demand_changed: Told the namespace, "" for all, whose jobs may ask for something else.
-        on_names_changed: Told the namespace where something that templates name came or went.
+        informers: The informers; their creator starts them.
+        on_demand_changed: Called with the namespace, "" for all, whose jobs may ask for something
+            else.
+        on_names_changed: Called with the namespace in which something that templates name was
+            created or deleted.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class AdmissionCaches:
         informers.service_accounts.add_handler(self.on_service_account)
 
     def __call__(self, namespace: str) -> AdmissionObjects:
-        """Return what counts in a namespace."""
+        """Return what applies in a namespace."""
         informers = self._informers
         ranges = informers.limit_ranges.store.by_index(BY_NAMESPACE, namespace)
         known_accounts = _is_known(informers.service_accounts)
@@ -89,49 +91,50 @@ class AdmissionCaches:
     # --- handlers -------------------------------------------------------------------------------
 
     def on_limit_range(self, old: LimitRange | None, new: LimitRange | None) -> None:
-        """Take in a change of a LimitRange."""
+        """Handle a change of a LimitRange."""
         if (old and old.spec) != (new and new.spec) and (either := new or old):
             self._on_demand_changed(either.metadata.namespace)
 
     def on_runtime_class(self, old: RuntimeClass | None, new: RuntimeClass | None) -> None:
-        """Take in a change of a RuntimeClass."""
+        """Handle a change of a RuntimeClass."""
         if _effect_of(old) != _effect_of(new):
             self._on_demand_changed("")
 
     def on_service_account(self, old: OnlyMetadata | None, new: OnlyMetadata | None) -> None:
-        """Take in that an account came or went; that of every namespace is not waited for."""
+        """Handle that an account was created or deleted; default accounts do not matter."""
         either = new or old
         is_there_before, is_there = old is not None, new is not None
         if either is None or is_there_before == is_there:
             return
-        # The first list is a namespace each: jobs are looked at when all caches are complete.
+        # The first list has one for each namespace: jobs are reconciled when all caches are
+        # complete.
         if (
             either.metadata.name != DEFAULT_ACCOUNT
             and self._informers.service_accounts.has_synced()
         ):
             self._on_names_changed(either.metadata.namespace)
 
-    # --- how far they are -----------------------------------------------------------------------
+    # --- readiness ------------------------------------------------------------------------------
 
     def are_ready(self) -> bool:
-        """Return whether nothing more can be known now: complete, or not to be read."""
+        """Return whether nothing more can be known now: each is complete, or may not be read."""
         return all(
             each.has_synced() or each.is_forbidden() for each in self._informers.by_name().values()
         )
 
     def readable(self) -> list[SharedInformer[Any]]:
-        """Return those that are complete and can be asked for news."""
+        """Return the informers that are complete and can be refreshed."""
         return [each for each in self._informers.by_name().values() if _is_known(each)]
 
     def ready_checks(self) -> Mapping[str, Check]:
-        """Return one check per cache; that one may not be read is told, and holds nothing up."""
+        """Return one check per cache; one that may not be read is reported, and delays nothing."""
         return {
             f"{name}-synced": _check_of(each) for name, each in self._informers.by_name().items()
         }
 
 
 def slim_account(account: OnlyMetadata, _before: OnlyMetadata | None = None) -> OnlyMetadata:
-    """Return an account as it is kept: there is one or more in each namespace."""
+    """Return an account as it is kept: there are one or more in each namespace."""
     meta = account.metadata
     return OnlyMetadata(
         metadata=ObjectMeta(

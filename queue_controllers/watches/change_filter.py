@@ -1,9 +1,9 @@
-"""Which changes of an object ask for a look at its job, and how soon.
+"""Which changes of an object make its job be reconciled, and how soon.
 
-A job in the cluster changes a dozen times in its life, and three or four of these changes make
-something to do. What decides is looked at at once: a job that comes, is changed by its user, or
-ends; a unit whose phase moves. What a job's own controller or a pod tells on the way there may
-wait a moment for what comes with it. What changes nothing that is read is not looked at at all.
+A job changes a dozen times in its life, and three or four of these changes lead to a write. What
+decides is reconciled at once: a job that is created, is changed by its user, or ends; a unit whose
+phase changes. Changes by a job's own controller or of a pod may wait a moment for those that follow
+them. A change of fields that are not read needs no reconcile.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ GATHER_SECONDS: Final = PAUSE_SECONDS
 """How long a change that decides nothing by itself waits for others: as long as a pod's."""
 
 STEP_SECONDS: Final = 0.05
-"""Such waits end together, this often, so that one thread wakes for many jobs. No user can tell
-it from the time that his pods take to start."""
+"""Such waits end together, at this interval, so that one thread wakes for many jobs. It is short
+beside the time that pods take to start."""
 
 
 def pause_of_job(adapter: GenericJob[JobT], old: JobT | None, new: JobT) -> float | None:
-    """Return how long the look at a job may wait for; None where it needs none."""
-    if old is None or old is new:  # the resync shows what is known: look, whatever it is
+    """Return how many seconds the job's reconcile may wait; None if it needs none."""
+    if old is None or old is new:  # a resync repeats what is known: reconcile in any case
         return AT_ONCE
     if not _differ(old, new):
         return None
@@ -39,7 +39,7 @@ def pause_of_job(adapter: GenericJob[JobT], old: JobT | None, new: JobT) -> floa
 
 
 def pause_of_unit(old: QueueUnit | None, new: QueueUnit | None) -> float | None:
-    """Return how long the look at a unit's job may wait for; None where it needs none."""
+    """Return how many seconds the reconcile of a unit's job may wait; None if it needs none."""
     if old is None or new is None or old is new:
         return AT_ONCE
     if not _differ(old, new):
@@ -50,7 +50,7 @@ def pause_of_unit(old: QueueUnit | None, new: QueueUnit | None) -> float | None:
 
 
 def _is_decided_by_others(old: ObjectMeta, new: ObjectMeta) -> bool:
-    """Return whether somebody changed what an object shall be, not only what it says of itself."""
+    """Return whether a user or program changed what an object asks for, not only its status."""
     if old.uid != new.uid or old.generation != new.generation:
         return True
     return old.deletion_timestamp != new.deletion_timestamp or old.annotations != new.annotations
@@ -59,7 +59,7 @@ def _is_decided_by_others(old: ObjectMeta, new: ObjectMeta) -> bool:
 def _differ(old: object, new: object) -> bool:
     """Return whether two versions of an object differ in anything that is read."""
     if not (isinstance(old, msgspec.Struct) and isinstance(new, msgspec.Struct)):
-        return True  # an extension's own class: nothing is known of it
+        return True  # an extension's own class: its fields are not known
     for field in old.__struct_fields__:
         was, is_now = getattr(old, field), getattr(new, field)
         if isinstance(was, ObjectMeta) and isinstance(is_now, ObjectMeta):

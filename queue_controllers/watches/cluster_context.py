@@ -1,6 +1,6 @@
-"""What is known outside of jobs: quotas, namespaces and priority classes, ready to be asked.
+"""What is known outside of jobs: quotas, namespaces and priority classes.
 
-Answers are made once per change, not once per job. koord-scheduler writes into every ElasticQuota
+Answers are built once per change, not once per job. koord-scheduler writes into every ElasticQuota
 about once a second, so only changes that matter for names count as changes.
 """
 
@@ -31,7 +31,7 @@ MAX_INT32: Final = 2**31 - 1
 """Of a priority."""
 
 MAX_SHOWN: Final = 32
-"""Characters of an annotation that are told: twice the longest number."""
+"""Characters of an annotation that are reported: twice the longest number."""
 
 _INT: Final = re.compile(r"[+-]?[0-9]{1,20}")
 
@@ -55,7 +55,7 @@ class WhileServed(Generic[ObjectT]):
         self._is_served = is_served
 
     def list(self) -> Iterable[ObjectT]:
-        """Return all objects; none while the kind is not there."""
+        """Return all objects; none while the kind is not served."""
         return self._cache.list() if self._is_served() else ()
 
 
@@ -68,26 +68,26 @@ class NamespaceCache(Protocol):
 
 
 class ContextCaches(msgspec.Struct, frozen=True, kw_only=True):
-    """The caches that say what is known about a namespace."""
+    """The caches of what is known about a namespace."""
 
     quotas: Listed[ElasticQuota]
     """Empty while their CRD is missing."""
     namespaces: NamespaceCache
     priority_classes: Listed[PriorityClass]
     admission: Callable[[str], AdmissionObjects] = lambda _: NOTHING_READ
-    """What the API server goes by in a namespace as it creates pods."""
+    """What the API server applies in a namespace when it creates pods."""
 
 
 class ClusterContextReader:
     """Answers for the reconcilers; its `on_*` methods are informer handlers.
 
     Args:
-        caches: what it reads.
-        only_classes: whether priorities are those of PriorityClasses alone.
-        leaves_to_kueue: whether jobs with Kueue's label are left alone.
-        on_all_changed: every job must be looked at again.
-        on_namespace_changed: those of one namespace must.
-        checks_namespaces: whether quota or namespace must list the other, for jobs to name it.
+        caches: What it reads.
+        only_classes: Whether priorities are those of PriorityClasses alone.
+        leaves_to_kueue: Whether jobs with Kueue's label are left alone.
+        on_all_changed: Called when every job must be reconciled again.
+        on_namespace_changed: Called when those of one namespace must.
+        checks_namespaces: Whether quota or namespace must list the other, for jobs to name it.
     """
 
     def __init__(
@@ -109,8 +109,8 @@ class ClusterContextReader:
         self._on_all_changed = on_all_changed
         self._on_namespace_changed = on_namespace_changed
         self._checks_namespaces = checks_namespaces
-        # Made anew by the first who asks after a change; two at once make two equal ones. A change
-        # that comes while one is made raises the number, and what was made is thrown away.
+        # Built by the first caller after a change; two at once build two equal ones. A change
+        # during a build raises the number, and what was built is thrown away.
         self._quota_changes = self._class_changes = 0
         self._names: tuple[int, QuotaNames] = (-1, QuotaNames())
         self._classes: tuple[int, Mapping[str, int], int | None] = (-1, {}, None)
@@ -133,24 +133,24 @@ class ClusterContextReader:
         )
 
     def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
-        """Take in a change of a quota."""
+        """Handle a change of a quota."""
         if _quota_identity(old) != _quota_identity(new):
             self._quota_changes += 1
             self._on_all_changed()
 
     def on_quotas_gone(self) -> None:
-        """Take in that the kind is not served any more."""
+        """Handle that the kind is not served any more."""
         self._quota_changes += 1
         self._on_all_changed()
 
     def on_priority_class(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
-        """Take in a change of a priority class."""
+        """Handle a change of a priority class."""
         if _class_identity(old) != _class_identity(new):
             self._class_changes += 1
             self._on_all_changed()
 
     def on_namespace(self, old: Namespace | None, new: Namespace | None) -> None:
-        """Take in a change of a namespace."""
+        """Handle a change of a namespace."""
         if new is None:
             return
         lists_others = _available_quotas(old) != _available_quotas(new)
@@ -192,10 +192,10 @@ def _what_counts(namespace: Namespace | None) -> tuple[bool, int | None, str | N
 
 
 def _max_priority(namespace: Namespace | None) -> int | None:
-    """Return what the namespace's annotation says, None where there is none.
+    """Return what the namespace's annotation allows, None without one.
 
-    What is not known bounds like the lowest ceiling that there is any need of: of a namespace that
-    has come just now, and of an annotation that cannot be read.
+    An unknown value bounds like the lowest ceiling that can be needed: that of a namespace not yet
+    in the cache, and that of an annotation that cannot be parsed.
     """
     if namespace is None:
         return UNREAD_CEILING
@@ -208,7 +208,7 @@ def _max_priority(namespace: Namespace | None) -> int | None:
 
 
 def _unread_ceiling(namespace: Namespace | None) -> str | None:
-    """Return what the annotation says where that is no number; "": the namespace is not known."""
+    """Return the annotation's value if it is no number; "": the namespace is not known."""
     if namespace is None:
         return ""
     text = read_annotation(namespace.metadata.annotations, MAX_PRIORITY)

@@ -1,14 +1,13 @@
-"""What other programs say about a job in events: read once where a job has no pods.
+"""What other programs say about a job in events: read once if a job has no pods.
 
-What refuses a job's pods (admission, a missing service account, a quota of the namespace) tells
-nobody but whoever creates them, and that one puts an event on the job. Events are many and mostly
-of no concern, so they are not watched: the newest warning is read by the job's uid when somebody
-has to know. The server looks through all events of the namespace for it; the request is one in the
-low lane, and asks for few.
+What refuses a job's pods (admission, a missing service account, a quota of the namespace) answers
+only the controller that creates them, which records an event on the job. Events are many and mostly
+irrelevant, so they are not watched: the newest warning is read by the job's uid when it is needed.
+The server scans all events of the namespace for it; the request is one of low priority, and asks
+for few.
 
-Operators that make their pods by a job of another kind (a JobSet by Jobs) have the event on that
-one. So where a job has none its children are asked, as far as the caches know them, and those of
-these.
+Operators that create their pods by a job of another kind (a JobSet by Jobs) have the event on that
+one. So if a job has none, its children are read, as far as the caches know them, and theirs.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ MAX_EVENTS: Final = 100
 """About one job in an hour; client-go's spam filter lets 25 in a row pass for each program."""
 
 MAX_CHILDREN: Final = 3
-"""Whose events are read besides: a TrainJob has a JobSet, and that a Job; of many that are alike
-the first say the same as the others."""
+"""Whose events are read in addition: a TrainJob has a JobSet, and that a Job; of many equal
+children the first say the same as the others."""
 
 MAX_WHY_CHARS: Final = 300
-"""Of an event that is told: what is refused, and by whom, stands at its beginning."""
+"""Of an event that is reported: what is refused, and by what, stands at its beginning."""
 
 OURS: Final = "koord-queue/"
 """How the programs of this project name themselves in events."""
@@ -73,7 +72,7 @@ class JobEvent(WireStruct, frozen=True):
 
 
 JOB_EVENTS: Final = ResourceType("", "v1", "events", "Event", namespaced=True, object_type=JobEvent)
-"""Only under this group can they be selected by the uid of the object that they are about."""
+"""Only in this group can they be selected by the uid of the object that they are about."""
 
 
 class EventClient(Protocol):
@@ -95,8 +94,8 @@ class EventReader:
     """Reads events for the reconcilers; called on all of their threads.
 
     Args:
-        client: Where they are read.
-        children_of: The jobs that a job controls, each with its kind before it, by name.
+        client: Reads them.
+        children_of: The jobs that a job controls, each as (kind, job), by name.
     """
 
     def __init__(
@@ -108,9 +107,9 @@ class EventReader:
         self._children_of = children_of
 
     def __call__(self, job: ObjectMeta, since: datetime | None) -> str:
-        """Return the newest warning of others about a job, "" where there is none; never raises.
+        """Return the newest warning of others about a job, "" without one; never raises.
 
-        Of a job without one, that of the first of its children that has one, with its name.
+        If the job has none, that of the first of its children that has one, with its name.
 
         Args:
             job: What it is about.
@@ -119,7 +118,7 @@ class EventReader:
         if why := self._newest(job, since):
             return why
         children = [*self._children_of(job)[:MAX_CHILDREN]]
-        for kind, child in children:  # grows by those of theirs
+        for kind, child in children:  # grows by their children
             if why := self._newest(child, since):
                 return shorten(f"{kind} {child.name}: {why}")
             room = MAX_CHILDREN - len(children)

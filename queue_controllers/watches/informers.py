@@ -1,4 +1,4 @@
-"""Makes the informers of the controllers, and watches for kinds that may come and go."""
+"""Creates the informers of the controllers, and watches for kinds that may come and go."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.program import Host
 
 GATHER_SECONDS: Final = 0.05
-"""How long caches gather changes: no job is quicker than this, and most changes make no work."""
+"""How long caches batch changes: no job is quicker than this, and most changes lead to no write."""
 
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 
 class InformerFactory:
-    """Makes informers that share a host.
+    """Creates informers that share a host.
 
     Args:
-        host: the process.
-        wait_seconds: 0 where steps are called on one thread.
+        host: The process.
+        wait_seconds: 0 if steps are called on one thread.
     """
 
     def __init__(self, host: Host, wait_seconds: float) -> None:
         self._host = host
         self._wait_seconds = wait_seconds
         self.runs_threads = False
-        """Whether an informer that is made begins at once, on a thread of its own."""
+        """Whether an informer starts as it is created, on a thread of its own."""
 
     def make(
         self,
@@ -70,7 +70,7 @@ class InformerFactory:
     ) -> KindWatch[ObjectT]:
         """Return the watch for a kind that may not be served; `on_made` adds handlers.
 
-        With a turn it is followed only while that is taken, and `on_gone` is the turn's.
+        With a turn the kind is watched only while that is taken, and `on_gone` is the turn's.
         """
         rt = resource_type
 
@@ -98,6 +98,6 @@ class InformerFactory:
         )
 
     def start(self, informer: SharedInformer[Any]) -> None:
-        """Start an informer on a thread of its own, where there are threads."""
+        """Start an informer on a thread of its own, if there are threads."""
         if self.runs_threads:
             informer.start(self._host.metrics.process.on_loop_error)

@@ -1,7 +1,7 @@
-"""Jobs and held pods as they are cached: without what nobody reads, and equal parts shared.
+"""Jobs and held pods as they are cached: without unread fields, and equal parts shared.
 
-Ten thousand jobs are kept here. Most are made from few templates, and many carry all of their
-manifest a second time, in the annotation by which `kubectl apply` remembers it.
+Ten thousand jobs are kept here. Most are created from few templates, and many carry all of their
+manifest a second time, in the annotation that `kubectl apply` writes.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation: the manifest that was applied last, often the larger half of an object."""
 
 WHOLE: Final = (ScheduledPodSpec, ScheduledContainer)
-"""Parts that objects share. Not the templates: of Jobs, each has the uid among its labels."""
+"""Parts that objects share. Not the templates: those of Jobs have the uid among their labels."""
 
 T = TypeVar("T")
 
 
 class JobTrimmer:
-    """Makes objects small that were just decoded, and that nobody else has seen; any thread."""
+    """Trims objects that were just decoded and are not shared yet; any thread."""
 
     def __init__(self) -> None:
         self._compactor = Compactor(WHOLE)
 
     def slim(self, job: T, before: T | None = None) -> T:
-        """Return the object as it is kept; `before`: the version before it, slim."""
+        """Return the object as it is kept; `before`: the version before it, trimmed."""
         if not isinstance(job, msgspec.Struct):
-            return job  # an extension's own class: nothing is known of it
+            return job  # an extension's own class: its fields are not known
         known = before if isinstance(before, msgspec.Struct) else None
         meta = getattr(job, "metadata", None)
         if isinstance(meta, ObjectMeta):

@@ -2,10 +2,10 @@
 
 Two operators have a kind MPIJob in the group kubeflow.org, in different versions. A CRD has one
 name, so that a server has the one or the other; one that serves both versions has the same objects
-in both. Whoever looks after them must be one: two would both hold, release and end each of them.
+in both. Only one extension may manage them: two would both hold, release and end each of them.
 
-What the server serves decides. Where it serves several, the extension that is enabled first has its
-turn and the others wait; whoever has served until then stops before another begins.
+What the server serves decides. If it serves several, the extension that is enabled first has its
+turn and the others wait; the one that has served until then stops before another begins.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class KindTurn:
     """The turn of one extension; called on its server's thread.
 
     Args:
-        kind: its kind.
-        before: the kinds of extensions that come before it, of the same objects.
-        holders: whose turn it is, by names of objects; shared by all turns.
+        kind: Its kind.
+        before: The kinds of extensions that come before it, of the same objects.
+        holders: Whose turn it is, by names of objects; shared by all turns.
     """
 
     def __init__(
@@ -35,22 +35,22 @@ class KindTurn:
     def take(self, is_served: Callable[[JobKind], bool]) -> str | None:
         """Take the turn, once the kind is served; return "" when the extension has it.
 
-        Else None where the kind is not served, or who has it. What `is_served` raises passes: whose
-        turn it is stays as it is.
+        Else None if the kind is not served, or which extension has it. What `is_served` raises is
+        passed on: whose turn it is stays as it is.
         """
         first = next((each for each in (*self._before, self._kind) if is_served(each)), None)
         if first is None:
             return None
         holder = first.key
         if first is self._kind:
-            # One step, whoever else asks on another thread.
+            # In one step, whatever other threads ask.
             holder = self._holders.setdefault(_objects_of(self._kind), holder)
         if holder == self._kind.key:
             return ""
         return f"waits while extension {holder} serves that kind in another version"
 
     def give_back(self) -> None:
-        """Let others have their turn: the extension has stopped."""
+        """Give the turn to others: the extension has stopped."""
         self._holders.pop(_objects_of(self._kind), None)
 
 
@@ -58,10 +58,10 @@ def take_turns(kinds: Iterable[JobKind]) -> dict[tuple[str, str], KindTurn]:
     """Return the turn of each extension, by apiVersion and kind.
 
     Args:
-        kinds: of all that are enabled, in the order in which they are.
+        kinds: All that are enabled, in their order.
 
     Raises:
-        FlagError: Two know one kind in one version: always both would have their turn.
+        FlagError: Two know one kind in one version: both would always have their turn.
     """
     earlier: dict[tuple[str, str], tuple[JobKind, ...]] = {}
     holders: dict[tuple[str, str], str] = {}

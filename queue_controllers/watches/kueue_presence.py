@@ -1,8 +1,8 @@
-"""Whether a job that names a queue of Kueue is Kueue's: whether Kueue is there at all.
+"""Whether a job that names a queue of Kueue is Kueue's: whether Kueue is installed at all.
 
-Its label is a text that anybody may write. Where no Kueue runs, nobody would queue such a job. That
+Every user may write its label. Without Kueue, such a job would never be queued. That
 AdmissionChecks of its group are served says nothing, since this project reads them itself: Kueue is
-where its Workloads are.
+installed if its Workloads are served.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from shared_api.process.clock import Clock
 
 GROUP: Final = "kueue.x-k8s.io"
 VERSIONS: Final = ("v1beta2", "v1beta1", "v1")
-"""Of Workload, the one that a server most probably has first."""
+"""Versions of Workload, the most probable one first."""
 
 LOOK_SECONDS: Final = 5.0
-"""As `kind_watch`: that a kind comes or goes must be noticed within 10 s."""
+"""As in `kind_watch`: that a kind comes or goes must be noticed within 10 s."""
 
 PENDING_LOOKS: Final = 2
 """How often in a row it must be missing before it is gone: API servers restart."""
@@ -31,13 +31,13 @@ log = structlog.get_logger("kueue_presence")
 
 
 class KueuePresence:
-    """Looks now and then whether Kueue is there, where the setting leaves that open.
+    """Checks periodically whether Kueue is installed, if the setting leaves that open.
 
     Args:
         client: Asked for discovery.
-        clock: Spaces the looks.
-        setting: Whether its jobs are left alone.
-        on_changed: Told when that has changed: all jobs must be looked at again.
+        clock: Spaces the checks.
+        setting: Whether Kueue's jobs are left alone.
+        on_changed: Called when that has changed: all jobs must be reconciled again.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class KueuePresence:
         self._look_at = 0.0
 
     def is_known(self) -> bool:
-        """Return whether anything can be decided by it yet."""
+        """Return whether the answer is known yet."""
         return self._setting is not LeaveToKueue.AUTO or self._is_served is not None
 
     def leaves_jobs(self) -> bool:
@@ -67,7 +67,7 @@ class KueuePresence:
         return self._setting is LeaveToKueue.TRUE
 
     def step(self) -> float:
-        """Look, when it is time; return how long to rest."""
+        """Check, when it is time; return how many seconds to rest."""
         if self._setting is not LeaveToKueue.AUTO:
             return LOOK_SECONDS
         rest = self._look_at - self._clock.monotonic()

@@ -1,13 +1,13 @@
-"""What the owners of a job are: asked for once, and remembered for a while.
+"""What the owners of a job are: read once, and remembered for a while.
 
-Which kind owns a job stands in the job. Who owns that owner stands in the owner, which may be of
-any kind, so there is no cache of it: it is read, and only its metadata is looked at. That takes the
-right to get the kind. The chart grants it for CronJobs, whoever has other kinds between a job and
-its top grants it for them; what may not be read, or is not there, counts as the end of the walk.
+The kind of a job's owner stands in the job. The owner of that owner stands in the owner, which may
+be of any kind, so there is no cache of it: it is read, and only its metadata is used. That takes
+the right to get the kind. The chart grants it for CronJobs; for other kinds between a job and its
+top an administrator has to grant it. What may not be read, or does not exist, ends the walk.
 
-An owner that is a job itself is looked at as a whole: whether it has made the job that names it
-(`owner_proof`). It is taken from the cache of its kind where that is queued, and read where it is
-not, or where the cache may be behind: no refusal rests on a cache.
+An owner that is a job itself is read as a whole: whether it has created the job that names it
+(`owner_proof`). It is taken from the cache of its kind if that is queued, and read if it is not, or
+if the cache may be behind: no refusal depends on a cache.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from shared_api.process.clock import Clock
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 
 BELIEVED_SECONDS: Final = 600.0
-"""How long an answer counts: owners are set when an object is made, rights and kinds come by hand.
-A kind that may not be read costs one refused request in this time."""
+"""How long an answer counts: owners are set at creation, rights and kinds change by hand. A kind
+that may not be read costs one refused request in this time."""
 
 MAX_REMEMBERED: Final = 10_000
-"""Owners, and kinds, that were asked for last and are surely remembered; at most twice as many are,
-some MB."""
+"""Owners, and kinds, that were asked for last and are certainly remembered; at most twice as many
+are, some MB."""
 
 READ_SECONDS: Final = 10.0
-"""How old what was read of an owner may be for its children to rest on it: they come together."""
+"""How old a read of an owner may be that its children are judged by: they are created together."""
 
 REFUSED_SECONDS: Final = 10.0
-"""How long a refusal counts: each costs a read, and its job is looked at several times."""
+"""How long a refusal counts: each costs a read, and its job is reconciled several times."""
 
 NO_SUCH_KIND: Final = "its kind is not served here"
 NO_SUCH_OBJECT: Final = "no such object is there with this uid"
 
 _GROUP_VERSION: Final = re.compile(r"[a-z0-9]([-.]?[a-z0-9])*(/[a-z0-9]+)?")
-"""The API server takes nearly any text as the apiVersion of an owner."""
+"""The API server accepts nearly any text as the apiVersion of an owner."""
 
 log = structlog.get_logger("owner_lookup")
 
@@ -102,21 +102,21 @@ _ValueT = TypeVar("_ValueT")
 
 
 class Remembered(Generic[_KeyT, _ValueT]):
-    """A bounded dict for many threads: what was used last stays, the rest goes by and by.
+    """A bounded dict for many threads: what was used last stays, the rest is evicted over time.
 
-    Two generations: what is set or found is in the young one, and when that is full it becomes the
-    old one, whose place it takes. So nothing is forgotten that is in use, however much else comes.
+    Two generations: what is set or found is in the young one; when that is full it replaces the old
+    one. So nothing in use is forgotten, however much else is added.
     """
 
     # The two are replaced together, so that threads which find the young one full at once replace
-    # the same two, and nobody's old generation is lost. What a thread puts into a young one that
-    # has just become old is found there.
+    # the same two, and no old generation is lost. What a thread puts into a young one that has just
+    # become old is found there.
 
     def __init__(self) -> None:
         self._generations: tuple[dict[_KeyT, _ValueT], dict[_KeyT, _ValueT]] = ({}, {})
 
     def get(self, key: _KeyT) -> _ValueT | None:
-        """Return the value, None where it is not remembered."""
+        """Return the value, None if it is not remembered."""
         young, old = self._generations
         value = young.get(key)
         if value is None and (value := old.get(key)) is not None:
@@ -134,13 +134,13 @@ class Remembered(Generic[_KeyT, _ValueT]):
 class OwnerReader:
     """Reads owners for the reconcilers; called on all of their threads.
 
-    Two that ask for the same at once both ask the server, and remember the same.
+    Two calls with the same question at once both ask the server, and remember the same.
     """
 
     def __init__(self, client: OwnerClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        # By all that was asked: a uid alone is a text that anybody may write into his job.
+        # By all that was asked: a uid alone is a text that any user may write into a job.
         self._answers: Remembered[tuple[str, str, str, str, Uid], _Answer] = Remembered()
         self._kinds: Remembered[tuple[str, str], _Kind] = Remembered()
 
@@ -148,7 +148,7 @@ class OwnerReader:
         """Return what is known of an owner in a namespace.
 
         Raises:
-            ApiFailure: the server could not be asked, and never was about this owner.
+            ApiFailure: The server could not be asked, and never was about this owner.
         """
         now = self._clock.monotonic()
         question = (namespace, owner.api_version, owner.kind, owner.name, owner.uid)
@@ -158,7 +158,7 @@ class OwnerReader:
         try:
             above = self._read(namespace, owner, now)
         except ApiFailure:
-            # A group whose own server is down must not keep a job from being looked at.
+            # A group whose own server is down must not keep a job from being reconciled.
             if answer is None:
                 raise
             above = answer.above
@@ -166,10 +166,10 @@ class OwnerReader:
         return above
 
     def recall(self, namespace: str, owner: OwnerReference) -> Above:
-        """Return what was found of an owner last, however long ago; asks nobody.
+        """Return the last answer about an owner, however old; sends no request.
 
         Raises:
-            NotReadError: Nothing was.
+            NotReadError: There is none.
         """
         question = (namespace, owner.api_version, owner.kind, owner.name, owner.uid)
         answer = self._answers.get(question)
@@ -223,15 +223,15 @@ class OwnerReader:
 
 
 class JobFinder(Protocol):
-    """The jobs of the kinds that are queued, from their caches."""
+    """Finds jobs of the kinds that are queued, in their caches."""
 
     def __call__(self, kind: JobKind, key: str) -> Any | None:  # noqa: ANN401 - of any kind
-        """Return a job by its kind and key, None where it is not there or its kind not queued."""
+        """Return a job by its kind and key, None if it does not exist or its kind is not queued."""
         ...
 
 
 class _Read(msgspec.Struct, frozen=True):
-    """What a read of an owner has brought."""
+    """The result of reading an owner."""
 
     job: Any | None
     trouble: str
@@ -240,7 +240,7 @@ class _Read(msgspec.Struct, frozen=True):
 
 
 class _Judged(msgspec.Struct, frozen=True):
-    """What was found of a job and its owner; it counts while the job's spec stays as it is."""
+    """The judgment of a job and its owner; it counts while the job's spec is unchanged."""
 
     generation: int
     owner: Uid
@@ -255,14 +255,14 @@ class _Judged(msgspec.Struct, frozen=True):
 
 
 class OwnerJudge:
-    """Says whether owners that are jobs have made what names them; called on all threads.
+    """Judges whether owners that are jobs have created what names them; called on all threads.
 
     Args:
         client: Reads them.
         clock: The time of what is remembered.
-        adapters: All that the program has, whether their kinds are queued or not. An owner of a
-            kind that others have added or declared counts by what it makes if they say so, else as
-            of an unknown kind.
+        adapters: All that the program has, whether their kinds are queued or not. An owner of an
+            added or declared kind counts by its children if its adapter names them, else as one of
+            an unknown kind.
         find: Their caches.
         units: All units.
     """
@@ -287,8 +287,8 @@ class OwnerJudge:
                 key = (each.kind.group, each.kind.kind)
                 self._adapters.setdefault(key, []).append(each)
         self._reads: Remembered[tuple[str, str, str, str], _Read] = Remembered()
-        # By the child's uid. That it is one is believed for good: an owner may shrink, end and go
-        # before its children do. To become larger a child must change itself.
+        # By the child's uid. A proof is kept for good: an owner may shrink, end and go before its
+        # children do. To become larger a child must change itself.
         self._judged: Remembered[Uid, _Judged] = Remembered()
 
     def knows(self, owner: OwnerReference) -> bool:
@@ -298,7 +298,7 @@ class OwnerJudge:
     def why_not_made(
         self, job: JobFacts, child: ChildName, owner: OwnerReference
     ) -> Refusal | None:
-        """Return why an owner has not made a child; None: it has.
+        """Return why an owner has not created a child; None if it has.
 
         Raises:
             ApiFailure: The server could not be asked.
@@ -314,10 +314,10 @@ class OwnerJudge:
         return refusal
 
     def recall(self, job: JobFacts, child: ChildName, owner: OwnerReference) -> Refusal | None:
-        """Return what was found of a job and its owner last, or the caches say; asks nobody.
+        """Return the last answer about a job and its owner, or the caches'; sends no request.
 
         Raises:
-            NotReadError: Nothing was, and the caches do not say that the owner has made it.
+            NotReadError: There is none, and the caches do not prove that the owner created it.
         """
         now, meta = self._clock.monotonic(), job.metadata
         known = self._judged.get(meta.uid)
@@ -351,7 +351,7 @@ class OwnerJudge:
         return self._why_not(adapter, read, owner, job, child)
 
     def _adapter_of(self, owner: OwnerReference) -> GenericJob[Any]:
-        """Return the adapter of the very version; any of the kind where there is none."""
+        """Return the adapter of the very version; any of the kind if there is none."""
         adapters = self._adapters[group_of(owner), owner.kind]
         exact = (each for each in adapters if each.kind.api_version == owner.api_version)
         return next(exact, adapters[0])
@@ -411,7 +411,7 @@ class OwnerJudge:
 
 
 class OwnersOf:
-    """What can be asked about the owners of jobs in one namespace."""
+    """Answers about the owners of jobs in one namespace."""
 
     def __init__(self, namespace: str, reader: OwnerReader, judge: OwnerJudge) -> None:
         self._namespace = namespace
@@ -425,9 +425,9 @@ class OwnersOf:
 
 
 class RecalledOwners:
-    """The same from what this process has read for its reconcilers; asks nobody.
+    """The same from what this process has read for its reconcilers; sends no request.
 
-    Its answers raise `NotReadError` where nothing was read.
+    Its methods raise `NotReadError` if nothing was read.
     """
 
     def __init__(self, namespace: str, reader: OwnerReader, judge: OwnerJudge) -> None:

@@ -1,7 +1,7 @@
-"""The jobs of one kind that are made of pods: put together from the pod cache when looked at.
+"""The jobs of one kind that are made of pods: built from the pod cache when they are read.
 
-Nothing is kept here but the uids of pods that this process has deleted, until the watch says so
-too: a job that was just stopped must not be found running and stopped again.
+Only the uids of pods that this process has deleted are kept, until the watch reports it too: a job
+that was just stopped must not be found running and stopped again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.objects.pod import Pod
 
 Groups = list[PodGroup]
-"""A name for it, because inside the class "list" is its method."""
+"""An alias, because inside the class "list" is its method."""
 
 _JUST_NOW: Final = Timestamp("9999-12-31T23:59:59Z")
-"""When a pod is being deleted whose deletion the watch has not brought yet."""
+"""The deletion time of a pod whose deletion the watch has not reported yet."""
 
 
 class PodGroupCache:
-    """Looks like the cache of a kind's objects; reads from any thread."""
+    """The cache of a kind's jobs; reads from any thread."""
 
     def __init__(self, adapter: GatedPods, pods: IndexedStore[Pod]) -> None:
         self._adapter = adapter
@@ -36,12 +36,12 @@ class PodGroupCache:
         self._deleted: dict[Uid, None] = {}
 
     def key_of(self, pod: Pod) -> str:
-        """Return the key of the job that a pod is part of, "" where it is of none."""
+        """Return the key of the job that a pod is part of, "" if there is none."""
         name = self._adapter.group_of(pod)
         return f"{pod.metadata.namespace}/{name}" if name else ""
 
     def get(self, key: str) -> PodGroup | None:
-        """Return the job with this key, None where none of its pods is there."""
+        """Return the job with this key, None if none of its pods exists."""
         pods = self._pods.by_index(self._index, key)
         if not pods:
             return None
@@ -49,7 +49,7 @@ class PodGroupCache:
         return self._adapter.gather(name, [self._as_deleted(pod) for pod in pods])
 
     def has(self, key: str) -> bool:
-        """Return whether any pod of the job with this key is there."""
+        """Return whether any pod of the job with this key exists."""
         return self._pods.has_index_value(self._index, key)
 
     def list(self) -> Groups:
@@ -68,15 +68,15 @@ class PodGroupCache:
     # --- writes of this process -----------------------------------------------------------------
 
     def note_written(self, written: ScheduledPod) -> bool:
-        """Take in a pod that the API server returned."""
+        """Store a pod that the API server returned."""
         return self._pods.note_written(written)
 
     def note_deleted(self, pod: ScheduledPod) -> None:
-        """Take in that this process has deleted a pod."""
+        """Note that this process has deleted a pod."""
         self._deleted[pod.metadata.uid] = None
 
     def forget(self, gone: Pod) -> None:
-        """Take in that a pod is gone."""
+        """Note that a pod is gone."""
         self._deleted.pop(gone.metadata.uid, None)
 
     def _as_deleted(self, pod: Pod) -> ScheduledPod:
@@ -88,33 +88,33 @@ class PodGroupCache:
 
 
 class FollowedKind(Protocol):
-    """What a server asks about the informer of its kind; a `KindWatch` is one."""
+    """What a server uses of the informer of its kind; a `KindWatch` is one."""
 
     @property
     def name(self) -> str:
-        """Of the kind, for logs and probes."""
+        """Name of the kind, for logs and probes."""
         ...
 
     @property
     def informer(self) -> SharedInformer[Any] | None:
-        """Return what follows the kind, None while it is not served."""
+        """Return the kind's informer, None while it is not served."""
         ...
 
     def step(self) -> float:
-        """Look whether the kind is served, when it is time; return when to look again."""
+        """Check whether the kind is served, when it is time; return seconds to the next check."""
         ...
 
     def is_served(self) -> bool:
-        """Return whether the kind was there at the last look."""
+        """Return whether the kind was served at the last check."""
         ...
 
     def check(self) -> tuple[bool, str]:
-        """Judge for `/readyz`."""
+        """Return the result for `/readyz`."""
         ...
 
 
 class PodsFollowed:
-    """Stands where a kind's `KindWatch` does: pods are always served, and followed by all."""
+    """The `FollowedKind` of pods: they are always served, and watched once for all kinds."""
 
     name: Final = "Pod (v1)"
 
@@ -122,13 +122,13 @@ class PodsFollowed:
         self.informer = informer
 
     def step(self) -> float:
-        """Do nothing, for as long as a kind that may come and go is left alone."""
+        """Do nothing; return the usual seconds between two checks of a kind."""
         return LOOK_SECONDS
 
     def is_served(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def check(self) -> tuple[bool, str]:
-        """Judge for `/readyz`."""
+        """Return the result for `/readyz`."""
         return self.informer.check_synced()

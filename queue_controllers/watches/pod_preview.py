@@ -1,19 +1,19 @@
-"""Asks the API server what it makes of the pods of jobs, without having them made (opt-in).
+"""Previews of the pods of jobs, as the API server would create them (opt-in).
 
-A look at a job never waits for the API server: what is known is taken from memory, what is not is
-asked for on a thread of its own (`step`), and the job is held until there is an answer. One that
-does not come within seconds is not waited for any longer: then what the controllers follow counts
-(`pod_admission`), and the unit says so.
+A reconcile never waits for the API server: what is known is taken from memory, what is not is asked
+for on a thread of its own (`step`), and the job is held until there is an answer. After some
+seconds without one the watched objects count (`pod_admission`), and the unit says so.
 
-    look ──► wish ──► step: read the whole job ──► one question per distinct template ──► answer
-                      step: what is known is asked anew when its time has come ─────────► changed?
+    reconcile ──► wish ──► step: read the whole job ──► a question per distinct template ──► answer
+                           step: a known answer is renewed at its time ──────────────────► changed?
 
 Jobs in memory have no whole templates, and a pod with half of its fields would be refused for what
-is not there (Pod Security wants security contexts). So the job is read, once per job and template.
+is missing (Pod Security wants security contexts). So the job is read, once per job and template.
 
-What changes the answers (webhooks, policies, LimitRanges, profiles) is followed: then everything is
-asked anew, twice, since an API server hears of it a moment later itself. And every ten minutes, for
-what is behind a webhook and in no object. Until the new answer is there the old one counts.
+What changes the answers (webhooks, policies, LimitRanges, profiles) is watched: then everything is
+asked again, twice, since an API server itself applies a change a moment later. And every ten
+minutes, for what is behind a webhook and in no object. Until the new answer arrives the old one
+counts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.process.clock import Clock
 
 ASK_AGAIN_SECONDS: Final = 600.0
-"""How often everything is asked anew without a reason: a webhook may have rules of its own."""
+"""How often everything is asked again without a change: a webhook may have rules of its own."""
 
 NEW_JOB_SECONDS: Final = 5.0
 """How long a job without a unit waits for an answer."""
@@ -68,8 +68,8 @@ KNOWN_JOB_SECONDS: Final = 30.0
 about at once."""
 
 SETTLED_SECONDS: Final = (1.0, 10.0)
-"""When everything is asked anew after a change: API servers hear of policies within a second or so,
-of one that they have just compiled, or behind a slow etcd, within some more."""
+"""When everything is asked again after a change: API servers apply policies within a second or so;
+one that they have just compiled, or behind a slow etcd, within some more."""
 
 FAILURE_BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=60.0)
 """Between tries of a question that is not answered."""
@@ -78,15 +78,15 @@ REFUSAL_BACKOFF: Final = Backoff(base_seconds=2.0, cap_seconds=ASK_AGAIN_SECONDS
 """Between questions about a pod that was refused, or of which nothing can be said now."""
 
 IDLE_SECONDS: Final = 3600.0
-"""After so long without a look at any of its jobs an answer is forgotten, not renewed: a job is
-looked at before its release in any case."""
+"""After so long without a reconcile of any of its jobs an answer is forgotten, not renewed: a job
+is reconciled before its release in any case."""
 
 MAX_ANSWERS: Final = 5_000
-"""Distinct templates that are remembered, the pod that is asked for with each: some kB. Renewing
+"""Distinct templates that are remembered, with the pod that is asked for: some kB each. Renewing
 them takes 8 requests per second."""
 
 MAX_WISHES: Final = 10_000
-"""Jobs that wait for answers; others go by what is followed."""
+"""Jobs that wait for answers; for further ones the watched objects count."""
 
 REMIND_SECONDS: Final = 60.0
 """How often the log says that there is no answer."""
@@ -112,7 +112,7 @@ class PreviewClient(Protocol):
         *,
         dry_run: bool,
     ) -> ScheduledPod:
-        """Return a pod as it would be made; raises ApiFailure."""
+        """Return a pod as it would be created; raises ApiFailure."""
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 class _Wish(msgspec.Struct):
-    """A job about whose pods something is not known yet."""
+    """A job some of whose pods have no preview yet."""
 
     kind: JobKind
     adapter: GivesFullTemplates
@@ -148,15 +148,15 @@ class _Known(msgspec.Struct):
 
 
 class PodPreviews:
-    """What the API server makes of jobs' pods; a `JobPreviews` of the reconcilers.
+    """Previews of jobs' pods; a `JobPreviews` of the reconcilers.
 
     Called on all of their threads; `step` is called on one.
 
     Args:
         client: The way to the API server.
         clock: When to ask again.
-        on_changed: Told the namespace in which an answer has changed.
-        ask_again_seconds: How often everything is asked anew.
+        on_changed: Called with the namespace in which an answer has changed.
+        ask_again_seconds: How often everything is asked again.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class PodPreviews:
         self._on_changed = on_changed
         self._ask_again_seconds = ask_again_seconds
         self.wake: Callable[[], None] = lambda: None
-        # Guards what follows; nothing is asked while it is held.
+        # Guards the fields below; no request is sent while it is held.
         self._lock = threading.Lock()
         self._wishes: dict[Uid, _Wish] = {}
         self._known: dict[str, _Known] = {}
@@ -180,7 +180,7 @@ class PodPreviews:
         self._keys: Remembered[tuple[Uid, str], str] = Remembered()
         self._told_until = 0.0
 
-    # --- what looks ask -------------------------------------------------------------------------
+    # --- reconciles -----------------------------------------------------------------------------
 
     def __call__(self, request: PreviewRequest) -> JobFacts:
         """Return the facts of a job with its pod sets as its pods will be."""
@@ -207,9 +207,9 @@ class PodPreviews:
         return msgspec.structs.replace(facts, stamped_quota=quota)
 
     def recall(self, request: PreviewRequest) -> JobFacts:
-        """Return the same by the answers that there are; asks nobody.
+        """Return the same by the existing answers; sends no request.
 
-        Of a job about which nobody has asked, what is followed counts.
+        Without an answer for a job, the watched objects count.
         """
         job, objects, now = request.job, request.around.admission, self._clock.monotonic()
         quota = quota_of_job(job, request.around)
@@ -245,7 +245,7 @@ class PodPreviews:
         parts: dict[str, _Part],
         now: float,
     ) -> _Wish | None:
-        """Return what is to be asked about a job; None where too many wait."""
+        """Return what is to be asked about a job; None if too many wait."""
         job, wake = request.job, request.wake
         wish = self._wishes.get(job.uid)
         if wish is None:
@@ -258,11 +258,11 @@ class PodPreviews:
         return wish
 
     def ask_anew(self, namespace: str) -> None:
-        """Take in that what the API server makes of pods may have changed there, "" for all."""
+        """Ask again in a namespace, "" for all, whose previews may have changed."""
         now = self._clock.monotonic()
         with self._lock:
             rounds = self._rounds.get(namespace, ())
-            # One that is about to come is not put off by whoever keeps changing things.
+            # One that is due soon is not delayed by further changes.
             first = min([*rounds[:1], now + SETTLED_SECONDS[0]])
             self._rounds[namespace] = (first, now + SETTLED_SECONDS[-1])
         self.wake()
@@ -270,7 +270,7 @@ class PodPreviews:
     # --- the thread -----------------------------------------------------------------------------
 
     def step(self) -> float | None:
-        """Ask one question, of a job that waits first; return when the next is due."""
+        """Ask one question, of a waiting job first; return when the next is due."""
         now = self._clock.monotonic()
         with self._lock:
             self._begin_rounds(now)
@@ -315,13 +315,13 @@ class PodPreviews:
         with self._lock:
             for name, key in (keys or {}).items():
                 self._keys.put((wish.job.uid, parts[name].mark), key)
-            # What its job has asked since, or has no template, is waited for.
+            # Keep waiting for what the job has asked since, or has no template for.
             if keys is None or (wish.parts == parts and keys.keys() == parts.keys()):
                 self._wishes.pop(wish.job.uid, None)
         wish.wake(wish.job.key)
 
     def _ask_about(self, wish: _Wish, parts: Mapping[str, _Part]) -> dict[str, str] | None:
-        """Return the keys of the questions about a job, by pod set; None where it has gone.
+        """Return the keys of the questions about a job, by pod set; None if it is gone.
 
         Each is answered.
 
@@ -360,7 +360,7 @@ class PodPreviews:
             self._set_due(known, now)
 
     def _renew(self, known: _Known, now: float) -> None:
-        """Ask a question again; tell if its answer is another."""
+        """Ask a question again; report it if its answer has changed."""
         if now - known.used > IDLE_SECONDS:
             with self._lock:
                 self._known.pop(known.question.key, None)
@@ -411,7 +411,7 @@ class PodPreviews:
 
 
 def _parts_of(adapter: GenericJob[Any], job: JobFacts, quota: str) -> dict[str, _Part]:
-    """Return what is asked about a job, by pod set; empty where nothing is."""
+    """Return what is asked about a job, by pod set; empty if nothing is."""
     askable = [each for each in job.pod_sets if can_be_asked(each)]
     if not isinstance(adapter, GivesFullTemplates) or not askable:
         return {}

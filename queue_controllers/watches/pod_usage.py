@@ -1,13 +1,13 @@
-"""Whose pods are whose: the pod cache, slim, indexed by owner, by unit and by job.
+"""Which pods belong to which job: the pod cache, trimmed, indexed by owner, by unit and by job.
 
 A pod belongs to a job by its controller owner. Pods of children (a launcher, a Ray cluster) belong
-to it by the annotation that the release stamps on templates, or by labels of the job's operator.
-Names may come again, uids do not: a pod that is older than the job, or owned by an earlier job of
+to it by the annotation that the release writes on templates, or by labels of the job's operator.
+Names may be reused, uids are not: a pod that is older than the job, or owned by an earlier job of
 the same kind, is not the job's, whatever its annotation or labels say.
 
 Fifty thousand pods are kept here, so of each only what is counted stays, and equal strings are
-shared. Counting is done per look at a job, not per event; a job with many pods is looked at less
-often (`pause_of`): ten thousand pods that change at once are not counted ten thousand times.
+shared. Pods are counted per reconcile of a job, not per event; a job with many pods is reconciled
+less often (`pause_of`): ten thousand pods that change at once are not counted ten thousand times.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ BY_UNIT: Final = "unit"
 BY_JOB: Final = "job"
 
 Slimmer = Callable[[Pod, Pod | None], Pod]
-"""From a pod, and its slim version from before, to the slim one."""
+"""From a pod, and its trimmed version from before, to the trimmed one."""
 
 FOLLOWED_PODS: Final[ResourceType[ReadPod]] = ResourceType(
     PODS.group, PODS.version, PODS.plural, PODS.kind, namespaced=True, object_type=ReadPod
@@ -60,8 +60,8 @@ FOLLOWED_PODS: Final[ResourceType[ReadPod]] = ResourceType(
 """Pods, with what schedulers say about them."""
 
 PAUSE_SECONDS: Final = 0.1
-"""How long a pod's change waits for those that come with it: nothing that it leads to is urgent,
-and its job's controller mostly says more a moment later."""
+"""How long a pod's change waits for others: nothing that it leads to is urgent, and its job's
+controller mostly writes more a moment later."""
 
 PAUSE_PER_POD_SECONDS: Final = 20e-6
 """Ten times what counting one pod takes: counting a job's pods uses at most a tenth of a core."""
@@ -70,10 +70,10 @@ _NO_SPEC: Final = PodSpec()
 
 
 def slimmer_for(adapters: Iterable[GenericJob[Any]], slimmer: JobTrimmer | None = None) -> Slimmer:
-    """Return what makes pods slim where these kinds of jobs are looked after.
+    """Return the function that trims pods for these kinds of jobs.
 
-    Pods that are jobs, or parts of such, keep what says where they may go, and say besides to which
-    pod set they belong; `slimmer` lets them share what is equal.
+    Pods that are jobs, or parts of such, keep the fields that affect their placement, and in
+    addition name their pod set; `slimmer` lets them share what is equal.
     """
     slimmer = JobTrimmer() if slimmer is None else slimmer
     adapters = tuple(adapters)
@@ -107,9 +107,9 @@ def _as_kept(pod: Pod) -> Pod:
 
 
 def _with_pod_set(pod: Pod, adapter: GatedPods) -> Pod:
-    """Return a pod that says to which pod set it belongs, also before its release has stamped it.
+    """Return a pod that names its pod set, also before its release has written it.
 
-    To tell it of the pod anew at every look would take longer than the look.
+    To compute it again at every reconcile would take longer than the reconcile.
     """
     annotations = pod.metadata.annotations
     if RELATED_POD_SET in annotations:
@@ -124,7 +124,7 @@ def slim_pod(pod: Pod, before: Pod | None = None, *, labels: tuple[str, ...] = (
 
     Args:
         pod: As it came.
-        before: The version before it, slim; it gives the owner, which hardly ever changes.
+        before: The version before it, trimmed; it gives the owner, which hardly ever changes.
         labels: Keys of the labels that are read.
     """
     meta = pod.metadata
@@ -154,7 +154,7 @@ def slim_pod(pod: Pod, before: Pod | None = None, *, labels: tuple[str, ...] = (
 
 
 def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexFunction[Pod]]:
-    """Return the indexes of the pod cache, where these kinds of jobs are looked after."""
+    """Return the indexes of the pod cache for these kinds of jobs."""
     adapters = tuple(adapters)
     readers = tuple((each.kind.key, each) for each in adapters if isinstance(each, LabelsPods))
 
@@ -174,7 +174,7 @@ def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexF
 
 
 def group_index(adapter: GatedPods) -> str:
-    """Return the name of the index by which a kind's jobs are found that are made of pods."""
+    """Return the name of the index that finds a kind's jobs that are made of pods."""
     return f"group:{adapter.kind.key}"
 
 
@@ -201,10 +201,10 @@ def is_news(old: Pod | None, new: Pod | None) -> bool:
 
 
 def pause_of_refusal(old: Pod | None, new: Pod | None, now: datetime) -> float | None:
-    """Return how long a look may wait for which a pod's refusal by its scheduler is the news.
+    """Return how many seconds a reconcile may wait after a pod's refusal has changed.
 
-    None where it is none. A refusal counts only when it lasts; that it is over, at once. What the
-    scheduler says besides changes with every try, and is nothing to look at.
+    None if it has not. A refusal counts only when it lasts; its end, at once. The rest of the
+    scheduler's text changes with every try, and needs no reconcile.
     """
     before = None if old is None else unschedulable_of(old)
     after = None if new is None else unschedulable_of(new)
@@ -218,7 +218,7 @@ def pause_of_refusal(old: Pod | None, new: Pod | None, now: datetime) -> float |
 
 
 def pause_of(pods: int) -> float:
-    """Return how long a look at a job with so many pods may wait for further changes."""
+    """Return how many seconds a reconcile of a job with so many pods may wait for more changes."""
     return PAUSE_SECONDS + pods * PAUSE_PER_POD_SECONDS
 
 
@@ -242,8 +242,8 @@ def pods_of_job(
 def _is_of_another(pod: Pod, kind: JobKind, job: ObjectMeta) -> bool:
     """Return whether a pod that names the job or its unit is not the job's.
 
-    It was made for an earlier bearer of the name, or stands in another namespace: whoever makes
-    pods there must not keep a job here from stopping.
+    It was created for an earlier job of the name, or is in another namespace: pods there must not
+    keep a job here from stopping.
     """
     if pod.metadata.namespace != job.namespace:
         return True

@@ -1,8 +1,8 @@
 """Which changes of the cluster change what the API server makes of pods (`pod_preview`).
 
-Of webhook configurations, policies and profiles nothing is read but that they have changed. Which
-of them are about pods is the API server's to say: each change has it asked again. So has one of
-what is followed in any case (`admission_caches`): a class that is made lets pods through.
+Of webhook configurations, policies and profiles only their versions are read. Which of them are
+about pods only the API server knows: after each change it is asked again. So it is after a change
+of what is watched in any case (`admission_caches`): a class that is created lets pods through.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ FOLLOWED: Final = (
 
 
 class PreviewChanges:
-    """Follows what changes the answers.
+    """Watches what changes the answers.
 
     Args:
-        informers: Makes and starts the watches.
-        on_news: Told the namespace in which answers may have changed, "" for all.
+        informers: Creates and starts the watches.
+        on_news: Called with the namespace in which answers may have changed, "" for all.
     """
 
     def __init__(self, informers: InformerFactory, *, on_news: Callable[[str], None]) -> None:
@@ -70,11 +70,11 @@ class PreviewChanges:
         )
 
     def step(self) -> float:
-        """Look which of the kinds are served."""
+        """Check which of the kinds are served."""
         return min([each.step() for each in self.watches])
 
     def on_change(self, old: ApiObject | None, new: ApiObject | None) -> None:
-        """Take in a change of what counts; where generations are counted, of its spec alone."""
+        """Handle a change of what counts; where generations are counted, of its spec alone."""
         if _version_of(old) != _version_of(new) and (either := new or old):
             self._on_news(either.metadata.namespace)
 
@@ -83,7 +83,7 @@ class PreviewChanges:
 
 
 def slim_news(found: OnlyMetadata, _before: OnlyMetadata | None = None) -> OnlyMetadata:
-    """Return what is kept of an object: that it is there, and in which version."""
+    """Return what is kept of an object: that it exists, and its version."""
     meta = found.metadata
     return OnlyMetadata(
         metadata=ObjectMeta(
@@ -96,7 +96,7 @@ def slim_news(found: OnlyMetadata, _before: OnlyMetadata | None = None) -> OnlyM
 
 
 def _version_of(found: ApiObject | None) -> tuple[object, ...] | None:
-    """Return what changes with a spec: a kind that does not count generations has versions."""
+    """Return what changes with a spec: the version, for kinds that do not count generations."""
     if found is None:
         return None
     meta = found.metadata

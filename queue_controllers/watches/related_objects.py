@@ -1,9 +1,9 @@
-"""What other objects say about jobs: read when a job is looked at, and remembered for a while.
+"""What other objects say about jobs: read when a job is reconciled, and remembered for a while.
 
 Of some kinds a job's own object does not say which pods it makes: another does, which the job
-controls. To watch those would keep all of a kind in memory for the few that are asked for; they
-change with their job, and so are read again whenever the job's spec has changed. That takes the
-right to get the kind.
+controls. To watch those would keep all of a kind in memory for the few that are needed; they change
+with their job, and so are read again whenever the job's spec has changed. That takes the right to
+get the kind.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.process.clock import Clock
 
 BELIEVED_SECONDS: Final = 60.0
-"""How long an answer counts while the job stays as it is: somebody else may change the object."""
+"""How long an answer counts while the job is unchanged: others may change the object."""
 
 ObjectT = TypeVar("ObjectT")
 
@@ -38,7 +38,7 @@ class RelatedObjectClient(Protocol):
 class _Answer(msgspec.Struct, frozen=True):
     found: Any
     generation: int
-    """Of the job."""
+    """That of the job."""
     believed_until: float
 
     def counts_for(self, job: ObjectMeta, now: float) -> bool:
@@ -54,10 +54,10 @@ class RelatedObjectReader:
         self._answers: Remembered[Uid, _Answer] = Remembered()
 
     def __call__(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
-        """Return what an object says; None where none is known, or it is another job's.
+        """Return the related object; None if none is known, or it is another job's.
 
-        One that was there once is believed until it can be read anew: its job may just have it made
-        again.
+        One that existed once counts until it can be read again: its job may be about to create it
+        anew.
 
         Raises:
             ApiFailure: The server could not be asked, and never was about this job.
@@ -78,7 +78,7 @@ class RelatedObjectReader:
         return found
 
     def recall(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
-        """Return what an object said when it was read last, None if it never was; asks nobody."""
+        """Return the object as it was read last, None if it never was; sends no request."""
         answer = self._answers.get(job.uid)
         return None if answer is None else answer.found
 

@@ -1,4 +1,4 @@
-"""Events on objects that cannot be read. What reconcilers say: `jobframework.execute`."""
+"""Events on objects that cannot be decoded. Events of reconcilers: `reconcile.execute`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNREADABLE: Final = "Unreadable"
 def tell_of_unreadable(
     recorder: EventRecorder, api_version: str, kind: str
 ) -> Callable[[DecodeFailure], None]:
-    """Return the handler that tells of objects of a kind that cannot be read."""
+    """Return the handler that records events on objects of a kind that cannot be decoded."""
 
     def tell(failure: DecodeFailure) -> None:
         regarding = ObjectReference(api_version, kind, failure.name, failure.namespace, failure.uid)

@@ -28,11 +28,11 @@ class ActivityObserver(Protocol):
     """Hears what was written. Called on the step's thread; must be quick."""
 
     def on_activity(self, check: AdmissionCheck, activity: Activity) -> None:
-        """See a check become active or inactive, or inactive for another reason."""
+        """Count that a check became active or inactive, or inactive for another reason."""
         ...
 
     def on_error(self) -> None:
-        """See a look at a check fail, for another reason than a conflict."""
+        """Count a reconcile of a check that failed, for another reason than a conflict."""
         ...
 
 

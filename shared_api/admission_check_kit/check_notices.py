@@ -19,7 +19,7 @@ MAX_CHECK_NAMES: Final = 100
 """Admission checks that are shown by name."""
 
 MAX_TOLD_CHARS: Final = 500
-"""Of a verdict's message that is told in an event."""
+"""Of a verdict's message that is reported in an event."""
 
 _REASONS: Final = {
     CheckState.RETRY.value: "AdmissionCheckRetry",

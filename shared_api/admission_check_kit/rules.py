@@ -24,7 +24,7 @@ class BadParameters(Exception):
 
     Args:
         reason: One CamelCase word for programs.
-        message: What is wrong, for people; stands in the check's condition Active, and in the
+        message: What is wrong, for users; stands in the check's condition Active, and in the
             units that wait for it.
     """
 
@@ -42,7 +42,7 @@ class RuleJudge(Generic[P]):
         self._read = read
 
     def judge_check(self, check: AdmissionCheck) -> Activity:
-        """Say what is wrong with the parameters."""
+        """Return what is wrong with the parameters."""
         try:
             self._read(check)
         except BadParameters as bad:

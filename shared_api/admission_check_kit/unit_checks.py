@@ -1,10 +1,10 @@
-"""Looks at one unit: asks the judge about each of its checks, and writes what is news.
+"""Reconciles one unit: asks the judge about each of its checks, and writes what has changed.
 
     key --> caches --> judge --> verdicts --> one guarded patch --> (409: read, look again)
 
 All verdicts of a look go out in one patch. One whose answer was lost is told when the next look
 finds it in the unit. Whatever the judge or the server fails at is tried again
-ever more slowly; the state of a check stays as it is meanwhile, and so does the unit.
+ever more slowly; the state of a check stays as it is in the meantime, and so does the unit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from shared_api.work_queue import WorkQueue
 
 MESSAGE_SECONDS: Final = 60.0
 """Between two writes of one state that change nothing but its message: an estimate of when nodes
-come moves all the time, and a write wakes everybody who watches units."""
+come changes all the time, and a write wakes every watcher of units."""
 
 NOT_LEADING_SECONDS: Final = 1.0
 """How long a key rests that could not be written because too little of the lease was left."""
@@ -64,11 +64,11 @@ class VerdictObserver(Protocol):
     """Hears what was written. Called on the workers' threads; must be quick."""
 
     def on_verdict(self, unit: QueueUnit, state: AdmissionCheckState) -> None:
-        """See the state of a check change."""
+        """Count a change of a check's state."""
         ...
 
     def on_error(self) -> None:
-        """See a look at a unit fail, for another reason than a conflict."""
+        """Count a reconcile of a unit that failed, for another reason than a conflict."""
         ...
 
 
@@ -249,7 +249,7 @@ class UnitChecks:
     def _tell_found(self, unit: QueueUnit) -> None:
         """Report the states that were sent last, as far as a newer version of the unit has them.
 
-        The controller of a check is the only one who writes its state.
+        The controller of a check is the only writer of its state.
         """
         meta = unit.metadata
         before, sent = self._unconfirmed.get(meta.key, (unit, {}))

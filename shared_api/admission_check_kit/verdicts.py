@@ -1,7 +1,7 @@
 """What can be said about a unit by an admission check, and what that makes of its status. Pure.
 
 A unit is *asked about* from the moment it is Reserved until it is Dequeued, evicted or ended: its
-quota is booked, its job is held. It is *admitted* from then on. What a state leads to is the
+quota is charged, its job is held. It is *admitted* from then on. What a state leads to is the
 scheduler's: all Ready, and the unit starts; Retry and Rejected take its quota back, and it waits.
 """
 
@@ -90,8 +90,8 @@ def state_after(
 ) -> AdmissionCheckState:
     """Return the state of a check once a verdict is written.
 
-    `retryCount` counts on with each Retry and stays with all other states. The scheduler begins it
-    anew with each reservation; `shared_api.evictions.backoffs_of` is how often the unit was put
+    `retryCount` counts on with each Retry and stays with all other states. The scheduler resets it
+    with each reservation; `shared_api.evictions.backoffs_of` is how often the unit was put
     back.
     """
     moved = before.state != verdict.state

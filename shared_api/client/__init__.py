@@ -1,4 +1,4 @@
-"""The path to the API server, one door: ``resource_client`` -> ``flow_control`` -> ``transport``.
+"""The path to the API server, one entry: ``resource_client`` -> ``flow_control`` -> ``transport``.
 
 Read in this order, which is from the wire up:
 
@@ -13,9 +13,9 @@ Read in this order, which is from the wire up:
    ``response_decoding`` reads what comes back; ``resource_types``: the kinds there are.
 6. ``writes``, ``write_dispatcher``: writes as values, one in flight per object, a newer one merges
    into the waiting one.
-7. ``event_recorder``: what a person should see, folded and limited.
+7. ``event_recorder``: what users should see, aggregated and limited.
 8. ``discovery``: which kinds the server has.
 
 Not here: caches (``shared_api.informer``), and what to do about a conflict: that goes back to
-whoever decided on the write.
+the code that decided on the write.
 """

@@ -1,9 +1,9 @@
-"""A login that is kept fresh: token files rotate, certificates are replaced, tokens expire.
+"""Credentials that are kept fresh: token files rotate, certificates are replaced, tokens expire.
 
-The source is a function that reads everything anew (`kube_config` has two), which may start a
+The source is a function that reads everything again (`kube_config` has two), which may start a
 plugin that takes its time. It runs when one of the files it named has changed, when what it gave is
 about to expire, and when the server answered 401: on a thread of its own, once at a time. Requests
-go on with the login there is. Only where that is of no use any more do they wait, each within its
+continue with the present credentials. Only when those have expired do they wait, each within its
 own limit of time: the election's have some seconds, a plugin has more.
 """
 
@@ -146,7 +146,7 @@ class CredentialRefresher:
         return self._state != _state(self._fresh.files)
 
     def _schedule_look(self) -> bool:
-        """Say when `current` looks again; return whether the login has expired."""
+        """Set when `current` checks again; return whether the credentials have expired."""
         life = self._seconds_of_life()
         self._look_at = self._clock.monotonic() + min(CHECK_SECONDS, max(life, 0.0))
         return life <= 0

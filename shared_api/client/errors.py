@@ -116,7 +116,7 @@ class ConnectionLost(ApiFailure):
 
     Attributes:
         sent: the whole request may have reached the server, so its outcome is unknown. False
-            means that the server surely has not acted on it.
+            means that the server certainly has not acted on it.
         after_retry: an earlier try of the same write may have reached the server.
     """
 

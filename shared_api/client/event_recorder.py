@@ -95,7 +95,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     """One CamelCase word for what was done: "Dequeue"."""
     note: str
-    """For people. Without numbers that move: each wording is an event of its own."""
+    """For users. Without changing numbers: each wording is an event of its own."""
     related: ObjectReference | None = None
 
 
@@ -126,8 +126,8 @@ class EventRecorder:
         Args:
             writes: takes the writes.
             clock: for the times in events and the limits.
-            reporting_controller: who says it, as a qualified name: "koord-queue/scheduler".
-            reporting_instance: which of them: the pod's name.
+            reporting_controller: the reporter, as a qualified name: "koord-queue/scheduler".
+            reporting_instance: its instance: the pod's name.
             wake: called when there is something to do; wakes the thread that calls `step`.
         """
         assert _QUALIFIED_NAME.fullmatch(reporting_controller), reporting_controller
@@ -248,7 +248,7 @@ class EventRecorder:
             case Written():
                 pass
             case Rejected(error=AlreadyExists()):
-                # Said before a restart. How often is not read, so the count begins anew.
+                # Recorded before a restart. The old count is not read, so the count restarts.
                 series.count += 1
                 self._due[name] = self._clock.monotonic()
             case Rejected(error=NotFound()) if series.count > 1:

@@ -1,7 +1,7 @@
 """How fast to ask, and when to ask again.
 
 Two lanes, each a token bucket of its own. What decides about a job goes through the normal lane;
-what only tells people about it (events, counts, reasons) through the low lane, which has a fifth
+what only reports it (events, counts, reasons) through the low lane, which has a fifth
 of the rate on top and cannot take a token from the normal one.
 
 A server that answers 429 with `Retry-After` says that it is busy, whatever the request was about:
@@ -61,8 +61,8 @@ class FlowControl:
             qps: requests per second in the long run; 0 or less: no limit.
             burst: requests at once after a rest; at least 1.
             clock: for waiting.
-            can_be_held: False: `hold` has no effect, for who has a slow pace of its own and loses
-                more by waiting than the server gains.
+            can_be_held: False: `hold` has no effect, for a caller that has a slow pace of its own
+                and loses more by waiting than the server gains.
         """
         self._clock = clock
         self._can_be_held = can_be_held
@@ -126,7 +126,7 @@ class FlowControl:
 
 
 class _Bucket:
-    """A token bucket that may be in debt to those who wait."""
+    """A token bucket that may be in debt to waiting callers."""
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
         self._rate = rate
@@ -163,7 +163,7 @@ def may_have_acted(failure: ApiFailure) -> bool:
 
 
 def is_surely_not_done(failure: ApiFailure) -> bool:
-    """Return whether a call, with all its tries, surely had no effect, for a reason that may pass.
+    """Return whether a call certainly had no effect, with all its tries, for a passing reason.
 
     A refusal (403, 409, 422 ...) is not meant: it has had no effect either, but will not pass.
     """

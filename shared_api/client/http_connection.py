@@ -80,10 +80,10 @@ class _ResponseParts:
         self.ends_with_connection = False
 
     def feed(self, data: bytes) -> None:
-        """Take in bytes from the socket.
+        """Receive bytes from the socket.
 
         Raises:
-            _BrokenResponseError: they do not belong to a response, or are above a limit.
+            _BrokenResponseError: They do not belong to a response, or are above a limit.
         """
         if not self.status:
             self.head_bytes += len(data)

@@ -3,7 +3,7 @@
 A request takes the connection that rested for the shortest time, or opens one. The server, or
 something in between, closes resting connections; usually that is seen before use. When it
 happens just as a request goes out, the request is repeated once, on a fresh connection, if it
-surely did not arrive or if repeating it does no harm. Every other repetition is the business of
+certainly did not arrive or if repeating it does no harm. Every other repetition is the business of
 `resource_client`, which knows what is guarded.
 
 No call is without a limit of time: connecting and the TLS handshake have their own, within

@@ -73,9 +73,9 @@ def load_connection(
 
     Args:
         kubeconfig: one path or several, separated by ":" and merged as kubectl does it.
-        context: its name; None: the current one. Settled now: who switches the current context
+        context: its name; None: the current one. Settled now: switching the current context
             later does not move this process to another cluster.
-        clock: tells when the login must be renewed.
+        clock: says when the login must be renewed.
         environment: variables of the process.
         service_account_folder: holds `token` and `ca.crt` in a pod.
 

@@ -1,7 +1,7 @@
 """Which proxy the environment asks for: HTTPS_PROXY, HTTP_PROXY, NO_PROXY.
 
 Source: Go's golang.org/x/net/http/httpproxy, so that a machine where kubectl works needs nothing
-else. Python's own `proxy_bypass_environment` knows no address ranges, and those are what people
+else. Python's own `proxy_bypass_environment` knows no address ranges, and those are what users
 write for clusters.
 """
 

@@ -1,18 +1,18 @@
 """Get, list, watch, create, patch and delete of any kind, through flow control and transport.
 
 Reads are repeated when they fail for a reason that may pass. Writes are repeated when the server
-surely has not acted, or when a guard (`metadata.resourceVersion`, a uid as precondition) makes the
-repetition harmless; what is left unknown is reported as such, and `after_retry` marks an answer
+certainly has not acted, or when a guard (`metadata.resourceVersion`, a uid as precondition) makes
+the repetition harmless; what is left unknown is reported as such, and `after_retry` marks an answer
 that may be the echo of an earlier try.
 
 A call has one limit of time for everything: waiting for its turn, all tries, the pauses between
-them. For a write it is at most `WRITE_SECONDS`, so who begins one with that much of a lease left
-can be sure that none of its tries comes after the lease. The server is told to give up as well.
+them. For a write it is at most `WRITE_SECONDS`, so a caller that begins one with that much of a
+lease left knows that none of its tries comes after the lease. The server gets the same limit.
 
 A 429 with `Retry-After` holds back every request of its lane (`flow_control`), of all clients that
 share the flow control. Not so that of a list or watch: it may be about this one resource, whose
-cache the server is still filling, and must not stop what has to do with others. Who lists and
-watches rests by itself.
+cache the server is still filling, and must not delay other resources. Lists and watches
+rest by themselves.
 """
 
 from __future__ import annotations
@@ -125,14 +125,14 @@ class PatchType(Enum):
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
-    """Of built-in kinds alone: items of lists are told by a key."""
+    """Of built-in kinds alone: items of lists are identified by a key."""
 
 
 class RequestObserver(Protocol):
     """Counts requests, for metrics. Called on the requesting thread, after each try."""
 
     def on_request(self, *, verb: str, method: str, host: str, code: str, seconds: float) -> None:
-        """See one request answered with a status code, or "<error>" without an answer."""
+        """Count one request answered with a status code, or "<error>" without an answer."""
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -170,7 +170,7 @@ class ResourceClient:
             clock: for limits and pauses.
             rng: spreads the pauses.
             request_timeout_seconds: for a read with all its tries. A write has less.
-            user_agent: tells the server who writes; the part before "/" names the field manager.
+            user_agent: names the writer to the server; the part before "/" names the field manager.
             host: the server's, for the observer.
             observer: counts requests.
         """

@@ -1,6 +1,6 @@
 """Writes as values: handed over at once, sent by workers, one at a time per object.
 
-    submit ──► waiting ──► in flight ──► outcome, told once to whoever submitted
+    submit ──► waiting ──► in flight ──► outcome, reported once to the submitter
                   │
                   ├─ a newer patch of the same object and lane: merged into one; but not
                   │  decisions on one version that contradict each other
@@ -11,7 +11,7 @@ What the promises rest on:
 
 - *One in flight per object.* Two patches under way at once could be applied in either order.
 - *A guard is its author's.* A patch that waited for another of ours keeps the version it was made
-  on, and may meet a conflict by it: its author has heard of the newer version meanwhile, and may
+  on, and may meet a conflict by it: its author has seen the newer version in the meantime, and may
   have taken back what the patch says.
 - *Normal before low.* A worker takes a low write only when no normal one waits, and only some
   workers may be busy with low ones, so the low lane's slower rate never holds up the normal lane.
@@ -19,7 +19,7 @@ What the promises rest on:
   lease left as a write may take with all its tries (`WRITE_SECONDS`).
 - *Nothing begins after `stop` has returned True.*
 
-A write is dropped only when the server surely has not acted on it.
+A write is dropped only when the server certainly has not acted on it.
 
 Model: kube-scheduler's `backend/api_dispatcher`.
 """
@@ -73,10 +73,10 @@ WORKERS: Final = 12
 """Connections that overlap; 8 to 16 saturate an API server of two cores, more gain nothing."""
 MAX_OUTSTANDING: Final = 200
 """Normal writes submitted and not settled, above which `has_room` says no. A decision in this
-state is booked and unconfirmed: a crash or a lost lease must not leave thousands of them."""
+state is charged and unconfirmed: a crash or a lost lease must not leave thousands of them."""
 ROOM_AGAIN: Final = 150
-"""Outstanding writes at which there is room again. The gap keeps those who wait for room from
-being woken for a single place."""
+"""Outstanding writes at which there is room again. The gap keeps waiting callers from being woken
+for a single place."""
 MAX_WAITING_LOW: Final = 10_000
 """Low writes that wait; those above are dropped. Some 50 MB."""
 LOW_WORKERS_SHARE: Final = 4
@@ -120,7 +120,7 @@ _Key = tuple[str, str, str, str]
 
 
 class _Pending:
-    """A write that waits or is in flight, and all who want to know what becomes of it."""
+    """A write that waits or is in flight, and all callers that wait for its outcome."""
 
     __slots__ = ("told", "write")
 
@@ -170,7 +170,7 @@ class WriteDispatcher:
         self._on_room = on_room
         self._workers = 0
         self._settled = threading.Event()
-        # Guards all fields below. Nothing is sent, told or woken while holding it.
+        # Guards all fields below. Nothing is sent, reported or woken while it is held.
         self._lock = threading.Lock()
         self._objects: dict[_Key, _Object] = {}
         self._ready: dict[Lane, deque[_Key]] = {Lane.NORMAL: deque(), Lane.LOW: deque()}
@@ -266,7 +266,8 @@ class WriteDispatcher:
         try:
             outcome = self._send(pending.write)
         finally:
-            # Told before the object is free: its next write, and what is told of that, come after.
+            # Reported before the object is free: its next write, and the outcome of that, come
+            # after.
             try:
                 _tell(pending.told, outcome)
             finally:
@@ -406,7 +407,7 @@ def _key_of(write: Write[Any]) -> _Key:
 
 
 def _tell(told: list[OnOutcome], outcome: Outcome[Any]) -> None:
-    # One that raises does not keep the others from being told.
+    # One that raises does not keep the others from being called.
     with ExitStack() as stack:
         for on_outcome in reversed(told):
             stack.callback(on_outcome, outcome)

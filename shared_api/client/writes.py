@@ -100,7 +100,7 @@ def status_change(
 
 
 def outcome_of(failure: ApiFailure) -> Outcome[Any]:
-    """Say what a write that failed so has come to."""
+    """Return the outcome of a write that failed so."""
     if is_surely_not_done(failure):
         return Dropped(str(failure), failure.retry_after_seconds)
     # A 5xx is not the server's judgement on the write, so it is no rejection.

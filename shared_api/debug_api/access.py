@@ -1,14 +1,14 @@
 """Guards of the debug APIs.
 
-On a plain loopback address everybody may read who asks for this machine by its name: whoever
-reaches it may port-forward to the pod, or is on the machine. A page in somebody's browser is on it,
-too. What it cannot do is to ask under another name than its own, even where that name has been made
-to lead here (DNS rebinding). So the name is looked at.
+On a plain loopback address every request is allowed that names this machine as its host: its sender
+may port-forward to the pod, or is on the machine. A page in a user's browser is on it, too. What a
+page cannot do is to send a request under another name than its own, even if that name has been made
+to resolve to this machine (DNS rebinding). So the host name is checked.
 
 On any other address every request needs a bearer token of the cluster, and a right that the program
-names: about one namespace the scheduler asks for `list queueunits` there, about one job the
-controllers for `get` on it, and both about all else for `get` on the path. What the scheduler says
-of units in other namespaces is told only to those who may list them there.
+names: about one namespace the scheduler requires `list queueunits` there, about one job the
+controllers require `get` on it, and both require `get` on the path for all else. What the scheduler
+says of units in other namespaces is shown only to users who may list them there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The names of this machine for itself, as they stand in the header Host."""
 
 MAX_NAMESPACES: Final = 16
-"""Of which one answer is asked who may read them: each may cost two requests."""
+"""For which one answer checks who may read them: each may cost two requests."""
 
 MayRead = Callable[[str], bool]
 """Whether the caller may read the units of a namespace."""
@@ -60,7 +60,7 @@ def open_access(request: Request) -> None:
 
 
 class LocalAccess:
-    """Lets those read who ask for this machine; a `Guard`.
+    """Allows requests that name this machine as their host; a `Guard`.
 
     Args:
         hosts: Further names, without port.

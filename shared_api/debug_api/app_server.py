@@ -1,16 +1,16 @@
 """The application behind a socket that this process alone can use.
 
-A worker of the port asks it: one connection per request, one answer as a whole. Application and
-uvicorn (`uvicorn_server`) are made at the first question: they take 16 MB and half a second of CPU,
-and most replicas are never asked.
+A worker of the port calls it: one connection per request, one answer as a whole. Application and
+uvicorn (`uvicorn_server`) are made at the first request: they take 16 MB and half a second of CPU,
+and most replicas get none.
 
 The socket is of AF_UNIX, so it is no port. Its name is in the abstract namespace: it needs no
-folder that can be written, nobody has to remove it, and a crash leaves nothing behind. A name there
-has no owner and no mode, and whoever shares the network namespace can connect to it. So both ends
-ask the kernel whose process is on the other one, and hang up unless it is this one.
+folder that can be written, nothing has to remove it, and a crash leaves nothing behind. A name
+there has no owner and no mode, and every process in the network namespace can connect to it. So
+both ends ask the kernel which process is at the other end, and hang up unless it is this one.
 
-What the application hears of the client (address, scheme) is what the port knows, handed over
-beside the connection and not in it: no header that a client sends can say otherwise.
+What the application learns of the client (address, scheme) is what the port knows, handed over
+separately from the connection: no header that a client sends can say otherwise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from shared_api.process.clock import Clock
 from shared_api.process.http_exchange import Answer, Client, Request
 
 ANSWER_SECONDS: Final = 60.0
-"""In which an answer must be made: the API server is given 30 s to say who asks."""
+"""Limit for building an answer: the API server is given 30 s to identify the reader."""
 
 MAX_ANSWER_BYTES: Final = 33_554_432
 """32 MiB, head included: a hundred thousand waiting units under upstream's path. Eight of them at
@@ -143,7 +143,7 @@ class AppServer:
                 self._clients[name] = request.client
                 try:
                     return self._exchange(connection, request)
-                finally:  # before the name is somebody else's
+                finally:  # before another process can take the name
                     del self._clients[name]
         except TimeoutError:
             return _problem(
@@ -214,7 +214,7 @@ class _AnswerReader:
         self.is_complete = False
 
     def feed(self, piece: bytes) -> None:
-        """Take in what has come."""
+        """Receive a piece of the response."""
         self.received += len(piece)
         self._parser.feed_data(piece)
 

@@ -43,7 +43,7 @@ GuardOf = Callable[[RightOf], Guard]
 
 WORKERS: Final = 8
 """Requests that are answered at once. One of them builds its answer; the others wait for it, or for
-the API server to say who asks."""
+the API server to identify the reader."""
 
 log = structlog.get_logger("debug_api")
 
@@ -169,5 +169,5 @@ def _build_access(
 ) -> Guard:
     if not is_loopback(address):
         return ReviewedAccess(program.reviewer, right_of)
-    # A certificate names who may be asked for: a name that leads elsewhere has none.
+    # A certificate names the valid hosts: a name that resolves elsewhere is not among them.
     return open_access if flags.tls_certificate else LocalAccess((*flags.hosts, address.host))

@@ -65,7 +65,7 @@ def _protocol_for(
     """Return uvicorn's protocol for connections from this process."""
 
     class OwnConnection(H11Protocol):
-        """Knows of whom the request is that it brings."""
+        """Knows which client's request it carries."""
 
         def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a type of the framework's loop
             super().connection_made(transport)

@@ -1,14 +1,14 @@
-"""Objects by key, and by whatever index was asked for; readers see the newest known version.
+"""Objects by key, and by the requested indexes; readers see the newest known version.
 
-Two kinds of news come in, from different threads and in any order:
+Two kinds of changes come in, from different threads and in any order:
 
 - what was *observed*, by list and watch, in the order of resourceVersions;
 - what this process has itself *written*, known from the answer to the write, a little earlier than
   the watch brings it.
 
 A written version goes into the store at once, so that the next decision sees it and guards its
-write with the newest resourceVersion. Handlers are told when the watch brings it, so what they get
-stays one chain: the ``old`` of a change is always the ``new`` of the one before. For the time
+write with the newest resourceVersion. Handlers are called when the watch brings it, so what they
+get stays one chain: the ``old`` of a change is always the ``new`` of the one before. For the time
 between, the store remembers what handlers last saw of that key (``_ahead``). Observations older
 than the written version are ignored.
 
@@ -123,9 +123,9 @@ class IndexedStore(Generic[T]):
     # ------------------------------------------------------------------ for writers
 
     def note_written(self, written: T) -> bool:
-        """Take in the object that the API server returned for this process's own write.
+        """Store the object that the API server returned for this process's own write.
 
-        Returns whether it was news. Any thread; harmless when repeated or late.
+        Returns whether it was new. Any thread; harmless when repeated or late.
         """
         meta = written.metadata
         key, version = meta.key, version_number(meta.resource_version)
@@ -141,10 +141,10 @@ class IndexedStore(Generic[T]):
     # ------------------------------------------------------------------ for the informer
 
     def put_observed(self, observed: T, *, force: bool = False) -> Changes[T]:
-        """Take in a version that list or watch brought; return what handlers must be told.
+        """Store a version from a list or watch; return the changes for the handlers.
 
         An object with another uid under the key of an old one is a deletion and an addition.
-        `force` takes it in whatever the version says: the server's history was replaced.
+        `force` stores it whatever the version says: the server's history was replaced.
         """
         meta = observed.metadata
         key, version = meta.key, version_number(meta.resource_version)
@@ -165,7 +165,7 @@ class IndexedStore(Generic[T]):
         return [(seen, new)]
 
     def remove_observed(self, key: str, uid: Uid, resource_version: str) -> Changes[T]:
-        """Take in a deletion that the watch brought; return what handlers must be told."""
+        """Store a deletion from the watch; return the changes for the handlers."""
         version = version_number(resource_version)
         with self._lock:
             self._observed_version = max(self._observed_version, version)
@@ -183,7 +183,7 @@ class IndexedStore(Generic[T]):
     def keep_observed(
         self, key: str, uid: Uid, resource_version: str, *, force: bool = False
     ) -> Changes[T]:
-        """Take in that this object exists in a version that cannot be read.
+        """Note that this object exists in a version that cannot be decoded.
 
         The last good version of the same uid stays. Under another uid, the old object is gone.
         `force` as in `put_observed`.
@@ -207,7 +207,7 @@ class IndexedStore(Generic[T]):
     def remove_vanished(
         self, listed: set[str], list_version: str, *, force: bool = False
     ) -> Iterator[Change[T]]:
-        """Remove what a complete list did not have; yield what handlers must be told.
+        """Remove what a complete list did not have; yield the changes for the handlers.
 
         What this process has created since the list was made stays, unless `force`.
         """
@@ -228,13 +228,13 @@ class IndexedStore(Generic[T]):
             self._observed_version = version if force else max(self._observed_version, version)
 
     def seen_by_handlers(self) -> Objects[T]:
-        """Return all objects in the versions that handlers were told of."""
+        """Return all objects in the versions that handlers have seen."""
         with self._lock:
             known = (self._ahead.get(key, stored) for key, stored in self._objects.items())
             return [each for each in known if each is not None]
 
     def seen_by_handlers_of(self, key: str) -> T | None:
-        """Return one object in the version that handlers were told of."""
+        """Return one object in the version that handlers have seen."""
         with self._lock:
             return self._ahead.get(key, self._objects.get(key))
 

@@ -28,12 +28,12 @@ class KindWatch(Generic[T]):
     Args:
         name: of the kind, for logs and probes.
         find: asks the API server for the version of the kind to follow, None when it has none; or
-            says why it shall not be followed ("waits for its turn"); raises `ApiFailure`.
+            says why it is not to be watched ("waits for its turn"); raises `ApiFailure`.
         make_informer: makes a fresh informer of a version (one cannot be started twice) with its
             handlers.
         clock: when to look again.
         start: starts an informer that was made; None where others run its step (tests).
-        on_gone: told when the kind has gone.
+        on_gone: called when the kind has gone.
         is_expected: Whether it is a warning that the kind is missing; otherwise it is only noted.
     """
 
@@ -113,7 +113,7 @@ class KindWatch(Generic[T]):
             self._start(informer)
 
     def _miss(self, why: str) -> None:
-        """Take in that there is nothing to follow now, and why; a new reason is told."""
+        """Note that there is nothing to watch now, and why; a new reason is reported."""
         self._missing += 1
         is_news, self._why_not = why != self._why_not, why
         if self.informer is not None:

@@ -5,7 +5,7 @@
       └── failure ──► pause, then the same again ◄── failure, ended, stalled ──┘
 
 A *list* is paged, and reads the newest state (no resourceVersion, a quorum read): a cache may never
-go back in time, or a booking would be forgotten. All pages are of one snapshot. When its continue
+go back in time, or a charge would be forgotten. All pages are of one snapshot. When its continue
 token expires (410) the list starts again, and after the second time without pages, as client-go's
 pager does.
 
@@ -14,8 +14,8 @@ by time: bookmarks come about every minute, so silence means that the path is br
 socket is not; and the server itself ends a watch after ``timeoutSeconds``.
 
 The reflector is one ``step``: one page, or a bounded number of events. What it sees goes to a
-``ReflectorSink`` on the same thread. If the sink raises, the state is listed anew: no event is lost
-with the exception.
+``ReflectorSink`` on the same thread. If the sink raises, the state is listed again: no event is
+lost with the exception.
 
 Model: client-go ``tools/cache/reflector.go``.
 """
@@ -118,26 +118,26 @@ class ReflectorSink(Protocol[T]):
     """Where a reflector puts what it sees; called by its `step`."""
 
     def on_list_start(self, resource_version: str, *, rewound: bool) -> None:
-        """See that a list of this version begins, and that an unfinished one is void.
+        """Handle that a list of this version begins, and that an unfinished one is void.
 
         `rewound`: the server is behind what was seen before, so its history was replaced.
         """
         ...
 
     def on_page(self, items: Sequence[T | DecodeFailure]) -> None:
-        """See a part of the list; may come twice."""
+        """Handle a part of the list; may come twice."""
         ...
 
     def on_list_end(self, resource_version: str) -> None:
-        """See that the list is complete: what was not in it does not exist."""
+        """Handle that the list is complete: what was not in it does not exist."""
         ...
 
     def on_event(self, event: WatchEvent[T]) -> None:
-        """See an ADDED, MODIFIED or DELETED; may come twice."""
+        """Handle an ADDED, MODIFIED or DELETED; may come twice."""
         ...
 
     def on_bookmark(self, resource_version: str) -> None:
-        """See that everything up to this version has been sent."""
+        """Handle that everything up to this version has been sent."""
         ...
 
 
@@ -145,11 +145,11 @@ class ReflectorObserver(Protocol):
     """Counts, for metrics."""
 
     def on_list(self) -> None:
-        """See that a list is complete."""
+        """Count a complete list."""
         ...
 
     def on_watch_end(self, reason: str) -> None:
-        """See that a watch ended: ended, lost, stalled, overdue, expired, refused, asked."""
+        """Count the end of a watch: ended, lost, stalled, overdue, expired, refused, asked."""
         ...
 
 
@@ -239,7 +239,7 @@ class Reflector(Generic[T]):
         return self._clock.monotonic() - self._heard_at
 
     def ask_for_list(self) -> None:
-        """List anew at the next step."""
+        """Start a new list at the next step."""
         self._list_asked = True
 
     def interrupt(self) -> None:

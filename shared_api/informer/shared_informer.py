@@ -1,16 +1,16 @@
-"""One reflector and one store for a resource, and many handlers that are told of every change.
+"""One reflector and one store for a resource, and many handlers that receive every change.
 
     API server ──► Reflector ──► IndexedStore ──► handlers, in the order in which they were added
 
 A handler gets ``(old, new)``: ``(None, new)`` added, ``(old, new)`` changed, ``(old, None)`` gone,
 and from the slow resync ``(same, same)``. All calls come from the informer's thread, one after the
 other, so a handler must be quick: it turns the change into a fact or a key and returns. Handlers
-compare states; each may be called twice, late, or with a new uid under an old name (told as gone,
-then added). What an exception in one handler leaves undone is repeated by the resync.
+compare states; each may be called twice, late, or with a new uid under an old name (reported as
+gone, then added). What an exception in one handler leaves undone is repeated by the resync.
 
 Only after the server's history was replaced (restored from a backup) may ``new`` be of a lower
-version than what was told or written before, and is the truth all the same. ``is_rewound`` says so
-while handlers are told.
+version than what was reported or written before, and counts all the same. ``is_rewound`` says so
+while handlers are called.
 
 The theory of the store (own writes, order of versions) is in ``indexed_store``, that of the
 connection in ``reflector``.
@@ -99,11 +99,11 @@ class InformerObserver(ReflectorObserver, Protocol):
     """Counts, for metrics."""
 
     def on_decode_failure(self) -> None:
-        """See a version of an object that cannot be read."""
+        """Count a version of an object that cannot be decoded."""
         ...
 
     def on_handler_error(self) -> None:
-        """See an exception out of a handler."""
+        """Count an exception of a handler."""
         ...
 
     def show(
@@ -118,11 +118,11 @@ class InformerObserver(ReflectorObserver, Protocol):
         ...
 
     def on_finding(self) -> None:
-        """See that a list, not the first, changed the cache: no watch had told of it."""
+        """Count that a list, not the first, changed the cache: no watch had reported it."""
         ...
 
     def on_stop(self) -> None:
-        """See the informer stop for good; called from any thread."""
+        """Count that the informer stopped for good; called from any thread."""
         ...
 
 
@@ -230,10 +230,10 @@ class SharedInformer(Generic[T]):
         return self.store.note_written(written)
 
     def is_rewound(self) -> bool:
-        """Return whether what a handler is being told comes from a list of a replaced history.
+        """Return whether handlers are being called with a list of a replaced history.
 
-        For handlers, which ask it while they are called. What they or this process knew of these
-        objects before is void, whatever the versions say.
+        For handlers, while they are called. What they or this process knew of these objects before
+        is void, whatever the versions say.
         """
         return self._rewound
 
@@ -299,7 +299,7 @@ class SharedInformer(Generic[T]):
     # ------------------------------------------------------------------ from one thread
 
     def step(self) -> float:
-        """Do a bounded piece of work; return how long there is surely nothing to do."""
+        """Do a bounded piece of work; return the seconds for which there is nothing to do."""
         self._let_handlers_join()
         self._resync_some()
         # While there is more to resync, only look for events; do not wait for them.
@@ -321,7 +321,9 @@ class SharedInformer(Generic[T]):
         self._listed.clear()
         self._unnamed = 0
         self._rewound = rewound
-        if rewound:  # everything is told again, and what is shown meanwhile must be of this list
+        if (
+            rewound
+        ):  # everything is reported again, and what is shown meanwhile must be of this list
             self._resync_left.clear()
             log.warning(
                 "the server's history was replaced (restored from a backup?)",
@@ -331,7 +333,7 @@ class SharedInformer(Generic[T]):
             )
 
     def on_page(self, items: Sequence[T | DecodeFailure]) -> None:
-        """Take in objects of a list and tell of them (`ReflectorSink`)."""
+        """Store objects of a list and call the handlers (`ReflectorSink`)."""
         for item in items:
             if isinstance(item, DecodeFailure):
                 self._keep(item, listed=True)
@@ -360,7 +362,7 @@ class SharedInformer(Generic[T]):
         self._has_listed = True
 
     def on_event(self, event: WatchEvent[T]) -> None:
-        """Take in one change and tell of it (`ReflectorSink`)."""
+        """Store one change and call the handlers (`ReflectorSink`)."""
         if event.type == "DELETED":
             self._remove(event)
         elif event.undecodable is not None:
@@ -386,9 +388,9 @@ class SharedInformer(Generic[T]):
             self._rewound = rewound
 
     def _keep(self, failure: DecodeFailure, *, listed: bool) -> None:
-        """Take in an object that cannot be read.
+        """Store an object that cannot be decoded.
 
-        What could be salvaged of it counts, else its last good version goes on to.
+        The part of it that could be decoded counts, else its last good version still does.
         """
         key = failure.key
         if not failure.name:

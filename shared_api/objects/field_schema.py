@@ -1,4 +1,4 @@
-"""What the API server is told about a field: its meaning, its limits, how lists merge.
+"""What the API server knows about a field: its meaning, its limits, how lists merge.
 
 The types under `objects` are the one source of the CRDs (`shared_api.crds`), so what only the
 CRD needs is said beside the field, as `Annotated[str, text("...", longest=253)]`. None of it is

@@ -1,7 +1,7 @@
 """QueueUnit (`scheduling.x-k8s.io/v1alpha1`): one job's claim on a queue.
 
-The unit is where the two programs meet. Who may move its phase is in
-`shared_api.queue_unit_phases`; what "booked" means is `is_booked` there.
+The unit is where the two programs meet. Which program may move its phase is in
+`shared_api.queue_unit_phases`; what "charged" means is `is_booked` there.
 `crds/queueunits.yaml` is generated from these types; `field_schema` says what its words mean.
 """
 
@@ -48,7 +48,7 @@ MAX_RESOURCES: Final = 64
 MAX_ADMISSION_CHECKS: Final = 8
 MAX_TOLERATIONS: Final = 8
 MAX_CONDITIONS: Final = 16
-"""Upstream's limit is 8, and its five types leave little for whoever else reports."""
+"""Upstream's limit is 8, and its five types leave little for other reporters."""
 MAX_LABELS: Final = 64
 MAX_POD_OWNERS: Final = 32
 

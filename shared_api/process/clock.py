@@ -4,7 +4,7 @@ Code that needs the time, or has to wait, gets a ``Clock``. Production has ``Sys
 have ``shared_api.testing.virtual_clock.VirtualClock`` and turn it by hand.
 
 Two times are told apart everywhere: ``monotonic()`` for "how long" (leases, deadlines, backoff),
-which no administrator and no NTP step can move, and ``now()`` for what people read (conditions,
+which no administrator and no NTP step can move, and ``now()`` for what users read (conditions,
 events, ``renewTime``).
 """
 

@@ -1,4 +1,4 @@
-"""One listening port: who may come in, for how long, and who has to leave first.
+"""One listening port: which connections it accepts, for how long, and which it closes first.
 
     accept --> READING --head complete--> ANSWERING --answer made--> WRITING --sent--> closed
                   |                        (never cut)                  |
@@ -7,10 +7,10 @@
 Everything on sockets happens on one thread, in `step`, and never blocks: a client that sends
 nothing, or does not read, costs a descriptor and no thread. Connections are counted from their
 accept on, before any TLS. When there are more than the port's share, the oldest whose request is
-incomplete is closed, after a last look whether the request has come meanwhile; when all are
-complete, the oldest that does not read its answer. So newcomers are looked at for as long as fewer
-are being answered than the port has places: whoever opens a thousand connections and sends nothing
-pushes out their own, and a probe that sends its request at once is answered.
+incomplete is closed, after a last check whether the request has come in the meantime; when all are
+complete, the oldest that does not read its answer. So new connections are read as long as fewer
+are being answered than the port has places: a client that opens a thousand connections and sends
+nothing loses its own, and a probe that sends its request at once is answered.
 
 Answers that are made at once are made on that thread; those that may wait for something (the API
 server, a lock) on workers, which touch no socket.
@@ -225,7 +225,7 @@ class ConnectionGate:
         for each in (self._listener, self._alarm, self._bell):
             each.close()
 
-    # ------------------------------------------------------------------------ who comes in
+    # ------------------------------------------------------------------------ accepting
 
     def _seconds_to_wait(self) -> float:
         if self._answered:
@@ -238,7 +238,7 @@ class ConnectionGate:
         return max(0.0, nearest - self._clock.monotonic())
 
     def _accept(self) -> float:
-        """Let those in who wait; return how long to rest where there is no descriptor for them."""
+        """Accept waiting connections; return the seconds to rest if descriptors are missing."""
         for _ in range(ACCEPTS_PER_STEP):
             try:
                 accepted, address = self._listener.accept()
@@ -315,7 +315,7 @@ class ConnectionGate:
             self._end(connection, Outcome.BROKEN)
 
     def _read(self, connection: _Connection) -> None:
-        """Take in what there is, until the request is complete; a TLS handshake goes before it."""
+        """Receive what there is, until the request is complete; a TLS handshake goes before it."""
         while connection.stage is _Stage.READING:
             piece = connection.socket.recv(RECEIVE_BYTES)
             if not piece:
@@ -395,7 +395,7 @@ class ConnectionGate:
         if outcome is Outcome.ANSWERED:
             _say_goodbye(connection.socket)
         elif outcome is not Outcome.BROKEN:
-            # A reset: who keeps us waiting is left no memory of the kernel's either.
+            # A reset: a client that keeps us waiting is left no memory of the kernel's either.
             with contextlib.suppress(OSError):
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self._drop(connection)

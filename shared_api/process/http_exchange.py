@@ -21,7 +21,7 @@ MAX_HEAD_BYTES: Final = 32_768
 those of some identity providers ten times as many."""
 
 Client = tuple[str, int]
-"""Address and port of who has connected."""
+"""Address and port of the client."""
 
 _ENDS: Final = (b"\r\n\r\n", b"\n\n")
 

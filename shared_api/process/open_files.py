@@ -1,7 +1,8 @@
 """How many descriptors the process may have, and how they are divided: work first, ports after it.
 
-A port takes what strangers open; the way to the API server must have its own whatever they do. So
-each port has a fixed share, and all shares together leave `RESERVED` descriptors.
+Clients open the connections of a port; the way to the API server must have its own descriptors
+whatever they do. So each port has a fixed share, and all shares together leave `RESERVED`
+descriptors.
 """
 
 from __future__ import annotations

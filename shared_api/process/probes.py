@@ -27,7 +27,7 @@ from shared_api.process.http_exchange import Answer, Request, say
 
 METRICS_WORKERS: Final = 4
 """Threads that write metrics: a Prometheus or two, a person, and one that waits for the API server
-to say who a stranger is."""
+to identify an unknown reader."""
 
 BACKLOG: Final = 1024
 """Connections that the kernel keeps until they are accepted. Of those above it drops the first
@@ -209,7 +209,8 @@ class ProbeServer:
             limit=limit,
             clock=clock,
             tls=tls,
-            # Checks answer at once. Metrics take their time, and ask who reads them.
+            # Checks answer at once. Metrics take their time, and wait for the reader to be
+            # identified.
             workers=0 if routes.metrics is None else METRICS_WORKERS,
             observe=observe,
         )

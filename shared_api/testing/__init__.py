@@ -2,7 +2,7 @@
 
 - ``fake_api_server``: an API server in memory, in process or over HTTP on loopback. Start here.
 - ``faults``: what may go wrong with requests; ``direct_access``: arranging a test past them.
-- ``virtual_clock``: time that moves when it is told to.
+- ``virtual_clock``: a clock that tests move by hand.
 - ``object_builders``: objects that show only what matters to a test.
 
 Not here: the parts of the server (``shared_api.fake_api_server``), and anything that the two

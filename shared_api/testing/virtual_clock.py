@@ -1,11 +1,11 @@
-"""Time that moves when it is told to.
+"""A clock that tests move by hand.
 
 Two ways to use it:
 
 - *One thread* (most tests): ``VirtualClock()``. ``sleep`` and ``wait`` move the
-  time on themselves, because nobody else could. The test calls ``advance`` between steps.
+  time on themselves, because nothing else could. The test calls ``advance`` between steps.
 - *Several threads*: ``VirtualClock(blocking=True)``. ``sleep`` and ``wait`` block their thread
-  until the test moves the time past their deadline. ``wait_for_sleepers(n)`` tells the test when
+  until the test moves the time past their deadline. ``wait_for_sleepers(n)`` returns when
   n threads have come to rest, so no test needs a real sleep to know.
 
 The wall time is monotonic time plus an offset; ``jump_wall_clock`` moves the offset alone, which is
