@@ -28,8 +28,8 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
         """Return the pause after a failed attempt; attempts count from 0.
 
         Args:
-            attempt: how many failed before this one.
-            rng: gives the jitter; None for the pause without it.
+            attempt: How many failed before this one.
+            rng: Gives the jitter; None for the pause without it.
         """
         assert attempt >= 0, "attempts count from 0"
         grown = self.base_seconds * self.factor ** min(attempt, MAX_DOUBLINGS)

@@ -101,7 +101,7 @@ def schema_of(object_type: type[msgspec.Struct]) -> Schema:
     """Return the structural schema of a struct.
 
     Raises:
-        SchemaError: a field has a type that no structural schema can say.
+        SchemaError: A field has a type that no structural schema can say.
     """
     return _schema(types.type_info(object_type))
 

@@ -237,13 +237,13 @@ class LeaderElector:
     """One candidate. `step` is called by one thread; the `Leadership` part from any.
 
     Args:
-        lock: the lease.
-        identity: unique among all candidates and restarts ("<host>_<random>").
-        settings: the durations.
-        clock: only its monotonic time decides anything.
-        rng: jitter between candidates.
-        on_started_leading: called by `step` when the lease was won; must be quick.
-        on_stopped_leading: called by `step`, with the reason, when the lease was lost. Writers are
+        lock: The lease.
+        identity: Unique among all candidates and restarts ("<host>_<random>").
+        settings: The durations.
+        clock: Only its monotonic time decides anything.
+        rng: Jitter between candidates.
+        on_started_leading: Called by `step` when the lease was won; must be quick.
+        on_stopped_leading: Called by `step`, with the reason, when the lease was lost. Writers are
             already stopped by `writable_seconds`; the process must end with `EXIT_LOST_LEASE`.
     """
 

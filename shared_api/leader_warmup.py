@@ -35,10 +35,10 @@ class LeaderWarmup:
     """The gate in front of all that decides and writes.
 
     Args:
-        leadership: who leads.
-        are_caches_ready: whether every cache is complete, or its kind not served.
-        caches: those that must have caught up.
-        on_open: called once, on the thread of `step`: everything may be looked at now.
+        leadership: Who leads.
+        are_caches_ready: Whether every cache is complete, or its kind not served.
+        caches: Those that must have caught up.
+        on_open: Called once, on the thread of `step`: everything may be looked at now.
     """
 
     def __init__(

@@ -120,11 +120,11 @@ class RestClientMetrics:
         """Observe one request.
 
         Args:
-            verb: get, list, watch, create, patch, delete.
+            verb: Get, list, watch, create, patch, delete.
             method: GET, POST, PATCH, DELETE.
-            host: host and port of the API server.
-            code: the status code as text, "<error>" when there was no answer.
-            seconds: how long it took.
+            host: Host and port of the API server.
+            code: The status code as text, "<error>" when there was no answer.
+            seconds: How long it took.
         """
         key = (verb, method, host, code)
         children = self._children.get(key)
@@ -381,9 +381,9 @@ class SharedMetrics:
     """One registry with everything in it that both programs have.
 
     Args:
-        component: the program's name, for ``koord_queue_build_info``.
-        version: the program's version.
-        python_version: the interpreter's version.
+        component: The program's name, for ``koord_queue_build_info``.
+        version: The program's version.
+        python_version: The interpreter's version.
     """
 
     def __init__(self, *, component: str, version: str, python_version: str) -> None:

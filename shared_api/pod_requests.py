@@ -33,7 +33,7 @@ def pod_requests(spec: PodSpec) -> Amounts:
     """Return what one pod of this spec is charged with, rounded up to base units.
 
     Raises:
-        QuantityError: a value is not a quantity, or is negative; the message starts with the
+        QuantityError: A value is not a quantity, or is negative; the message starts with the
             path below the pod's spec.
     """
     nanos = _containers_nanos(spec)

@@ -84,7 +84,7 @@ def parse_quantity(quantity: QuantityText) -> Quantity:
     A JSON number counts as the text that Go's encoder writes for it, so 0.1 is exactly a tenth.
 
     Raises:
-        QuantityError: not a quantity, too long, or larger than 2^63-1.
+        QuantityError: Not a quantity, too long, or larger than 2^63-1.
     """
     if isinstance(quantity, str):
         return _parse_text(quantity)

@@ -446,7 +446,7 @@ def status_of_move(
     what is its own (admissions at the dequeue, requeueState at a backoff), and the guard.
 
     Raises:
-        IllegalMoveError: as `check_move`.
+        IllegalMoveError: As `check_move`.
     """
     check_move(unit, to, writer)
     conditions = conditions_of(to, unit.status.conditions, now=now, message=message)

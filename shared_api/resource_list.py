@@ -22,7 +22,7 @@ def parse_amounts(quantities: Mapping[str, QuantityText]) -> Amounts:
     """Return the amounts of a resource list, each rounded up to base units.
 
     Raises:
-        QuantityError: a value is not a quantity; the message starts with the resource's name.
+        QuantityError: A value is not a quantity; the message starts with the resource's name.
     """
     amounts: Amounts = {}
     for resource, quantity in quantities.items():
@@ -37,7 +37,7 @@ def parse_demand(quantities: Mapping[str, QuantityText]) -> Amounts:
     """Return the amounts of a resource list that asks for something.
 
     Raises:
-        QuantityError: a value is not a quantity, or below zero: a negative demand would give
+        QuantityError: A value is not a quantity, or below zero: a negative demand would give
             others room that does not exist.
     """
     amounts = parse_amounts(quantities)

@@ -58,14 +58,14 @@ class WorkQueue(Generic[KeyT]):
     """Keys to work on; safe for many adders and many workers.
 
     Args:
-        clock: the time for delays and durations.
-        backoff: attempt number (0 for the first retry) -> seconds, for `add_rate_limited`.
-        observer: counts what goes on.
-        on_ready: called, without the lock, when a key became ready or a delay became the nearest; a
+        clock: The time for delays and durations.
+        backoff: Attempt number (0 for the first retry) -> seconds, for `add_rate_limited`.
+        observer: Counts what goes on.
+        on_ready: Called, without the lock, when a key became ready or a delay became the nearest; a
             `LoopThread.wake`.
-        on_delay: called in its place for a delay, where another thread than the workers watches
+        on_delay: Called in its place for a delay, where another thread than the workers watches
             delays (`start_due`): else every worker that rests wakes for the same one.
-        delay_step_seconds: delays end together, at multiples of this time, and so what wakes for
+        delay_step_seconds: Delays end together, at multiples of this time, and so what wakes for
             one key finds others beside it; 0: each at its own time.
     """
 

@@ -40,15 +40,15 @@ class CheckActivity:
     """Looks at AdmissionChecks, one at a time.
 
     Args:
-        judge: says whether a check is active, if it is one of those that do.
-        checks: the cache of AdmissionChecks.
-        own_check: returns one by name if it is this controller's.
-        served: the version in which they are served now, None: in none.
-        queue: their names.
-        client: for the patches.
-        gate: whether anything is done.
-        clock: the time of conditions.
-        observer: hears of changes.
+        judge: Says whether a check is active, if it is one of those that do.
+        checks: The cache of AdmissionChecks.
+        own_check: Returns one by name if it is this controller's.
+        served: The version in which they are served now, None: in none.
+        queue: Their names.
+        client: For the patches.
+        gate: Whether anything is done.
+        clock: The time of conditions.
+        observer: Hears of changes.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller

@@ -62,10 +62,10 @@ class CheckController:
     """The `Work` of a check controller, and the `Surroundings` of its judge.
 
     Args:
-        host: the process.
+        host: The process.
         controller_name: `spec.controllerName` of the AdmissionChecks that are judged here.
-        judge: the rule.
-        workers: units that are judged at once.
+        judge: The rule.
+        workers: Units that are judged at once.
         informer_wait_seconds: 0 where `steps` are called on one thread.
     """
 

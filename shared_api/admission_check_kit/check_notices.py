@@ -32,9 +32,9 @@ class CheckNotices:
     """Hears of verdicts and activities (`VerdictObserver`, `ActivityObserver`).
 
     Args:
-        registry: for the counts.
+        registry: For the counts.
         events: Gets what an administrator may have to act on; None: no events are written.
-        has_check: whether there is an admission check of this name.
+        has_check: Whether there is an admission check of this name.
     """
 
     def __init__(

@@ -94,7 +94,7 @@ class LooksAfterUnits(Protocol):
         Args:
             key: `namespace/name`.
             unit: None: it is gone.
-            checks: the names of its checks that are this controller's, in whatever state.
+            checks: The names of its checks that are this controller's, in whatever state.
 
         Raises:
             ApiFailure: It was not done; call again.
@@ -132,11 +132,11 @@ class Surroundings(Protocol):
         Nothing is judged until it is complete, or the kind known not to be served.
 
         Args:
-            versions: the best first.
-            on_change: told of each change, on the cache's thread; must be quick: it says which
+            versions: The best first.
+            on_change: Told of each change, on the cache's thread; must be quick: it says which
                 units or checks are to be looked at.
-            store: the cache; give one to read it.
-            settings: namespace and selectors.
+            store: The cache; give one to read it.
+            settings: Namespace and selectors.
         """
         ...
 

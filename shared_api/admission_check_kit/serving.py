@@ -81,11 +81,11 @@ def serve(
     """Run a check controller until a signal; return the process's exit code.
 
     Args:
-        controller_name: of the AdmissionChecks that it carries out, such as
+        controller_name: Of the AdmissionChecks that it carries out, such as
             `example.com/opening-hours`. Its last part names program and Lease.
-        judge: the rule, a function or a `judging.Judge`.
-        read: what a function gets beside the unit, read from the check; the check itself.
-        arguments: the command line; None: this process's own.
+        judge: The rule, a function or a `judging.Judge`.
+        read: What a function gets beside the unit, read from the check; the check itself.
+        arguments: The command line; None: this process's own.
     """
     program_name = controller_name.rpartition("/")[2]
 
@@ -110,11 +110,11 @@ def parse_check_flags(
     """Read a command line.
 
     Args:
-        arguments: without the program's name.
-        program_name: for the help, and the name of the Lease when no flag says so.
-        controller_name: when no flag says so.
-        metrics_address: the same.
-        health_address: the same; None: as the other programs.
+        arguments: Without the program's name.
+        program_name: For the help, and the name of the Lease when no flag says so.
+        controller_name: When no flag says so.
+        metrics_address: The same.
+        health_address: The same; None: as the other programs.
 
     Raises:
         FlagError: A value that makes no sense.

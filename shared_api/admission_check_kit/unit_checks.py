@@ -80,14 +80,14 @@ class UnitChecks:
     """Looks at units. `step` is called by several workers, each with a key of its own.
 
     Args:
-        judge: the rule.
-        units: the cache of units.
-        own_check: returns an AdmissionCheck by name if it is this controller's.
-        queue: keys of units.
-        client: for the patches.
-        gate: whether anything is done.
-        clock: the time of verdicts.
-        observer: hears of changes.
+        judge: The rule.
+        units: The cache of units.
+        own_check: Returns an AdmissionCheck by name if it is this controller's.
+        queue: Keys of units.
+        client: For the patches.
+        gate: Whether anything is done.
+        clock: The time of verdicts.
+        observer: Hears of changes.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller

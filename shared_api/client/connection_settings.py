@@ -41,7 +41,7 @@ class LoginSource(Protocol):
         """Return the login to use now; waits, so long at most, only where that has expired.
 
         Raises:
-            SettingsError: it has expired, and there is no other yet.
+            SettingsError: It has expired, and there is no other yet.
         """
 
     def renew(self, rejected: Login, limit_seconds: float) -> Login:
@@ -50,7 +50,7 @@ class LoginSource(Protocol):
         When there is none, `rejected` itself comes back, and asking again is pointless.
 
         Raises:
-            SettingsError: it is not known in that time whether there is one.
+            SettingsError: It is not known in that time whether there is one.
         """
 
 
@@ -116,13 +116,13 @@ def connection_settings(
 
     Args:
         server: "https://host:port/prefix".
-        login: where the login comes from.
+        login: Where the login comes from.
         verify: False takes any certificate.
-        tls_server_name: overrides the name in the server's URL.
+        tls_server_name: Overrides the name in the server's URL.
         proxy_url: "http://user:password@host:port", or "" for none.
 
     Raises:
-        SettingsError: a URL has no host, a bad port, or a scheme that is not supported.
+        SettingsError: A URL has no host, a bad port, or a scheme that is not supported.
     """
     parts = _split("server", server, schemes=("http", "https"))
     return ConnectionSettings(

@@ -60,10 +60,10 @@ class CredentialRefresher:
         """Start with a login that was just read.
 
         Args:
-            first: what was read.
-            read: reads it again; raises SettingsError. Never runs twice at once.
-            clock: tells when to look.
-            run: runs a function once, elsewhere; None: on a thread of its own.
+            first: What was read.
+            read: Reads it again; raises SettingsError. Never runs twice at once.
+            clock: Tells when to look.
+            run: Runs a function once, elsewhere; None: on a thread of its own.
         """
         self._read = read
         self._clock = clock
@@ -83,7 +83,7 @@ class CredentialRefresher:
         """Return the login to use now; begin its renewal, elsewhere, when that is due.
 
         Raises:
-            SettingsError: it has expired, and there is no other within the limit.
+            SettingsError: It has expired, and there is no other within the limit.
         """
         if self._clock.monotonic() < self._look_at:
             return self._fresh.login
@@ -104,7 +104,7 @@ class CredentialRefresher:
         """Return a newer login than `rejected`, or that one when there is none.
 
         Raises:
-            SettingsError: it is not known within the limit whether there is one.
+            SettingsError: It is not known within the limit whether there is one.
         """
         with self._lock:
             if self._fresh.login != rejected:

@@ -58,7 +58,7 @@ def served_kinds(client: RawReader, group: str, version: str) -> dict[str, Serve
     Empty when it does not know the group or version: no CRD of it is installed.
 
     Raises:
-        ApiFailure: the server could not be asked, so this says nothing about what it has.
+        ApiFailure: The server could not be asked, so this says nothing about what it has.
     """
     try:
         body = client.get_raw(f"/apis/{group}/{version}" if group else f"/api/{version}")
@@ -81,7 +81,7 @@ def is_served(client: RawReader, group: str, version: str, plural: str) -> bool:
     """Return whether the server has this resource.
 
     Raises:
-        ApiFailure: the server could not be asked.
+        ApiFailure: The server could not be asked.
     """
     return plural in served_kinds(client, group, version)
 
@@ -96,7 +96,7 @@ def served_version(
         versions: One kind in the versions that can be read, the best first.
 
     Raises:
-        ApiFailure: the server could not be asked.
+        ApiFailure: The server could not be asked.
     """
     for each in versions:
         if is_served(client, each.group, each.version, each.plural):
@@ -113,9 +113,9 @@ class KindProbe:
     """Says whether the server has a kind that need not be there; asks it now and then.
 
     Args:
-        client: asked for discovery.
-        resource_type: the kind.
-        clock: spaces the questions.
+        client: Asked for discovery.
+        resource_type: The kind.
+        clock: Spaces the questions.
     """
 
     def __init__(self, client: RawReader, resource_type: ResourceType[Any], clock: Clock) -> None:

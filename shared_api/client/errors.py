@@ -33,7 +33,7 @@ class ApiFailure(Exception):
     """Root of the family: a call to the API server did not succeed.
 
     Attributes:
-        retry_after_seconds: asked again sooner, the call would be refused, or not be sent at all.
+        retry_after_seconds: Asked again sooner, the call would be refused, or not be sent at all.
             At most `MAX_RETRY_AFTER_SECONDS`; 0 if the server has not asked for a pause.
     """
 
@@ -45,10 +45,10 @@ class ApiError(ApiFailure):
 
     Attributes:
         status: HTTP status code.
-        reason: the machine-readable reason of the `Status` object ("Conflict"), "" without one.
-        message: the server's text.
-        retry_after_seconds: what `Retry-After` asks for, within the cap; 0 without it.
-        after_retry: an earlier try of the same write may have reached the server. A 409 or 422
+        reason: The machine-readable reason of the `Status` object ("Conflict"), "" without one.
+        message: The server's text.
+        retry_after_seconds: What `Retry-After` asks for, within the cap; 0 without it.
+        after_retry: An earlier try of the same write may have reached the server. A 409 or 422
             may then be the echo of our own success: read the object before judging.
     """
 
@@ -115,9 +115,9 @@ class ConnectionLost(ApiFailure):
     """The connection could not be made, or broke before the whole answer was there.
 
     Attributes:
-        sent: the whole request may have reached the server, so its outcome is unknown. False
+        sent: The whole request may have reached the server, so its outcome is unknown. False
             means that the server certainly has not acted on it.
-        after_retry: an earlier try of the same write may have reached the server.
+        after_retry: An earlier try of the same write may have reached the server.
     """
 
     def __init__(self, message: str, *, sent: bool, retry_after_seconds: float = 0.0) -> None:
@@ -194,8 +194,8 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 
     Args:
         status: HTTP status code.
-        headers: with lower-case names.
-        body: a `v1.Status` as JSON, or anything else (a proxy's page), which becomes the message.
+        headers: With lower-case names.
+        body: A `v1.Status` as JSON, or anything else (a proxy's page), which becomes the message.
     """
     try:
         said = _status_decoder.decode(body)

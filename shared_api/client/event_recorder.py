@@ -124,11 +124,11 @@ class EventRecorder:
         """Make a recorder.
 
         Args:
-            writes: takes the writes.
-            clock: for the times in events and the limits.
-            reporting_controller: the reporter, as a qualified name: "koord-queue/scheduler".
-            reporting_instance: its instance: the pod's name.
-            wake: called when there is something to do; wakes the thread that calls `step`.
+            writes: Takes the writes.
+            clock: For the times in events and the limits.
+            reporting_controller: The reporter, as a qualified name: "koord-queue/scheduler".
+            reporting_instance: Its instance: the pod's name.
+            wake: Called when there is something to do; wakes the thread that calls `step`.
         """
         assert _QUALIFIED_NAME.fullmatch(reporting_controller), reporting_controller
         self.wake = wake

@@ -58,9 +58,9 @@ class FlowControl:
         """Start with full buckets.
 
         Args:
-            qps: requests per second in the long run; 0 or less: no limit.
-            burst: requests at once after a rest; at least 1.
-            clock: for waiting.
+            qps: Requests per second in the long run; 0 or less: no limit.
+            burst: Requests at once after a rest; at least 1.
+            clock: For waiting.
             can_be_held: False: `hold` has no effect, for a caller that has a slow pace of its own
                 and loses more by waiting than the server gains.
         """
@@ -178,10 +178,10 @@ def retry_pause(
     """Return how long to wait before the call sends the same request again, None for never.
 
     Args:
-        failure: how the attempt ended.
-        attempt: its number, from 0.
-        harmless: repeating does no harm even if the server has acted: reads and guarded writes.
-        rng: gives the jitter.
+        failure: How the attempt ended.
+        attempt: Its number, from 0.
+        harmless: Repeating does no harm even if the server has acted: reads and guarded writes.
+        rng: Gives the jitter.
     """
     if attempt + 1 >= MAX_TRIES:
         return None

@@ -202,7 +202,7 @@ class HttpConnection:
         """Take in the next bytes of the response.
 
         Args:
-            deadline: until when; None where `has_input`: then what is there is taken. Only the
+            deadline: Until when; None where `has_input`: then what is there is taken. Only the
                 rest of a TLS record that has come in half is waited for, as long as last time.
 
         Raises:

@@ -63,7 +63,7 @@ class HttpTransport:
         """Check the settings; nothing is connected yet.
 
         Raises:
-            SettingsError: no login, or its certificates cannot be read.
+            SettingsError: No login, or its certificates cannot be read.
         """
         self._settings = settings
         self._clock = clock
@@ -304,7 +304,7 @@ def tls_context(login: Login, *, verify: bool) -> ssl.SSLContext:
     """Make the TLS context for a login.
 
     Raises:
-        SettingsError: certificate, key or authorities cannot be read.
+        SettingsError: Certificate, key or authorities cannot be read.
     """
     # Not ssl.create_default_context: its VERIFY_X509_STRICT (Python 3.13) refuses the
     # authorities of many clusters, which lack extensions that RFC 5280 asks for.

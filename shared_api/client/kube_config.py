@@ -72,15 +72,15 @@ def load_connection(
     account of the pod we run in, ~/.kube/config.
 
     Args:
-        kubeconfig: one path or several, separated by ":" and merged as kubectl does it.
-        context: its name; None: the current one. Settled now: switching the current context
+        kubeconfig: One path or several, separated by ":" and merged as kubectl does it.
+        context: Its name; None: the current one. Settled now: switching the current context
             later does not move this process to another cluster.
-        clock: says when the login must be renewed.
-        environment: variables of the process.
-        service_account_folder: holds `token` and `ca.crt` in a pod.
+        clock: Says when the login must be renewed.
+        environment: Variables of the process.
+        service_account_folder: Holds `token` and `ca.crt` in a pod.
 
     Raises:
-        SettingsError: with one line that says what is missing or broken, and where.
+        SettingsError: With one line that says what is missing or broken, and where.
     """
     paths = kubeconfig or environment.get("KUBECONFIG", "")
     if not paths and environment.get("KUBERNETES_SERVICE_HOST"):

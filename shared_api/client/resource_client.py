@@ -165,14 +165,14 @@ class ResourceClient:
         """Make a client.
 
         Args:
-            transport: carries the requests.
-            flow: limits their rate; shared by all clients of a process.
-            clock: for limits and pauses.
-            rng: spreads the pauses.
-            request_timeout_seconds: for a read with all its tries. A write has less.
-            user_agent: names the writer to the server; the part before "/" names the field manager.
-            host: the server's, for the observer.
-            observer: counts requests.
+            transport: Carries the requests.
+            flow: Limits their rate; shared by all clients of a process.
+            clock: For limits and pauses.
+            rng: Spreads the pauses.
+            request_timeout_seconds: For a read with all its tries. A write has less.
+            user_agent: Names the writer to the server; the part before "/" names the field manager.
+            host: The server's, for the observer.
+            observer: Counts requests.
         """
         self._transport = transport
         self._flow = flow
@@ -195,8 +195,8 @@ class ResourceClient:
 
         Raises:
             ApiError: NotFound and others.
-            ConnectionLost: no answer.
-            UndecodableObject: it does not fit the struct.
+            ConnectionLost: No answer.
+            UndecodableObject: It does not fit the struct.
         """
         headers = self._metadata_headers if resource_type.only_metadata else self._headers
         request = Request("GET", resource_type.path(namespace, name), (), headers)
@@ -207,7 +207,7 @@ class ResourceClient:
         """Return the body of any other path: discovery, /version.
 
         Raises:
-            ApiFailure: as `get`.
+            ApiFailure: As `get`.
         """
         request = Request("GET", path, (), self._headers)
         return self._run(_Call("get", request, self._read_seconds)).body
@@ -226,18 +226,18 @@ class ResourceClient:
         """Return one page of a list of the newest state.
 
         Args:
-            resource_type: what to list.
+            resource_type: What to list.
             namespace: "" for all.
-            label_selector: as in kubectl.
-            field_selector: as in kubectl.
-            limit: objects per page; 0 for all.
-            continue_token: from the page before; the whole list is of one version.
-            lane: in which it waits for its turn.
+            label_selector: As in kubectl.
+            field_selector: As in kubectl.
+            limit: Objects per page; 0 for all.
+            continue_token: From the page before; the whole list is of one version.
+            lane: In which it waits for its turn.
 
         Raises:
-            Gone: the continue token has expired.
-            ApiFailure: as `get`.
-            MalformedAnswer: the answer is no list. Objects that do not fit are no error.
+            Gone: The continue token has expired.
+            ApiFailure: As `get`.
+            MalformedAnswer: The answer is no list. Objects that do not fit are no error.
         """
         query = _query(
             labelSelector=label_selector,
@@ -263,16 +263,16 @@ class ResourceClient:
         """Open a watch, with bookmarks, of what comes after a version. Tried once.
 
         Args:
-            resource_type: what to watch.
+            resource_type: What to watch.
             namespace: "" for all.
-            label_selector: as in kubectl.
-            field_selector: as in kubectl.
-            resource_version: where to begin.
-            timeout_seconds: when the server shall end the watch.
+            label_selector: As in kubectl.
+            field_selector: As in kubectl.
+            resource_version: Where to begin.
+            timeout_seconds: When the server shall end the watch.
 
         Raises:
-            Gone: the version is too old.
-            ApiFailure: as `get`.
+            Gone: The version is too old.
+            ApiFailure: As `get`.
         """
         query = _query(
             watch="true",
@@ -310,10 +310,10 @@ class ResourceClient:
         `dry_run`: the server does all but store it, so that it may be asked again.
 
         Raises:
-            AlreadyExists: the name is taken.
-            ApiError: the server refuses.
+            AlreadyExists: The name is taken.
+            ApiError: The server refuses.
             ConnectionLost: `sent` says whether the object may be there all the same.
-            UndecodableObject: it was created, and does not fit the struct.
+            UndecodableObject: It was created, and does not fit the struct.
         """
         path = resource_type.path(namespace)
         query = (("dryRun", "All"),) if dry_run else ()
@@ -336,12 +336,12 @@ class ResourceClient:
         """Patch an object and return it as it is then.
 
         Raises:
-            Conflict: the resourceVersion in the patch is not the newest.
-            Invalid: the schema, a wrong uid, or a failed test of a JSON patch.
-            ApiError: the server refuses for another reason. With `after_retry`, read before
+            Conflict: The resourceVersion in the patch is not the newest.
+            Invalid: The schema, a wrong uid, or a failed test of a JSON patch.
+            ApiError: The server refuses for another reason. With `after_retry`, read before
                 judging.
             ConnectionLost: `sent` says whether the patch may be in effect all the same.
-            UndecodableObject: it was patched, and does not fit the struct.
+            UndecodableObject: It was patched, and does not fit the struct.
         """
         path = resource_type.path(namespace, name, subresource)
         response = self._write("patch", "PATCH", path, body, patch_type.value, lane=lane)
@@ -361,18 +361,18 @@ class ResourceClient:
         """Delete an object; with finalizers it goes later.
 
         Args:
-            resource_type: its kind.
+            resource_type: Its kind.
             namespace: "" for a cluster-scoped kind.
-            name: of the object.
-            uid: delete only this one, not another of the same name.
-            version: delete it only as it was then; its resourceVersion.
+            name: Of the object.
+            uid: Delete only this one, not another of the same name.
+            version: Delete it only as it was then; its resourceVersion.
             propagation: "Foreground", "Background", "Orphan"; None: the kind's default.
-            lane: whose budget is charged.
+            lane: Whose budget is charged.
 
         Raises:
-            NotFound: there is none.
-            Conflict: there is one, with another uid, or changed.
-            ApiError: the server refuses.
+            NotFound: There is none.
+            Conflict: There is one, with another uid, or changed.
+            ApiError: The server refuses.
             ConnectionLost: `sent` says whether it may be deleted all the same.
         """
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}

@@ -66,12 +66,12 @@ class WatchStream(Generic[T]):
         """Return the next event, or None at the orderly end of the watch.
 
         Args:
-            idle_seconds: how long to wait for it; 0: only what has already arrived.
+            idle_seconds: How long to wait for it; 0: only what has already arrived.
 
         Raises:
-            StreamIdle: nothing came in that time; the watch goes on.
-            ConnectionLost: the watch broke, or was closed.
-            MalformedAnswer: a line is no event.
+            StreamIdle: Nothing came in that time; the watch goes on.
+            ConnectionLost: The watch broke, or was closed.
+            MalformedAnswer: A line is no event.
         """
         line = self._stream.read_line(idle_seconds)
         return None if line is None else self._reader.read_event(line)
@@ -140,8 +140,8 @@ class AnswerReader(Generic[T]):
         """Read one object.
 
         Raises:
-            UndecodableObject: it does not fit the struct.
-            MalformedAnswer: it is no object at all.
+            UndecodableObject: It does not fit the struct.
+            MalformedAnswer: It is no object at all.
         """
         item = _read_flat(self._read, body)
         if isinstance(item, DecodeFailure):
@@ -152,7 +152,7 @@ class AnswerReader(Generic[T]):
         """Read one page of a list.
 
         Raises:
-            MalformedAnswer: it is no list.
+            MalformedAnswer: It is no list.
         """
         return _read_flat(self._read_page, body)
 
@@ -160,7 +160,7 @@ class AnswerReader(Generic[T]):
         """Read one line of a watch.
 
         Raises:
-            MalformedAnswer: it is no event.
+            MalformedAnswer: It is no event.
         """
         return _read_flat(self._read_event, line)
 
@@ -223,7 +223,7 @@ def read_json(body: bytes) -> Any:  # noqa: ANN401 - decoded JSON
     """Read anything, however deep it is nested.
 
     Raises:
-        MalformedAnswer: it is no JSON.
+        MalformedAnswer: It is no JSON.
     """
     try:
         return _read_flat(msgspec.json.decode, body)
@@ -263,7 +263,7 @@ def _identify(body: bytes | msgspec.Raw) -> _Identity:
     """Read as much as names the object.
 
     Raises:
-        MalformedAnswer: not even that is there.
+        MalformedAnswer: Not even that is there.
     """
     try:
         return _identified.decode(body).metadata

@@ -51,8 +51,8 @@ class ResponseStream(Protocol):
         arrived; the rest of a TLS record may be waited for.
 
         Raises:
-            StreamIdle: no whole line came in that time; the stream can be read again.
-            ConnectionLost: the stream broke (`sent` is True) or was closed by `close()`.
+            StreamIdle: No whole line came in that time; the stream can be read again.
+            ConnectionLost: The stream broke (`sent` is True) or was closed by `close()`.
         """
 
     def close(self) -> None:
@@ -66,8 +66,8 @@ class Transport(Protocol):
         """Send a request and return the whole response, whatever its status.
 
         Raises:
-            Timeout: the time, which covers connecting as well, was up.
-            ConnectionLost: no connection, or it broke; `sent` says if the server may have acted.
+            Timeout: The time, which covers connecting as well, was up.
+            ConnectionLost: No connection, or it broke; `sent` says if the server may have acted.
         """
 
     def stream(self, request: Request, timeout_seconds: float) -> ResponseStream:
@@ -76,8 +76,8 @@ class Transport(Protocol):
         `timeout_seconds` covers connecting and the head; each `read_line` has its own.
 
         Raises:
-            Timeout: the time was up.
-            ConnectionLost: no connection, or it broke.
+            Timeout: The time was up.
+            ConnectionLost: No connection, or it broke.
         """
 
     def close(self) -> None:

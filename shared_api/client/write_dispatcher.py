@@ -156,12 +156,12 @@ class WriteDispatcher:
         """Make a dispatcher without workers.
 
         Args:
-            client: sends.
-            flow: the same that limits the client; asked whether the low lane has a turn.
-            clock: for `stop`.
-            writable_seconds: how much time there is for a write that begins now
+            client: Sends.
+            flow: The same that limits the client; asked whether the low lane has a turn.
+            clock: For `stop`.
+            writable_seconds: How much time there is for a write that begins now
                 (`leader_election`); infinite without an election. Called before each send.
-            on_room: called, on a worker's thread, when `has_room` is true again.
+            on_room: Called, on a worker's thread, when `has_room` is true again.
         """
         self._client = client
         self._flow = flow

@@ -62,8 +62,8 @@ class IndexedStore(Generic[T]):
     """The objects of one resource. Reads from any thread, observations from one.
 
     Args:
-        indexes: name of an index -> the values of an object in it.
-        transform: applied to every object on its way in, with the one that it replaces (None for
+        indexes: Name of an index -> the values of an object in it.
+        transform: Applied to every object on its way in, with the one that it replaces (None for
             a new one), to save memory: drop fields that are not read, share equal ones. Must keep
             ``metadata``'s name, namespace, uid, resourceVersion.
     """

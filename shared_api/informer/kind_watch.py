@@ -26,14 +26,14 @@ class KindWatch(Generic[T]):
     """Follows a kind that may not be there: its informer runs while the kind is served.
 
     Args:
-        name: of the kind, for logs and probes.
-        find: asks the API server for the version of the kind to follow, None when it has none; or
+        name: Of the kind, for logs and probes.
+        find: Asks the API server for the version of the kind to follow, None when it has none; or
             says why it is not to be watched ("waits for its turn"); raises `ApiFailure`.
-        make_informer: makes a fresh informer of a version (one cannot be started twice) with its
+        make_informer: Makes a fresh informer of a version (one cannot be started twice) with its
             handlers.
-        clock: when to look again.
-        start: starts an informer that was made; None where others run its step (tests).
-        on_gone: called when the kind has gone.
+        clock: When to look again.
+        start: Starts an informer that was made; None where others run its step (tests).
+        on_gone: Called when the kind has gone.
         is_expected: Whether it is a warning that the kind is missing; otherwise it is only noted.
     """
 

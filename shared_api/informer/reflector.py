@@ -92,8 +92,8 @@ class EventStream(Protocol[T]):
         """Return the next event, None at the orderly end.
 
         Raises:
-            StreamIdle: none came in that time; the watch goes on.
-            ConnectionLost: it does not.
+            StreamIdle: None came in that time; the watch goes on.
+            ConnectionLost: It does not.
         """
         ...
 
@@ -173,13 +173,13 @@ class Reflector(Generic[T]):
     """Follows one resource. `step` is called by one thread.
 
     Args:
-        name: for logs.
-        source: where from.
-        sink: where to.
-        clock: for deadlines and pauses.
-        rng: spreads watches and pauses.
-        observer: counts.
-        if_missing: what a 404 means, in words: the server does not have the resource.
+        name: For logs.
+        source: Where from.
+        sink: Where to.
+        clock: For deadlines and pauses.
+        rng: Spreads watches and pauses.
+        observer: Counts.
+        if_missing: What a 404 means, in words: the server does not have the resource.
     """
 
     def __init__(
@@ -254,7 +254,7 @@ class Reflector(Generic[T]):
         """Do a bounded piece of work; return how long to rest.
 
         Args:
-            wait_seconds: how long to block for the next event of a watch. With 0 the step never
+            wait_seconds: How long to block for the next event of a watch. With 0 the step never
                 blocks, and an idle watch answers how far its next deadline is: the caller looks
                 again then, or as soon as the server may have sent something.
         """

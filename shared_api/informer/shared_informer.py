@@ -147,13 +147,13 @@ class SharedInformer(Generic[T]):
     """The cache of one resource. `step` is called by one thread; all else from any.
 
     Args:
-        client: the way to the API server.
-        resource_type: what to follow.
-        clock: for deadlines, pauses and the resync.
-        rng: spreads them.
-        settings: selection and durations.
-        store: with the indexes and the transform one wants; a plain one when None.
-        observer: counts.
+        client: The way to the API server.
+        resource_type: What to follow.
+        clock: For deadlines, pauses and the resync.
+        rng: Spreads them.
+        settings: Selection and durations.
+        store: With the indexes and the transform one wants; a plain one when None.
+        observer: Counts.
     """
 
     def __init__(

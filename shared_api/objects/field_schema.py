@@ -113,11 +113,11 @@ def items(
     """Describe a list of at most `most` items.
 
     Args:
-        description: what the list holds.
-        most: most items.
-        least: fewest items, if the list is there.
-        key: the property that tells items apart; server-side apply then merges item by item.
-        unique: a set of scalars. Without `key` and `unique` apply replaces the list as a whole.
+        description: What the list holds.
+        most: Most items.
+        least: Fewest items, if the list is there.
+        key: The property that tells items apart; server-side apply then merges item by item.
+        unique: A set of scalars. Without `key` and `unique` apply replaces the list as a whole.
         rules: CEL rules on the list.
     """
     schema: dict[str, Any] = {"maxItems": most}

@@ -1,13 +1,13 @@
-"""What a running program is made of: time, threads, probes, logs.
+"""The runtime of both programs: time, threads, probes, logs.
 
 Read in this order:
 
-1. ``clock``: the time, as an argument; the one module that reads the system's clocks.
-2. ``loop_thread``: runs a ``step()`` again and again on a thread; the one module that loops,
+1. ``clock``: the time, as an argument; the only module that reads the system's clocks.
+2. ``loop_thread``: runs a ``step()`` repeatedly on a thread; the only module that loops,
    sleeps and catches ``Exception``.
 3. ``probes``: ``/livez``, ``/readyz``, ``/healthz`` and ``/metrics``.
 4. ``structured_logs``: one event with fields, as JSON or for a console.
-5. ``malloc_arenas``: how much memory threads keep aside.
+5. ``malloc_arenas``: how much freed memory threads hold back.
 
 Not here: what the steps do, and which of them a program has (its ``wiring``).
 """

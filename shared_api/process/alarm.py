@@ -1,8 +1,8 @@
 """A flag that one thread waits for and any thread sets.
 
-What `threading.Event` does with a condition, a list of waiters and a lock for each wait, one lock
-does: the alarm is set while the lock is free. A wake and a rest are two calls each, of an event
-some twenty; and threads of both programs rest and are woken dozens of times in the life of a job.
+One lock replaces what `threading.Event` does with a condition, a list of waiters and a lock for
+each wait: the alarm is set while the lock is free. A wake or a wait costs two calls, where an event
+takes some twenty, and threads of both programs wait and are woken dozens of times per job.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ class Alarm:
         return not self._lock.locked()
 
     def set(self) -> None:
-        """End the wait, or the next one. Harmless when repeated, by any threads at once."""
+        """End the current wait, or the next one. Idempotent; safe from any number of threads."""
         if not self._lock.locked():
             return
         try:
             self._lock.release()
         except RuntimeError:
-            return  # another thread has set it since the look
+            return  # another thread has set it since the check
 
     def clear(self) -> None:
-        """Let the next wait rest; by the thread that waits."""
+        """Make the next wait block; called only by the thread that waits."""
         self._lock.acquire(blocking=False)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, at most so many seconds (None: no limit); return whether it is.
+        """Wait until it is set, for at most `timeout` seconds; return whether it is set.
 
-        It stays set, as an event does.
+        None waits without a limit. The alarm stays set, as an event does.
         """
         if self._lock.acquire(timeout=-1 if timeout is None else timeout):
             self.set()

@@ -1,10 +1,10 @@
 """The time, as an argument.
 
-Code that needs the time, or has to wait, gets a ``Clock``. Production has ``SystemClock``; tests
-have ``shared_api.testing.virtual_clock.VirtualClock`` and turn it by hand.
+Code that needs the time, or has to wait, gets a ``Clock``. Production uses ``SystemClock``; tests
+use ``shared_api.testing.virtual_clock.VirtualClock`` and advance it by hand.
 
-Two times are told apart everywhere: ``monotonic()`` for "how long" (leases, deadlines, backoff),
-which no administrator and no NTP step can move, and ``now()`` for what users read (conditions,
+Two times are kept apart: ``monotonic()`` measures durations (leases, deadlines, backoff) and
+cannot be moved by an administrator or an NTP step; ``now()`` is for what users read (conditions,
 events, ``renewTime``).
 """
 
@@ -17,45 +17,45 @@ from typing import Protocol
 
 
 class Waitable(Protocol):
-    """What can be waited for: a ``threading.Event``, or an ``Alarm`` where one thread waits."""
+    """Something to wait for: a ``threading.Event``, or an ``Alarm`` where a single thread waits."""
 
     def is_set(self) -> bool:
         """Return whether a wait would return at once."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, at most so many seconds; return whether it is."""
+        """Wait until it is set, for at most `timeout` seconds; return whether it is set."""
         ...
 
 
 class Clock(Protocol):
-    """What the time is, and how to wait for it; safe to use from any thread."""
+    """Tells the time and waits; safe to use from any thread."""
 
     def monotonic(self) -> float:
-        """Return seconds since some fixed moment; never goes back."""
+        """Return the seconds since some fixed point in time; never decreases."""
         ...
 
     def now(self) -> datetime:
-        """Return the wall time in UTC; may jump, so nothing may be measured with it."""
+        """Return the wall time in UTC; it may jump, so it must not be used to measure durations."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Return when this many seconds have passed; at once for zero and less."""
+        """Block for this many seconds; return at once for zero or less."""
         ...
 
     def wait(self, event: Waitable, seconds: float | None) -> bool:
-        """Wait until the event is set or the seconds have passed (None: no limit).
+        """Wait until the event is set or the seconds have passed; return whether the event is set.
 
-        Returns whether the event is set.
+        None waits without a limit.
         """
         ...
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The clock of the machine."""
 
     monotonic = staticmethod(time.monotonic)
-    """The machine's monotonic time; itself, since every step of every thread asks for it."""
+    """The machine's monotonic time. The function itself: every step of every thread calls it."""
 
     def now(self) -> datetime:
         """Return the machine's wall time."""
@@ -70,5 +70,5 @@ class SystemClock:
         """Block this thread until the event is set or the time is up."""
         if seconds is None:
             return event.wait()
-        # Above TIMEOUT_MAX (292 years) the interpreter raises; a caller's "infinite" must not.
+        # Above TIMEOUT_MAX (292 years) the interpreter raises, and callers may pass infinity.
         return event.wait(min(max(seconds, 0.0), threading.TIMEOUT_MAX))

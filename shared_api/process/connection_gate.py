@@ -4,16 +4,17 @@
                   |                        (never cut)                  |
                   +--- 2 s, or the oldest when there are too many ------+--- 30 s, or the oldest
 
-Everything on sockets happens on one thread, in `step`, and never blocks: a client that sends
-nothing, or does not read, costs a descriptor and no thread. Connections are counted from their
-accept on, before any TLS. When there are more than the port's share, the oldest whose request is
-incomplete is closed, after a last check whether the request has come in the meantime; when all are
-complete, the oldest that does not read its answer. So new connections are read as long as fewer
-are being answered than the port has places: a client that opens a thousand connections and sends
-nothing loses its own, and a probe that sends its request at once is answered.
+All socket work happens on one thread, in `step`, and never blocks: a client that sends nothing, or
+does not read, costs a descriptor but no thread. A connection counts from the moment it is accepted,
+before any TLS handshake. When there are more connections than the port's share, the oldest one with
+an incomplete request is closed, after a last check whether the request has arrived in the meantime;
+if all requests are complete, the oldest one that does not read its answer is closed. So new
+connections are read as long as the port has more places than answers in the making: a client that
+opens a thousand connections and sends nothing loses only its own, and a probe that sends its
+request at once is answered.
 
-Answers that are made at once are made on that thread; those that may wait for something (the API
-server, a lock) on workers, which touch no socket.
+Answers that need no waiting are made on that thread; those that may wait for something (the API
+server, a lock) are made on workers, which touch no socket.
 """
 
 from __future__ import annotations
@@ -47,24 +48,24 @@ from shared_api.process.http_exchange import (
 from shared_api.process.loop_thread import LoopThread, Step
 
 HEAD_SECONDS: Final = 2.0
-"""From the accept to a complete request, TLS handshake included. A kubelet's probe gives up after
-1 s by default, and a client that is further away than that is not in the cluster."""
+"""Time from the accept to a complete request, TLS handshake included. A kubelet's probe gives up
+after 1 s by default; a client that needs longer is not in the cluster."""
 
 ANSWER_SECONDS: Final = 30.0
-"""In which an answer must be read: some megabytes over a slow port-forward. Prometheus gives up a
-scrape after 10 s by default."""
+"""Time in which a client must read the answer: some megabytes over a slow port-forward. Prometheus
+gives up a scrape after 10 s by default."""
 
 REST_SECONDS: Final = 0.5
-"""How long a step waits for something to happen: what `stop` may have to wait."""
+"""Longest wait of a step for something to happen, and so the longest delay of a `stop`."""
 
 FULL_REST_SECONDS: Final = 0.05
-"""After an accept for which the process had no descriptor left."""
+"""Pause after an accept for which the process had no descriptor left."""
 
 ACCEPTS_PER_STEP: Final = 64
-"""Bounds the time until those that are in already are looked at again."""
+"""Bounds the time until open connections are looked at again."""
 
 RECEIVE_BYTES: Final = 16_384
-"""TLS' own largest record."""
+"""The largest record of TLS."""
 
 _FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -72,17 +73,17 @@ log = structlog.get_logger("connection_gate")
 
 
 class Outcome(Enum):
-    """What became of a connection; the words of a metric's label."""
+    """How a connection ended; the values of a metric's label."""
 
     ANSWERED = "answered"
     LATE = "late"
-    """Its request was not complete, or its answer not read, in time."""
+    """Its request was not complete, or its answer was not read, in time."""
     EVICTED = "evicted"
-    """The same, and others needed its place."""
+    """Its request was not complete, or its answer was not read, and its place was needed."""
     BROKEN = "broken"
-    """It ended by itself before it was answered, or TLS failed."""
+    """The client closed it before it was answered, or TLS failed."""
     REFUSED = "refused"
-    """No other could be closed for it: all requests were complete, and being answered."""
+    """No other could be closed for it: all requests were complete and being answered."""
 
 
 class _Stage(Enum):
@@ -92,13 +93,13 @@ class _Stage(Enum):
 
 
 Answerer = Callable[[Request], Answer]
-"""Makes an answer."""
+"""Makes the answer to a request."""
 
 Observer = Callable[[Outcome], None]
-"""Told of every connection that has ended; on the gate's thread."""
+"""Called on the gate's thread with the outcome of every connection that has ended."""
 
 Spawn = Callable[[str, Step], LoopThread]
-"""Returns a thread for a step, not started."""
+"""Returns a thread that runs a step, not yet started."""
 
 
 class _Connection:
@@ -124,7 +125,7 @@ class _Connection:
         self.unsent = memoryview(b"")
         self.with_body = True
         self.watched = 0
-        """The selector's events that it is registered for."""
+        """The selector events for which it is registered; 0 when it is not registered."""
 
 
 class ConnectionGate:
@@ -133,11 +134,12 @@ class ConnectionGate:
     Args:
         listener: Bound and listening; closed by `close`.
         answer: Makes the answers.
-        limit: Connections at once, in whatever state.
+        limit: Most connections at once, in any state.
         clock: The time, for deadlines.
-        tls: Serves HTTPS with this context.
-        workers: How many threads make answers; 0: the gate's own, for what never waits.
-        observe: Told what became of connections.
+        tls: The context to serve HTTPS with; None serves HTTP.
+        workers: How many threads make answers; 0 makes them on the gate's own thread, which suits
+            answers that never wait.
+        observe: Called with the outcome of each connection.
     """
 
     def __init__(
@@ -159,9 +161,9 @@ class ConnectionGate:
         self._worker_count = workers
         self._observe = observe
         self._workers: list[LoopThread] = []
-        # In the order of their age; a dict for its order.
+        # Ordered by age, oldest first: dicts keep the order of insertion.
         self._open: dict[_Stage, dict[_Connection, None]] = {stage: {} for stage in _Stage}
-        # Appended to by one thread, taken from by others: a deque needs no lock for that.
+        # One thread appends and others pop: a deque needs no lock for that.
         self._asked: deque[tuple[_Connection, Request]] = deque()
         self._answered: deque[tuple[_Connection, Answer]] = deque()
         self._alarm, self._bell = socket.socketpair()
@@ -174,14 +176,14 @@ class ConnectionGate:
         self._selector.register(self._alarm, selectors.EVENT_READ)
 
     def threads(self, name: str, spawn: Spawn) -> list[LoopThread]:
-        """Return the threads that serve the port, not started: of the gate, and of its workers."""
+        """Return the threads of the gate and of its workers, not yet started."""
         self._workers = [
             spawn(f"{name}-answers/{number}", self.work) for number in range(self._worker_count)
         ]
         return [spawn(f"{name}-server", self.step), *self._workers]
 
     def step(self) -> float:
-        """Look at what has happened on the sockets, for at most `REST_SECONDS`."""
+        """Handle what has happened on the sockets; wait for it for at most `REST_SECONDS`."""
         self._has_begun = True
         rest = 0.0
         for key, _ in self._selector.select(self._seconds_to_wait()):
@@ -189,13 +191,13 @@ class ConnectionGate:
                 self._go_on(key.data)
             elif key.fileobj is self._alarm:
                 self._take_answers()
-        # Last: those whose request is there have been taken before newcomers push them out.
+        # Last, so that requests that have arrived are read before newcomers evict them.
         rest = self._accept()
         self._end_late()
         return rest
 
     def work(self) -> float | None:
-        """Make one answer; return how long there is none to make. From any worker's thread."""
+        """Make one answer, on a worker's thread; return the seconds to rest (None: until woken)."""
         try:
             connection, request = self._asked.popleft()
         except IndexError:
@@ -205,12 +207,12 @@ class ConnectionGate:
         return 0.0
 
     def wake(self) -> None:
-        """End the wait of a step. From any thread."""
-        with contextlib.suppress(OSError):  # full of wake-ups that are not read yet, or closed
+        """End the wait of a step; callable from any thread."""
+        with contextlib.suppress(OSError):  # closed, or full of wake-ups that are not read yet
             self._bell.send(b"!")
 
     def end(self) -> None:
-        """Let a step return soon; of a gate that has never begun, close everything."""
+        """Make a step return soon; a gate that has never run a step closes everything at once."""
         if self._has_begun:
             self.wake()
         else:
@@ -246,7 +248,7 @@ class ConnectionGate:
                 return 0.0
             except OSError as error:
                 if error.errno not in _FULL:
-                    continue  # it is gone already
+                    continue  # the client has already closed it
                 log.warning("no descriptor for a connection", error=str(error))
                 self._make_room(1)
                 return FULL_REST_SECONDS
@@ -254,7 +256,7 @@ class ConnectionGate:
         return 0.0
 
     def _let_in(self, accepted: socket.socket, client: Client | None) -> None:
-        """Give a newcomer a place, and look whether its request is there already, as mostly."""
+        """Give a new connection a place, and read its request, which usually is there already."""
         accepted.settimeout(0)
         connection = _Connection(accepted, client, self._clock.monotonic() + HEAD_SECONDS)
         self._make_room(1 + self._count() - self._limit)
@@ -268,13 +270,13 @@ class ConnectionGate:
                 connection.socket = self._tls.wrap_socket(
                     accepted, server_side=True, do_handshake_on_connect=False
                 )
-        except OSError:  # it has gone meanwhile, or begins with no TLS
+        except OSError:  # the client has closed it meanwhile, or does not speak TLS
             self._end(connection, Outcome.BROKEN)
             return
         self._go_on(connection)
 
     def _make_room(self, places: int) -> None:
-        """Close so many connections: those that keep us waiting, the oldest first."""
+        """Close `places` connections, the oldest first, of those that wait for the client."""
         until = self._count() - places
         while self._count() > until:
             for stage in (_Stage.READING, _Stage.WRITING):
@@ -283,7 +285,7 @@ class ConnectionGate:
                     break
             else:
                 return
-            self._go_on(oldest)  # a last look
+            self._go_on(oldest)  # a last check: its request may have arrived
             if oldest in self._open[stage] and self._count() > until:
                 self._end(oldest, Outcome.EVICTED)
 
@@ -296,10 +298,10 @@ class ConnectionGate:
     def _count(self) -> int:
         return sum(map(len, self._open.values()))
 
-    # ------------------------------------------------------------------- from stage to stage
+    # ------------------------------------------------------------------- stages of a connection
 
     def _go_on(self, connection: _Connection) -> None:
-        """Read or write what can be without waiting, then watch for more."""
+        """Read or write as much as is possible without waiting, then watch for more."""
         try:
             if connection.stage is _Stage.READING:
                 self._read(connection)
@@ -315,7 +317,7 @@ class ConnectionGate:
             self._end(connection, Outcome.BROKEN)
 
     def _read(self, connection: _Connection) -> None:
-        """Receive what there is, until the request is complete; a TLS handshake goes before it."""
+        """Receive what has arrived until the request is complete, after a TLS handshake if any."""
         while connection.stage is _Stage.READING:
             piece = connection.socket.recv(RECEIVE_BYTES)
             if not piece:
@@ -347,7 +349,7 @@ class ConnectionGate:
     def _make(self, request: Request) -> Answer:
         try:
             return self._answer(request)
-        except Exception:  # an answer that cannot be made is an answer, not the end of a port
+        except Exception:  # a failed answer is an error 500 and must not end the port
             log.exception("a request cannot be answered", path=request.target)
             return say(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")
 
@@ -388,14 +390,14 @@ class ConnectionGate:
             self._selector.register(connection.socket, events, connection)
         connection.watched = events
 
-    # -------------------------------------------------------------------------- the end
+    # -------------------------------------------------------------------------- closing
 
     def _end(self, connection: _Connection, outcome: Outcome) -> None:
         self._observe(outcome)
         if outcome is Outcome.ANSWERED:
             _say_goodbye(connection.socket)
         elif outcome is not Outcome.BROKEN:
-            # A reset: a client that keeps us waiting is left no memory of the kernel's either.
+            # A reset, so that a client that keeps us waiting occupies no kernel memory either.
             with contextlib.suppress(OSError):
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self._drop(connection)
@@ -407,15 +409,15 @@ class ConnectionGate:
 
 
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
-"""Linger for no time."""
+"""SO_LINGER, on, with a time of zero: closing resets the connection."""
 
 
 def _say_goodbye(connection: socket.socket) -> None:
-    """End our side of a connection, and read what was sent behind the request.
+    """End our side of a connection, and read what the client sent after the request.
 
-    To close a socket with unread bytes resets the connection, and may take the answer with it.
+    Closing a socket with unread bytes resets the connection, and the answer may be lost with it.
     """
-    with contextlib.suppress(OSError):  # among them: the other side's goodbye has not come yet
+    with contextlib.suppress(OSError):  # for one, the client has not ended its side of TLS yet
         if isinstance(connection, ssl.SSLSocket):
             connection.unwrap()
     with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""One HTTP request and its answer as values; the bytes are read and written elsewhere.
+"""One HTTP request and its answer as values; sockets are read and written elsewhere.
 
-What a port of ours serves is small: GET, no body, one request per connection (the answer says
-HTTP/1.0 and ends it). So nothing idle is kept, and nothing waits behind another request.
+The ports of both programs serve little: GET without a body, one request per connection (the answer
+says HTTP/1.0 and ends it). So no idle connection is kept, and no request waits behind another.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 MAX_HEAD_BYTES: Final = 32_768
-"""Of request line and headers together: a service account's token has one or two thousand bytes,
-those of some identity providers ten times as many."""
+"""Longest request line and headers together: a service account's token has one or two thousand
+bytes, those of some identity providers ten times as many."""
 
 Client = tuple[str, int]
 """Address and port of the client."""
@@ -32,8 +32,9 @@ class Request(msgspec.Struct, frozen=True):
     Attributes:
         method: "GET".
         target: Path and query, as sent.
-        headers: By name in lower case; of one that comes twice, the last.
-        client: Who has connected; None: unknown. Of the socket, never of a header.
+        headers: Values by name in lower case; the last one where a name is repeated.
+        client: Address and port of the client, taken from the socket and never from a header; None
+            when unknown.
     """
 
     method: str
@@ -46,11 +47,12 @@ class Answer(msgspec.Struct, frozen=True):
     """An answer.
 
     Attributes:
-        status: HTTP's status code.
-        body: What is said.
-        content_type: Of the body.
-        headers: Further ones.
-        length: Of the body in bytes, where only the head is here, as for HEAD.
+        status: HTTP status code.
+        body: Content; empty where only the head is sent.
+        content_type: Media type of the body.
+        headers: Additional headers.
+        length: Length of the body in bytes where `body` holds none of it, as for HEAD; None counts
+            `body`.
     """
 
     status: int
@@ -61,7 +63,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class BadRequestError(ValueError):
-    """What was sent is no request; carries what is answered."""
+    """The client has not sent a valid request; carries the answer to send."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.body.decode())
@@ -69,15 +71,15 @@ class BadRequestError(ValueError):
 
 
 def is_head_complete(received: bytes | bytearray) -> bool:
-    """Return whether the empty line behind the headers is there."""
+    """Return whether the empty line after the headers has been received."""
     return any(end in received for end in _ENDS)
 
 
 def read_request(head: bytes, client: Client | None = None) -> Request:
-    """Read the head of a request that a client has sent.
+    """Return the request that a client has sent, parsed from its head.
 
     Raises:
-        BadRequestError: It is none.
+        BadRequestError: The bytes are not a valid request.
     """
     read = _HeadReader(head)
     if read.refused is not None:
@@ -87,12 +89,12 @@ def read_request(head: bytes, client: Client | None = None) -> Request:
 
 
 def say(status: HTTPStatus, detail: str = "") -> Answer:
-    """Return an answer of one line."""
+    """Return an answer with one line of text."""
     return Answer(status.value, f"{status.value} {detail or status.phrase}\n".encode())
 
 
 def encode(answer: Answer, now: datetime, *, with_body: bool = True) -> bytes:
-    """Return the answer as it is sent."""
+    """Return the bytes to send; without the body for HEAD."""
     length = len(answer.body) if answer.length is None else answer.length
     lines = [
         f"HTTP/1.0 {answer.status} {_phrase_of(answer.status)}",
@@ -115,10 +117,10 @@ def _phrase_of(status: int) -> str:
 
 
 class _HeadReader(BaseHTTPRequestHandler):
-    """The standard library's reader of request lines and headers, without a socket."""
+    """The standard library's parser of request lines and headers, without a socket."""
 
     def __init__(self, head: bytes) -> None:
-        # Not the base's, which would serve the connection.
+        # The base class's constructor is not called: it would serve the connection.
         self.refused: Answer | None = None
         self.rfile = BytesIO(head.lstrip(b"\r\n"))
         self.raw_requestline = self.rfile.readline()
@@ -126,5 +128,5 @@ class _HeadReader(BaseHTTPRequestHandler):
             self.refused = say(HTTPStatus.BAD_REQUEST)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Note what is wrong, where the base class would send it."""
+        """Record the error, where the base class would send it."""
         self.refused = say(HTTPStatus(code), " ".join((message or "").split()))

@@ -1,16 +1,16 @@
-"""Runs a ``step()`` again and again on a thread.
+"""Runs a ``step()`` repeatedly on a thread.
 
-Everything that goes on in the two programs is a ``step``: it does one bounded piece of work and
-returns how many seconds it may rest (0: there is more to do; None: until ``wake`` is called). This
+All work of the two programs is done in a ``step``: it does one bounded piece of work and returns
+how many seconds the thread may rest (0: there is more to do; None: until ``wake`` is called). This
 is the only module that starts threads, loops, sleeps and catches ``Exception``, so that tests can
 call the same steps on one thread.
 
-What happens to an error:
+How errors are handled:
 
-- an ``Exception`` out of a step is logged and counted, and the step is called again after a pause
-  that doubles up to the cap of ``ERROR_PAUSES``. A wake does not shorten that pause: a step that
-  fails on every fact must not fill the log at the rate of the facts;
-- anything else (``SystemExit``, ``KeyboardInterrupt``, an error in this module) would silently end
+- An ``Exception`` raised by a step is logged and counted, and the step is called again after a
+  pause that doubles up to the cap of ``ERROR_PAUSES``. A wake does not shorten that pause: a step
+  that fails on every event must not fill the log at the rate of the events.
+- Anything else (``SystemExit``, ``KeyboardInterrupt``, an error in this module) would silently end
   the thread, and the program would look alive without doing its work. So it ends the process.
 """
 
@@ -28,14 +28,15 @@ from shared_api.process.alarm import Alarm
 from shared_api.process.clock import Clock
 
 Step = Callable[[], float | None]
-"""One bounded piece of work; returns the seconds it may rest, None for "until woken"."""
+"""One bounded piece of work; returns the seconds to rest, or None for "until woken"."""
 
 ERROR_PAUSES: Final = Backoff(base_seconds=0.1, cap_seconds=5.0)
-"""Short at first, because most errors are gone at the second try; at last what a neighbour that has
-recovered (an API server that was down) may take to be noticed."""
+"""Short at first, because most errors are gone at the second try; the cap is how late a recovered
+peer (an API server that was down) may be noticed."""
 
 STOP_SECONDS: Final = 5.0
-"""What `stop` waits by default: a quarter of the 20 s grace period that the chart gives a pod."""
+"""How long `stop` waits by default: a quarter of the 20 s grace period that the chart gives a
+pod."""
 
 EXIT_FATAL: Final = 70
 """Exit code when a thread cannot go on: EX_SOFTWARE of sysexits.h."""
@@ -44,9 +45,9 @@ log = structlog.get_logger("loop_thread")
 
 
 def end_process(name: str, error: BaseException) -> NoReturn:
-    """End the process at once, because the thread of this name cannot go on.
+    """End the process at once, because the thread of this name cannot continue.
 
-    Not ``sys.exit``: on any thread but the main one that would only end the thread.
+    ``sys.exit`` would end only the thread, on any thread but the main one.
     """
     log.critical("thread ended by a fatal error, ending the process", thread=name, exc_info=error)
     os._exit(EXIT_FATAL)
@@ -56,12 +57,12 @@ class LoopThread:
     """One thread that runs one step.
 
     Args:
-        name: shown in logs, metrics and probes.
-        step: called on this thread only.
-        clock: what it rests on.
-        on_error: told of every exception out of a step, for a metric. Called on this thread.
-        on_fatal: called on this thread when it cannot go on; the default ends the process.
-        unblock: called by `stop` to make a blocking step return (it closes a socket, say).
+        name: Shown in logs, metrics and probes.
+        step: Called on this thread only.
+        clock: Waits while the thread rests.
+        on_error: Called on this thread with the name and each exception of a step, for a metric.
+        on_fatal: Called on this thread when it cannot continue; the default ends the process.
+        unblock: Called by `stop` to make a blocking step return, for example by closing a socket.
     """
 
     def __init__(
@@ -92,12 +93,12 @@ class LoopThread:
         self._thread.start()
 
     def wake(self) -> None:
-        """End the rest, or make the next rest end at once. Cheap, from any thread."""
-        # Where it is set already, the thread has yet to clear it, and runs a step after that.
+        """End the current rest, or make the next one end at once. Cheap; from any thread."""
+        # If it is already set, the thread has yet to clear it, and runs a step after that.
         self._awake.set()
 
     def ask_to_stop(self) -> None:
-        """Let the current step finish and run no other, without waiting for it."""
+        """Let the current step finish and run no other; return without waiting."""
         self._stopping.set()
         self._awake.set()
         if self._unblock is not None:
@@ -106,7 +107,7 @@ class LoopThread:
     def stop(self, timeout_seconds: float = STOP_SECONDS) -> bool:
         """Let the current step finish, run no other, and wait for the thread to end.
 
-        Returns whether it has ended. Harmless when repeated, before `start`, and on this thread.
+        Returns whether it has ended. Idempotent; may be called before `start` and on this thread.
         """
         self.ask_to_stop()
         if self._thread.ident is None or self._thread is threading.current_thread():
@@ -122,11 +123,11 @@ class LoopThread:
 
     @property
     def is_resting(self) -> bool:
-        """Whether a wake makes it run a step at once: no step is running, nor has one failed."""
+        """Whether a wake makes it run a step at once: no step runs, and the last one succeeded."""
         return self._busy_since is None and not self._failures
 
     def busy_seconds(self) -> float:
-        """Return how long the present step has been running; 0 while the thread rests."""
+        """Return the seconds for which the current step has been running; 0 while it rests."""
         since = self._busy_since
         return 0.0 if since is None else max(self._clock.monotonic() - since, 0.0)
 
@@ -138,11 +139,11 @@ class LoopThread:
             self._on_fatal(self.name, error)
 
     def _turn(self) -> None:
-        """Run one step and rest as it says."""
-        # Before the step, not after: a wake while the step runs is about something that the step
-        # may have looked at too early, so it must cut the coming rest.
+        """Run one step and rest as long as it returns."""
+        # Before the step, not after: a wake during the step is about something that the step may
+        # have read too early, so it must end the coming rest.
         self._awake.clear()
-        if self._stopping.is_set():  # set between the loop's look and the clear
+        if self._stopping.is_set():  # set between the loop's check and the clear
             return
         self._busy_since = self._clock.monotonic()
         try:
@@ -157,7 +158,7 @@ class LoopThread:
             self._clock.wait(self._awake, rest)
 
     def _on_failure(self, error: Exception) -> float:
-        """Log and count a failed step; return how long to pause."""
+        """Log and count a failed step; return the seconds to pause."""
         pause = ERROR_PAUSES.seconds(self._failures)
         self._failures += 1
         log.error(
@@ -173,7 +174,7 @@ class LoopThread:
 
 
 def run_once(name: str, work: Callable[[], None], clock: Clock) -> None:
-    """Run a function on a short-lived thread; an exception out of it is logged, not repeated."""
+    """Run a function once on a thread of its own; an exception is logged and not retried."""
 
     def step() -> None:
         try:
@@ -188,9 +189,10 @@ def run_once(name: str, work: Callable[[], None], clock: Clock) -> None:
 def stop_all(
     threads: Sequence[LoopThread], clock: Clock, timeout_seconds: float = STOP_SECONDS
 ) -> bool:
-    """Stop threads together, and wait so long for all of them; return whether all have ended.
+    """Stop threads together, waiting `timeout_seconds` in all; return whether all have ended.
 
-    One after the other, some that wait for a slow server would take as long as a pod is given.
+    Stopped one after the other, threads that wait for a slow server would use up the grace period
+    of the pod.
     """
     until = clock.monotonic() + timeout_seconds
     for thread in threads:
@@ -200,9 +202,14 @@ def stop_all(
 
 
 def check_threads(threads: Sequence[LoopThread], limit_seconds: float) -> tuple[bool, str]:
-    """Judge for ``/livez`` whether every thread runs and none hangs in a step.
+    """Return for ``/livez`` whether every thread runs and none hangs in a step.
 
-    Returns (ok, detail); the detail names the threads that are not well.
+    Args:
+        threads: Those to check.
+        limit_seconds: A step that runs longer than this hangs.
+
+    Returns:
+        (ok, detail); the detail names the threads that failed the check.
     """
     ended = [thread.name for thread in threads if not thread.is_alive()]
     hung = [t.name for t in threads if t.is_alive() and t.busy_seconds() > limit_seconds]

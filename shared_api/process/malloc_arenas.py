@@ -1,10 +1,10 @@
-"""How much memory the C library keeps aside for threads.
+"""Limits how much freed memory the C library holds back for threads.
 
-For each thread that asks for memory glibc opens an arena, up to eight for each core, and what one
-has used and freed serves no other. A program with a thread for each kind that it follows lists them
-all at its start, each page of a list is some MB for a moment, and all of these moments stay in its
-memory: 57 MB of 245 in the controllers with 10,000 jobs of all kinds. Python runs one thread at a
-time, so two arenas do as well.
+glibc opens an arena for each thread that allocates memory, up to eight per core, and memory that
+was freed in one arena is not reused by another. A program with a thread for each watched kind lists
+them all at startup; each page of a list takes some MB for a moment, and every arena keeps them: 57
+MB of 245 in the controllers with 10,000 jobs of all kinds. Python runs one thread at a time, so two
+arenas are enough.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import ctypes
 from typing import Final
 
 M_ARENA_MAX: Final = -8
-"""The parameter's number. Source: malloc.h of glibc."""
+"""The number of the parameter. Source: malloc.h of glibc."""
 
 MAX_ARENAS: Final = 2
 
 
 def limit_arenas() -> bool:
-    """Keep the arenas few, before there are threads; return whether the C library can do that.
+    """Limit the number of arenas; return whether the C library supports that.
 
-    Others than glibc know no arenas, or no such limit.
+    Call it before any thread starts. Libraries other than glibc have no arenas, or no such limit.
     """
     set_parameter = getattr(ctypes.CDLL(None), "mallopt", None)
     return set_parameter is not None and bool(set_parameter(M_ARENA_MAX, MAX_ARENAS))

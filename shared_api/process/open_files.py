@@ -1,7 +1,7 @@
-"""How many descriptors the process may have, and how they are divided: work first, ports after it.
+"""Divides the descriptors of the process: the program's own work first, then its ports.
 
-Clients open the connections of a port; the way to the API server must have its own descriptors
-whatever they do. So each port has a fixed share, and all shares together leave `RESERVED`
+Clients open the connections of a port, and must not be able to take the descriptors that requests
+to the API server need. So each port has a fixed share, and all shares together leave `RESERVED`
 descriptors.
 """
 
@@ -12,27 +12,28 @@ from collections.abc import Mapping
 from typing import Final
 
 RESERVED: Final = 256
-"""For what is no port's connection: 32 connections to the API server that rest and those in use (12
-writers, a watch and a list per kind, one per answer that is being made), both ends of each debug
-request's way to uvicorn (8 at once), log, certificates, the selectors, what plugins open."""
+"""For everything other than the ports' connections: 32 idle connections to the API server and those
+in use (12 writers, a watch and a list per kind, one per answer that is being made), both ends of
+each debug request's connection to uvicorn (8 at once), log, certificates, the selectors, what
+plugins open."""
 
 WANTED: Final[Mapping[str, int]] = {"health": 64, "metrics": 64, "debug": 128}
-"""By port. A kubelet, a Prometheus or two, a few people; the rest is room for those that come in
-slowly while others are pushed out."""
+"""Connections by port. A kubelet, a Prometheus or two and a few people need few; the rest is room
+for slow clients while others are evicted."""
 
 LEAST_SHARE: Final = 8
-"""Fewer would push out each other."""
+"""With fewer, connections would evict each other."""
 
 
 class OpenFilesError(ValueError):
-    """The process may not open enough files; one line that says what to do."""
+    """The process may not open enough files; the message is one line that says what to do."""
 
 
 def raise_open_files() -> int:
-    """Raise the soft limit of open files to what is used here, as far as the hard one lets.
+    """Raise the soft limit of open files to what the program uses, as far as the hard limit allows.
 
     Returns:
-        The limit that counts.
+        The limit in effect.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = RESERVED + sum(WANTED.values())
@@ -47,11 +48,11 @@ def divide_open_files(limit: int, wanted: Mapping[str, int] = WANTED) -> dict[st
     """Return how many connections each port may have, by its name.
 
     Args:
-        limit: Descriptors of the process.
-        wanted: Connections by port. Where there are fewer, each gets its part of them.
+        limit: Descriptors that the process may open.
+        wanted: Connections by port. If they do not all fit, each port gets its proportional share.
 
     Raises:
-        OpenFilesError: There are too few even for a little.
+        OpenFilesError: There are too few even for the least shares.
     """
     total = sum(wanted.values())
     left = min(total, limit - RESERVED)

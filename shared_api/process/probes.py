@@ -1,11 +1,11 @@
 """``/livez``, ``/readyz``, ``/healthz`` and ``/metrics`` over HTTP, with the standard library.
 
 Paths and answers are those of the Kubernetes components: 200 "ok", or 500 and the list of checks;
-``?verbose`` shows the list with details in any case, ``?exclude=<check>`` leaves one out (any
-number of times), ``/readyz/<check>`` asks for one. Only the status code is meant for machines.
+``?verbose`` always shows the list with details, ``?exclude=<check>`` (repeatable) leaves one out,
+``/readyz/<check>`` asks for one. Only the status code is meant for machines.
 
-Who may connect, how many and for how long is ``connection_gate``'s. Checks are made on its thread,
-so that nothing else can keep a probe waiting.
+``connection_gate`` decides which connections are accepted, how many and for how long. Checks run on
+its thread, so that nothing else can keep a probe waiting.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from shared_api.process.connection_gate import ConnectionGate, Observer
 from shared_api.process.http_exchange import Answer, Request, say
 
 METRICS_WORKERS: Final = 4
-"""Threads that write metrics: a Prometheus or two, a person, and one that waits for the API server
-to identify an unknown reader."""
+"""Threads that write metrics: enough for a Prometheus or two, a person, and one request that waits
+for the API server to identify its sender."""
 
 BACKLOG: Final = 1024
-"""Connections that the kernel keeps until they are accepted. Of those above it drops the first
-packet, which is repeated after a second: a probe would be late."""
+"""Connections that the kernel keeps until they are accepted. Above that it drops the first packet
+of a connection, which is repeated after a second: a probe would be late."""
 
 MAX_PORT: Final = 65_535
 
 Check = Callable[[], tuple[bool, str]]
-"""Answers (ok, detail) at once, without waiting for anything; called on the server's threads."""
+"""Returns (ok, detail) without waiting for anything; called on the server's threads."""
 
 Exposition = Callable[[], tuple[bytes, str]]
 """Returns a body and its content type."""
 
 Authorize = Callable[[str, Mapping[str, str]], HTTPStatus]
-"""(path, headers) -> OK to go on, else the status to answer with."""
+"""(path, headers) -> OK to continue, else the status to answer with."""
 
 log = structlog.get_logger("probes")
 
 
 class AddressError(ValueError):
-    """An address that cannot be parsed or listened on; one line that names the flag."""
+    """An address cannot be parsed or listened on; the message is one line that names the flag."""
 
 
 class Address(msgspec.Struct, frozen=True):
     """Where to listen."""
 
     host: str
-    """ "" for all interfaces."""
+    """Host name or IP address; "" for all interfaces."""
     port: int
-    """0 for any free one."""
+    """Port number; 0 for any free one."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -65,14 +65,14 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse_address(text: str, flag: str) -> Address:
-    """Parse ":8081", "127.0.0.1:0", "localhost:8081", "[::1]:80".
+    """Return the address of a text like ":8081", "127.0.0.1:0", "localhost:8081" or "[::1]:80".
 
     Args:
-        text: the address.
-        flag: where it comes from ("--health-address"), for the error.
+        text: The address.
+        flag: The flag that it comes from ("--health-address"), for the error.
 
     Raises:
-        AddressError: It is none of these forms, or the port is out of range.
+        AddressError: The text has none of these forms, or the port is out of range.
     """
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -85,10 +85,10 @@ def parse_address(text: str, flag: str) -> Address:
 
 
 def open_listener(address: Address, flag: str) -> socket.socket:
-    """Open a listening TCP socket; all interfaces means IPv6 and IPv4 where the machine has both.
+    """Return a listening TCP socket; all interfaces means IPv6 and IPv4 if the machine has both.
 
     Raises:
-        AddressError: The address is in use, or not this machine's; one line, with the flag.
+        AddressError: The address is in use, or does not belong to this machine.
     """
     everywhere = not address.host
     dual = everywhere and socket.has_dualstack_ipv6()
@@ -104,15 +104,15 @@ def open_listener(address: Address, flag: str) -> socket.socket:
 
 
 def load_tls(certificate: str, key: str, prefix: str) -> ssl.SSLContext | None:
-    """Return what serves TLS with a certificate and its key (PEM files); None without any.
+    """Return a TLS context with a certificate and its key (PEM files); None when neither is given.
 
     Args:
-        certificate: the file of the certificate, and of what leads from it to an authority.
-        key: the file of its key.
-        prefix: of the two flags that name them ("--metrics-tls"), for the error.
+        certificate: Path of the certificate, with its chain up to an authority.
+        key: Path of its private key.
+        prefix: Common prefix of the two flags that name them ("--metrics-tls"), for the error.
 
     Raises:
-        AddressError: They cannot be read, or do not belong together; one line.
+        AddressError: The files cannot be read, or do not belong together.
     """
     if not certificate and not key:
         return None
@@ -128,7 +128,7 @@ def load_tls(certificate: str, key: str, prefix: str) -> ssl.SSLContext | None:
 
 
 class Routes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server answers, without any HTTP; a part that is None is not served."""
+    """What a server answers, apart from HTTP; a part that is None is not served."""
 
     live: Mapping[str, Check] | None = None
     """Checks of `/livez` and `/healthz` by name."""
@@ -137,10 +137,10 @@ class Routes(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Exposition | None = None
     """Makes the body of `/metrics`."""
     authorize: Authorize | None = None
-    """Asked before `/metrics` is answered. Probes are open: the kubelet has no credentials."""
+    """Called before `/metrics` is answered. Probes are open: the kubelet has no credentials."""
 
     def answer(self, request: Request) -> Answer:
-        """Answer one request."""
+        """Return the answer to one request."""
         if request.method not in {"GET", "HEAD"}:
             return say(HTTPStatus.NOT_IMPLEMENTED)
         try:
@@ -167,7 +167,7 @@ class Routes(msgspec.Struct, frozen=True, kw_only=True):
             return say(status)
         try:
             body, content_type = self.metrics()
-        except Exception:  # one collector among many, a plugin's perhaps
+        except Exception:  # one collector of many failed, perhaps a plugin's
             log.exception("the metrics cannot be written")
             return say(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")
         return Answer(HTTPStatus.OK, body, content_type)
@@ -177,16 +177,16 @@ class ProbeServer:
     """Serves probes, metrics, or both, on one address.
 
     Args:
-        address: where to listen; a port 0 becomes a free one.
-        routes: what to answer.
-        flag: the flag that set the address, for errors and logs.
-        clock: how connections that take too long are found.
-        limit: how many connections there may be at once.
-        tls: serves HTTPS with this context.
-        observe: told what became of each connection.
+        address: Where to listen; port 0 becomes a free one.
+        routes: What to answer.
+        flag: The flag that set the address, for errors and logs.
+        clock: The time, for deadlines of connections.
+        limit: Most connections at once.
+        tls: The context to serve HTTPS with; None serves HTTP.
+        observe: Called with the outcome of each connection.
 
     Raises:
-        AddressError: from the constructor, when the address cannot be listened on.
+        AddressError: The address cannot be listened on.
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class ProbeServer:
             limit=limit,
             clock=clock,
             tls=tls,
-            # Checks answer at once. Metrics take their time, and wait for the reader to be
-            # identified.
+            # Checks answer at once. Metrics take longer, and may wait until the API server has
+            # identified the sender.
             workers=0 if routes.metrics is None else METRICS_WORKERS,
             observe=observe,
         )
@@ -218,12 +218,12 @@ class ProbeServer:
 
     @property
     def port(self) -> int:
-        """The port, also when a free one was asked for."""
+        """The port that is listened on, also when a free one was asked for."""
         return self.address.port
 
 
 def _judge(group: str, checks: Mapping[str, Check], *, verbose: bool) -> Answer:
-    """Run the checks and word the outcome as the API server does."""
+    """Run the checks and return the result in the API server's format."""
     results = [(name, *_run_check(check)) for name, check in checks.items()]
     failed = [name for name, ok, _ in results if not ok]
     if not failed and not verbose:

@@ -1,11 +1,11 @@
-"""Logs: one event with fields, as a line of JSON or for a console.
+"""Structured logs: each event with its fields is one line of JSON, or of text for a console.
 
 Every module logs through ``structlog.get_logger("<its noun>")``. ``configure_logs`` is
-called once, by a program's ``main``: it decides format, level and stream, and brings the standard
-library's loggers (uvicorn, the ``kubernetes`` package) into the same stream and form.
+called once, by a program's ``main``: it sets format, level and stream, and routes the standard
+library's loggers (uvicorn, the ``kubernetes`` package) to the same stream in the same format.
 
-Every line has ``time``, ``level``, ``event`` and ``logger``; an error has ``exception``, the
-traceback as text. An event costs about 10 us, one below the level 3 us.
+Every line has ``time``, ``level``, ``event`` and ``logger``; an error also has ``exception``, the
+traceback as text. An event costs about 10 us; one below the level costs 3 us.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ LEVELS: Final[Mapping[str, int]] = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-"""What ``--log-level`` takes."""
+"""The values of ``--log-level``."""
 
 QUIET_LIBRARIES: Final[Sequence[str]] = ("urllib3", "kubernetes.client.rest", "uvicorn.access")
-"""Their INFO and DEBUG are a line per request (and request bodies, with secrets in them)."""
+"""At INFO and DEBUG they log a line per request, and request bodies with secrets in them."""
 
 FIRST_KEYS: Final[Sequence[str]] = ("time", "level", "logger", "event")
-"""Written before the other fields, so that raw lines can be read by eye."""
+"""Written before the other fields, so that raw lines are easy to read."""
 
 
 class LogSettingError(ValueError):
-    """A log format or level that does not exist; the message names the choices."""
+    """The log format or level does not exist; the message names the choices."""
 
 
 def configure_logs(
     *, log_format: str, level: str, clock: Clock, stream: TextIO | None = None
 ) -> None:
-    """Set up logging for this process; the last call counts.
+    """Set up logging for this process; a later call replaces an earlier one.
 
     Args:
         log_format: "json" or "console".
-        level: a key of `LEVELS`; what is below it is dropped.
-        clock: says the time of every event.
-        stream: where to; standard error when None.
+        level: A key of `LEVELS`; events below it are dropped.
+        clock: Gives the time of each event.
+        stream: Where to write; None is standard error.
 
     Raises:
-        LogSettingError: No such format or level.
+        LogSettingError: The format or level does not exist.
     """
     if log_format not in {"json", "console"}:
         raise LogSettingError(f"log format {log_format!r} is not one of: console, json")
@@ -70,14 +70,14 @@ def configure_logs(
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=lambda *name: _NamedLogger(target, *name),
         # Loggers are made at import, before this call, and tests call it again with another
-        # stream: a cached one would go on writing to the old. Costs 2 us an event.
+        # stream: a cached logger would still write to the old one. Costs 2 us per event.
         cache_logger_on_first_use=False,
     )
     _route_standard_library(LEVELS[level])
 
 
 class _NamedLogger(structlog.WriteLogger):
-    """Writes to a stream, and knows what it is called."""
+    """Writes to a stream, and has a name."""
 
     def __init__(self, stream: TextIO, name: str = "koord-queue") -> None:
         super().__init__(stream)
@@ -85,17 +85,17 @@ class _NamedLogger(structlog.WriteLogger):
 
 
 class _ToStructlog(logging.Handler):
-    """Hands records of the standard library's loggers to structlog."""
+    """Passes records of the standard library's loggers to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the record as one event, under its own logger's name."""
-        # structlog knows the five levels only; a library may have its own between them.
+        """Log the record as one event, under the name of its logger."""
+        # structlog knows only the five levels; a library may have its own between them.
         level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
         try:
             structlog.get_logger(record.name).log(
                 level, record.getMessage(), exc_info=record.exc_info
             )
-        except (TypeError, ValueError, OSError):  # a record whose arguments do not fit its text
+        except (TypeError, ValueError, OSError):  # for one, arguments that do not fit the format
             self.handleError(record)
 
 
@@ -106,7 +106,7 @@ def _route_standard_library(level: int) -> None:
     for name in QUIET_LIBRARIES:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
-        # uvicorn brings handlers of its own unless told otherwise; theirs would print twice.
+        # Libraries such as uvicorn install their own handlers, which would print each line twice.
         logging.getLogger(name).handlers = []
         logging.getLogger(name).propagate = True
 
@@ -124,7 +124,7 @@ def _processors(as_json: bool, clock: Clock, colors: bool) -> list[Processor]:  
     console = structlog.dev.ConsoleRenderer(
         colors=colors,
         timestamp_key="time",
-        # The default prints local variables when "rich" is installed: tokens, among others.
+        # The default prints local variables, tokens among them, when "rich" is installed.
         exception_formatter=structlog.dev.plain_traceback,
     )
     return [*shared, console]
@@ -136,13 +136,13 @@ def _render_json(_: WrappedLogger, __: str, event: EventDict) -> str:
     try:
         return msgspec.json.encode(ordered, enc_hook=str).decode()
     except (OverflowError, TypeError, ValueError):
-        # A lone surrogate, or an integer beyond 64 bits, which an absurd quantity is: a log call
-        # must not fail on the very input that it reports. The slower encoder takes them all.
+        # A lone surrogate, or an integer beyond 64 bits, as an absurd quantity is: a log call must
+        # not fail on the input that it reports. The slower encoder accepts them all.
         return json.dumps(ordered, default=str, skipkeys=True)
 
 
 def _wants_colors(target: TextIO) -> bool:
-    """Return whether the stream is a terminal, and the user has not asked for plain text."""
+    """Return whether the stream is a terminal and the user has not asked for plain text."""
     try:
         return target.isatty() and "NO_COLOR" not in os.environ
     except (io.UnsupportedOperation, ValueError):

@@ -290,7 +290,7 @@ def to_struct(object_type: type[_T], body: Body) -> _T:
     """Return the typed struct that the API client would decode from this object.
 
     Raises:
-        msgspec.ValidationError: it does not fit; the message has the path.
+        msgspec.ValidationError: It does not fit; the message has the path.
     """
     return msgspec.convert(body, object_type)
 
