@@ -1,8 +1,8 @@
-"""Where the API server is, how to reach it, and how to log in: the values a transport is made of.
+"""Where the API server is, how to reach it, and how to log in: the configuration of a transport.
 
-`kube_config` makes them; `http_transport` uses them. Place and path are fixed for the life of a
-process. The login is not: tokens rotate, certificates expire, so it comes from a `LoginSource`
-that is asked again before each request, and never holds it up for longer than the request has.
+`kube_config` makes these values; `http_transport` uses them. Address and path are fixed for the
+life of a process. The login is not: tokens rotate and certificates expire, so it comes from a
+`LoginSource` that is asked before each request, and never delays it beyond its deadline.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import msgspec
 
 
 class SettingsError(Exception):
-    """The configuration of the connection is missing or makes no sense; one line for a person."""
+    """The configuration of the connection is missing or invalid; the message is one line."""
 
 
 class Login(msgspec.Struct, frozen=True):
-    """The credentials and certificate authorities that are current."""
+    """The current credentials and certificate authorities."""
 
     authorization: str = ""
     """The whole header value ("Bearer ..."), "" for none."""
     certificate_pem: bytes = b""
     private_key_pem: bytes = b""
     ca_pem: bytes = b""
-    """Authorities that may vouch for the server; empty: those of the operating system."""
+    """Authorities trusted for the server's certificate; empty: those of the operating system."""
 
     @property
     def tls_identity(self) -> tuple[bytes, bytes, bytes]:
-        """What a TLS context is made of; a change of it needs new connections."""
+        """The inputs of a TLS context; when they change, new connections are needed."""
         return (self.certificate_pem, self.private_key_pem, self.ca_pem)
 
 
@@ -38,19 +38,22 @@ class LoginSource(Protocol):
     """Gives the login. Used from many threads at once."""
 
     def current(self, limit_seconds: float = 0.0) -> Login:
-        """Return the login to use now; waits, so long at most, only where that has expired.
+        """Return the login to use now; wait for a new one only if the current one has expired.
+
+        Args:
+            limit_seconds: Longest wait.
 
         Raises:
-            SettingsError: It has expired, and there is no other yet.
+            SettingsError: The login has expired, and there is no new one yet.
         """
 
     def renew(self, rejected: Login, limit_seconds: float) -> Login:
         """Return a newer login, after the server answered 401 to `rejected`.
 
-        When there is none, `rejected` itself comes back, and asking again is pointless.
+        Returns `rejected` itself if there is no newer one; repeating the request is then pointless.
 
         Raises:
-            SettingsError: It is not known in that time whether there is one.
+            SettingsError: Whether there is one is not known within `limit_seconds`.
         """
 
 
@@ -61,12 +64,12 @@ class FixedLogin:
         self._login = login
 
     def current(self, limit_seconds: float = 0.0) -> Login:
-        """Return it."""
+        """Return the login."""
         del limit_seconds
         return self._login
 
     def renew(self, rejected: Login, limit_seconds: float) -> Login:
-        """Return `rejected`: there is no other."""
+        """Return `rejected`: there is no newer login."""
         del limit_seconds
         return rejected
 
@@ -81,22 +84,22 @@ class Proxy(msgspec.Struct, frozen=True):
 
 
 class ConnectionSettings(msgspec.Struct, frozen=True):
-    """All a transport needs to know."""
+    """The configuration of a transport."""
 
     host: str
     port: int
     login: LoginSource
     tls: bool = True
     path_prefix: str = ""
-    """Before every path, without a slash at the end: servers behind a gateway."""
+    """Prefix of every path, without a trailing slash: for servers behind a gateway."""
     verify: bool = True
     tls_server_name: str = ""
-    """Name to ask for and to check in the certificate; "": `host`."""
+    """Name to request by SNI and to verify in the certificate; "" means `host`."""
     proxy: Proxy | None = None
 
     @property
     def host_header(self) -> str:
-        """`Host`, also the target of CONNECT: always with the port."""
+        """Value of `Host` and target of CONNECT; always includes the port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -112,12 +115,12 @@ def connection_settings(
     tls_server_name: str = "",
     proxy_url: str = "",
 ) -> ConnectionSettings:
-    """Build the settings from URLs.
+    """Return the settings for the URLs of a server and a proxy.
 
     Args:
         server: "https://host:port/prefix".
         login: Where the login comes from.
-        verify: False takes any certificate.
+        verify: Whether to verify the server's certificate; False accepts any.
         tls_server_name: Overrides the name in the server's URL.
         proxy_url: "http://user:password@host:port", or "" for none.
 
@@ -147,7 +150,7 @@ def _proxy(url: str) -> Proxy:
 
 
 def _split(what: str, url: str, *, schemes: tuple[str, ...]) -> SplitResult:
-    # Messages leave out user and password, which a proxy's URL may carry.
+    # Messages omit user and password, which a proxy's URL may contain.
     try:
         parts = urlsplit(url)
         shown = f"{parts.scheme}://{parts.hostname}"

@@ -1,10 +1,10 @@
-"""Credentials that are kept fresh: token files rotate, certificates are replaced, tokens expire.
+"""Keeps credentials fresh: token files rotate, certificates are replaced, tokens expire.
 
-The source is a function that reads everything again (`kube_config` has two), which may start a
-plugin that takes its time. It runs when one of the files it named has changed, when what it gave is
-about to expire, and when the server answered 401: on a thread of its own, once at a time. Requests
-continue with the present credentials. Only when those have expired do they wait, each within its
-own limit of time: the election's have some seconds, a plugin has more.
+The source is a function that reads everything again (`kube_config` has two) and may start a slow
+plugin. It runs when one of the files that it named has changed, when the credentials are about to
+expire, and when the server answered 401: on a thread of its own, never twice at once. Requests
+continue with the present credentials. They wait only when those have expired, each within its own
+time limit: a request of the leader election has some seconds, a plugin may take longer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from shared_api.process.clock import Clock
 
 CHECK_SECONDS: Final = 10.0
-"""Between two looks at the files: a `stat` each. A kubelet replaces a token long before its end."""
+"""Interval between checks of the files, a `stat` each. A kubelet replaces a token long before it
+expires."""
 EXPIRY_LEEWAY: Final = timedelta(seconds=60)
-"""A token with less life left is renewed: a plugin may take 45 s, and clocks differ."""
+"""A token that expires sooner is renewed: a plugin may take 45 s, and clocks differ."""
 MIN_RENEWAL_SECONDS: Final = 5.0
-"""Between two renewals: neither the answer 401 nor a plugin that fails may start one per request.
-Half of the time that the election has for a renewal of its lease."""
+"""Least interval between two renewals: neither an answer of 401 nor a failing plugin may start one
+per request. Half of the time that the leader election has to renew its lease."""
 
 _FileStates = tuple[tuple[int, int, int], ...]
 
@@ -38,16 +39,16 @@ _log = structlog.get_logger(__name__)
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """What one reading brought."""
+    """The result of one reading."""
 
     login: Login
     files: tuple[str, ...] = ()
-    """A change of one of them calls for another reading."""
+    """Paths; when one of them changes, everything is read again."""
     expires_at: datetime | None = None
 
 
 class CredentialRefresher:
-    """A `LoginSource` that reads again when it should."""
+    """A `LoginSource` that reads its credentials again when they change or expire."""
 
     def __init__(
         self,
@@ -60,30 +61,33 @@ class CredentialRefresher:
         """Start with a login that was just read.
 
         Args:
-            first: What was read.
-            read: Reads it again; raises SettingsError. Never runs twice at once.
-            clock: Tells when to look.
-            run: Runs a function once, elsewhere; None: on a thread of its own.
+            first: The credentials that were read.
+            read: Reads them again; raises SettingsError. Never runs twice at once.
+            clock: The time, for checks and expiry.
+            run: Runs a function once in the background; None uses a new thread.
         """
         self._read = read
         self._clock = clock
         self._run = run or (lambda work: run_once("login-renewal", work, clock))
-        # Guards all fields below; the login and the time of the next look are read without it.
+        # Guards all fields below; the login and the time of the next check are read without it.
         # No thread reads files or waits while holding it.
         self._lock = threading.Lock()
         self._fresh = first
         self._expires_at = self._end_of(first)
         self._state = _state(first.files)
         self._look_at = clock.monotonic() + CHECK_SECONDS
-        self._renewal: threading.Event | None = None  # the one under way; set when it has ended
+        self._renewal: threading.Event | None = None  # the running one; set when it has ended
         self._renewable_at = float("-inf")
         self._failure: SettingsError | None = None  # of the last renewal
 
     def current(self, limit_seconds: float = 0.0) -> Login:
-        """Return the login to use now; begin its renewal, elsewhere, when that is due.
+        """Return the login to use now; start its renewal in the background when that is due.
+
+        Args:
+            limit_seconds: Longest wait for a new login, if the current one has expired.
 
         Raises:
-            SettingsError: It has expired, and there is no other within the limit.
+            SettingsError: The login has expired, and there is no new one within the limit.
         """
         if self._clock.monotonic() < self._look_at:
             return self._fresh.login
@@ -96,15 +100,19 @@ class CredentialRefresher:
             if renewal is not None:
                 self._wait_for(renewal, limit_seconds)
             if self._seconds_of_life() <= 0:
-                # A new one each time: a raised one remembers where from, every time.
+                # A new exception each time: one that is raised again collects every traceback.
                 raise SettingsError(str(self._failure or "the login has expired"))
         return self._fresh.login
 
     def renew(self, rejected: Login, limit_seconds: float) -> Login:
-        """Return a newer login than `rejected`, or that one when there is none.
+        """Return a newer login than `rejected`, or `rejected` itself if there is none.
+
+        Args:
+            rejected: The login that the server answered with 401.
+            limit_seconds: Longest wait for a renewal.
 
         Raises:
-            SettingsError: It is not known within the limit whether there is one.
+            SettingsError: Whether there is a newer one is not known within the limit.
         """
         with self._lock:
             if self._fresh.login != rejected:
@@ -117,7 +125,7 @@ class CredentialRefresher:
         return self._fresh.login
 
     def _start_renewal(self) -> None:
-        """Have it run; where no thread can be started for it, it has ended, and may begin again."""
+        """Start the renewal; if no thread can be started, it counts as ended and may be retried."""
         try:
             self._run(self._renew)
         except RuntimeError as error:
@@ -134,7 +142,7 @@ class CredentialRefresher:
     # Called with the lock held.
 
     def _begin(self) -> tuple[threading.Event | None, bool]:
-        """Return the renewal under way, None for none, and whether the caller has to run it."""
+        """Return the running renewal (None: there is none) and whether the caller must start it."""
         if self._renewal is not None or self._clock.monotonic() < self._renewable_at:
             return self._renewal, False
         self._renewal = threading.Event()
@@ -151,22 +159,22 @@ class CredentialRefresher:
         self._look_at = self._clock.monotonic() + min(CHECK_SECONDS, max(life, 0.0))
         return life <= 0
 
-    # Called with or without it.
+    # Called with or without the lock.
 
     def _seconds_of_life(self) -> float:
         end = self._expires_at
         return float("inf") if end is None else (end - self._clock.now()).total_seconds()
 
     def _end_of(self, fresh: Credentials) -> datetime | None:
-        # One that is over while it is new: the clocks differ, and the answer 401 will tell.
+        # A fresh login that has already expired: the clocks differ, so wait for a 401 instead.
         end = fresh.expires_at
         return None if end is None or end <= self._clock.now() else end
 
-    # On the thread of the renewal.
+    # Called on the thread of the renewal.
 
     def _renew(self) -> None:
-        # The state is taken before the reading: a file that changes meanwhile is read once
-        # more than needed, never once too few.
+        # The state of the files is taken before they are read: a file that changes in between is
+        # read once more than needed, and no change is missed.
         state = _state(self._fresh.files)
         fresh = None
         failure = SettingsError("its renewal ended by an error of this program")
@@ -195,13 +203,13 @@ class CredentialRefresher:
 
 
 def _state(files: tuple[str, ...]) -> _FileStates:
-    """Return what changes when a file is written or replaced."""
+    """Return a fingerprint that changes when a file is written or replaced."""
     return tuple(_file_state(Path(name)) for name in files)
 
 
 def _file_state(path: Path) -> tuple[int, int, int]:
     try:
         status = path.stat()
-    except OSError:  # between the removal of the old file and the arrival of the new one
+    except OSError:  # the old file has been removed, and the new one is not there yet
         return (0, 0, 0)
     return (status.st_mtime_ns, status.st_size, status.st_ino)

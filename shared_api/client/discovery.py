@@ -1,7 +1,7 @@
-"""Which kinds the API server has.
+"""Discovers which kinds the API server has.
 
-"Not there" is an answer: the CRD is missing, wait for it. "Could not be asked" is a failure: the
-server is down or refuses, and nothing is known. Waiting is the caller's part.
+That a kind is missing is an answer: its CRD is not installed. That the server is down or refuses
+the request is a failure, and nothing is known. The caller decides whether to wait.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from shared_api.process.clock import Clock
 T = TypeVar("T")
 
 PROBE_SECONDS: Final = 5.0
-"""How long an answer about a kind that may be missing is believed."""
+"""How long an answer about a kind that may be missing is reused."""
 
 
 class RawReader(Protocol):
-    """What discovery uses of the `ResourceClient`."""
+    """The part of `ResourceClient` that discovery uses."""
 
     def get_raw(self, path: str) -> bytes:
-        """Return the body of a path; raises ApiFailure."""
+        """Return the body of the answer for a path; raises ApiFailure."""
 
 
 class ServedKind(msgspec.Struct, frozen=True):
-    """A kind that a group and version has."""
+    """A kind of a group and version."""
 
     kind: str
     plural: str
@@ -53,12 +53,12 @@ _resource_list: Final = msgspec.json.Decoder(_ResourceList)
 
 
 def served_kinds(client: RawReader, group: str, version: str) -> dict[str, ServedKind]:
-    """Return what the server has of a group and version, by the plural names.
+    """Return the kinds of a group and version that the server has, by plural name.
 
-    Empty when it does not know the group or version: no CRD of it is installed.
+    Empty if the server does not know the group or version: no CRD of it is installed.
 
     Raises:
-        ApiFailure: The server could not be asked, so this says nothing about what it has.
+        ApiFailure: The server could not be asked, so it is unknown which kinds it has.
     """
     try:
         body = client.get_raw(f"/apis/{group}/{version}" if group else f"/api/{version}")
@@ -89,11 +89,11 @@ def is_served(client: RawReader, group: str, version: str, plural: str) -> bool:
 def served_version(
     client: RawReader, versions: Sequence[ResourceType[T]]
 ) -> ResourceType[T] | None:
-    """Return the first of the versions of a kind that the server has; None when it has none.
+    """Return the first of the versions of a kind that the server has; None if it has none.
 
     Args:
-        client: Asked for discovery, once for each version until one is there.
-        versions: One kind in the versions that can be read, the best first.
+        client: Queried once for each version until one is served.
+        versions: The versions of one kind that can be decoded, the preferred one first.
 
     Raises:
         ApiFailure: The server could not be asked.
@@ -110,12 +110,12 @@ def _subresources(plural: str, resources: tuple[_Resource, ...]) -> tuple[str, .
 
 
 class KindProbe:
-    """Says whether the server has a kind that need not be there; asks it now and then.
+    """Knows whether the server has an optional kind; asks it at most every `PROBE_SECONDS`.
 
     Args:
-        client: Asked for discovery.
+        client: Queried for discovery.
         resource_type: The kind.
-        clock: Spaces the questions.
+        clock: The time, for the interval between queries.
     """
 
     def __init__(self, client: RawReader, resource_type: ResourceType[Any], clock: Clock) -> None:
@@ -126,7 +126,7 @@ class KindProbe:
         self._ask_at = 0.0
 
     def may_be_served(self) -> bool:
-        """Return False only when the server has said that it has no such kind, lately."""
+        """Return False only if the server has recently answered that it has no such kind."""
         now = self._clock.monotonic()
         if now >= self._ask_at:
             self._ask_at = now + PROBE_SECONDS

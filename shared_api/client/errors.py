@@ -1,13 +1,13 @@
-"""What can go wrong between a caller and the API server, as one family.
+"""What can go wrong between a caller and the API server, as one hierarchy of exceptions.
 
-    ApiFailure                     root; catch this to mean "the call did not do what it should"
+    ApiFailure                     root; catch it for any call that did not succeed
       ApiError                     the server answered, and the answer is an error status
         BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404,
         Conflict / AlreadyExists 409, Gone 410, Invalid 422, TooManyRequests 429, ServerError 5xx
       ConnectionLost               no answer; `sent` says whether the server may have acted
-        Timeout                    the same, because the time was up
+        Timeout                    the same, because the time limit was reached
       StreamIdle                   a watch is open and silent
-      MalformedAnswer              the server answered with something that is not what we asked for
+      MalformedAnswer              the server answered with something that is not what was requested
       UndecodableObject            the server answered with an object we cannot read
 
 Errors of sockets, TLS and the HTTP parser stop at the transport and are chained as the cause.
@@ -23,18 +23,18 @@ import msgspec
 from shared_api.objects.meta import NO_UID, Uid
 
 MAX_MESSAGE_CHARS: Final = 2_000
-"""Of a server's error text; a webhook may answer with a page of HTML."""
+"""Longest error text that is kept; a webhook may answer with a page of HTML."""
 MAX_RETRY_AFTER_SECONDS: Final = 60.0
-"""A server or proxy that asks for more patience does not get it: else one wrong header would stop
-a program for good. An overloaded API server asks for 32 s at most (priority and fairness)."""
+"""Longest pause that a server or proxy is granted: otherwise one wrong header would stop a program
+for good. An overloaded API server asks for 32 s at most (priority and fairness)."""
 
 
 class ApiFailure(Exception):
-    """Root of the family: a call to the API server did not succeed.
+    """A call to the API server did not succeed; the base of all errors of this package.
 
     Attributes:
-        retry_after_seconds: Asked again sooner, the call would be refused, or not be sent at all.
-            At most `MAX_RETRY_AFTER_SECONDS`; 0 if the server has not asked for a pause.
+        retry_after_seconds: A call repeated sooner would be refused, or not be sent at all. At most
+            `MAX_RETRY_AFTER_SECONDS`; 0 if the server has not asked for a pause.
     """
 
     retry_after_seconds: float = 0.0
@@ -49,7 +49,7 @@ class ApiError(ApiFailure):
         message: The server's text.
         retry_after_seconds: What `Retry-After` asks for, within the cap; 0 without it.
         after_retry: An earlier try of the same write may have reached the server. A 409 or 422
-            may then be the echo of our own success: read the object before judging.
+            may then result from its own success: read the object before deciding.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class ApiError(ApiFailure):
 
 
 class BadRequest(ApiError):
-    """400: the request makes no sense to the server (a JSON patch that does not parse)."""
+    """400: the server does not understand the request (a JSON patch that does not parse)."""
 
 
 class Unauthorized(ApiError):
-    """401: the credentials are not (or no longer) known, also after a refresh."""
+    """401: the server does not accept the credentials, even after a refresh."""
 
 
 class Forbidden(ApiError):
-    """403: RBAC or an admission plugin says no."""
+    """403: RBAC or an admission plugin denies the request."""
 
 
 class NotFound(ApiError):
@@ -92,7 +92,7 @@ class Conflict(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """409, reason AlreadyExists: the name of a create is taken."""
+    """409, reason AlreadyExists: the name of an object to create is taken."""
 
 
 class Gone(ApiError):
@@ -100,11 +100,11 @@ class Gone(ApiError):
 
 
 class Invalid(ApiError):
-    """422: the schema, a CEL rule or a JSON patch test refuses the object."""
+    """422: the schema, a CEL rule or a test of a JSON patch refuses the object."""
 
 
 class TooManyRequests(ApiError):
-    """429: priority and fairness, or an eviction budget, asks for patience."""
+    """429: priority and fairness, or a disruption budget, asks for a later retry."""
 
 
 class ServerError(ApiError):
@@ -112,7 +112,7 @@ class ServerError(ApiError):
 
 
 class ConnectionLost(ApiFailure):
-    """The connection could not be made, or broke before the whole answer was there.
+    """The connection could not be made, or broke before the whole answer had arrived.
 
     Attributes:
         sent: The whole request may have reached the server, so its outcome is unknown. False
@@ -128,39 +128,39 @@ class ConnectionLost(ApiFailure):
 
 
 class Timeout(ConnectionLost):
-    """No (whole) answer within the time given."""
+    """The answer has not arrived, or not completely, within the time limit."""
 
 
 class StreamIdle(ApiFailure):
-    """An open watch brought nothing for the time given; it can be read again."""
+    """An open watch delivered nothing within the time limit; it can be read again."""
 
 
 class MalformedAnswer(ApiFailure):
-    """The answer has status 200 and is no JSON of the expected shape: a gateway's page, say."""
+    """The answer has status 200 but is not JSON of the expected shape: a gateway's page, say."""
 
 
 class DecodeFailure(msgspec.Struct, frozen=True):
-    """One object that could not be read into its struct, as far as it could be identified."""
+    """One object that could not be decoded into its struct, as far as it could be identified."""
 
     namespace: str = ""
     name: str = ""
     uid: Uid = NO_UID
     resource_version: str = ""
     error: str = ""
-    """With the path to the field: "Expected `int`, got `str` - at `$.spec.priority`"."""
+    """Includes the path to the field: "Expected `int`, got `str` - at `$.spec.priority`"."""
     salvaged: Any = None
-    """The object without what cannot be read, where its type has a use for that."""
+    """The object without the fields that cannot be decoded, if its type supports that."""
 
     @property
     def key(self) -> str:
-        """As `ObjectMeta.key`."""
+        """The key of the object, as `ObjectMeta.key`."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class UndecodableObject(ApiFailure):
     """The server's answer to a get, create or patch does not fit the struct.
 
-    For a write this means: it was carried out.
+    A write that ends so was carried out.
     """
 
     def __init__(self, failure: DecodeFailure) -> None:
@@ -169,7 +169,7 @@ class UndecodableObject(ApiFailure):
 
 
 class _Status(msgspec.Struct, frozen=True):
-    """The fields read of a `v1.Status` body."""
+    """The fields of a `v1.Status` body that are read."""
 
     reason: str = ""
     message: str = ""
@@ -190,11 +190,11 @@ _status_decoder: Final = msgspec.json.Decoder(_Status)
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Build the error for an answer with a status of 400 or more.
+    """Return the error for an answer with a status of 400 or more.
 
     Args:
         status: HTTP status code.
-        headers: With lower-case names.
+        headers: Values by lower-case name.
         body: A `v1.Status` as JSON, or anything else (a proxy's page), which becomes the message.
     """
     try:
@@ -212,7 +212,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 def status_error(
     status: int, reason: str, message: str, *, retry_after_seconds: float = 0.0
 ) -> ApiError:
-    """Build the error of the family that fits a status code and reason."""
+    """Return the error that fits a status code and reason."""
     kind = _BY_STATUS.get(status, ServerError if status >= _SERVER_ERRORS_FROM else ApiError)
     if kind is Conflict and reason == "AlreadyExists":
         kind = AlreadyExists
@@ -222,5 +222,5 @@ def status_error(
 
 
 def _seconds(retry_after: str) -> float:
-    """Read `Retry-After`; the API server sends whole seconds, a date is ignored."""
+    """Return the seconds of `Retry-After`; the API server sends whole ones, a date is ignored."""
     return float(retry_after) if retry_after.strip().isdecimal() else 0.0

@@ -1,15 +1,14 @@
-"""Events: what a person should see in `kubectl describe`, at most one write per thing to see.
+"""Records events, which users see in `kubectl describe`; repeated events are aggregated.
 
     record ──► inbox ──► step: known? ──no──► create the Event
-                                └──yes──► count it; write the count, at most every some minutes
+                                └──yes──► count it; write the count every few minutes at most
 
-An event says something *once*. Said again, about the same object and in the same words, it
-becomes a series of the first, under the same name: names are made from what is said, so that
-after a restart it is found again (the create answers AlreadyExists) instead of said twice. Words
-with moving numbers in them would each make an event of their own; per object there are only so
-many.
+An event that is repeated, about the same object and with the same text, becomes a series under the
+name of the first. Names are derived from the content, so that after a restart the event is found
+again (the create answers AlreadyExists) instead of being written twice. A text with changing
+numbers would make a new event each time; the number of events per object is limited.
 
-All writes go through the dispatcher's low lane: an event never holds up a decision, and is lost
+All writes go through the dispatcher's low lane: an event never delays a decision, and is dropped
 rather than waited for.
 
 Model: client-go `tools/events` (series) and `tools/record` (the limit per object). The API's rules:
@@ -41,27 +40,28 @@ V = TypeVar("V")
 
 MAX_NOTE_BYTES: Final = 1024
 MAX_WORD_BYTES: Final = 128
-"""Of reason, action and reporting instance; limits of the API's validation."""
+"""Longest reason, action and reporting instance: the limit of the API's validation."""
 MAX_NAME_CHARS: Final = 253
-"""A DNS subdomain."""
+"""Longest name of an event: a DNS subdomain."""
 HASH_CHARS: Final = 16
-"""64 bits: two events of one object do not meet."""
+"""64 bits, so that two events of one object do not collide."""
 COUNT_SECONDS: Final = 300.0
-"""Between two writes of one series' count, which is not read by the second."""
+"""Interval between two writes of one series' count: users do not need it to the second."""
 OBJECT_BURST: Final = 25
 OBJECT_REFILL_SECONDS: Final = 300.0
-"""New events about one object: client-go's spam filter (burst 25, one more every 5 minutes)."""
+"""Time until one more new event about an object is allowed: client-go's spam filter (burst 25, one
+more every 5 minutes)."""
 MAX_SERIES: Final = 4096
 MAX_OBJECTS: Final = 4096
-"""Remembered, the least recently used forgotten: client-go's cache sizes."""
+"""Sizes of the LRU caches of objects and series: client-go's."""
 MAX_INBOX: Final = 10_000
-"""Records that wait for `step`; the oldest are lost above it."""
+"""Most events that wait for `step`; above it the oldest are dropped."""
 EVENTS_PER_STEP: Final = 500
-"""Taken from the inbox at once, so that the thread notices a stop."""
+"""Most events taken from the inbox per step, so that the thread notices a stop."""
 IN_FLIGHT_SECONDS: Final = 5.0
-"""A count whose event is still being written is looked at again after the longest write."""
+"""A count whose event is still being written is tried again after this time, the longest write."""
 DEFAULT_NAMESPACE: Final = "default"
-"""Where the API wants events about cluster-scoped objects."""
+"""The namespace that the API requires for events about cluster-scoped objects."""
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]")
 _QUALIFIED_NAME: Final = re.compile(
     r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -69,14 +69,14 @@ _QUALIFIED_NAME: Final = re.compile(
 
 
 class EventType(Enum):
-    """How a person should take it."""
+    """Severity of an event, as the API defines it."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
 
 
 class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What an event is about."""
+    """The object that an event is about."""
 
     api_version: str
     kind: str
@@ -86,7 +86,7 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to see."""
+    """An event to record."""
 
     regarding: ObjectReference
     type: EventType = EventType.NORMAL
@@ -95,22 +95,22 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     """One CamelCase word for what was done: "Dequeue"."""
     note: str
-    """For users. Without changing numbers: each wording is an event of its own."""
+    """Text for users. It should not contain changing numbers: each text is an event of its own."""
     related: ObjectReference | None = None
 
 
 class WriteSink(Protocol):
-    """Takes writes: the dispatcher."""
+    """The part of the write dispatcher that the recorder uses."""
 
     def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
-        """Send a write at some time, and tell what became of it, once."""
+        """Send a write later; call `on_outcome` exactly once with its outcome."""
 
 
 class EventRecorder:
     """Takes events from any thread; one thread calls `step`, which writes them."""
 
-    # No lock: `record` and the outcomes put into deques, which are safe by themselves; all else
-    # belongs to the one thread that calls `step`.
+    # No lock: `record` and the outcomes append to deques, which are thread-safe; everything else
+    # belongs to the thread that calls `step`.
 
     def __init__(
         self,
@@ -124,16 +124,16 @@ class EventRecorder:
         """Make a recorder.
 
         Args:
-            writes: Takes the writes.
-            clock: For the times in events and the limits.
+            writes: Sends the writes.
+            clock: The time, for events and limits.
             reporting_controller: The reporter, as a qualified name: "koord-queue/scheduler".
-            reporting_instance: Its instance: the pod's name.
+            reporting_instance: The instance of the reporter: the name of its pod.
             wake: Called when there is something to do; wakes the thread that calls `step`.
         """
         assert _QUALIFIED_NAME.fullmatch(reporting_controller), reporting_controller
         self.wake = wake
         self.lost = 0
-        """Events that were lost, by the limits or because a write failed."""
+        """Number of events that were dropped, because of the limits or of a failed write."""
         self._writes = writes
         self._clock = clock
         self._controller = reporting_controller
@@ -143,15 +143,15 @@ class EventRecorder:
         self._series: _Recent[_Series] = _Recent(MAX_SERIES)
         self._allowances: _Recent[_Allowance] = _Recent(MAX_OBJECTS)
         self._due: dict[str, float] = {}
-        """Series whose count is to be written, and from when on it may be."""
+        """Series whose count is to be written -> when it may be, on the monotonic clock."""
 
     def record(self, event: Event) -> None:
-        """Have an event written, or its count raised. Returns at once, never raises."""
+        """Write an event, or increment its count, later. Returns at once; never raises."""
         self._inbox.append((event, rfc3339_micro(self._clock.now())))
         self.wake()
 
     def step(self) -> float | None:
-        """Hand over what is to be written; return how long to rest (None: until woken)."""
+        """Submit the writes that are due; return the seconds to rest (None: until woken)."""
         while self._outcomes:
             self._settle(*self._outcomes.popleft())
         for _ in range(min(len(self._inbox), EVENTS_PER_STEP)):
@@ -163,7 +163,7 @@ class EventRecorder:
             return 0.0
         return max(0.0, min(self._due.values()) - now) if self._due else None
 
-    # ------------------------------------------------------------------------------ inside
+    # ---------------------------------------------------------------------------- internals
 
     def _see(self, event: Event, seen_at: Timestamp) -> None:
         name = event_name(event, self._controller)
@@ -234,10 +234,10 @@ class EventRecorder:
         self._writes.submit(write, lambda outcome: self._on_outcome(name, outcome))
 
     def _on_outcome(self, name: str, outcome: Outcome[Any]) -> None:
-        """Take an outcome from a thread of the dispatcher."""
+        """Receive an outcome on a thread of the dispatcher."""
         self._outcomes.append((name, outcome))
         if not isinstance(outcome, Written):
-            self.wake()  # else there is nothing to do about it before the next event
+            self.wake()  # a success needs no action before the next event
 
     def _settle(self, name: str, outcome: Outcome[Any]) -> None:
         series = self._series.get(name)
@@ -252,18 +252,18 @@ class EventRecorder:
                 series.count += 1
                 self._due[name] = self._clock.monotonic()
             case Rejected(error=NotFound()) if series.count > 1:
-                # The server forgets events after an hour; this one goes on.
+                # The server deletes events after an hour, and this one is still repeated.
                 series.count = 1
                 self._create(name, series)
             case _:
-                # Should it be said again, it is tried again.
+                # If the event is repeated, it is written anew.
                 self.lost += 1
                 self._series.forget(name)
                 self._due.pop(name, None)
 
 
 class _Series:
-    """What has been seen of one event."""
+    """The count and state of one event and its repetitions."""
 
     __slots__ = ("count", "event", "in_flight", "seen_at", "write_at")
 
@@ -273,11 +273,11 @@ class _Series:
         self.count = 1
         self.in_flight = False
         self.write_at = 0.0
-        """When the count may be written again."""
+        """When the count may be written again, on the monotonic clock."""
 
 
 class _Allowance:
-    """How many new events there may be about one object: a token bucket."""
+    """A token bucket that limits new events about one object."""
 
     __slots__ = ("_at", "_tokens")
 
@@ -286,7 +286,7 @@ class _Allowance:
         self._tokens = float(OBJECT_BURST)
 
     def take(self, now: float) -> bool:
-        """Take one, if there is one."""
+        """Take a token; return whether there was one."""
         grown = self._tokens + (now - self._at) / OBJECT_REFILL_SECONDS
         self._tokens = min(grown, float(OBJECT_BURST))
         self._at = now
@@ -297,21 +297,21 @@ class _Allowance:
 
 
 class _Recent(Generic[V]):
-    """A dict that forgets what was not used for the longest time."""
+    """A dict of limited size that evicts the least recently used item."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._items: OrderedDict[str, V] = OrderedDict()
 
     def get(self, key: str) -> V | None:
-        """Return the value, which is the most recent from now on."""
+        """Return the value (None if there is none), and mark it as the most recently used."""
         value = self._items.get(key)
         if value is not None:
             self._items.move_to_end(key)
         return value
 
     def put(self, key: str, value: V) -> str | None:
-        """Add a value; return the key that was forgotten for it."""
+        """Add a value; return the key that was evicted for it, or None."""
         self._items[key] = value
         return self._items.popitem(last=False)[0] if len(self._items) > self._limit else None
 
@@ -321,20 +321,20 @@ class _Recent(Generic[V]):
 
 
 def event_name(event: Event, controller: str) -> str:
-    """Return the name of the event: the same whenever and wherever the same is said."""
+    """Return the name of the event, derived from its content: equal events have equal names."""
     said = [controller, event.type.value, event.reason, event.action, event.note]
     for each in (event.regarding, event.related):
         if each is not None:
             said += [each.api_version, each.kind, each.namespace, each.name, each.uid]
     digest = hashlib.sha256("\0".join(said).encode()).hexdigest()[:HASH_CHARS]
-    # Not every name may stand in a name of an event: those of cluster roles have colons.
+    # Names of cluster roles, among others, have characters (colons) that an event's may not have.
     about = _NOT_IN_NAMES.sub("-", event.regarding.name.lower()).strip("-.")
     about = about[: MAX_NAME_CHARS - HASH_CHARS - 1].rstrip("-.")
     return f"{about}.{digest}" if about else digest
 
 
 def cut(text: str, limit_bytes: int) -> str:
-    """Return the text, cut so that its UTF-8 form has at most so many bytes."""
+    """Return the text, truncated to at most `limit_bytes` bytes of UTF-8."""
     data = text.encode()
     if len(data) <= limit_bytes:
         return text

@@ -1,15 +1,15 @@
-"""How fast to ask, and when to ask again.
+"""Limits the rate of requests and decides which of them are retried, and when.
 
-Two lanes, each a token bucket of its own. What decides about a job goes through the normal lane;
-what only reports it (events, counts, reasons) through the low lane, which has a fifth
-of the rate on top and cannot take a token from the normal one.
+There are two lanes, each with its own token bucket. Writes that decide about a job go through the
+normal lane; those that only report (events, counts, reasons) go through the low lane, which has an
+additional fifth of the rate and cannot take a token from the normal lane.
 
-A server that answers 429 with `Retry-After` says that it is busy, whatever the request was about:
-until then the lane is held, for all requests alike. A hold of the normal lane holds the low one as
-well, since what only informs is never more urgent. A hold of the low lane ends there: events have
-limits of their own on the server.
+A server that answers 429 with `Retry-After` is busy, whatever the request was about: until then the
+lane is held, for all requests alike. A hold of the normal lane holds the low one as well, since
+reports are never more urgent. A hold of the low lane does not affect the normal one: the server has
+separate limits for events.
 
-What may be repeated, and after how long, is one pure function, `retry_pause`.
+One pure function, `retry_pause`, decides which requests may be repeated, and after how long.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 DEFAULT_QPS: Final = 500.0
 DEFAULT_BURST: Final = 1000
 LOW_LANE_SHARE: Final = 0.2
-"""Of rate and burst, for the low lane, on top of the normal lane's. In other queues events and
-status summaries are half of all writes; here they come second."""
+"""The low lane's share of rate and burst, in addition to the normal lane's. In other queueing
+systems events and status summaries are half of all writes; here they come second."""
 MAX_TRIES: Final = 5
-"""Of one call, the first included."""
+"""Most attempts of one call, including the first."""
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.1, cap_seconds=2.0, jitter=0.25)
-"""Five tries take 1.5 s: a server that restarts is the caller's to wait for."""
+"""Five tries take 1.5 s: waiting for a server that restarts is up to the caller."""
 MAX_PATIENCE_SECONDS: Final = 4.0
-"""How long a call itself waits because the server asked for it; no longer than a write may take.
-Beyond that its caller rests, whose rest ends when the program stops."""
+"""Longest time for which a call itself waits because the server asked for it: what a write may
+take. For longer pauses the caller rests, which ends early when the program stops."""
 _NEVER: Final = float("-inf")
 
 
 class Lane(Enum):
     """Which budget a request is charged to."""
 
-    # Members are singletons; Enum's own hash is a call of Python code, a dozen times per write.
+    # Members are singletons; Enum's own hash is a Python function, called a dozen times per write.
     __hash__ = object.__hash__
 
     NORMAL = "normal"
@@ -58,16 +58,16 @@ class FlowControl:
         """Start with full buckets.
 
         Args:
-            qps: Requests per second in the long run; 0 or less: no limit.
-            burst: Requests at once after a rest; at least 1.
-            clock: For waiting.
-            can_be_held: False: `hold` has no effect, for a caller that has a slow pace of its own
-                and loses more by waiting than the server gains.
+            qps: Requests per second in the long run; 0 or less means no limit.
+            burst: Requests at once after a pause; at least 1.
+            clock: Used for waiting.
+            can_be_held: Whether `hold` has an effect; False suits a caller that is slow by itself
+                and would lose more by waiting than the server would gain.
         """
         self._clock = clock
         self._can_be_held = can_be_held
         # Guards buckets and holds; one hold is read without it. No thread waits while holding it: a
-        # token is reserved, then waited for.
+        # token is reserved first and then waited for.
         self._lock = threading.Lock()
         self._held_until = dict.fromkeys(Lane, _NEVER)
         self._buckets: Mapping[Lane, _Bucket] = {}
@@ -80,10 +80,10 @@ class FlowControl:
             }
 
     def acquire(self, lane: Lane, limit_seconds: float) -> bool:
-        """Wait for the turn of one request, at most that long.
+        """Wait until one request may be sent, for at most `limit_seconds`; return whether it may.
 
-        Returns False at once, and takes nothing, when the turn would come later, or when the lane
-        is held for longer than `MAX_PATIENCE_SECONDS`.
+        Returns False at once, and takes no token, if the wait would take longer, or if the lane is
+        held for longer than `MAX_PATIENCE_SECONDS`.
         """
         deadline = self._clock.monotonic() + limit_seconds
         bucket = self._buckets.get(lane)
@@ -96,7 +96,7 @@ class FlowControl:
                 bucket.take()
             if wait > 0:
                 self._clock.sleep(wait)
-        # After the wait for a token: the server may have asked for patience meanwhile.
+        # After the wait for a token: the server may have asked for a pause meanwhile.
         while (held := self._held_seconds(lane)) > 0:
             if held > min(deadline - self._clock.monotonic(), MAX_PATIENCE_SECONDS):
                 return False
@@ -104,7 +104,7 @@ class FlowControl:
         return True
 
     def seconds_until(self, lane: Lane) -> float:
-        """Return how long a request would wait now; takes nothing."""
+        """Return the seconds for which a request would wait now; take no token."""
         held = max(self._held_seconds(lane), 0.0)
         bucket = self._buckets.get(lane)
         if bucket is None:
@@ -113,7 +113,7 @@ class FlowControl:
             return max(held, bucket.seconds_until_token(self._clock.monotonic()))
 
     def hold(self, lane: Lane, seconds: float) -> None:
-        """Send nothing for so long: the server refused a request of this lane and asked for it."""
+        """Hold the lane for `seconds`, as the server asked when it refused a request of it."""
         if not self._can_be_held:
             return
         until = self._clock.monotonic() + seconds
@@ -135,21 +135,21 @@ class _Bucket:
         self._filled_at = now
 
     def seconds_until_token(self, now: float) -> float:
-        """Fill up to now, and return when there is a whole token."""
+        """Refill the bucket up to `now`; return the seconds until there is a whole token."""
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
         return max(0.0, (1.0 - self._tokens) / self._rate)
 
     def take(self) -> None:
-        """Take a token, or one that is still to come."""
+        """Take a token, on credit if there is none."""
         self._tokens -= 1.0
 
 
 def may_have_acted(failure: ApiFailure) -> bool:
-    """Return whether the server may have carried out the request that ended so.
+    """Return whether the server may have carried out the request that failed so.
 
-    A 5xx says nothing about it: 504 means that the server gave up waiting for its own write. Only
-    a 503 with `Retry-After` comes from in front of all work (overload, shutdown).
+    After a 5xx this is unknown: 504 means that the server gave up waiting for its own write. Only a
+    503 with `Retry-After` is sent before any work is done (overload, shutdown).
     """
     match failure:
         case ConnectionLost():
@@ -163,9 +163,9 @@ def may_have_acted(failure: ApiFailure) -> bool:
 
 
 def is_surely_not_done(failure: ApiFailure) -> bool:
-    """Return whether a call certainly had no effect, with all its tries, for a passing reason.
+    """Return whether a call and all its retries certainly had no effect, for a temporary reason.
 
-    A refusal (403, 409, 422 ...) is not meant: it has had no effect either, but will not pass.
+    False for a refusal (403, 409, 422 ...): it has had no effect either, but is not temporary.
     """
     if isinstance(failure, (TooManyRequests, ServerError, ConnectionLost)):
         return not failure.after_retry and not may_have_acted(failure)
@@ -175,13 +175,14 @@ def is_surely_not_done(failure: ApiFailure) -> bool:
 def retry_pause(
     failure: ApiFailure, attempt: int, *, harmless: bool, rng: random.Random
 ) -> float | None:
-    """Return how long to wait before the call sends the same request again, None for never.
+    """Return the seconds to wait before the same request is sent again; None: it must not be.
 
     Args:
-        failure: How the attempt ended.
-        attempt: Its number, from 0.
-        harmless: Repeating does no harm even if the server has acted: reads and guarded writes.
-        rng: Gives the jitter.
+        failure: The error of the last attempt.
+        attempt: The number of that attempt, from 0.
+        harmless: Whether repeating does no harm even if the server has acted: True for reads and
+            guarded writes.
+        rng: Source of the jitter.
     """
     if attempt + 1 >= MAX_TRIES:
         return None
@@ -195,5 +196,5 @@ def retry_pause(
         return pause
     if asked > MAX_PATIENCE_SECONDS:
         return None
-    # The jitter goes on top of what the server asked for, never below it.
+    # Jitter is added to the pause that the server asked for, never subtracted from it.
     return asked + pause * RETRY_BACKOFF.jitter

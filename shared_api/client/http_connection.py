@@ -1,12 +1,12 @@
-"""One HTTP/1.1 connection: a request out, a response or a stream of lines back.
+"""One HTTP/1.1 connection: sends a request, reads a response or a stream of lines.
 
-Written on a plain socket and httptools because every write and every watch event of both
-programs passes here: a PATCH over TLS costs a third of the CPU that `http.client` takes
+It uses a plain socket and httptools because every write and every watch event of both programs
+passes through it: a PATCH over TLS costs a third of the CPU that `http.client` takes
 (tests/benchmarks/client_transport.py measures it).
 
-Whether a request was *sent* is decided here. When `sendall` fails or runs out of time, its last
-bytes were never accepted by the kernel, so the server holds an incomplete request, which it can
-not act on: not sent. Once `sendall` has returned, the outcome is unknown until a response is there.
+This module decides whether a request was *sent*. If `sendall` fails or times out, the kernel has
+not accepted the last bytes, so the server has an incomplete request and cannot act on it: not sent.
+Once `sendall` has returned, the outcome is unknown until a response arrives.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ if TYPE_CHECKING:
     from shared_api.process.clock import Clock
 
 RECEIVE_BYTES: Final = 65_536
-"""Per call; a TLS record brings at most 16 KiB, so it never leaves a part of one; a plain socket
-can fill it."""
+"""Most bytes per call. A TLS record has at most 16 KiB, so a call always takes it whole; a plain
+socket can fill it."""
 MAX_HEAD_BYTES: Final = 262_144
-"""Of status line and headers; the API server's own take less than 1 KiB."""
+"""Longest status line and headers together; the API server's take less than 1 KiB."""
 MAX_BODY_BYTES: Final = 268_435_456
-"""256 MiB: 500 objects of a list page at half a MiB, far above what etcd's limit makes usual."""
+"""256 MiB: a list page of 500 objects of half a MiB each, far more than etcd's limit makes
+usual."""
 MAX_LINE_BYTES: Final = 16_777_216
-"""16 MiB for one watch event; etcd takes objects of 1.5 MiB, or 8 MiB when so configured."""
+"""16 MiB for one watch event; etcd accepts objects of 1.5 MiB, or 8 MiB when so configured."""
 TIMEOUT_STEP_SECONDS: Final = 0.05
-"""Timeouts of sockets are cut to multiples of this: most calls then find the one that they want,
-which spares them a call to the kernel. Some end so much before their deadline, none after it."""
+"""Socket timeouts are rounded down to multiples of this: most calls then find the timeout already
+set, which saves a system call. A call may end by this much before its deadline, never after it."""
 LOOK_SECONDS: Final = TIMEOUT_STEP_SECONDS
-"""What a look at a stream waits for the rest of a TLS record, before anybody has waited longer for
-its lines. The request's own deadline would be half a minute."""
+"""How long a read that does not wait for news waits for the rest of a TLS record, if no earlier
+read of the stream has set a timeout. The request's own deadline would be half a minute."""
 _FIRST_FINAL_STATUS: Final = 200
-"""Below it are interim answers (100 Continue, 103 Early Hints), which are skipped."""
+"""Lower ones are interim answers (100 Continue, 103 Early Hints), which are skipped."""
 
 
 @lru_cache(maxsize=64)  # a server sends the same dozen with each answer
@@ -53,11 +54,11 @@ def _header_key(name: bytes) -> str:
 
 
 class _BrokenResponseError(Exception):
-    """What arrived is no HTTP response, or is above a limit."""
+    """What arrived is not an HTTP response, or exceeds a limit."""
 
 
 class _ResponseParts:
-    """Collects what the parser finds of one response."""
+    """Collects the parts of one response that the parser has found."""
 
     __slots__ = ("body", "body_bytes", "complete", "ends_with_connection", "head_bytes", "headers",
                  "keep_alive", "parser", "status", "surplus")  # fmt: skip
@@ -67,9 +68,9 @@ class _ResponseParts:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the last response."""
+        """Discard the last response."""
         self.status = 0
-        """0 until the head is complete."""
+        """HTTP status code; 0 until the head is complete."""
         self.headers: dict[str, str] = {}
         self.head_bytes = 0
         self.body: list[bytes] = []
@@ -80,17 +81,17 @@ class _ResponseParts:
         self.ends_with_connection = False
 
     def feed(self, data: bytes) -> None:
-        """Receive bytes from the socket.
+        """Parse bytes from the socket.
 
         Raises:
-            _BrokenResponseError: They do not belong to a response, or are above a limit.
+            _BrokenResponseError: They do not belong to a response, or exceed a limit.
         """
         if not self.status:
             self.head_bytes += len(data)
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            if self.complete:  # only what follows our response makes no sense
+            if self.complete:  # only bytes after the response are invalid
                 self.surplus = True
                 return
             raise _BrokenResponseError(f"not an HTTP response: {error}") from error
@@ -100,7 +101,7 @@ class _ResponseParts:
             raise _BrokenResponseError(f"a body of more than {MAX_BODY_BYTES} bytes")
 
     def take_body(self) -> list[bytes]:
-        """Return the pieces that came since the last call."""
+        """Return the pieces that arrived since the last call."""
         pieces = self.body
         self.body = []
         self.body_bytes = 0
@@ -109,7 +110,7 @@ class _ResponseParts:
     # Called by the parser.
 
     def on_message_begin(self) -> None:
-        # Bytes after the end of the one response we asked for: never reuse such a connection.
+        # Bytes after the end of the expected response: such a connection must not be reused.
         self.surplus = self.complete
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -149,11 +150,11 @@ class HttpConnection:
         self._sock = sock
         self._clock = clock
         self._timeout = -1.0
-        """What the socket's is; it was dialled with another."""
+        """Timeout of the socket in seconds; negative until it is set here."""
         self._parts = _ResponseParts()
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
-        # SSLSocket.recv adds nothing to its read but two calls.
+        # SSLSocket.recv only adds two calls to SSLSocket.read.
         self._read = sock.read if isinstance(sock, ssl.SSLSocket) else sock.recv
 
     @property
@@ -163,12 +164,12 @@ class HttpConnection:
         return parts.complete and parts.keep_alive and not parts.surplus
 
     def is_stale(self) -> bool:
-        """Return whether an idle connection has news; that can only be its end."""
+        """Return whether an idle connection has input, which can only mean that it was closed."""
         return bool(self._poll.poll(0))
 
     def has_input(self) -> bool:
-        """Return whether bytes have arrived that were not taken in yet."""
-        # Nothing that is decrypted waits inside the socket: each read takes a TLS record whole.
+        """Return whether bytes have arrived that were not received yet."""
+        # No decrypted bytes wait inside the socket: each read takes a whole TLS record.
         return bool(self._poll.poll(0))
 
     def exchange(self, data: bytes, deadline: float) -> Response:
@@ -185,9 +186,9 @@ class HttpConnection:
         return Response(parts.status, parts.headers, body[0] if len(body) == 1 else b"".join(body))
 
     def open_stream(self, data: bytes, deadline: float) -> HttpStream:
-        """Send one encoded request, read the head of the response, and leave the body to come.
+        """Send one encoded request, read the head of the response, and return the body as a stream.
 
-        The connection belongs to the stream from then on.
+        From then on the connection belongs to the stream.
 
         Raises:
             ConnectionLost: (or Timeout) the connection must not be used again.
@@ -199,14 +200,15 @@ class HttpConnection:
         return HttpStream(self, self._parts, self._clock)
 
     def receive(self, deadline: float | None) -> None:
-        """Take in the next bytes of the response.
+        """Receive the next bytes of the response.
 
         Args:
-            deadline: Until when; None where `has_input`: then what is there is taken. Only the
-                rest of a TLS record that has come in half is waited for, as long as last time.
+            deadline: When to give up, on the monotonic clock. None, allowed only if `has_input`,
+                takes what is there: only the rest of an incomplete TLS record is waited for, with
+                the last timeout.
 
         Raises:
-            ConnectionLost: (or Timeout) none came, or they make no sense.
+            ConnectionLost: (or Timeout) no bytes arrived, or they are invalid.
         """
         try:
             if deadline is not None:
@@ -223,13 +225,13 @@ class HttpConnection:
             raise ConnectionLost(f"the connection broke: {error}", sent=True) from error
 
     def shutdown(self) -> None:
-        """Wake a thread that is reading: it finds the end of the connection."""
-        # Not SSLSocket.shutdown, which would take the TLS object from under a reading thread.
+        """Wake a thread that is reading: it sees the connection end."""
+        # Not SSLSocket.shutdown, which would remove the TLS object that the other thread reads.
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the socket. Never while another thread is reading from it."""
+        """Close the socket; not allowed while another thread reads from it."""
         with contextlib.suppress(OSError):
             self._sock.close()
 
@@ -250,11 +252,11 @@ class HttpConnection:
         self._parts.complete = True
 
     def _limit(self, deadline: float) -> None:
-        """Let the socket's next call end by the deadline."""
+        """Set the socket's timeout so that its next call ends by the deadline."""
         seconds = deadline - self._clock.monotonic()
         if seconds <= 0:
             raise TimeoutError
-        # What is left of it counts whole where that is less than one step.
+        # A remaining time of less than one step is not rounded.
         self._set_timeout(seconds // TIMEOUT_STEP_SECONDS * TIMEOUT_STEP_SECONDS or seconds)
 
     def _set_timeout(self, timeout: float) -> None:
@@ -264,7 +266,7 @@ class HttpConnection:
 
 
 class HttpStream:
-    """The body of a response, line by line: a `ResponseStream`."""
+    """A `ResponseStream`: the body of a response, line by line."""
 
     def __init__(self, connection: HttpConnection, parts: _ResponseParts, clock: Clock) -> None:
         self.status = parts.status
@@ -276,8 +278,8 @@ class HttpStream:
         self._unfinished: list[bytes] = []
         self._unfinished_bytes = 0
         # Guards _reading and _closed, and with them the socket: it is only shut down while a
-        # reader holds it, and only closed when none does, so that a file descriptor which
-        # another owner got meanwhile is never touched.
+        # thread reads it, and only closed when none does, so that a file descriptor that now
+        # belongs to something else is never touched.
         self._lock = threading.Lock()
         self._reading = False
         self._closed = False
@@ -327,7 +329,7 @@ class HttpStream:
         return self._lines.popleft()
 
     def _split_lines(self) -> None:
-        """Move the received pieces into whole lines; each byte is looked at once."""
+        """Split the received pieces into whole lines; each byte is scanned once."""
         for piece in self._parts.take_body():
             first, *more = piece.split(b"\n")
             self._unfinished.append(first)
@@ -340,7 +342,7 @@ class HttpStream:
             raise ConnectionLost(f"a line of more than {MAX_LINE_BYTES} bytes", sent=True)
 
     def _rest(self) -> bytes | None:
-        """Return what stands after the last newline: an error's body has none at its end."""
+        """Return what follows the last newline: the body of an error does not end with one."""
         rest = b"".join(self._unfinished)
         self._unfinished = []
         self._unfinished_bytes = 0

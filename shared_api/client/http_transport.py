@@ -1,14 +1,14 @@
-"""The real transport: a pool of kept-alive connections to one server.
+"""The transport over sockets: a pool of kept-alive connections to one server.
 
-A request takes the connection that rested for the shortest time, or opens one. The server, or
-something in between, closes resting connections; usually that is seen before use. When it
-happens just as a request goes out, the request is repeated once, on a fresh connection, if it
-certainly did not arrive or if repeating it does no harm. Every other repetition is the business of
-`resource_client`, which knows what is guarded.
+A request uses the connection that was idle for the shortest time, or opens a new one. The server,
+or something in between, closes idle connections; usually that is seen before use. If it happens
+just as a request is sent, the request is repeated once, on a new connection, if it certainly did
+not arrive or if repeating it does no harm. All other retries are up to `resource_client`, which
+knows which writes are guarded.
 
-No call is without a limit of time: connecting and the TLS handshake have their own, within
-the caller's deadline. One exception is outside our reach: the resolver of host names, which has
-the limits of /etc/resolv.conf.
+Every call has a time limit: connecting and the TLS handshake have their own, within the caller's
+deadline. The only exception is the resolution of host names, which has the limits of
+/etc/resolv.conf.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from shared_api.process.clock import Clock
 
 CONNECT_SECONDS: Final = 5.0
-"""To one address; a SYN lost once is repeated after 1 s, twice after 3 s."""
+"""Longest time to connect to one address; a lost SYN is repeated after 1 s, and again after 3 s."""
 TLS_HANDSHAKE_SECONDS: Final = 5.0
-"""Half of client-go's 10 s: writes have 4 s in all."""
+"""Longest TLS handshake. Half of client-go's 10 s: writes have 4 s in all."""
 MAX_IDLE_CONNECTIONS: Final = 32
-"""Kept while resting: 16 writers, as many readers."""
+"""Most idle connections that are kept: 16 writers and as many readers."""
 IDLE_SECONDS: Final = 60.0
-"""The API server closes resting connections after 90 s (its IdleTimeout)."""
+"""How long an idle connection is kept. The API server closes it after 90 s (its IdleTimeout)."""
 KEEP_ALIVE_PROBES: Final = (
     ("TCP_KEEPIDLE", 30),
     ("TCP_KEEPINTVL", 15),
     ("TCP_KEEPCNT", 3),
 )
-"""Seconds, seconds, count: a dead peer of a quiet watch is found after 75 s."""
+"""Seconds, seconds, count: a dead peer of a quiet watch is detected after 75 s."""
 MAX_PROXY_ANSWER_BYTES: Final = 65_536
-"""Of a proxy's answer to CONNECT."""
+"""Longest answer of a proxy to CONNECT."""
 _UNAUTHORIZED: Final = 401
 _REPEATABLE: Final = frozenset({"GET", "HEAD"})
 _Answer = TypeVar("_Answer", Response, HttpStream)
@@ -56,14 +56,14 @@ _TlsIdentity = tuple[bytes, bytes, bytes]
 class HttpTransport:
     """A `Transport` over sockets, used from many threads at once."""
 
-    # No lock: a deque's append and pop are atomic, and a connection is in the pool or has one
-    # user, never both. `_tls` is replaced whole; two threads that do so at once both are right.
+    # No lock: a deque's append and pop are atomic, and a connection is either in the pool or has
+    # one user. `_tls` is replaced as a whole; two threads that do so at once set equal values.
 
     def __init__(self, settings: ConnectionSettings, clock: Clock) -> None:
-        """Check the settings; nothing is connected yet.
+        """Check the settings, without connecting.
 
         Raises:
-            SettingsError: No login, or its certificates cannot be read.
+            SettingsError: There is no login, or its certificates cannot be read.
         """
         self._settings = settings
         self._clock = clock
@@ -107,7 +107,7 @@ class HttpTransport:
         return stream
 
     def close(self) -> None:
-        """Close resting connections, and those in use when they come back."""
+        """Close idle connections now, and those in use when they are returned."""
         self._closed = True
         with contextlib.suppress(IndexError):
             while True:
@@ -145,7 +145,7 @@ class HttpTransport:
         deadline: float,
         exchange: Callable[[HttpConnection], _Answer],
     ) -> _Answer:
-        """Run an exchange on a rested connection, else, or when that broke unused, on a new one."""
+        """Run an exchange on an idle connection, or on a new one if there is none or it broke."""
         if self._closed:
             raise ConnectionLost("the transport is closed", sent=False)
         rested = self._take_rested(login)
@@ -161,7 +161,7 @@ class HttpTransport:
         return _close_on_failure(exchange, self._connect(login, deadline))
 
     def _encode(self, request: Request, login: Login) -> bytes:
-        """Make the bytes of the request: head and body in one piece, for one `sendall`."""
+        """Return the bytes of the request: head and body in one piece, for one `sendall`."""
         target = self._settings.path_prefix + request.path
         if request.query:
             target += "?" + "&".join(f"{_quote(k)}={_quote(v)}" for k, v in request.query)
@@ -172,7 +172,7 @@ class HttpTransport:
         if request.body or request.method not in _REPEATABLE:
             lines.append(f"Content-Length: {len(request.body)}")
         head = "\r\n".join(lines)
-        # A name or token with a line break in it would smuggle in a header.
+        # A line break in a name or token would inject a header.
         if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1:
             raise ValueError(f"line break in the head of {request.method} {request.path!r}")
         return head.encode("latin-1") + b"\r\n\r\n" + request.body
@@ -202,7 +202,7 @@ class HttpTransport:
             return
         connection.idle_since = self._clock.monotonic()
         self._idle.append((login.tls_identity, connection))
-        if self._closed:  # asked after the append, since close() may have emptied the pool before
+        if self._closed:  # checked after the append: close() may have emptied the pool before it
             self.close()
         elif len(self._idle) > MAX_IDLE_CONNECTIONS:
             with contextlib.suppress(IndexError):
@@ -227,7 +227,7 @@ class HttpTransport:
         return HttpConnection(sock, self._clock)
 
     def _dial(self, deadline: float) -> socket.socket:
-        """Open a socket to the server, if need be through the proxy's tunnel."""
+        """Return a socket connected to the server, through the proxy's tunnel if there is one."""
         proxy = self._settings.proxy
         host, port = (
             (proxy.host, proxy.port) if proxy else (self._settings.host, self._settings.port)
@@ -241,7 +241,7 @@ class HttpTransport:
                 sock.connect(address)
                 if sock.getsockname() == sock.getpeername():
                     # TCP's simultaneous open: if no server listens on a high loopback port, the
-                    # kernel may have picked that very port for us. It would stay taken.
+                    # kernel may pick that same port for the client, and the port stays in use.
                     raise ConnectionRefusedError("connected to itself, nobody listens")
                 _tune(sock)
                 if proxy:
@@ -259,8 +259,8 @@ class HttpTransport:
             lines.append(f"Proxy-Authorization: {proxy.authorization}")
         sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
         answer = b""
-        # Byte-exact up to the blank line, since what follows belongs to the tunnel; but no
-        # server speaks first in TLS or HTTP, so nothing does.
+        # What follows the blank line would belong to the tunnel; but in TLS and HTTP the client
+        # speaks first, so nothing follows.
         while b"\r\n\r\n" not in answer:
             self._limit(sock, CONNECT_SECONDS, deadline)
             piece = sock.recv(MAX_PROXY_ANSWER_BYTES)
@@ -301,10 +301,10 @@ class HttpTransport:
 
 
 def tls_context(login: Login, *, verify: bool) -> ssl.SSLContext:
-    """Make the TLS context for a login.
+    """Return the TLS context for a login.
 
     Raises:
-        SettingsError: Certificate, key or authorities cannot be read.
+        SettingsError: The certificate, its key or the authorities cannot be read.
     """
     # Not ssl.create_default_context: its VERIFY_X509_STRICT (Python 3.13) refuses the
     # authorities of many clusters, which lack extensions that RFC 5280 asks for.
@@ -315,7 +315,7 @@ def tls_context(login: Login, *, verify: bool) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     try:
         if login.ca_pem:
-            # Only comments between the certificates can hold other than ASCII.
+            # Only comments between the certificates can contain non-ASCII bytes.
             context.load_verify_locations(cadata=login.ca_pem.decode("ascii", "ignore"))
         elif verify:
             context.load_default_certs()
@@ -327,8 +327,8 @@ def tls_context(login: Login, *, verify: bool) -> ssl.SSLContext:
 
 
 def _load_certificate(context: ssl.SSLContext, pem: bytes) -> None:
-    # The ssl module takes a path only. A file in memory leaves no key on a disk, and works
-    # where the root file system is read-only.
+    # The ssl module only accepts a path. A file in memory leaves no key on disk, and works with a
+    # read-only root file system.
     descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, pem)
@@ -338,7 +338,7 @@ def _load_certificate(context: ssl.SSLContext, pem: bytes) -> None:
 
 
 def _refuse_to_ask() -> str:
-    # Without a callback OpenSSL would ask on the terminal, and wait.
+    # Without a callback OpenSSL would prompt on the terminal and wait.
     raise ValueError("the private key is encrypted")
 
 
@@ -346,7 +346,7 @@ def _tune(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE_PROBES:
-        if hasattr(socket, name):  # not everywhere under these names
+        if hasattr(socket, name):  # the names differ between platforms
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 

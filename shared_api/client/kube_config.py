@@ -1,11 +1,10 @@
-"""Where the API server is and how to log in, from a kubeconfig or from inside a pod.
+"""Finds the API server and the login, from a kubeconfig or from inside a pod.
 
-The one module that imports the official `kubernetes` package: it reads and merges kubeconfig
-files, picks the context, finds certificates, and knows what a pod is given. What it leaves open
-is done here: a plugin that hangs is given up, files that rotate are read again, and what is
-wrong comes out as one line.
+This is the only module that imports the official `kubernetes` package, which reads and merges
+kubeconfig files, selects the context, finds certificates, and knows the files in a pod. This module
+adds a time limit for plugins, reads rotated files again, and reports errors as one line.
 
-The package costs 0.2 s and up to 35 MB to import, so it is imported when a function runs.
+The package takes 0.2 s and up to 35 MB to import, so it is imported only when a function needs it.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ SERVICE_ACCOUNT_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where the kubelet puts a service account's token and authorities into a pod."""
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 PLUGIN_SECONDS: Final = 45.0
-"""For an exec plugin to answer; those that call a cloud's command line take a few seconds."""
+"""Time limit of an exec plugin; those that call a cloud's command line take a few seconds."""
 MAX_REASON_CHARS: Final = 300
-"""Of a plugin's or parser's words in our one line."""
+"""Longest text of a plugin or parser that an error message quotes."""
 _BAD_FILE: Final = (yaml.YAMLError, OSError, ValueError, TypeError, LookupError, AttributeError)
-"""What the package raises, in addition to its own exception, for a malformed file."""
+"""What the package raises for a malformed file, in addition to its own exception."""
 
 
 class _Reading(msgspec.Struct, frozen=True):
-    """What one reading of the configuration brought."""
+    """The result of one reading of the configuration."""
 
     server: str
     fresh: Credentials
@@ -66,21 +65,22 @@ def load_connection(
     environment: Mapping[str, str] = os.environ,
     service_account_folder: str = SERVICE_ACCOUNT_FOLDER,
 ) -> ConnectionSettings:
-    """Find the API server, and log in.
+    """Return where the API server is and how to log in.
 
-    The first of these that is given counts: `kubeconfig`, the variable KUBECONFIG, the service
-    account of the pod we run in, ~/.kube/config.
+    The first of these that is present is used: `kubeconfig`, the variable KUBECONFIG, the service
+    account of the pod that the process runs in, ~/.kube/config.
 
     Args:
-        kubeconfig: One path or several, separated by ":" and merged as kubectl does it.
+        kubeconfig: One path or several, separated by ":" and merged as kubectl does it; None: not
+            given.
         context: Its name; None: the current one. Settled now: switching the current context
             later does not move this process to another cluster.
-        clock: Says when the login must be renewed.
-        environment: Variables of the process.
+        clock: The time, for renewals of the login.
+        environment: Environment variables of the process.
         service_account_folder: Holds `token` and `ca.crt` in a pod.
 
     Raises:
-        SettingsError: With one line that says what is missing or broken, and where.
+        SettingsError: Something is missing or malformed; the message says what and where.
     """
     paths = kubeconfig or environment.get("KUBECONFIG", "")
     if not paths and environment.get("KUBERNETES_SERVICE_HOST"):
@@ -117,13 +117,13 @@ def _existing_files(paths: str) -> list[Path]:
 
 
 def _untyped(official: Any) -> Any:  # noqa: ANN401 - that is its use
-    """Let a class of the package be called, whose methods have no annotations."""
+    """Return a class of the package as Any, since its methods have no annotations."""
     return official
 
 
 @contextmanager
 def _one_line(what: str) -> Iterator[None]:
-    """Turn what goes wrong in reading into a SettingsError of one line."""
+    """Turn errors of reading into a SettingsError with a message of one line."""
     from kubernetes.config import ConfigException  # noqa: PLC0415 - costly, see above
 
     try:
@@ -135,7 +135,7 @@ def _one_line(what: str) -> Iterator[None]:
 
 
 def _authorization(api_key: str) -> str:
-    """Return the header's value; the package leaves a file's newline at the token's end."""
+    """Return the header's value; the package does not strip the newline at a file's end."""
     scheme, _, secret = api_key.strip().partition(" ")
     secret = secret.strip()
     if not secret:
@@ -176,8 +176,8 @@ def _read_files(files: list[Path], context: str | None) -> _Reading:
     )
 
     shown = os.pathsep.join(str(file) for file in files)
-    # Certificates that stand in the kubeconfig itself are written to files by the package; they
-    # go with the folder, when their content has been read.
+    # The package writes certificates that are embedded in the kubeconfig to files; they are deleted
+    # with the folder, after their content has been read.
     with _one_line(f"kubeconfig {shown}"), tempfile.TemporaryDirectory() as folder:
         merged = _untyped(KubeConfigMerger)(shown).config
         loader = _untyped(KubeConfigLoader)(
@@ -186,10 +186,10 @@ def _read_files(files: list[Path], context: str | None) -> _Reading:
         chosen = loader.current_context
         cluster = merged["clusters"].get_with_name(chosen["context"]["cluster"])["cluster"]
         server = cluster.safe_get("server")
-        if not server:  # the loader would go on with localhost
+        if not server:  # the loader would fall back to localhost
             raise ValueError("the cluster has no server")
         user, user_folder = _user_of(merged, chosen["context"].get("user"))
-        plugin = user.pop("exec", None)  # before the loader runs it, without a limit of time
+        plugin = user.pop("exec", None)  # the loader would run it, without a time limit
         configuration = Configuration()
         loader.load_and_set(configuration)
         fresh = _fresh_login(configuration, files, user)
@@ -209,14 +209,14 @@ def _user_of(merged: Any, name: str | None) -> tuple[dict[str, Any], Path]:  # n
     """Return the user's part of the merged file, corrected in place, and its file's folder."""
     if not name:
         return {}, Path()
-    found = merged["users"].get_with_name(name)  # raises where the loader would go on without
+    found = merged["users"].get_with_name(name)  # raises; the loader would not
     user: dict[str, Any] = found["user"].value
     folder = Path(found.path).parent.absolute()
-    # The loader takes these relative to the file of the cluster; kubectl, to that of the user.
+    # The loader resolves these relative to the file of the cluster, kubectl to that of the user.
     for key in ("client-certificate", "client-key", "tokenFile"):
         if user.get(key):
             user[key] = str(folder / user[key])
-    # Of the two, kubectl takes the file, which can rotate; the loader the other.
+    # If both are given, kubectl uses the file, which can rotate; the loader uses the other.
     if user.get("tokenFile"):
         user.pop("token", None)
         if not Path(user["tokenFile"]).read_text().strip():
@@ -239,7 +239,7 @@ def _fresh_login(
         private_key_pem=key,
         ca_pem=authorities,
     )
-    # Files that the package made for data in the kubeconfig are watched as well: they go, once.
+    # Includes the files that the package made for embedded data; they change once, when deleted.
     watched = filter(None, (*named, user.get("tokenFile")))
     return Credentials(login, (*map(str, files), *watched))
 
@@ -248,7 +248,7 @@ def _fresh_login(
 
 
 class _PluginStatus(msgspec.Struct, rename="camel"):
-    """What an exec plugin grants."""
+    """The credentials that an exec plugin returns."""
 
     token: str = ""
     client_certificate_data: str = ""
@@ -269,7 +269,7 @@ def _with_plugin(
     cluster: Any,  # noqa: ANN401 - the package has no types
     folder: Path,
 ) -> Credentials:
-    """Add what the user's exec plugin grants."""
+    """Return the credentials with those of the user's exec plugin added."""
     status = _run_plugin(plugin, cluster, folder)
     if not status.token and not (status.client_certificate_data and status.client_key_data):
         raise ValueError(f"the exec plugin {plugin.get('command')} granted nothing")
@@ -293,7 +293,7 @@ def _run_plugin(plugin: Mapping[str, Any], cluster: Any, folder: Path) -> _Plugi
     from kubernetes.config.exec_provider import ExecProvider  # noqa: PLC0415 - costly, see above
     from kubernetes.config.kube_config import ConfigNode  # noqa: PLC0415 - same
 
-    # The package knows the plugin's arguments and environment. Its own run() has no limit of time.
+    # The package knows the plugin's arguments and environment, but its run() has no time limit.
     node = _untyped(ConfigNode)("exec", dict(plugin))
     provider = _untyped(ExecProvider)(node, str(folder), cluster)
     spec: dict[str, Any] = {"interactive": False}

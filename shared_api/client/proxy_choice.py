@@ -1,8 +1,8 @@
-"""Which proxy the environment asks for: HTTPS_PROXY, HTTP_PROXY, NO_PROXY.
+"""Selects the proxy that the environment asks for: HTTPS_PROXY, HTTP_PROXY, NO_PROXY.
 
-Source: Go's golang.org/x/net/http/httpproxy, so that a machine where kubectl works needs nothing
-else. Python's own `proxy_bypass_environment` knows no address ranges, and those are what users
-write for clusters.
+Source: Go's golang.org/x/net/http/httpproxy, so that an environment in which kubectl works needs
+nothing else. Python's `proxy_bypass_environment` does not support address ranges, which users
+commonly give for clusters.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def _variable(environment: Mapping[str, str], name: str) -> str:
 
 
 def _covers(entry: str, host: str, port: int) -> bool:
-    """Return whether one entry of NO_PROXY means this host.
+    """Return whether one entry of NO_PROXY matches this host.
 
-    An entry is "*", an address, a range in CIDR form, or a domain (a leading "." or "*." leaves
-    out the domain itself); all but the range may end in a port.
+    An entry is "*", an address, a range in CIDR form, or a domain (a leading "." or "*." excludes
+    the domain itself); all but the range may end with a port.
     """
     if entry in ("", "*"):
         return entry == "*"
@@ -68,7 +68,7 @@ def _split_port(entry: str) -> tuple[str, str]:
 def _in_range(entry: str, host: str) -> bool:
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
-    except ValueError:  # the host is a name, or the entry no range
+    except ValueError:  # the host is a name, or the entry is not a range
         return False
 
 

@@ -1,18 +1,18 @@
 """Get, list, watch, create, patch and delete of any kind, through flow control and transport.
 
-Reads are repeated when they fail for a reason that may pass. Writes are repeated when the server
-certainly has not acted, or when a guard (`metadata.resourceVersion`, a uid as precondition) makes
-the repetition harmless; what is left unknown is reported as such, and `after_retry` marks an answer
-that may be the echo of an earlier try.
+Reads are retried if they fail for a temporary reason. Writes are retried if the server certainly
+has not acted, or if a guard (`metadata.resourceVersion`, a uid as precondition) makes a repetition
+harmless; an unknown outcome is reported as such, and `after_retry` marks an answer that may result
+from an earlier try.
 
-A call has one limit of time for everything: waiting for its turn, all tries, the pauses between
-them. For a write it is at most `WRITE_SECONDS`, so a caller that begins one with that much of a
-lease left knows that none of its tries comes after the lease. The server gets the same limit.
+One time limit covers a whole call: waiting for its turn, all tries, and the pauses between them.
+For a write it is at most `WRITE_SECONDS`, so a caller that starts one with that much of a lease
+left knows that no try is made after the lease. The server is given the same limit.
 
-A 429 with `Retry-After` holds back every request of its lane (`flow_control`), of all clients that
-share the flow control. Not so that of a list or watch: it may be about this one resource, whose
-cache the server is still filling, and must not delay other resources. Lists and watches
-rest by themselves.
+A 429 with `Retry-After` holds every request of its lane (`flow_control`), of all clients that share
+the flow control. One that answers a list or watch does not: it may be about this one resource,
+whose cache the server is still filling, and must not delay other resources. Lists and watches pause
+by themselves.
 """
 
 from __future__ import annotations
@@ -66,50 +66,50 @@ T = TypeVar("T")
 _Answer = TypeVar("_Answer", Response, ResponseStream)
 
 WRITE_SECONDS: Final = 4.0
-"""For a write with all its tries: a new leader waits that long for the last one of its
+"""Time limit of a write with all its tries: a new leader waits that long for the last write of its
 predecessor."""
 READ_SECONDS: Final = 30.0
-"""For a get or a page of a list with all tries."""
+"""Time limit of a get or a page of a list with all its tries."""
 MIN_TRY_SECONDS: Final = 0.1
-"""With less time left another try is not worth its while."""
+"""With less time left there is no further try."""
 PAGE_LIMIT: Final = 500
 """Objects per page of a list; client-go's pager and kubectl use the same."""
 MAX_ERROR_LINES: Final = 100
-"""Read of an error that answers a watch."""
+"""Most lines that are read of an error that answers a watch."""
 _FIRST_ERROR_STATUS: Final = 400
 _encoder: Final = msgspec.json.Encoder()
 
 
 _METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_LIST: Final = _METADATA.replace("Metadata;", "MetadataList;")
-"""A server without that form (an aggregated API may be one) sends whole objects."""
+"""A server that does not support this form (an aggregated API, perhaps) sends whole objects."""
 
 
 class ResourceType(msgspec.Struct, Generic[T], frozen=True):
-    """A kind of object, where it is served, and the struct that its objects are read into."""
+    """A kind of object, where it is served, and the struct that its objects are decoded into."""
 
     group: str
-    """ "" for the core group."""
+    """API group; "" for the core group."""
     version: str
     plural: str
     kind: str
     namespaced: bool
     object_type: type[T]
     salvage: Callable[[Any, str], T] | None = None
-    """Makes a readable object of the JSON of one that is not, and why not; raises msgspec's error
-    where it cannot."""
+    """Makes an object from JSON that cannot be decoded as it is, and the error; raises msgspec's
+    error if it cannot. None: not supported."""
     only_metadata: bool = False
-    """Reads ask for metadata alone (PartialObjectMetadata): the server sends nothing else."""
+    """Whether reads request only metadata (PartialObjectMetadata)."""
 
     @property
     def api_version(self) -> str:
-        """As in manifests: "v1", "batch/v1"."""
+        """Group and version as in manifests: "v1", "batch/v1"."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the path of a collection, of one of its objects, or of a subresource.
 
-        With namespace "" that is the collection over all namespaces, or a cluster-scoped one.
+        The namespace "" means the collection over all namespaces, or a cluster-scoped kind.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{_escape(namespace)}" if namespace and self.namespaced else ""
@@ -120,23 +120,23 @@ class ResourceType(msgspec.Struct, Generic[T], frozen=True):
 
 
 class PatchType(Enum):
-    """How the body of a patch is meant; the value is its media type."""
+    """How the body of a patch is applied; the value is its media type."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
-    """Of built-in kinds alone: items of lists are identified by a key."""
+    """For built-in kinds only: items of lists are identified by a key."""
 
 
 class RequestObserver(Protocol):
     """Counts requests, for metrics. Called on the requesting thread, after each try."""
 
     def on_request(self, *, verb: str, method: str, host: str, code: str, seconds: float) -> None:
-        """Count one request answered with a status code, or "<error>" without an answer."""
+        """Count one request; `code` is its status code, or "<error>" if there was no answer."""
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """One request, and how it may be treated."""
+    """One request, and how it may be retried."""
 
     verb: str
     request: Request
@@ -144,11 +144,11 @@ class _Call(msgspec.Struct, frozen=True):
     lane: Lane = Lane.NORMAL
     is_write: bool = False
     harmless: bool = True
-    """Sending it twice does no harm."""
+    """Whether sending it twice does no harm."""
 
 
 class ResourceClient:
-    """The one way to the objects of the API server. Used from many threads at once."""
+    """Reads and writes objects of the API server. Used from many threads at once."""
 
     def __init__(  # noqa: PLR0913 - collaborators and settings, each by its name
         self,
@@ -165,14 +165,14 @@ class ResourceClient:
         """Make a client.
 
         Args:
-            transport: Carries the requests.
+            transport: Sends the requests.
             flow: Limits their rate; shared by all clients of a process.
-            clock: For limits and pauses.
-            rng: Spreads the pauses.
-            request_timeout_seconds: For a read with all its tries. A write has less.
-            user_agent: Names the writer to the server; the part before "/" names the field manager.
-            host: The server's, for the observer.
-            observer: Counts requests.
+            clock: The time, for limits and pauses.
+            rng: Source of the jitter of pauses.
+            request_timeout_seconds: Time limit of a read with all its tries. A write has less.
+            user_agent: Sent to the server; the part before "/" is the field manager.
+            host: Name of the server, for the observer.
+            observer: Counts requests; None: they are not counted.
         """
         self._transport = transport
         self._flow = flow
@@ -185,18 +185,18 @@ class ResourceClient:
         self._metadata_list_headers = (("Accept", _METADATA_LIST), self._headers[1])
         self._host = host
         self._observer = observer
-        # Filled on first use. Two threads at once make two equal readers; either may stay.
+        # Filled on first use. Two threads at once may make two equal readers; either may be kept.
         self._readers: dict[type[Any], AnswerReader[Any]] = {}
 
     # ------------------------------------------------------------------------------- reads
 
     def get(self, resource_type: ResourceType[T], namespace: str, name: str) -> T:
-        """Return one object as it is now.
+        """Return one object in its current state.
 
         Raises:
             ApiError: NotFound and others.
-            ConnectionLost: No answer.
-            UndecodableObject: It does not fit the struct.
+            ConnectionLost: There was no answer.
+            UndecodableObject: The object does not fit the struct.
         """
         headers = self._metadata_headers if resource_type.only_metadata else self._headers
         request = Request("GET", resource_type.path(namespace, name), (), headers)
@@ -204,7 +204,7 @@ class ResourceClient:
         return self._reader(resource_type).read_object(response.body)
 
     def get_raw(self, path: str) -> bytes:
-        """Return the body of any other path: discovery, /version.
+        """Return the body of the answer for any other path: discovery, /version.
 
         Raises:
             ApiFailure: As `get`.
@@ -223,7 +223,7 @@ class ResourceClient:
         continue_token: str = "",
         lane: Lane = Lane.NORMAL,
     ) -> Page[T]:
-        """Return one page of a list of the newest state.
+        """Return one page of a list of the most recent state.
 
         Args:
             resource_type: What to list.
@@ -231,13 +231,14 @@ class ResourceClient:
             label_selector: As in kubectl.
             field_selector: As in kubectl.
             limit: Objects per page; 0 for all.
-            continue_token: From the page before; the whole list is of one version.
-            lane: In which it waits for its turn.
+            continue_token: The one of the previous page; all pages are of one version.
+            lane: Whose budget is charged.
 
         Raises:
             Gone: The continue token has expired.
             ApiFailure: As `get`.
-            MalformedAnswer: The answer is no list. Objects that do not fit are no error.
+            MalformedAnswer: The answer is not a list. Objects that do not fit their struct raise
+                nothing.
         """
         query = _query(
             labelSelector=label_selector,
@@ -260,15 +261,15 @@ class ResourceClient:
         resource_version: str = "",
         timeout_seconds: int = 300,
     ) -> WatchStream[T]:
-        """Open a watch, with bookmarks, of what comes after a version. Tried once.
+        """Open a watch, with bookmarks, of the changes after a version. It is tried once.
 
         Args:
             resource_type: What to watch.
             namespace: "" for all.
             label_selector: As in kubectl.
             field_selector: As in kubectl.
-            resource_version: Where to begin.
-            timeout_seconds: When the server shall end the watch.
+            resource_version: The version after which to begin.
+            timeout_seconds: After how long the server should end the watch.
 
         Raises:
             Gone: The version is too old.
@@ -305,15 +306,15 @@ class ResourceClient:
         lane: Lane = Lane.NORMAL,
         dry_run: bool = False,
     ) -> T:
-        """Create an object and return it as the server made it.
+        """Create an object and return it as the server stored it.
 
-        `dry_run`: the server does all but store it, so that it may be asked again.
+        With `dry_run` the server does everything but store it, so it can be repeated safely.
 
         Raises:
             AlreadyExists: The name is taken.
             ApiError: The server refuses.
-            ConnectionLost: `sent` says whether the object may be there all the same.
-            UndecodableObject: It was created, and does not fit the struct.
+            ConnectionLost: `sent` says whether the object may exist all the same.
+            UndecodableObject: It was created, but does not fit the struct.
         """
         path = resource_type.path(namespace)
         query = (("dryRun", "All"),) if dry_run else ()
@@ -333,15 +334,15 @@ class ResourceClient:
         patch_type: PatchType = PatchType.MERGE,
         lane: Lane = Lane.NORMAL,
     ) -> T:
-        """Patch an object and return it as it is then.
+        """Patch an object and return its new state.
 
         Raises:
             Conflict: The resourceVersion in the patch is not the newest.
             Invalid: The schema, a wrong uid, or a failed test of a JSON patch.
-            ApiError: The server refuses for another reason. With `after_retry`, read before
-                judging.
+            ApiError: The server refuses for another reason. With `after_retry`, read the object
+                before deciding.
             ConnectionLost: `sent` says whether the patch may be in effect all the same.
-            UndecodableObject: It was patched, and does not fit the struct.
+            UndecodableObject: It was patched, but does not fit the struct.
         """
         path = resource_type.path(namespace, name, subresource)
         response = self._write("patch", "PATCH", path, body, patch_type.value, lane=lane)
@@ -358,20 +359,20 @@ class ResourceClient:
         propagation: str | None = None,
         lane: Lane = Lane.NORMAL,
     ) -> None:
-        """Delete an object; with finalizers it goes later.
+        """Delete an object; if it has finalizers, it is removed later.
 
         Args:
             resource_type: Its kind.
             namespace: "" for a cluster-scoped kind.
-            name: Of the object.
-            uid: Delete only this one, not another of the same name.
-            version: Delete it only as it was then; its resourceVersion.
+            name: Name of the object.
+            uid: Precondition: the object has this uid. None: any.
+            version: Precondition: the object has this resourceVersion. None: any.
             propagation: "Foreground", "Background", "Orphan"; None: the kind's default.
             lane: Whose budget is charged.
 
         Raises:
-            NotFound: There is none.
-            Conflict: There is one, with another uid, or changed.
+            NotFound: There is no such object.
+            Conflict: A precondition does not hold.
             ApiError: The server refuses.
             ConnectionLost: `sent` says whether it may be deleted all the same.
         """
@@ -385,7 +386,7 @@ class ResourceClient:
         try:
             self._write("delete", "DELETE", path, options, "application/json", lane=lane)
         except NotFound as gone:
-            if not gone.after_retry:  # else an earlier try of ours did it
+            if not gone.after_retry:  # otherwise an earlier try of this call may have deleted it
                 raise
 
     def _write(
@@ -414,7 +415,7 @@ class ResourceClient:
     # --------------------------------------------------------------------------- the tries
 
     def _run(self, call: _Call) -> Response:
-        """Send until there is an answer that counts, or no try left."""
+        """Send until there is a final answer, or no try is left."""
         deadline = self._clock.monotonic() + call.seconds
         in_doubt = False  # an earlier try of this write may have been carried out
         for attempt in count():
@@ -434,7 +435,7 @@ class ResourceClient:
     def _try(self, call: _Call, deadline: float) -> Response:
         self._wait_for_turn(call, self._seconds_until(deadline))
         seconds = self._seconds_until(deadline)
-        if seconds <= 0:  # the machine, or this process, stood still: too late for a write
+        if seconds <= 0:  # the machine or this process was suspended: too late for a write
             raise Timeout("time was up before the request was sent", sent=False)
         request = call.request
         if call.is_write:
@@ -486,9 +487,9 @@ class ResourceClient:
 
 
 def is_guarded(verb: str, body: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a write names what it expects to find, so that repeating it does no harm.
+    """Return whether a write states the version that it expects, so that repeating it is harmless.
 
-    A uid alone guards a deletion, which happens once. It does not guard a patch: between two
+    A uid alone guards a deletion, which happens only once. It does not guard a patch: between two
     tries of "resume this job" a user may have suspended it.
     """
     if isinstance(body, Mapping):

@@ -1,4 +1,4 @@
-"""The kinds that the programs read and write, and where the API server has them."""
+"""The kinds that the programs read and write, and where the API server serves them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from shared_api.queue_unit_phases import salvage_unit
 
 
 class OnlyMetadata(WireStruct, frozen=True):
-    """An object of which nothing but its metadata is read."""
+    """An object of which only the metadata is read."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -127,8 +127,8 @@ POD_TEMPLATES: Final = ResourceType(
     "", "v1", "podtemplates", "PodTemplate", namespaced=True, object_type=OnlyMetadata
 )
 
-# Kinds of other projects, in every version that is read, the newest first. Which of them a server
-# has says `discovery.served_version`.
+# Kinds of other projects, in every supported version, the newest first. `discovery.served_version`
+# selects the one that a server has.
 ADMISSION_CHECK_VERSIONS: Final = tuple(
     ResourceType(
         "kueue.x-k8s.io",

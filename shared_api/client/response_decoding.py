@@ -1,7 +1,7 @@
-"""What the API server's answers mean: bytes -> objects, pages, events.
+"""Decodes the API server's answers: bytes -> objects, pages, events.
 
-An object that does not fit its struct is not an error of the call that brought it, unless that
-call was about this object alone: it becomes a `DecodeFailure` among its healthy neighbours.
+An object that does not fit its struct is an error only of a call about this one object. In a list
+or watch it becomes a `DecodeFailure` beside the decoded objects.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ T = TypeVar("T")
 ReadT = TypeVar("ReadT")
 
 MAX_DEPTH: Final = 200
-"""Levels that are read of an answer too deep for the decoder, which gives up near Python's
-recursion limit (1000, less the callers' frames). What the structs hold is within twenty."""
+"""Levels that are read of an answer that is nested too deeply for the decoder, which fails near
+Python's recursion limit (1000, less the callers' frames). The structs have fewer than twenty."""
 
 _BRACKET: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
-"""A bracket; or a whole string, so that brackets in it do not count."""
+"""Matches a bracket, or a whole string, so that brackets in strings do not count."""
 _OPENING: Final = (b"[", b"{")
 _CLOSING: Final = (b"]", b"}")
 
@@ -33,12 +33,12 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """A part of a list, in the server's order."""
+    """One page of a list, in the server's order."""
 
     items: tuple[T | DecodeFailure, ...]
     resource_version: str
     continue_token: str = ""
-    """Asks for the next page; "" at the end."""
+    """Token to request the next page with; "" on the last page."""
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
@@ -46,10 +46,10 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 
     type: EventType
     object: T | None = None
-    """The object after the change, or before a deletion. None in BOOKMARK and ERROR, and when it
-    could not be read."""
+    """The object after the change, or before a deletion. None in BOOKMARK and ERROR, and if it
+    could not be decoded."""
     resource_version: str = ""
-    """Where a watch may resume; "" in ERROR."""
+    """The version from which a watch may resume; "" in ERROR."""
     status: tuple[int, str, str] | None = None
     """Code, reason and message of an ERROR."""
     undecodable: DecodeFailure | None = None
@@ -66,18 +66,18 @@ class WatchStream(Generic[T]):
         """Return the next event, or None at the orderly end of the watch.
 
         Args:
-            idle_seconds: How long to wait for it; 0: only what has already arrived.
+            idle_seconds: Longest wait; 0 returns only what has already arrived.
 
         Raises:
-            StreamIdle: Nothing came in that time; the watch goes on.
+            StreamIdle: Nothing arrived in that time; the watch continues.
             ConnectionLost: The watch broke, or was closed.
-            MalformedAnswer: A line is no event.
+            MalformedAnswer: A line is not an event.
         """
         line = self._stream.read_line(idle_seconds)
         return None if line is None else self._reader.read_event(line)
 
     def close(self) -> None:
-        """End the watch. From any thread, any number of times; a blocked reader returns."""
+        """End the watch; a blocked reader returns. Idempotent; callable from any thread."""
         self._stream.close()
 
 
@@ -118,15 +118,15 @@ _raw_list: Final = msgspec.json.Decoder(_ListOf[msgspec.Raw])
 _status: Final = msgspec.json.Decoder(_Status)
 _identified: Final = msgspec.json.Decoder(_Identified)
 
-# msgspec learns the fields of a struct when the first decoder needs them, in steps between which
-# Python may switch threads. A second decoder over the same struct, or one inside it, then meets it
-# half learnt, and the process dies (seen with msgspec 0.22: segmentation fault). Guards no field,
-# but the making of decoders: those of all API objects are made here, one after the other.
+# msgspec reads the fields of a struct when the first decoder needs them, in steps between which
+# Python may switch threads. A second decoder of the same struct, or of one inside it, then finds it
+# half initialized, and the process crashes (seen with msgspec 0.22: segmentation fault). The lock
+# guards the construction of decoders: those of all API objects are made here, one after the other.
 _building: Final = threading.Lock()
 
 
 class AnswerReader(Generic[T]):
-    """Reads answers about one type of object. Used from many threads."""
+    """Decodes answers about one type of object. Used from many threads."""
 
     def __init__(
         self, object_type: type[T], salvage: Callable[[Any, str], T] | None = None
@@ -137,11 +137,11 @@ class AnswerReader(Generic[T]):
             self._list = msgspec.json.Decoder(_ListOf[object_type])  # type: ignore[valid-type] # at run time it is one
 
     def read_object(self, body: bytes) -> T:
-        """Read one object.
+        """Return the object of an answer.
 
         Raises:
             UndecodableObject: It does not fit the struct.
-            MalformedAnswer: It is no object at all.
+            MalformedAnswer: The answer is not an API object at all.
         """
         item = _read_flat(self._read, body)
         if isinstance(item, DecodeFailure):
@@ -149,18 +149,18 @@ class AnswerReader(Generic[T]):
         return item
 
     def read_page(self, body: bytes) -> Page[T]:
-        """Read one page of a list.
+        """Return the page of a list.
 
         Raises:
-            MalformedAnswer: It is no list.
+            MalformedAnswer: The answer is not a list.
         """
         return _read_flat(self._read_page, body)
 
     def read_event(self, line: bytes) -> WatchEvent[T]:
-        """Read one line of a watch.
+        """Return the event of one line of a watch.
 
         Raises:
-            MalformedAnswer: It is no event.
+            MalformedAnswer: The line is not an event.
         """
         return _read_flat(self._read_event, line)
 
@@ -170,7 +170,7 @@ class AnswerReader(Generic[T]):
             whole = self._list.decode(body)
             metadata, items = whole.metadata, tuple(whole.items or ())
         except msgspec.DecodeError:
-            # Now object by object, to find the ones that do not fit.
+            # Decode object by object, to find those that do not fit.
             try:
                 raw = _raw_list.decode(body)
             except msgspec.DecodeError as error:
@@ -196,7 +196,7 @@ class AnswerReader(Generic[T]):
         try:
             return self._object.decode(body)
         except msgspec.DecodeError:
-            pass  # rare: it may be readable all the same
+            pass  # rare: it may be decodable without its nulls or its deepest levels
         try:
             return self._object.decode(_without_nulls(body))
         except msgspec.DecodeError as error:
@@ -220,10 +220,10 @@ class AnswerReader(Generic[T]):
 
 
 def read_json(body: bytes) -> Any:  # noqa: ANN401 - decoded JSON
-    """Read anything, however deep it is nested.
+    """Return decoded JSON, whatever its depth.
 
     Raises:
-        MalformedAnswer: It is no JSON.
+        MalformedAnswer: The body is not JSON.
     """
     try:
         return _read_flat(msgspec.json.decode, body)
@@ -232,10 +232,10 @@ def read_json(body: bytes) -> Any:  # noqa: ANN401 - decoded JSON
 
 
 def _read_flat(read: Callable[[bytes], ReadT], body: bytes) -> ReadT:
-    """Read, and where the answer is nested too deep for that, read it without its depths.
+    """Decode; if the answer is nested too deeply for that, decode it without its deepest levels.
 
-    The API server takes ten thousand levels in an open object. One such object must not keep
-    all others of its list from being read.
+    The API server accepts ten thousand levels in an object without a schema. One such object must
+    not keep the others of its list from being decoded.
     """
     try:
         return read(body)
@@ -244,7 +244,7 @@ def _read_flat(read: Callable[[bytes], ReadT], body: bytes) -> ReadT:
 
 
 def flattened(body: bytes) -> bytes:
-    """Return the JSON with null in place of what is nested deeper than `MAX_DEPTH`."""
+    """Return the JSON with null in place of everything nested deeper than `MAX_DEPTH`."""
     parts = []
     depth = begin = 0
     for token in _BRACKET.finditer(body):
@@ -260,10 +260,10 @@ def flattened(body: bytes) -> bytes:
 
 
 def _identify(body: bytes | msgspec.Raw) -> _Identity:
-    """Read as much as names the object.
+    """Return what identifies the object.
 
     Raises:
-        MalformedAnswer: Not even that is there.
+        MalformedAnswer: Not even that can be decoded.
     """
     try:
         return _identified.decode(body).metadata
@@ -272,10 +272,10 @@ def _identify(body: bytes | msgspec.Raw) -> _Identity:
 
 
 def _without_nulls(body: bytes | msgspec.Raw) -> bytes:
-    """Return the object without the fields that are null: to Go's readers these are absent.
+    """Return the object without the fields that are null, which Go treats as absent.
 
-    The API server drops them where a schema says what a field is. In an open object, such as the
-    pod template of a unit, they stay, and Go writes them for lists that are empty.
+    The API server drops them where a schema describes the field. In an object without a schema,
+    such as the pod template of a unit, they stay, and Go writes null for empty lists.
     """
     return msgspec.json.encode(_drop_nulls(msgspec.json.decode(body)))
 
@@ -297,6 +297,6 @@ def _read_status(body: msgspec.Raw) -> tuple[int, str, str]:
 
 
 def _version_of(item: object) -> str:
-    """Return `metadata.resourceVersion` of any struct that has it."""
+    """Return `metadata.resourceVersion` of a struct; "" if it has none."""
     version: str = getattr(getattr(item, "metadata", None), "resource_version", "")
     return version

@@ -1,23 +1,23 @@
-"""Writes as values: handed over at once, sent by workers, one at a time per object.
+"""Takes writes as values at once; workers send them, one at a time per object.
 
     submit ──► waiting ──► in flight ──► outcome, reported once to the submitter
                   │
-                  ├─ a newer patch of the same object and lane: merged into one; but not
+                  ├─ a newer patch of the same object and lane: the two are merged, except
                   │  decisions on one version that contradict each other
-                  ├─ a low one beside a normal one: the low one is dropped (what it says is old)
+                  ├─ a low one beside a normal one: the low one is dropped (it is outdated)
                   └─ stop, or too little time of the lease left: dropped
 
-What the promises rest on:
+The guarantees and their reasons:
 
-- *One in flight per object.* Two patches under way at once could be applied in either order.
-- *A guard is its author's.* A patch that waited for another of ours keeps the version it was made
-  on, and may meet a conflict by it: its author has seen the newer version in the meantime, and may
-  have taken back what the patch says.
-- *Normal before low.* A worker takes a low write only when no normal one waits, and only some
-  workers may be busy with low ones, so the low lane's slower rate never holds up the normal lane.
-- *Nothing is sent that could outlive the lease.* Before each send there must be as much of the
-  lease left as a write may take with all its tries (`WRITE_SECONDS`).
-- *Nothing begins after `stop` has returned True.*
+- *One in flight per object.* Two patches in flight at once could be applied in either order.
+- *A guard stays as its author set it.* A patch that waited for another write of this process keeps
+  the version that it was based on, and may therefore end in a conflict: its author has seen the
+  newer version in the meantime, and may have changed the decision.
+- *Normal before low.* A worker takes a low write only if no normal one waits, and only some
+  workers may be busy with low ones, so the low lane's slower rate never delays the normal lane.
+- *Nothing is sent that could outlive the lease.* Before each send, at least the time that a write
+  may take with all its tries (`WRITE_SECONDS`) must be left of the lease.
+- *Nothing is sent after `stop` has returned True.*
 
 A write is dropped only when the server certainly has not acted on it.
 
@@ -70,21 +70,21 @@ __all__ = [
 T = TypeVar("T")
 
 WORKERS: Final = 12
-"""Connections that overlap; 8 to 16 saturate an API server of two cores, more gain nothing."""
+"""Writes in flight at once; 8 to 16 saturate an API server with two cores, more gain nothing."""
 MAX_OUTSTANDING: Final = 200
-"""Normal writes submitted and not settled, above which `has_room` says no. A decision in this
-state is charged and unconfirmed: a crash or a lost lease must not leave thousands of them."""
+"""Normal writes without an outcome from which `has_room` returns False. A decision in this state is
+charged and unconfirmed: a crash or a lost lease must not leave thousands of them."""
 ROOM_AGAIN: Final = 150
-"""Outstanding writes at which there is room again. The gap keeps waiting callers from being woken
-for a single place."""
+"""Outstanding writes at which `has_room` returns True again. The gap keeps waiting callers from
+being woken for a single place."""
 MAX_WAITING_LOW: Final = 10_000
-"""Low writes that wait; those above are dropped. Some 50 MB."""
+"""Most low writes that wait, some 50 MB; further ones are dropped."""
 LOW_WORKERS_SHARE: Final = 4
-"""One worker in so many may be busy with the low lane."""
+"""One in this many workers may be busy with the low lane."""
 
 
 class WriteClient(Protocol):
-    """What the dispatcher uses of the `ResourceClient`."""
+    """The part of `ResourceClient` that the dispatcher uses."""
 
     def create(
         self, resource_type: ResourceType[T], namespace: str, body: Mapping[str, Any], *, lane: Lane
@@ -101,7 +101,7 @@ class WriteClient(Protocol):
         subresource: str,
         lane: Lane,
     ) -> T:
-        """Merge into an object."""
+        """Apply a merge patch to an object."""
 
     def delete(
         self,
@@ -120,7 +120,7 @@ _Key = tuple[str, str, str, str]
 
 
 class _Pending:
-    """A write that waits or is in flight, and all callers that wait for its outcome."""
+    """A write that waits or is in flight, with the callbacks for its outcome."""
 
     __slots__ = ("told", "write")
 
@@ -130,7 +130,7 @@ class _Pending:
 
 
 class _Object:
-    """One object that something is to be written to."""
+    """The writes of one object."""
 
     __slots__ = ("in_flight", "queued", "waiting")
 
@@ -138,7 +138,7 @@ class _Object:
         self.in_flight: _Pending | None = None
         self.waiting: deque[_Pending] = deque()
         self.queued: Lane | None = None
-        """In which ready queue it stands; an entry in the other one is stale."""
+        """The lane of the ready queue that it is in; an entry in the other one is stale."""
 
 
 class WriteDispatcher:
@@ -156,12 +156,12 @@ class WriteDispatcher:
         """Make a dispatcher without workers.
 
         Args:
-            client: Sends.
-            flow: The same that limits the client; asked whether the low lane has a turn.
-            clock: For `stop`.
-            writable_seconds: How much time there is for a write that begins now
+            client: Sends the writes.
+            flow: The flow control of the client; asked whether the low lane may send.
+            clock: The time, for `stop`.
+            writable_seconds: Returns how many seconds a write that begins now may take
                 (`leader_election`); infinite without an election. Called before each send.
-            on_room: Called, on a worker's thread, when `has_room` is true again.
+            on_room: Called on a worker's thread when `has_room` becomes True again.
         """
         self._client = client
         self._flow = flow
@@ -170,13 +170,14 @@ class WriteDispatcher:
         self._on_room = on_room
         self._workers = 0
         self._settled = threading.Event()
-        # Guards all fields below. Nothing is sent, reported or woken while it is held.
+        # Guards all fields below. No write is sent, no callback called and no worker woken while it
+        # is held.
         self._lock = threading.Lock()
         self._objects: dict[_Key, _Object] = {}
         self._ready: dict[Lane, deque[_Key]] = {Lane.NORMAL: deque(), Lane.LOW: deque()}
         self._in_flight = {Lane.NORMAL: 0, Lane.LOW: 0}
         self._waiting = {Lane.NORMAL: 0, Lane.LOW: 0}
-        self._resting: dict[WriteWorker, None] = {}  # the last to rest is the first to be woken
+        self._resting: dict[WriteWorker, None] = {}  # the last to rest is woken first
         self._full = False
         self._stopped = False
 
@@ -185,8 +186,8 @@ class WriteDispatcher:
     def submit(self, write: Write[Any], on_outcome: OnOutcome) -> None:
         """Send a write later; `on_outcome` is called exactly once with its outcome.
 
-        `on_outcome` is called on a worker's thread, or on this one when the write is dropped at
-        once. It must not block: a worker waits for it, and so does the next write of the object.
+        It is called on a worker's thread, or on this one if the write is dropped at once. It must
+        not block: a worker waits for it, and so does the next write of the object.
         """
         dropped: list[OnOutcome] = []
         reason = "superseded by a write that matters more"
@@ -205,19 +206,19 @@ class WriteDispatcher:
         _tell(dropped, Dropped(reason))
 
     def has_room(self) -> bool:
-        """Return whether more normal writes should be submitted now. Asking costs nothing."""
+        """Return whether more normal writes should be submitted now; takes no lock."""
         return not self._full
 
     def counts(self) -> tuple[int, int, int]:
-        """Return how many wait in the normal lane, in the low lane, and are in flight."""
+        """Return how many writes wait in the normal lane, wait in the low lane, are in flight."""
         with self._lock:
             waiting = self._waiting
             return waiting[Lane.NORMAL], waiting[Lane.LOW], sum(self._in_flight.values())
 
     def stop(self, wait_seconds: float = WRITE_SECONDS + 1.0) -> bool:
-        """Begin no more writes; drop what waits; wait for what is in flight.
+        """Send no more writes: drop those that wait, and wait for those in flight.
 
-        Returns whether nothing is in flight any more: from then on this process writes nothing.
+        Returns whether none is in flight any more: from then on this process writes nothing.
         """
         with self._lock:
             self._stopped = True
@@ -256,7 +257,7 @@ class WriteDispatcher:
 
     def _step(self, worker: WriteWorker) -> float | None:
         with self._lock:
-            self._resting.pop(worker, None)  # its rest may have ended by itself
+            self._resting.pop(worker, None)  # its rest may have ended without a wake
             taken, rest = self._take()
             if taken is None:
                 self._resting[worker] = None
@@ -266,8 +267,8 @@ class WriteDispatcher:
         try:
             outcome = self._send(pending.write)
         finally:
-            # Reported before the object is free: its next write, and the outcome of that, come
-            # after.
+            # Reported before the object's next write can be taken, so that outcomes are reported in
+            # the order of the writes.
             try:
                 _tell(pending.told, outcome)
             finally:
@@ -299,7 +300,7 @@ class WriteDispatcher:
         except ApiFailure as failure:
             return outcome_of(failure)
 
-    # ----------------------------------------------------------------------- under the lock
+    # ------------------------------------------------------------------- with the lock held
 
     def _add(self, new: _Pending) -> list[OnOutcome]:
         """Queue a write; return the callbacks of the writes that were dropped for it."""
@@ -326,7 +327,7 @@ class WriteDispatcher:
         return dropped
 
     def _line_up(self, key: _Key, each: _Object) -> None:
-        """Put an object that can be written to into the ready queue of its most urgent write."""
+        """Put an object without a write in flight into the ready queue of its most urgent write."""
         if each.in_flight is not None:
             return
         if not each.waiting:
@@ -340,7 +341,7 @@ class WriteDispatcher:
             self._ready[lane].append(key)
 
     def _take(self) -> tuple[tuple[_Key, _Pending] | None, float | None]:
-        """Take the next write; or return how long there is none (None: until woken)."""
+        """Return the next write, or the seconds until there may be one (None: until woken)."""
         key = self._next_key(Lane.NORMAL)
         if key is None and self._ready[Lane.LOW]:
             if self._in_flight[Lane.LOW] >= max(1, self._workers // LOW_WORKERS_SHARE):
@@ -371,7 +372,7 @@ class WriteDispatcher:
     def _outstanding(self) -> int:
         return self._waiting[Lane.NORMAL] + self._in_flight[Lane.NORMAL]
 
-    # -------------------------------------------------------------------------------- after
+    # --------------------------------------------------------------------- after the write
 
     def _finish(self, key: _Key, pending: _Pending, outcome: Outcome[Any]) -> None:
         with self._lock:
@@ -389,7 +390,7 @@ class WriteDispatcher:
 
 
 class WriteWorker:
-    """Sends one write after the other; `step` is for a `LoopThread`, whose wake goes to `wake`."""
+    """Sends writes one after the other; `step` is for a `LoopThread`, whose `wake` is set here."""
 
     def __init__(self, step: Callable[[WriteWorker], float | None]) -> None:
         self._step = step
@@ -397,7 +398,7 @@ class WriteWorker:
         """Called from any thread when there is something to send."""
 
     def step(self) -> float | None:
-        """Send one write and tell what became of it; return how long to rest."""
+        """Send one write and report its outcome; return the seconds to rest (None: until woken)."""
         return self._step(self)
 
 
@@ -407,7 +408,7 @@ def _key_of(write: Write[Any]) -> _Key:
 
 
 def _tell(told: list[OnOutcome], outcome: Outcome[Any]) -> None:
-    # One that raises does not keep the others from being called.
+    # A callback that raises does not keep the others from being called.
     with ExitStack() as stack:
         for on_outcome in reversed(told):
             stack.callback(on_outcome, outcome)

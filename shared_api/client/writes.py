@@ -1,4 +1,4 @@
-"""A write as a value, what can become of it, and how two writes become one. Pure."""
+"""Writes as values, their possible outcomes, and how two writes are merged. Pure."""
 
 from __future__ import annotations
 
@@ -37,34 +37,34 @@ class Write(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     subresource: str = ""
     lane: Lane = Lane.NORMAL
     uid: Uid | None = None
-    """Of a DELETE: only this object, not another of the same name."""
+    """Precondition of a DELETE: the object has this uid. None: any object of the name."""
 
 
 class Written(msgspec.Struct, Generic[T], frozen=True):
-    """Done."""
+    """The write was carried out."""
 
     object: T
-    """As it is now; None after a DELETE."""
+    """The object after the write; None after a DELETE."""
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """The server said no. With `error.after_retry`, read the object before judging."""
+    """The server refused. With `error.after_retry`, read the object before deciding."""
 
     error: ApiError
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """Perhaps done. Read the object."""
+    """The write may have been carried out; read the object."""
 
     failure: ApiFailure
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """Surely not done."""
+    """The write was certainly not carried out."""
 
     reason: str
     retry_after_seconds: float = 0.0
-    """Submitted again sooner, it would be dropped again."""
+    """If submitted again sooner, it would be dropped again."""
 
 
 Outcome = Written[T] | Rejected | Unknown | Dropped
@@ -75,7 +75,7 @@ _ABSENT: Final = object()
 def status_report(
     resource_type: ResourceType[T], namespace: str, name: str, body: Mapping[str, Any]
 ) -> Write[T]:
-    """Return a patch of a status that only informs: it gives way to writes that decide."""
+    """Return a patch of a status that only informs: it yields to writes that decide."""
     return Write(
         resource_type=resource_type,
         namespace=namespace,
@@ -89,7 +89,7 @@ def status_report(
 def status_change(
     resource_type: ResourceType[T], meta: ObjectMeta, status: Mapping[str, Any]
 ) -> Write[T]:
-    """Return a patch of a status, guarded by the version of the object that it was decided on."""
+    """Return a patch of a status, guarded by the version of the object that it is based on."""
     return Write(
         resource_type=resource_type,
         namespace=meta.namespace,
@@ -100,10 +100,10 @@ def status_change(
 
 
 def outcome_of(failure: ApiFailure) -> Outcome[Any]:
-    """Return the outcome of a write that failed so."""
+    """Return the outcome of a write that failed with this error."""
     if is_surely_not_done(failure):
         return Dropped(str(failure), failure.retry_after_seconds)
-    # A 5xx is not the server's judgement on the write, so it is no rejection.
+    # A 5xx does not mean that the server refused the write, so it is not a rejection.
     if isinstance(failure, ApiError) and not isinstance(failure, ServerError):
         return Rejected(failure)
     return Unknown(failure)
@@ -115,16 +115,16 @@ def _is_same_patch(one: Write[Any], other: Write[Any]) -> bool:
 
 
 def is_pointless_beside(new: Write[Any], waiting: Write[Any]) -> bool:
-    """Return whether a new low patch need not be sent, since a normal one of the object waits."""
+    """Return whether a new low patch need not be sent because a normal one of the object waits."""
     lanes = (new.lane, waiting.lane)
     return lanes == (Lane.LOW, Lane.NORMAL) and _is_same_patch(new, waiting)
 
 
 def supersedes(new: Write[Any], waiting: Write[Any]) -> bool:
-    """Return whether a new patch makes a low one that waits pointless.
+    """Return whether a new patch makes a waiting low one pointless.
 
-    A normal one always does. A low one does when it knows a newer version of the object: the
-    older one would only meet a conflict.
+    A normal patch always does. A low one does if it is based on a newer version of the object: the
+    older one would only end in a conflict.
     """
     if waiting.lane is not Lane.LOW or not _is_same_patch(new, waiting):
         return False
@@ -132,13 +132,12 @@ def supersedes(new: Write[Any], waiting: Write[Any]) -> bool:
 
 
 def merge(waiting: Write[Any], new: Write[Any]) -> Write[Any] | None:
-    """Return one write that does what `waiting` and then `new` would do, None if there is none.
+    """Return one write that does what `waiting` and then `new` would do; None if there is none.
 
-    There is none when they expect different versions: under the newer guard the older patch
-    would change an object that its author has never seen. Nor when two that decide say different
-    things on one version: the newer one has to meet a conflict with the older, as it would if that
-    were sent already. Of two that only inform, the newer one is meant to take the older one's
-    place.
+    There is none if they expect different versions: under the newer guard the older patch would
+    change an object that its author has never seen. There is none if two decisions on one version
+    contradict each other: the newer one must end in a conflict with the older, as it would if that
+    had been sent already. Of two patches that only inform, the newer one replaces the older.
     """
     if waiting.lane is not new.lane or not _is_same_patch(waiting, new):
         return None
@@ -153,7 +152,7 @@ def merge(waiting: Write[Any], new: Write[Any]) -> Write[Any] | None:
 
 
 def _guards_of(write: Write[Any]) -> tuple[str, str]:
-    """Return the resourceVersion and the uid that a patch expects, "" for any."""
+    """Return the resourceVersion and the uid that a patch expects; "" for any."""
     metadata = write.body.get("metadata", {})
     return metadata.get("resourceVersion", ""), metadata.get("uid", "")
 
@@ -161,8 +160,7 @@ def _guards_of(write: Write[Any]) -> tuple[str, str]:
 def contradict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two merge patches set some field to different values.
 
-    A list is one value: to change one of its items is to write all of them, as the writer knows
-    them.
+    A list counts as one value: whoever changes one item writes all of them.
     """
     for key in one.keys() & other.keys():
         left, right = one[key], other[key]
@@ -175,10 +173,10 @@ def contradict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def merge_patches(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return one merge patch that does what `old` and then `new` would do.
+    """Return one merge patch that does what `old` and then `new` would do; None if there is none.
 
-    None when there is none: `old` replaces a value as a whole (by null, a text, a list) into
-    which `new` then merges.
+    There is none if `old` replaces a whole value (by null, a text, a list) into which `new` then
+    merges.
 
     Source: RFC 7386.
     """
