@@ -1,4 +1,4 @@
-"""Whether a cache holds all that the server held when it was asked."""
+"""Tells when a cache has caught up with a state of the server."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from shared_api.informer.indexed_store import version_number
 from shared_api.process.clock import Clock
 
 FRESH_READ_PATIENCE_SECONDS: Final = 0.5
-"""How long a fresh read waits for the watch before it asks for a list: a busy resource gets there
-by itself in milliseconds, a quiet one only by its next bookmark, a minute later."""
+"""How long a fresh read waits for the watch before it requests a list: a busy resource catches up
+by itself within milliseconds, a quiet one only with its next bookmark, up to a minute later."""
 
 
 class _Followed(Protocol):
-    """What a fresh read asks of a reflector, whatever it follows."""
+    """The part of a reflector that a fresh read uses."""
 
     @property
     def resource_version(self) -> str: ...
@@ -22,9 +22,9 @@ class _Followed(Protocol):
 
 
 class FreshRead:
-    """A version that the server had reached when asked, and whether a cache has got there.
+    """The version that the server had when it was asked, and whether a cache has reached it.
 
-    A new leader asks once per cache, and begins to decide when all are reached: then its caches
+    A new leader makes one per cache, and starts to decide when all are reached: then its caches
     hold everything that its predecessor has written.
     """
 
@@ -41,13 +41,14 @@ class FreshRead:
         self._target = version_number(target)
         self._clock = clock
         self._patience_until = patience_until
-        self._void = void  # a version that the cache has, of a history that was replaced
+        self._void = void  # the cache's version of a replaced history, which never counts
         self._asked = False
 
     def is_reached(self) -> bool:
         """Return whether handlers have seen everything up to the target; never blocks.
 
-        Call it again until it is: when the watch does not get there by itself, it asks for a list.
+        Call it until it returns True: if the watch does not reach the target in time, a call
+        requests a list.
         """
         version = self._reflector.resource_version
         if version_number(version) >= self._target and version != self._void:

@@ -1,21 +1,21 @@
-"""Objects by key, and by the requested indexes; readers see the newest known version.
+"""A store of objects by key and by the requested indexes; readers see the newest known version.
 
-Two kinds of changes come in, from different threads and in any order:
+It receives two kinds of changes, from different threads and in any order:
 
-- what was *observed*, by list and watch, in the order of resourceVersions;
-- what this process has itself *written*, known from the answer to the write, a little earlier than
-  the watch brings it.
+- versions that were *observed*, by list and watch, in the order of resourceVersions;
+- versions that this process has *written*, known from the answer to the write, a little before the
+  watch delivers them.
 
-A written version goes into the store at once, so that the next decision sees it and guards its
-write with the newest resourceVersion. Handlers are called when the watch brings it, so what they
-get stays one chain: the ``old`` of a change is always the ``new`` of the one before. For the time
-between, the store remembers what handlers last saw of that key (``_ahead``). Observations older
-than the written version are ignored.
+A written version is stored at once, so that the next decision sees it and guards its write with the
+newest resourceVersion. Handlers are called when the watch delivers it, so their changes form one
+chain: the ``old`` of a change is always the ``new`` of the previous one. In between, the store
+remembers the version that handlers last saw of that key (``_ahead``). Observations older than the
+written version are ignored.
 
-The race to know: the answer to a write may be processed after the watch has already brought the
-*deletion* of that object. Then it must not bring the object back. ``note_written`` therefore takes
-only versions above everything observed so far; refusing is always safe, because the watch is past
-that version and the store knows better.
+A race to know: the answer to a write may be processed after the watch has already delivered the
+*deletion* of that object, and must not restore the object. ``note_written`` therefore accepts only
+versions above everything observed so far; refusing is always safe, because the watch is past that
+version and the store already has newer information.
 
 resourceVersions are compared as integers, which the API server guarantees since Kubernetes 1.35
 and etcd's revisions have always allowed.
@@ -42,19 +42,19 @@ class ApiObject(Protocol):
 T = TypeVar("T", bound=ApiObject)
 
 Change = tuple[T | None, T | None]
-"""(old, new) for handlers: (None, new) added, (old, new) changed, (old, None) gone."""
+"""(old, new) for handlers: (None, new) added, (old, new) changed, (old, None) deleted."""
 
-# Names for list types, because inside IndexedStore "list" is its method.
+# Aliases of list types, because inside IndexedStore "list" is a method.
 Changes = list[Change[T]]
 Objects = list[T]
 Values = list[str]
 
 IndexFunction = Callable[[T], Iterable[str]]
-"""The values under which an object is found in one index; none leaves it out."""
+"""Returns the values under which an object is found in one index; none excludes it."""
 
 
 def version_number(resource_version: str) -> int:
-    """Return the resourceVersion as a number that can be compared; 0 for none."""
+    """Return the resourceVersion as a number that can be compared; 0 for ""."""
     return int(resource_version) if resource_version.isdecimal() else 0
 
 
@@ -62,10 +62,10 @@ class IndexedStore(Generic[T]):
     """The objects of one resource. Reads from any thread, observations from one.
 
     Args:
-        indexes: Name of an index -> the values of an object in it.
-        transform: Applied to every object on its way in, with the one that it replaces (None for
-            a new one), to save memory: drop fields that are not read, share equal ones. Must keep
-            ``metadata``'s name, namespace, uid, resourceVersion.
+        indexes: Name of an index -> function that returns the values of an object in it.
+        transform: Applied to every object before it is stored, with the one that it replaces (None
+            for a new one), to save memory: drop fields that are not read, share equal ones. Must
+            keep ``metadata``'s name, namespace, uid, resourceVersion.
     """
 
     def __init__(
@@ -79,25 +79,25 @@ class IndexedStore(Generic[T]):
         # Guards all fields below.
         self._lock = threading.Lock()
         self._objects: dict[str, T] = {}
-        # Name of index -> value -> keys; dicts as sets, because they keep their order.
+        # Name of index -> value -> keys; dicts serve as sets, because they keep their order.
         self._indexes: dict[str, dict[str, dict[str, None]]] = {
             name: {} for name in self._index_functions
         }
-        # Keys whose object in the store handlers have not seen yet -> what they saw last.
+        # Keys whose stored object handlers have not seen yet -> the version that they saw last.
         self._ahead: dict[str, T | None] = {}
-        # Keys whose object is the last good one of a history that was replaced since.
+        # Keys whose object is the last decodable one of a history that was replaced since.
         self._void: set[str] = set()
         self._observed_version = 0
 
     # ------------------------------------------------------------------ for readers
 
     def get(self, key: str) -> T | None:
-        """Return the object with this key (`namespace/name`, or `name`)."""
+        """Return the object with this key (`namespace/name`, or `name`), or None."""
         with self._lock:
             return self._objects.get(key)
 
     def list(self) -> Objects[T]:
-        """Return all objects, in the order in which their keys came in."""
+        """Return all objects, in the order in which their keys were added."""
         with self._lock:
             return [*self._objects.values()]
 
@@ -108,7 +108,7 @@ class IndexedStore(Generic[T]):
             return [self._objects[key] for key in keys]
 
     def index_values(self, name: str) -> Values:
-        """Return the values in an index under which there are objects."""
+        """Return the values of an index that have objects."""
         with self._lock:
             return [*self._indexes[name]]
 
@@ -125,7 +125,7 @@ class IndexedStore(Generic[T]):
     def note_written(self, written: T) -> bool:
         """Store the object that the API server returned for this process's own write.
 
-        Returns whether it was new. Any thread; harmless when repeated or late.
+        Returns whether it was new. Callable from any thread; harmless if repeated or late.
         """
         meta = written.metadata
         key, version = meta.key, version_number(meta.resource_version)
@@ -143,8 +143,8 @@ class IndexedStore(Generic[T]):
     def put_observed(self, observed: T, *, force: bool = False) -> Changes[T]:
         """Store a version from a list or watch; return the changes for the handlers.
 
-        An object with another uid under the key of an old one is a deletion and an addition.
-        `force` stores it whatever the version says: the server's history was replaced.
+        An object with another uid under the key of an old one is a deletion and an addition. With
+        `force`, the object is stored whatever its version: the server's history was replaced.
         """
         meta = observed.metadata
         key, version = meta.key, version_number(meta.resource_version)
@@ -174,7 +174,7 @@ class IndexedStore(Generic[T]):
                 return []
             seen = self._ahead.get(key, stored)
             if stored.metadata.uid != uid and version < _version(stored):
-                # The deletion of an earlier bearer of the name; this process has created the next.
+                # An earlier object of this name was deleted; this process has created the new one.
                 self._ahead[key] = None
             else:
                 self._remove(key, stored)
@@ -183,10 +183,10 @@ class IndexedStore(Generic[T]):
     def keep_observed(
         self, key: str, uid: Uid, resource_version: str, *, force: bool = False
     ) -> Changes[T]:
-        """Note that this object exists in a version that cannot be decoded.
+        """Record that this object exists in a version that cannot be decoded.
 
-        The last good version of the same uid stays. Under another uid, the old object is gone.
-        `force` as in `put_observed`.
+        The last decodable version is kept if it has the same uid; otherwise the old object is gone.
+        `force` is as in `put_observed`. Returns the changes for the handlers.
         """
         with self._lock:
             stored = self._objects.get(key)
@@ -207,9 +207,9 @@ class IndexedStore(Generic[T]):
     def remove_vanished(
         self, listed: set[str], list_version: str, *, force: bool = False
     ) -> Iterator[Change[T]]:
-        """Remove what a complete list did not have; yield the changes for the handlers.
+        """Remove objects that a complete list did not have; yield the changes for the handlers.
 
-        What this process has created since the list was made stays, unless `force`.
+        Objects that this process has created since the list was made stay, except with `force`.
         """
         version = version_number(list_version)
         with self._lock:
@@ -222,7 +222,7 @@ class IndexedStore(Generic[T]):
             yield from self.remove_observed(key, stored.metadata.uid, list_version)
 
     def advance(self, resource_version: str, *, force: bool = False) -> None:
-        """Note that everything up to this version has been observed (a list's end, a bookmark)."""
+        """Record that everything up to this version was observed (end of a list, a bookmark)."""
         version = version_number(resource_version)
         with self._lock:
             self._observed_version = version if force else max(self._observed_version, version)
@@ -234,12 +234,12 @@ class IndexedStore(Generic[T]):
             return [each for each in known if each is not None]
 
     def seen_by_handlers_of(self, key: str) -> T | None:
-        """Return one object in the version that handlers have seen."""
+        """Return one object in the version that handlers have seen, or None."""
         with self._lock:
             return self._ahead.get(key, self._objects.get(key))
 
     def validate(self) -> None:
-        """Assert what must hold between two calls; for tests."""
+        """Check the invariants; for tests."""
         with self._lock:
             known = self._objects.keys()
             assert self._ahead.keys() <= known, "ahead of an object that is gone"
@@ -253,22 +253,22 @@ class IndexedStore(Generic[T]):
                 assert got == want, f"index {name} does not fit its objects"
 
     def _prepared(self, key: str, new: T, *, force: bool = False) -> T:
-        """Return the object as it is kept; the one that is there where that is this very version.
+        """Return the object to store: the stored one if it has this version, else transformed.
 
-        Called without the lock: one look into a dict needs none, and a version that has just been
-        replaced does as well.
+        Called without the lock: one lookup in a dict needs none, and a version that has just been
+        replaced serves as well.
         """
         stored = self._objects.get(key)
         if stored is None:
             return new if self._transform is None else self._transform(new, None)
         meta, had = new.metadata, stored.metadata
         same = had.uid == meta.uid and had.resource_version == meta.resource_version
-        # When the server's history was replaced, its versions may say something else by now.
+        # After the server's history was replaced, the same version may have other content.
         if same and meta.resource_version and not force:
             return stored
         return new if self._transform is None else self._transform(new, stored)
 
-    # What follows is called with the lock held.
+    # The following methods are called with the lock held.
 
     def _put(self, key: str, old: T | None, new: T) -> None:
         self._objects[key] = new

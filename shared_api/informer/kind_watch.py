@@ -1,4 +1,4 @@
-"""A kind whose CRD may come and go, and whose version may change: its informer follows it."""
+"""Runs an informer for a kind whose CRD may be added or removed, and whose version may change."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from shared_api.informer.shared_informer import SharedInformer
 from shared_api.process.clock import Clock
 
 LOOK_SECONDS: Final = 5.0
-"""How often it is looked whether the kind is served; that must be noticed within 10 s."""
+"""Interval between checks whether the kind is served; a change must be noticed within 10 s."""
 
 PENDING_LOOKS: Final = 2
-"""How often in a row a kind must be missing before its informer stops: API servers restart."""
+"""Consecutive checks that must find the kind missing before its informer stops: API servers
+restart."""
 
 log = structlog.get_logger("kind_watch")
 
 
 class KindWatch(Generic[T]):
-    """Follows a kind that may not be there: its informer runs while the kind is served.
+    """Watches a kind that the server may not have: its informer runs while the kind is served.
 
     Args:
-        name: Of the kind, for logs and probes.
-        find: Asks the API server for the version of the kind to follow, None when it has none; or
-            says why it is not to be watched ("waits for its turn"); raises `ApiFailure`.
-        make_informer: Makes a fresh informer of a version (one cannot be started twice) with its
-            handlers.
-        clock: When to look again.
-        start: Starts an informer that was made; None where others run its step (tests).
-        on_gone: Called when the kind has gone.
-        is_expected: Whether it is a warning that the kind is missing; otherwise it is only noted.
+        name: The kind, for logs and probes.
+        find: Returns the version of the kind to watch, after asking the API server; None if it has
+            none; a text if the kind must not be watched now, with the reason ("waits for its
+            turn"). Raises `ApiFailure`.
+        make_informer: Makes a new informer of a version, with its handlers; an informer cannot be
+            started twice.
+        clock: The time, for the interval between checks.
+        start: Starts a new informer; None if the caller runs its step (tests).
+        on_gone: Called when the kind is no longer served.
+        is_expected: Whether a missing kind is logged as a warning; otherwise as information.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class KindWatch(Generic[T]):
         self.name = name
         self.informer: SharedInformer[T] | None = None
         self.resource_type: ResourceType[T] | None = None
-        """The version that is followed; None while the kind is not served."""
+        """The version that is watched; None while the kind is not served."""
         self._find = find
         self._make_informer = make_informer
         self._clock = clock
@@ -65,7 +67,7 @@ class KindWatch(Generic[T]):
         self._why_not = ""
 
     def step(self) -> float:
-        """Look whether the kind is served, when it is time; return when to look again."""
+        """Check whether the kind is served, if due; return the seconds until the next check."""
         rest = self._look_at - self._clock.monotonic()
         if rest > 0:
             return rest
@@ -86,17 +88,17 @@ class KindWatch(Generic[T]):
         return LOOK_SECONDS
 
     def is_served(self) -> bool:
-        """Return whether the kind was there at the last look."""
+        """Return whether the kind was served at the last check."""
         return self.informer is not None
 
     def is_ready(self) -> bool:
-        """Return whether nothing more can be known of the kind now: cached, or not served."""
+        """Return whether the state of the kind is known: it is cached, or not served."""
         if self.informer is None:
             return self._was_asked
         return self.informer.has_synced()
 
     def check(self) -> tuple[bool, str]:
-        """Judge for `/readyz`."""
+        """Return (ok, detail) for `/readyz`."""
         if self.informer is not None:
             return self.informer.check_synced()
         if self._was_asked:
@@ -106,14 +108,14 @@ class KindWatch(Generic[T]):
     def _begin(self, version: ResourceType[T]) -> None:
         log.info("kind is served", kind=self.name, version=version.version)
         if self.informer is not None:
-            self.informer.stop()  # it followed another version, of the same objects
+            self.informer.stop()  # it watched another version of the same objects
         informer = self._make_informer(version)
         self.resource_type, self.informer = version, informer
         if self._start is not None:
             self._start(informer)
 
     def _miss(self, why: str) -> None:
-        """Note that there is nothing to watch now, and why; a new reason is reported."""
+        """Record that there is nothing to watch now, and why; log a new reason."""
         self._missing += 1
         is_news, self._why_not = why != self._why_not, why
         if self.informer is not None:

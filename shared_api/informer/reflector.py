@@ -1,21 +1,21 @@
-"""Follows one resource on the API server: list, then watch, without end.
+"""Follows one resource on the API server: lists it, then watches it, and so on.
 
     LIST ──(last page)──► WATCH ──(410 Gone, or asked for)──► LIST
       │                     │
       └── failure ──► pause, then the same again ◄── failure, ended, stalled ──┘
 
-A *list* is paged, and reads the newest state (no resourceVersion, a quorum read): a cache may never
-go back in time, or a charge would be forgotten. All pages are of one snapshot. When its continue
-token expires (410) the list starts again, and after the second time without pages, as client-go's
-pager does.
+A *list* is paged and reads the newest state (no resourceVersion, a quorum read): a cache must never
+go back in time, or a charge would be lost. All pages are of one snapshot. If its continue token
+expires (410), the list starts again, and after the second time without pages, as client-go's pager
+does.
 
-A *watch* resumes where the last one ended, so a dropped connection costs no list. It is found dead
-by time: bookmarks come about every minute, so silence means that the path is broken even if the
-socket is not; and the server itself ends a watch after ``timeoutSeconds``.
+A *watch* resumes where the last one ended, so a dropped connection costs no list. A dead watch is
+detected by time: bookmarks come about every minute, so silence means that the path is broken even
+if the socket is not; and the server itself ends a watch after ``timeoutSeconds``.
 
-The reflector is one ``step``: one page, or a bounded number of events. What it sees goes to a
-``ReflectorSink`` on the same thread. If the sink raises, the state is listed again: no event is
-lost with the exception.
+Each ``step`` reads one page, or a bounded number of events, and passes them to a ``ReflectorSink``
+on the same thread. If the sink raises, the state is listed again, so no event is lost with the
+exception.
 
 Model: client-go ``tools/cache/reflector.go``.
 """
@@ -50,35 +50,35 @@ PAGE_LIMIT: Final = 500
 """Objects per page; client-go's pager and kubectl use the same."""
 
 MAX_EXPIRED_LISTS: Final = 2
-"""After so many expired lists in a row the next one is asked for in one piece."""
+"""After this many expired lists in a row the next one is requested without pages."""
 
 EVENTS_PER_STEP: Final = 500
-"""What a step handles at most, so that its thread notices a stop; as many as a page has."""
+"""Most events that a step handles, so that its thread notices a stop; as many as a page has."""
 
 MIN_WATCH_SECONDS: Final = 300
 """The server is asked to end a watch after 5 to 10 minutes, at random, so that the watches of many
 clients do not end together (client-go: ``defaultMinWatchTimeout``)."""
 
 WATCH_MARGIN_SECONDS: Final = 30.0
-"""How much later than asked the server may end a watch before it counts as stalled."""
+"""How much later than requested the server may end a watch before it counts as overdue."""
 
 MAX_SILENCE_SECONDS: Final = 90.0
-"""How long a watch may bring nothing: bookmarks come every 60 s (the API server's
-``bookmarkFrequency``), spread by a quarter, and may be late."""
+"""How long a watch may deliver nothing: bookmarks come every 60 s (the API server's
+``bookmarkFrequency``), with a jitter of a quarter, and may be late."""
 
 BRIEF_WATCH_SECONDS: Final = 1.0
-"""A watch that ends sooner and brought nothing counts as a failure (client-go: "very short")."""
+"""A watch that ends sooner without any event counts as a failure (client-go: "very short")."""
 
 MAX_REFUSED_WATCHES: Final = 3
-"""After so many watches in a row that the server answered with an error, a list is tried: the
-resourceVersion may be one that this server does not know (restored from a backup)."""
+"""After this many consecutive watches that the server answered with an error, a list is tried: the
+server may not know the resourceVersion (restored from a backup)."""
 
 PAUSES: Final = Backoff(base_seconds=0.2, cap_seconds=3.5, jitter=0.25)
-"""Between failures: a server that is back is found within 5 s, and many clients do not return to a
-sick one together."""
+"""Pauses after failures: a recovered server is noticed within 5 s, and many clients do not return
+to an overloaded one at the same time."""
 
 REMIND_SECONDS: Final = 60.0
-"""Between two warnings of the same failure, so that no retry goes on without a log line."""
+"""Interval between two warnings of the same failure, so that a lasting one stays in the log."""
 
 T = TypeVar("T")
 
@@ -92,13 +92,13 @@ class EventStream(Protocol[T]):
         """Return the next event, None at the orderly end.
 
         Raises:
-            StreamIdle: None came in that time; the watch goes on.
-            ConnectionLost: It does not.
+            StreamIdle: None arrived in that time; the watch continues.
+            ConnectionLost: The watch broke, or was closed.
         """
         ...
 
     def close(self) -> None:
-        """End it; from any thread, any number of times."""
+        """End the watch. Idempotent; callable from any thread."""
         ...
 
 
@@ -106,34 +106,34 @@ class ListWatcher(Protocol[T]):
     """One resource, with its selectors, on the API server. Raises ``ApiFailure``."""
 
     def list_page(self, *, limit: int, continue_token: str) -> Page[T]:
-        """Return one page of the newest state; limit 0 for everything."""
+        """Return one page of the newest state; `limit` 0 returns everything."""
         ...
 
     def watch(self, *, resource_version: str, timeout_seconds: int) -> EventStream[T]:
-        """Open a watch, with bookmarks, of what comes after this version."""
+        """Open a watch, with bookmarks, of the changes after this version."""
         ...
 
 
 class ReflectorSink(Protocol[T]):
-    """Where a reflector puts what it sees; called by its `step`."""
+    """Receives what a reflector reads; called by its `step`."""
 
     def on_list_start(self, resource_version: str, *, rewound: bool) -> None:
-        """Handle that a list of this version begins, and that an unfinished one is void.
+        """Handle that a list of this version begins; an unfinished one is void.
 
-        `rewound`: the server is behind what was seen before, so its history was replaced.
+        `rewound` means that the server is behind what it sent before: its history was replaced.
         """
         ...
 
     def on_page(self, items: Sequence[T | DecodeFailure]) -> None:
-        """Handle a part of the list; may come twice."""
+        """Handle a part of the list; may be called twice for the same part."""
         ...
 
     def on_list_end(self, resource_version: str) -> None:
-        """Handle that the list is complete: what was not in it does not exist."""
+        """Handle that the list is complete: objects that were not in it do not exist."""
         ...
 
     def on_event(self, event: WatchEvent[T]) -> None:
-        """Handle an ADDED, MODIFIED or DELETED; may come twice."""
+        """Handle an ADDED, MODIFIED or DELETED event; may be called twice for the same one."""
         ...
 
     def on_bookmark(self, resource_version: str) -> None:
@@ -142,7 +142,7 @@ class ReflectorSink(Protocol[T]):
 
 
 class ReflectorObserver(Protocol):
-    """Counts, for metrics."""
+    """Counts what a reflector does, for metrics."""
 
     def on_list(self) -> None:
         """Count a complete list."""
@@ -173,13 +173,14 @@ class Reflector(Generic[T]):
     """Follows one resource. `step` is called by one thread.
 
     Args:
-        name: For logs.
-        source: Where from.
-        sink: Where to.
-        clock: For deadlines and pauses.
-        rng: Spreads watches and pauses.
-        observer: Counts.
-        if_missing: What a 404 means, in words: the server does not have the resource.
+        name: The resource, for logs.
+        source: Lists and watches it.
+        sink: Receives what is read.
+        clock: The time, for deadlines and pauses.
+        rng: Source of the jitter of watch durations and pauses.
+        observer: Counts lists and watches; None: they are not counted.
+        if_missing: Explanation that is added to an error 404: the server does not have the
+            resource.
     """
 
     def __init__(
@@ -203,8 +204,8 @@ class Reflector(Generic[T]):
         self._listing: _Listing | None = _Listing()
         self._watching: _Watching[T] | None = None
         self._list_asked = False
-        # Until a list of the new history is complete: one that expires leaves the sink with parts
-        # of both, and by then the server may have got past what was seen of the old one.
+        # True until a list of the new history is complete: a list that expires leaves the sink with
+        # parts of both histories, and by then the server's version may have passed the old one.
         self._rewound = False
         self._expired_lists = 0
         self._refused_watches = 0
@@ -221,21 +222,21 @@ class Reflector(Generic[T]):
 
     @property
     def resource_version(self) -> str:
-        """Up to where the sink has seen everything; "" before the first complete list."""
+        """The version up to which the sink has seen everything; "" before the first full list."""
         return self._resource_version
 
     @property
     def trouble(self) -> str:
-        """What keeps the reflector from following, in words; "" while it does."""
+        """The failure that keeps the reflector from following, as text; "" if there is none."""
         return self._trouble
 
     @property
     def is_forbidden(self) -> bool:
-        """Whether that is a right which this process does not have."""
+        """Whether that failure is a missing permission of this process."""
         return self._is_forbidden
 
     def silence_seconds(self) -> float:
-        """Return how long nothing has come from the server."""
+        """Return the seconds since the server last sent anything."""
         return self._clock.monotonic() - self._heard_at
 
     def ask_for_list(self) -> None:
@@ -243,7 +244,7 @@ class Reflector(Generic[T]):
         self._list_asked = True
 
     def interrupt(self) -> None:
-        """Make a `step` that waits for events return."""
+        """Make a `step` that waits for events return, by closing the watch."""
         watching = self._watching
         if watching is not None:
             watching.stream.close()
@@ -251,12 +252,12 @@ class Reflector(Generic[T]):
     # ------------------------------------------------------------------ from one thread
 
     def step(self, wait_seconds: float) -> float:
-        """Do a bounded piece of work; return how long to rest.
+        """Do a bounded piece of work; return the seconds to rest.
 
         Args:
             wait_seconds: How long to block for the next event of a watch. With 0 the step never
-                blocks, and an idle watch answers how far its next deadline is: the caller looks
-                again then, or as soon as the server may have sent something.
+                blocks, and for an idle watch it returns the seconds until the next deadline: call
+                it again then, or as soon as the server may have sent something.
         """
         pause = self._resume_at - self._clock.monotonic()
         if pause > 0:
@@ -272,14 +273,14 @@ class Reflector(Generic[T]):
             else:
                 rest = self._read_watch(self._watching, wait_seconds)
         except BaseException:
-            # The sink failed with an event half taken in. It is gone from the stream, so only a
-            # list can bring its content back. A page, however, is simply asked for again.
+            # The sink failed in the middle of an event, which is gone from the stream: only a list
+            # can recover it. A page, however, is simply requested again.
             self._list_asked = self._listing is None
             raise
         return max(self._resume_at - self._clock.monotonic(), rest)
 
     def close(self) -> None:
-        """Close the watch; after the last `step`."""
+        """Close the watch; call it after the last `step`."""
         if self._watching is not None:
             self._watching.stream.close()
             self._watching = None
@@ -292,7 +293,7 @@ class Reflector(Generic[T]):
         self._listing = _Listing()
 
     def _list_page(self, listing: _Listing) -> None:
-        """Fetch one page and pass it on; the continue token moves only when the sink has it."""
+        """Fetch one page and pass it on; the continue token advances only after the sink has it."""
         limit = 0 if self._expired_lists >= MAX_EXPIRED_LISTS else PAGE_LIMIT
         try:
             page = self._source.list_page(limit=limit, continue_token=listing.continue_token)
@@ -302,7 +303,7 @@ class Reflector(Generic[T]):
             self._on_failure(gone, "list")
             return
         except ApiFailure as failure:
-            self._on_failure(failure, "list")  # the token is still good: the same page again
+            self._on_failure(failure, "list")  # the token is still valid: retry the same page
             return
         if not listing.continue_token:
             listing.resource_version = page.resource_version
@@ -315,7 +316,7 @@ class Reflector(Generic[T]):
             self._finish_list(listing)
 
     def _is_rewound(self, page: Page[T]) -> bool:
-        """Return whether the server is behind what it has sent before: restored from a backup."""
+        """Return whether the server is behind what it sent before: restored from a backup."""
         return 0 < version_number(page.resource_version) < version_number(self._resource_version)
 
     def _finish_list(self, listing: _Listing) -> None:
@@ -349,7 +350,7 @@ class Reflector(Generic[T]):
             self._heard_at = self._clock.monotonic()
 
     def _read_watch(self, watching: _Watching[T], wait_seconds: float) -> float:
-        """Pass on what has come, and block only for the first event; return how long to rest."""
+        """Pass on events, blocking only for the first one; return the seconds to rest."""
         wait = wait_seconds
         for number in range(EVENTS_PER_STEP):
             try:
@@ -360,8 +361,9 @@ class Reflector(Generic[T]):
             except ConnectionLost as lost:
                 self._on_watch_over("lost", watching, lost)
                 return 0.0
-            except ApiFailure as failure:  # a line that is no event: a resumed watch would bring
-                self._begin_list("unreadable")  # it again, a list gets past it
+            except ApiFailure as failure:
+                # The line is not an event. A resumed watch would deliver it again; a list does not.
+                self._begin_list("unreadable")
                 self._on_failure(failure, "watch")
                 return 0.0
             if event is None:
@@ -375,7 +377,7 @@ class Reflector(Generic[T]):
         return 0.0
 
     def _take(self, event: WatchEvent[T], watching: _Watching[T]) -> bool:
-        """Handle one event; return whether the watch goes on."""
+        """Handle one event; return whether the watch continues."""
         if event.type == "ERROR":
             self._on_error_event(event)
             return False
@@ -385,12 +387,12 @@ class Reflector(Generic[T]):
             self._sink.on_event(event)
         watching.events += 1
         self._fruitless_lists = 0
-        # Last: a reader of this version may rely on the sink having everything up to it.
+        # Last: whoever reads this version may rely on the sink having everything up to it.
         self._resource_version = event.resource_version or self._resource_version
         return True
 
     def _on_error_event(self, event: WatchEvent[T]) -> None:
-        """Handle the server's word that this watch cannot go on."""
+        """Handle the server's error event, which ends the watch."""
         code, reason, message = event.status or (0, "", "without a status")
         refusal = ApiError(code, reason, message)
         if code == HTTP_GONE or reason in {"Expired", "Gone"} or "too old" in message:
@@ -399,13 +401,13 @@ class Reflector(Generic[T]):
             self._on_refusal(refusal)
 
     def _on_expired(self, gone: ApiError) -> None:
-        """List at once; with a pause when the version of the last list is already too old."""
+        """List at once, or after a pause if the version of the last list is already too old."""
         self._begin_list("expired")
         if self._fruitless_lists:
             self._on_failure(gone, "watch")
 
     def _on_refusal(self, refusal: ApiError) -> None:
-        """Pause after an error the server answered with; the third time in a row, list."""
+        """Pause after the server refused a watch; list after the third refusal in a row."""
         self._refused_watches += 1
         if self._refused_watches >= MAX_REFUSED_WATCHES:
             self._refused_watches = 0
@@ -417,15 +419,15 @@ class Reflector(Generic[T]):
     def _on_watch_over(
         self, reason: str, watching: _Watching[T], failure: ApiFailure | None
     ) -> None:
-        """Handle a watch that is over without a word: go on from where it was."""
+        """Handle a watch that ended without an error event: the next one resumes where it was."""
         lasted = self._clock.monotonic() - watching.opened_at
         self._end_watch(reason)
         if not watching.events and lasted < BRIEF_WATCH_SECONDS:
-            # Else a server that hangs up at once would be called without a pause.
+            # Otherwise a server that closes at once would be called again without a pause.
             self._on_failure(failure or ConnectionLost("watch ended at once", sent=True), "watch")
 
     def _check_deadlines(self, watching: _Watching[T]) -> float:
-        """End a watch that must be dead; return how long a living one has."""
+        """End the watch if a deadline has passed; return the seconds until the next deadline."""
         now = self._clock.monotonic()
         if now - watching.opened_at >= BRIEF_WATCH_SECONDS:
             self._fruitless_lists = 0
@@ -438,8 +440,8 @@ class Reflector(Generic[T]):
         elif watching.events:
             self._end_watch("stalled")
         else:
-            # Silent from the start: the server may be behind our resourceVersion (restored from a
-            # backup) and wait for it; only a list finds that out.
+            # Silent from the start: the server may be behind the resourceVersion (restored from a
+            # backup) and wait until it gets there; only a list detects that.
             self._begin_list("stalled")
         return 0.0
 
@@ -467,12 +469,12 @@ class Reflector(Generic[T]):
         self._is_forbidden = False
 
     def _on_failure(self, failure: ApiFailure, doing: str) -> None:
-        """Pause, longer with each failure in a row, and as long as the server asks for.
+        """Pause, longer with each consecutive failure, and at least as long as the server asks.
 
-        The log has each trouble once a minute.
+        The same failure is logged as a warning at most once a minute.
         """
-        # A list that works does not excuse the watch after it: else a server that refuses only
-        # watches would be made to list without end.
+        # A successful list does not reset the pause: otherwise a server that refuses only watches
+        # would have to serve lists without end.
         attempt = self._failures + max(self._fruitless_lists - 1, 0)
         pause = max(PAUSES.seconds(attempt, self._rng), failure.retry_after_seconds)
         self._failures += 1

@@ -1,19 +1,19 @@
-"""One reflector and one store for a resource, and many handlers that receive every change.
+"""The cache of one resource: one reflector, one store, and handlers that receive every change.
 
     API server ──► Reflector ──► IndexedStore ──► handlers, in the order in which they were added
 
-A handler gets ``(old, new)``: ``(None, new)`` added, ``(old, new)`` changed, ``(old, None)`` gone,
-and from the slow resync ``(same, same)``. All calls come from the informer's thread, one after the
-other, so a handler must be quick: it turns the change into a fact or a key and returns. Handlers
-compare states; each may be called twice, late, or with a new uid under an old name (reported as
-gone, then added). What an exception in one handler leaves undone is repeated by the resync.
+A handler is called with ``(old, new)``: ``(None, new)`` added, ``(old, new)`` changed,
+``(old, None)`` deleted, and ``(same, same)`` from the periodic resync. All calls come from the
+informer's thread, one after the other, so a handler must be quick: it turns the change into an
+event or a key and returns. Handlers compare states; each may be called twice, late, or with a new
+uid under an old name (reported as deleted, then added). The resync repeats what a handler that
+raised has left undone.
 
-Only after the server's history was replaced (restored from a backup) may ``new`` be of a lower
-version than what was reported or written before, and counts all the same. ``is_rewound`` says so
-while handlers are called.
+``new`` has a lower version than what was reported or written before only after the server's history
+was replaced (restored from a backup), and is valid all the same. Handlers can tell by
+``is_rewound`` while they are called.
 
-The theory of the store (own writes, order of versions) is in ``indexed_store``, that of the
-connection in ``reflector``.
+``indexed_store`` explains the store (own writes, order of versions), ``reflector`` the connection.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import STOP_SECONDS, LoopThread
 
 RESYNC_SECONDS: Final = 600.0
-"""How often handlers see everything again. It should never be news to them."""
+"""How often handlers are called again for all objects; normally nothing has changed for them."""
 
 RESYNC_JITTER: Final = 0.1
-"""Share by which resyncs are spread, so that the informers of a program take turns."""
+"""Jitter of the resync interval, as a share, so that the informers of a program take turns."""
 
 RESYNC_CHUNK: Final = 500
-"""Objects per step while resyncing, so that events do not wait behind it."""
+"""Objects per step while resyncing, so that events do not wait for the resync."""
 
 WAIT_SECONDS: Final = 1.0
-"""How long a step on the informer's own thread waits for an event: what a late handler, a request
-for a list and a stop may have to wait."""
+"""How long a step on the informer's own thread waits for an event, and so the longest delay of a
+handler that is added late, a requested list and a stop."""
 
 GATHER_SECONDS: Final = 0.005
-"""How long an informer leaves its watch alone, at most, after it brought something: under load
-events then come several at a time, and waking a thread costs more than what it does with one of
-them. Rests end at multiples of it: those of several informers together, while what they run is in
-the processor's caches. The first event after a quiet while does not wait."""
+"""Longest pause of an informer after its watch delivered something: under load several events then
+arrive at a time, and waking a thread costs more than handling one of them. Pauses end at multiples
+of this value, so that several informers run together while their code is in the processor's caches.
+The first event after a quiet time is not delayed."""
 
 T = TypeVar("T", bound=ApiObject)
 AnyT = TypeVar("AnyT")
@@ -59,14 +59,14 @@ AnyT = TypeVar("AnyT")
 Handler = Callable[[T | None, T | None], None]
 
 UndecodableHandler = Callable[[DecodeFailure], None]
-"""Told once of every version of an object that cannot be read, on the informer's thread; puts event
-and condition on that object."""
+"""Called once for every version of an object that cannot be decoded, on the informer's thread; sets
+event and condition on that object."""
 
 log = structlog.get_logger("shared_informer")
 
 
 class ListWatchClient(Protocol):
-    """What an informer uses of the ``ResourceClient``."""
+    """The part of ``ResourceClient`` that an informer uses."""
 
     def list_page(
         self,
@@ -96,7 +96,7 @@ class ListWatchClient(Protocol):
 
 
 class InformerObserver(ReflectorObserver, Protocol):
-    """Counts, for metrics."""
+    """Counts what an informer does, for metrics."""
 
     def on_decode_failure(self) -> None:
         """Count a version of an object that cannot be decoded."""
@@ -114,46 +114,48 @@ class InformerObserver(ReflectorObserver, Protocol):
         undecodable: Callable[[], float],
         watch_age: Callable[[], float],
     ) -> None:
-        """Set, once, the functions that return the state of the cache. From any thread."""
+        """Receive, once, functions that return the state of the cache, callable from any thread."""
         ...
 
     def on_finding(self) -> None:
-        """Count that a list, not the first, changed the cache: no watch had reported it."""
+        """Count a change that a list after the first one found and no watch had reported."""
         ...
 
     def on_stop(self) -> None:
-        """Count that the informer stopped for good; called from any thread."""
+        """Count that the informer has stopped for good; called from any thread."""
         ...
 
 
 class InformerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an informer follows, and how."""
+    """Which objects an informer follows, and its durations."""
 
     namespace: str = ""
-    """ "" for all namespaces."""
+    """Namespace of the objects; "" for all namespaces."""
     label_selector: str = ""
     field_selector: str = ""
     resync_seconds: float = RESYNC_SECONDS
-    """0 for never."""
+    """Interval between resyncs; 0 for none."""
     wait_seconds: float = WAIT_SECONDS
-    """0 for steps that never block, which one thread can call in turns (tests)."""
+    """How long a step waits for an event; 0 for steps that never block, so that one thread can run
+    several informers (tests)."""
     gather_seconds: float = GATHER_SECONDS
-    """0 to take every event as it comes; so do steps that never block."""
+    """Longest pause to gather events; 0 handles each event as it arrives, as do steps that never
+    block."""
     if_missing: str = "nothing of them is known until then"
-    """What follows while the server does not have the kind, for the log and ``/readyz``."""
+    """The consequence while the server does not have the kind, for the log and ``/readyz``."""
 
 
 class SharedInformer(Generic[T]):
-    """The cache of one resource. `step` is called by one thread; all else from any.
+    """The cache of one resource. One thread calls `step`; other methods are callable from any.
 
     Args:
-        client: The way to the API server.
-        resource_type: What to follow.
-        clock: For deadlines, pauses and the resync.
-        rng: Spreads them.
-        settings: Selection and durations.
-        store: With the indexes and the transform one wants; a plain one when None.
-        observer: Counts.
+        client: Reads from the API server.
+        resource_type: The kind to follow.
+        clock: The time, for deadlines, pauses and the resync.
+        rng: Source of their jitter.
+        settings: Selection of objects and durations; None: the defaults.
+        store: A store with the required indexes and transform; None: one without any.
+        observer: Counts for metrics; None: nothing is counted.
     """
 
     def __init__(
@@ -190,8 +192,8 @@ class SharedInformer(Generic[T]):
         self._joining: deque[Handler[T]] = deque()
         self._undecodable_handlers: list[UndecodableHandler] = []
         self._undecodable: dict[str, DecodeFailure] = {}
-        self._listed: set[str] = set()  # keys of the list under way
-        self._unnamed = 0  # items of the list under way that cannot be identified
+        self._listed: set[str] = set()  # keys of the running list
+        self._unnamed = 0  # items of the running list that cannot be identified
         self._rewound = False
         self._has_listed = False
         self._resync_at = clock.monotonic() + self._resync_pause()
@@ -208,13 +210,13 @@ class SharedInformer(Generic[T]):
     # ------------------------------------------------------------------ from any thread
 
     def add_handler(self, on_change: Handler[T]) -> None:
-        """Have a handler called for every change; first for existing objects, as added ones."""
+        """Add a handler, which is called for existing objects as added, then for each change."""
         self._joining.append(on_change)
         if self.thread is not None:
             self.thread.wake()
 
     def add_undecodable_handler(self, on_undecodable: UndecodableHandler) -> None:
-        """Have a handler called for objects that cannot be read; before `start`."""
+        """Add a handler that is called for objects that cannot be decoded; before `start`."""
         self._undecodable_handlers.append(on_undecodable)
 
     def has_synced(self) -> bool:
@@ -222,40 +224,40 @@ class SharedInformer(Generic[T]):
         return self._has_listed and not self._joining
 
     def is_forbidden(self) -> bool:
-        """Return whether this process may not read the kind: the last try was refused for that."""
+        """Return whether this process lacks permission to read the kind, by the last try."""
         return self._reflector.is_forbidden
 
     def note_written(self, written: T) -> bool:
-        """Put the answer to one's own write into the store; see `IndexedStore.note_written`."""
+        """Store the answer to a write of this process; see `IndexedStore.note_written`."""
         return self.store.note_written(written)
 
     def is_rewound(self) -> bool:
         """Return whether handlers are being called with a list of a replaced history.
 
-        For handlers, while they are called. What they or this process knew of these objects before
-        is void, whatever the versions say.
+        Meaningful only in handlers. What they or this process knew of these objects before is void,
+        whatever the versions are.
         """
         return self._rewound
 
     def undecodable(self) -> Mapping[str, DecodeFailure]:
-        """Return the objects whose newest version cannot be read, by key."""
+        """Return the failures of objects whose newest version cannot be decoded, by key."""
         return dict(self._undecodable)
 
     def is_readable(self, key: str) -> bool:
-        """Return whether the newest version of an object can be read, as far as it is known."""
+        """Return whether the newest known version of an object can be decoded."""
         return key not in self._undecodable
 
     @property
     def last_resource_version(self) -> str:
-        """Up to where handlers have seen everything; "" before the first complete list."""
+        """The version up to which handlers have seen everything; "" before the first full list."""
         return self._reflector.resource_version
 
     def silence_seconds(self) -> float:
-        """Return how long nothing has come from the server."""
+        """Return the seconds since the server last sent anything."""
         return self._reflector.silence_seconds()
 
     def check_synced(self) -> tuple[bool, str]:
-        """Judge for ``/readyz`` whether the cache is complete."""
+        """Return (ok, detail) for ``/readyz``: whether the cache is complete."""
         trouble = self._reflector.trouble
         detail = f"{len(self.store)} {self._name}"
         if not self.has_synced():
@@ -263,7 +265,7 @@ class SharedInformer(Generic[T]):
         return self.has_synced(), f"{detail}; {trouble}" if trouble else detail
 
     def start_fresh_read(self) -> FreshRead:
-        """Ask the server how far it is now; the answer says when this cache has got there.
+        """Ask the server for its current version; return a value that tells when it is cached.
 
         Raises:
             ApiFailure: The server could not be asked.
@@ -273,11 +275,11 @@ class SharedInformer(Generic[T]):
         deadline = self._clock.monotonic() + FRESH_READ_PATIENCE_SECONDS
         if version_number(target) >= version_number(had):
             return FreshRead(self._reflector, target, self._clock, deadline)
-        # The server is behind what it has sent: what this cache holds is of no history any more.
+        # The server is behind what it sent before: the content of this cache is void.
         return FreshRead(self._reflector, target, self._clock, float("-inf"), void=had)
 
     def start(self, on_error: Callable[[str, Exception], None] | None = None) -> None:
-        """Follow the resource on a thread of the informer's own; once."""
+        """Start to follow the resource on a thread of its own; once."""
         assert self.thread is None, "started twice"
         self.thread = LoopThread(
             f"informer-{self._name}",
@@ -302,7 +304,7 @@ class SharedInformer(Generic[T]):
         """Do a bounded piece of work; return the seconds for which there is nothing to do."""
         self._let_handlers_join()
         self._resync_some()
-        # While there is more to resync, only look for events; do not wait for them.
+        # While there is more to resync, only take events that have arrived; do not wait for them.
         wait = 0.0 if self._resync_left or self._joining else self._settings.wait_seconds
         before = self._reflector.resource_version
         rest = self._reflector.step(wait)
@@ -317,13 +319,12 @@ class SharedInformer(Generic[T]):
         return gather - self._clock.monotonic() % gather if gather else 0.0
 
     def on_list_start(self, resource_version: str, *, rewound: bool) -> None:
-        """Begin to collect what exists (`ReflectorSink`)."""
+        """Begin to collect the keys of existing objects (`ReflectorSink`)."""
         self._listed.clear()
         self._unnamed = 0
         self._rewound = rewound
-        if (
-            rewound
-        ):  # everything is reported again, and what is shown meanwhile must be of this list
+        if rewound:
+            # The list reports everything again; until it ends, handlers must see only its objects.
             self._resync_left.clear()
             log.warning(
                 "the server's history was replaced (restored from a backup?)",
@@ -342,10 +343,10 @@ class SharedInformer(Generic[T]):
                 self._put(item, listed=True)
 
     def on_list_end(self, resource_version: str) -> None:
-        """Remove what the list did not have (`ReflectorSink`)."""
+        """Remove the objects that the list did not have (`ReflectorSink`)."""
         if self._unnamed:
-            # One of these may be an object that we know: better to keep one too many till the
-            # next list than to take a living one for gone.
+            # One of these may be a cached object: keeping a deleted object until the next list is
+            # better than reporting an existing one as deleted.
             log.error("list with unnamed objects", resource=self._name, count=self._unnamed)
         else:
             vanished = self.store.remove_vanished(
@@ -371,7 +372,7 @@ class SharedInformer(Generic[T]):
             self._put(event.object, listed=False)
 
     def on_bookmark(self, resource_version: str) -> None:
-        """Note how far the watch is (`ReflectorSink`)."""
+        """Record the version that the watch has reached (`ReflectorSink`)."""
         self.store.advance(resource_version)
 
     # ------------------------------------------------------------------ private
@@ -380,7 +381,8 @@ class SharedInformer(Generic[T]):
         key = item.metadata.key
         self._undecodable.pop(key, None)
         rewound = self._rewound
-        # An object of the list of a replaced history that could not be read is reported late.
+        # An object that could not be decoded in the first list of a new history is reported only
+        # now, so its handlers must still know that the history was replaced.
         self._rewound = rewound or self.store.is_void(key)
         try:
             self._deliver(self.store.put_observed(item, force=self._rewound), listed=listed)
@@ -390,7 +392,7 @@ class SharedInformer(Generic[T]):
     def _keep(self, failure: DecodeFailure, *, listed: bool) -> None:
         """Store an object that cannot be decoded.
 
-        The part of it that could be decoded counts, else its last good version still does.
+        The part that could be decoded is stored; without one, the last decodable version is kept.
         """
         key = failure.key
         if not failure.name:
@@ -399,7 +401,7 @@ class SharedInformer(Generic[T]):
             self._listed.add(key)
         before = self._undecodable.get(key)
         if before is not None and before.resource_version == failure.resource_version:
-            return  # a list shows again what the watch has shown
+            return  # a list repeats what the watch has delivered
         if failure.salvaged is not None:
             self._put(failure.salvaged, listed=listed)
         elif failure.name:
@@ -411,7 +413,7 @@ class SharedInformer(Generic[T]):
             self._undecodable[key] = failure
         if self._observer is not None:
             self._observer.on_decode_failure()
-        # Our own condition on it makes a new version, which is not a change for others.
+        # The condition that a handler sets on it makes a new version, but no new failure.
         is_known = before is not None and (before.uid, before.error) == (failure.uid, failure.error)
         report = log.debug if is_known else log.warning
         report("object cannot be read", resource=self._name, key=key, error=failure.error)
@@ -432,7 +434,7 @@ class SharedInformer(Generic[T]):
         self._deliver(self.store.remove_observed(key, uid, event.resource_version))
 
     def _deliver(self, changes: Iterable[Change[T]], *, listed: bool = False) -> None:
-        """Call every handler for every change, in order; count what a list has found."""
+        """Call every handler for every change, in order; count the changes that a list found."""
         is_finding = listed and self._has_listed and self._observer is not None
         for old, new in changes:
             if is_finding and self._observer is not None:
@@ -443,7 +445,7 @@ class SharedInformer(Generic[T]):
     def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:
             handler(old, new)
-        except Exception as error:  # noqa: BLE001 - the other handlers must hear of it all the same
+        except Exception as error:  # noqa: BLE001 - the other handlers must still be called
             some = new if new is not None else old
             self._on_handler_error(error, "" if some is None else some.metadata.key)
 
@@ -453,7 +455,7 @@ class SharedInformer(Generic[T]):
             self._observer.on_handler_error()
 
     def _let_handlers_join(self) -> None:
-        """Show what is there to handlers that are new, then count them in."""
+        """Call new handlers for the existing objects, then add them to the handlers."""
         while self._joining:
             handler = self._joining[0]
             for known in self.store.seen_by_handlers():
@@ -462,7 +464,7 @@ class SharedInformer(Generic[T]):
             self._joining.popleft()  # last: has_synced must not be true before
 
     def _resync_some(self) -> None:
-        """Show handlers a part of what they know already, when a resync is due."""
+        """Call the handlers again for some objects that they have seen, if a resync is due."""
         now = self._clock.monotonic()
         if self._rewound:
             return

@@ -1,7 +1,7 @@
 """AdmissionCheck (`kueue.x-k8s.io`, v1beta1 and v1beta2): a check that a queue may ask for.
 
-Kueue's object, read as Kueue has it; one controller carries it out, the one that `controllerName`
-names. The two versions differ in nothing that is read here.
+This is Kueue's object; the controller that `controllerName` names performs the check. The two
+versions do not differ in the fields that are read here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
 
 ACTIVE: Final = "Active"
-"""Condition: whether its controller can carry the check out."""
+"""Condition: whether its controller can perform the check."""
 
 
 class CheckParameters(WireStruct, frozen=True):

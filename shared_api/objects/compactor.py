@@ -1,9 +1,9 @@
-"""Makes decoded objects small, for caches that hold hundreds of thousands of them.
+"""Reduces the memory of decoded objects, for caches that hold hundreds of thousands of them.
 
-Every decoded text is a string of its own, and every empty map a dict of its own: "team-a",
+Decoding makes a new string for every text and a new dict for every empty map: "team-a",
 "Enqueued", "500m" and the same pod template once per unit. 100,000 decoded QueueUnits take
-393 MiB, and 137 MiB once compacted; that costs about three times what decoding does, so caches
-compact what they keep, and what is only looked at is left alone.
+393 MiB, and 137 MiB once compacted. Compacting costs about three times what decoding does, so only
+caches compact the objects that they keep.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from shared_api.objects.pod import PodTemplate
 from shared_api.objects.queue_unit import ConsumerReference
 
 MAX_TEMPLATES: Final = 4096
-"""Distinct pod templates, or parts of such, that are remembered: some MB. Jobs of one user mostly
-share a shape."""
+"""Most distinct pod templates, or parts of them, that are remembered: some MB. Jobs of one user
+usually have equal templates."""
 
 MAX_CONDITIONS: Final = 1024
-"""Distinct conditions that are remembered: their times make old ones useless within seconds."""
+"""Most distinct conditions that are remembered: they contain times, so old ones are useless within
+seconds."""
 
 _NONE_UNIQUE: Final[frozenset[str]] = frozenset()
 
@@ -38,7 +39,7 @@ _SMALL: Final = frozenset(
 T = TypeVar("T", bound=msgspec.Struct)
 _Plan: TypeAlias = tuple[tuple[str, ...], tuple[tuple[str, object], ...]]
 
-# What is different in nearly every object: an entry in the table of interned strings costs more
+# Texts that differ in nearly every object: an entry in the table of interned strings costs more
 # than the copy that it would save.
 _UNIQUE_TEXTS: Final[dict[type, frozenset[str]]] = {
     ObjectMeta: frozenset({"name", "uid", "resource_version"}),
@@ -48,27 +49,27 @@ _UNIQUE_TEXTS: Final[dict[type, frozenset[str]]] = {
 
 
 class Compactor:
-    """Lets equal parts of many decoded objects be one object in memory.
+    """Makes equal parts of many decoded objects one object in memory.
 
-    Any thread may call: where two are here at once, a part may stay that could have been shared.
+    Callable from any thread: two threads at once may leave a part that could have been shared.
 
     Args:
-        whole: Types of which equal values become one, whatever they hold; compared by their text.
+        whole: Types whose equal values are shared as a whole; they are compared by their JSON.
     """
 
     def __init__(self, whole: Collection[type[msgspec.Struct]] = (PodTemplate,)) -> None:
         self._whole = frozenset(whole)
         self._templates: dict[tuple[type, bytes], msgspec.Struct] = {}
         self._conditions: dict[Condition, Condition] = {}
-        # Decoded maps are never written to (objects are frozen), so the empty ones can be one.
+        # Decoded maps are never modified (objects are frozen), so the empty ones can be shared.
         self._empty: dict[str, Any] = {}
 
     def compact(self, decoded: T, before: T | None = None) -> T:
         """Compact an object in place and return it.
 
-        Only for an object that was just decoded and that no other thread has seen. `before` is the
-        version before it, compacted: what has not changed since is taken from there, which costs a
-        comparison, a tenth of what compacting does.
+        The object must have just been decoded, and no other thread may have seen it. `before` is
+        its previous version, compacted (None: there is none): unchanged parts are taken from it,
+        which costs a comparison, a tenth of compacting.
         """
         if type(before) is not type(decoded):
             self._compact_struct(decoded)
@@ -80,7 +81,7 @@ class Compactor:
         unique = _UNIQUE_TEXTS.get(type(struct), _NONE_UNIQUE)
         values, olds = msgspec.structs.astuple(struct), msgspec.structs.astuple(before)
         for name, value, old in zip(struct.__struct_fields__, values, olds, strict=True):
-            # Most fields of most objects hold their default, one object for all.
+            # Most fields of most objects hold their default, which is shared already.
             if value is old:
                 continue
             kind = type(value)
@@ -101,7 +102,7 @@ class Compactor:
                 force_setattr(struct, name, sys.intern(value))
         for name, default in parts:
             value = getattr(struct, name)
-            # A default is one object for all already, and nested ones are shared by all.
+            # A default is shared by all objects already, with everything nested in it.
             if value is not default:
                 force_setattr(struct, name, self._compacted(value))
 
@@ -116,7 +117,7 @@ class Compactor:
         if kind in self._whole:
             return self._shared_template(value)
         if kind is msgspec.Raw:
-            return value.copy()  # else it would keep the whole answer that it came in
+            return value.copy()  # otherwise it would keep the whole answer in memory
         if kind is Condition:
             return self._shared_condition(value)
         if isinstance(value, msgspec.Struct):
@@ -124,7 +125,7 @@ class Compactor:
         return value
 
     def _shared_condition(self, condition: Condition) -> Condition:
-        # Whole, since units that start or end in the same second say the same about themselves.
+        # Shared whole: units that start or end in the same second have equal conditions.
         known = self._conditions.get(condition)
         if known is None:
             self._compact_struct(condition)
@@ -134,7 +135,7 @@ class Compactor:
         return known
 
     def _shared_template(self, template: msgspec.Struct) -> msgspec.Struct:
-        # By its bytes: a struct with maps has no hash.
+        # Compared by its JSON: a struct with maps has no hash.
         key = (type(template), msgspec.json.encode(template))
         known = self._templates.get(key)
         if known is None:
@@ -147,7 +148,7 @@ class Compactor:
 
 @functools.lru_cache(maxsize=256)  # a program knows some dozens of types
 def _plan(struct_type: type[msgspec.Struct]) -> _Plan:
-    """Return the fields that hold a text, and those that hold parts, with their defaults."""
+    """Return the fields that hold a text, and those with nested values, with their defaults."""
     unique = _UNIQUE_TEXTS.get(struct_type, frozenset())
     texts: list[str] = []
     parts: list[tuple[str, object]] = []

@@ -1,8 +1,8 @@
 """ElasticQuota (`scheduling.sigs.k8s.io/v1alpha1`): guaranteed and maximal amounts.
 
 Parent, lending and tree are labels, weight and namespaces are annotations
-(`shared_api.well_known_labels` has the keys). Names are global: the namespace of the object
-plays no part in identity.
+(`shared_api.well_known_labels` has the keys). Names are global: the namespace of the object is not
+part of its identity.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from shared_api.objects.pod import ResourceQuantities
 
 
 class ElasticQuotaSpec(WireStruct, frozen=True):
-    """`spec`: `max` also says which resources are governed at all."""
+    """`spec`; only resources in `max` are limited at all."""
 
     min: ResourceQuantities = {}
     max: ResourceQuantities = {}

@@ -1,7 +1,7 @@
 """ElasticQuotaTree (`scheduling.sigs.k8s.io/v1beta1`): all quotas of a cluster in one object.
 
-A node is known by its path from the root, whose name is `root` whatever the object says
-(`root/team/research`); so two teams may each have a `research`.
+A node is identified by its path from the root (`root/team/research`), so two teams may each have a
+`research`. The root is always called `root`, whatever its name in the object is.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from shared_api.objects.pod import ResourceQuantities
 
 
 class ElasticQuotaTreeNode(WireStruct, frozen=True):
-    """One quota and those below it.
+    """One quota and its children.
 
     Attributes:
-        name: Without those of its parents.
-        namespaces: Whose units are its own where they name no quota; `*` is all.
-        attributes: `shared_api.well_known_labels` has the keys.
+        name: Its name, without those of its parents.
+        namespaces: Namespaces whose units belong to it unless they name a quota; `*` is all.
+        attributes: Further settings; `shared_api.well_known_labels` has the keys.
         children: The quotas below it.
-        min: Guaranteed.
-        max: The ceiling; a resource that it does not name is not limited here.
+        min: The guaranteed amounts.
+        max: The most that may be used; resources that it does not name are not limited here.
     """
 
     name: str = ""

@@ -1,12 +1,12 @@
-"""What the API server knows about a field: its meaning, its limits, how lists merge.
+"""Describes fields for the CRDs: their meaning, their limits, how lists merge.
 
-The types under `objects` are the one source of the CRDs (`shared_api.crds`), so what only the
-CRD needs is said beside the field, as `Annotated[str, text("...", longest=253)]`. None of it is
-checked while decoding: the API server has done that, an object stored under an older, laxer CRD
-must not become invisible, and 100,000 units are decoded at start.
+The CRDs are generated from the types under `objects` (`shared_api.crds`), so what only the CRD
+needs is declared at the field, as `Annotated[str, text("...", longest=253)]`. None of it is checked
+while decoding: the API server has done that, an object that was stored under an older, less strict
+CRD must not become invisible, and 100,000 units are decoded at startup.
 
-Every string, list and map needs a limit: it keeps objects small, and it is what the API server
-multiplies to estimate the cost of CEL rules.
+Every string, list and map needs a limit: it keeps objects small, and the API server multiplies the
+limits to estimate the cost of CEL rules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LABEL_LENGTH: Final = 63
 QUALIFIED_NAME_LENGTH: Final = 317
 """Longest `prefix/name`: 253 + 1 + 63."""
 UID_LENGTH: Final = 128
-"""UIDs are UUIDs of 36 characters everywhere known; Kubernetes promises no form."""
+"""Longest UID. All known ones are UUIDs of 36 characters, but Kubernetes guarantees no format."""
 MESSAGE_LENGTH: Final = 32768
 """Longest message of a `metav1.Condition`."""
 DNS_LABEL: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -86,9 +86,9 @@ def part(
     default: dict[str, str] | None = None,
     atomic: bool = False,
 ) -> Meta:
-    """Describe a nested object, by its own docstring where no description is given.
+    """Describe a nested object; without a description, its docstring is used.
 
-    `atomic`: server-side apply replaces it as a whole.
+    With `atomic`, server-side apply replaces it as a whole.
     """
     schema: dict[str, Any] = {} if default is None else {"default": default}
     if atomic:
@@ -113,11 +113,12 @@ def items(
     """Describe a list of at most `most` items.
 
     Args:
-        description: What the list holds.
+        description: The meaning of the list.
         most: Most items.
-        least: Fewest items, if the list is there.
-        key: The property that tells items apart; server-side apply then merges item by item.
-        unique: A set of scalars. Without `key` and `unique` apply replaces the list as a whole.
+        least: Fewest items, if the list is present.
+        key: The property that identifies an item; server-side apply then merges item by item.
+        unique: Whether the list is a set of scalars. Without `key` and `unique`, server-side apply
+            replaces the list as a whole.
         rules: CEL rules on the list.
     """
     schema: dict[str, Any] = {"maxItems": most}
@@ -139,7 +140,7 @@ def rules(*checks: Rule) -> Meta:
 
 
 def rule(expression: str, message: str, *, field_path: str | None = None) -> Rule:
-    """Make a CEL rule; `field_path` (from the node that has the rule) says what to blame."""
+    """Return a CEL rule; errors point to `field_path`, relative to the node with the rule."""
     checked = {"rule": expression, "message": message}
     return checked if field_path is None else {**checked, "fieldPath": field_path}
 

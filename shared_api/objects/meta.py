@@ -1,12 +1,12 @@
-"""What every API object has: metadata, owners, conditions.
+"""The parts that every API object has: metadata, owners, conditions.
 
 The structs of this package hold only the fields that the two programs read. They are
 decoded from the API server and never written back (unknown fields would be lost); writes
-are patches. They are frozen, so they may cross threads, and not tracked by the garbage
+are patches. They are frozen, so threads may share them, and not tracked by the garbage
 collector (`gc=False`): they are trees, never cycles, and there are hundreds of thousands.
 
-Times stay the text the API server sent ("2026-11-01T10:00:00Z"): RFC 3339 in UTC with
-fixed width sorts as text, and most are never looked at.
+Times stay the text that the API server sent ("2026-11-01T10:00:00Z"): RFC 3339 in UTC with
+fixed width sorts as text, and most are never used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_TIME = Timestamp("")
 class WireStruct(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False, omit_defaults=True
 ):
-    """The settings all API structs share: frozen, keyword-only, camelCase on the wire."""
+    """Base of all API structs: frozen, keyword-only, camelCase on the wire."""
 
 
 class OwnerReference(WireStruct, frozen=True):
@@ -61,7 +61,7 @@ class ObjectMeta(WireStruct, frozen=True):
 
     @property
     def controller_owner(self) -> OwnerReference | None:
-        """The one owner that controls the object, if any."""
+        """The owner that controls the object, or None."""
         for owner in self.owner_references:
             if owner.controller:
                 return owner
@@ -81,7 +81,7 @@ class Condition(WireStruct, frozen=True):
 
 def find_condition(conditions: tuple[Condition, ...], condition_type: str) -> Condition | None:
     """Return the condition of this type, or None."""
-    # No generator: conditions are looked up some fifty times in the life of a job.
+    # A generator would be slower: conditions are looked up some fifty times in the life of a job.
     for condition in conditions:
         if condition.type == condition_type:
             return condition
@@ -89,6 +89,6 @@ def find_condition(conditions: tuple[Condition, ...], condition_type: str) -> Co
 
 
 def is_condition_true(conditions: tuple[Condition, ...], condition_type: str) -> bool:
-    """Return whether the condition of this type is there with status "True"."""
+    """Return whether there is a condition of this type with status "True"."""
     condition = find_condition(conditions, condition_type)
     return condition is not None and condition.status == "True"

@@ -1,4 +1,4 @@
-"""Namespace (core/v1), read for the labels that make its jobs managed."""
+"""Namespace (core/v1); its labels decide whether its jobs are managed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes: where capacity comes from."""
+"""Node (core/v1): the source of the cluster's capacity."""
 
 from __future__ import annotations
 

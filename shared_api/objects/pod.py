@@ -1,4 +1,4 @@
-"""Pods and pod templates: what they ask for, whose they are, whether they live."""
+"""Pods and pod templates: their requests, their owners, their state."""
 
 from __future__ import annotations
 
@@ -74,21 +74,21 @@ class Pod(WireStruct, frozen=True):
 
     @property
     def is_living(self) -> bool:
-        """Not Succeeded or Failed: it holds its requests, terminating or not."""
+        """Whether it holds its requests: not Succeeded or Failed, terminating or not."""
         return self.status.phase not in {"Succeeded", "Failed"}
 
     @property
     def is_terminating(self) -> bool:
-        """Deleted, but the object is still there."""
+        """Whether it was deleted and the object still exists."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def is_bound(self) -> bool:
-        """Assigned to a node."""
+        """Whether it is assigned to a node."""
         return bool(self.spec.node_name)
 
     def has_gate(self, name: str) -> bool:
-        """Return whether a scheduling gate of this name keeps it from every node."""
-        # No generator: every pod that changes is asked.
+        """Return whether it has a scheduling gate of this name."""
+        # A generator would be slower, and this is called for every pod that changes.
         gates = self.spec.scheduling_gates
         return bool(gates) and any(gate.name == name for gate in gates)

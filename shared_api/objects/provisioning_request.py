@@ -1,8 +1,8 @@
-"""ProvisioningRequest (`autoscaling.x-k8s.io`): asks the cluster-autoscaler for nodes for pods.
+"""ProvisioningRequest (`autoscaling.x-k8s.io`): requests nodes for pods from the autoscaler.
 
-The autoscaler answers in conditions: Accepted when it takes the request up, Provisioned when the
-nodes are there, Failed when they will not come, BookingExpired when it no longer keeps them for
-these pods, CapacityRevoked when they are taken away. Its spec is immutable.
+The cluster-autoscaler answers with conditions: Accepted when it starts to process the request,
+Provisioned when the nodes are ready, Failed when it cannot provide them, BookingExpired when it no
+longer keeps them for these pods, CapacityRevoked when they are removed. The spec is immutable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PodTemplateReference(WireStruct, frozen=True):
 
 
 class RequestedPodSet(WireStruct, frozen=True):
-    """So many pods of one template."""
+    """A number of pods of one template."""
 
     pod_template_ref: PodTemplateReference = PodTemplateReference()
     count: int = 0

@@ -1,4 +1,4 @@
-"""ProvisioningRequestConfig (`kueue.x-k8s.io`): how nodes are asked for; a check's parameters."""
+"""ProvisioningRequestConfig (`kueue.x-k8s.io`): parameters of a check that requests nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_BACKOFF_MAX_SECONDS: Final = 1800
 
 
 class RetryStrategy(WireStruct, frozen=True):
-    """What follows when the autoscaler cannot provide the nodes."""
+    """How a request is retried when the autoscaler cannot provide the nodes."""
 
     backoff_limit_count: int | None = None
     backoff_base_seconds: int | None = None
@@ -21,14 +21,14 @@ class RetryStrategy(WireStruct, frozen=True):
 
 
 class NodeSelectorUpdate(WireStruct, frozen=True):
-    """A node label that pods must ask for; its value is one of the request's class details."""
+    """A node label for the pods' node selector; its value is a class detail of the request."""
 
     key: str = ""
     value_from_provisioning_class_detail: str = ""
 
 
 class ConfigPodSetUpdates(WireStruct, frozen=True):
-    """What the pods get beside the annotations that name their request."""
+    """What the pods get in addition to the annotations that name their request."""
 
     node_selector: tuple[NodeSelectorUpdate, ...] = ()
 
@@ -39,7 +39,7 @@ class ProvisioningRequestConfigSpec(WireStruct, frozen=True):
     provisioning_class_name: str = ""
     parameters: dict[str, str] = {}
     managed_resources: tuple[str, ...] = ()
-    """Only pod sets that ask for one of them need nodes; empty: all do."""
+    """Only pod sets that request one of these resources need nodes; empty: all do."""
     retry_strategy: RetryStrategy = RetryStrategy()
     pod_set_updates: ConfigPodSetUpdates = ConfigPodSetUpdates()
 

@@ -1,8 +1,8 @@
-"""Reservation (`scheduling.koordinator.sh/v1alpha1`): room on a node, kept for pods to come.
+"""Reservation (`scheduling.koordinator.sh/v1alpha1`): capacity of a node reserved for later pods.
 
-Cluster-scoped, created by a client that wants room, scheduled by koord-scheduler as if it were a
-pod. Its phases: Pending, Available (it has its node), Succeeded (its pod has taken it, with
-`allocateOnce`), Failed (its time is over).
+It is cluster-scoped, created by a client, and scheduled by koord-scheduler like a pod. Its phases:
+Pending, Available (it has a node), Succeeded (its pod uses it, with `allocateOnce`), Failed (it has
+expired).
 
 Source: koordinator-sh/koordinator v1.8.0, apis/scheduling/v1alpha1/reservation_types.go
 """
@@ -15,15 +15,15 @@ from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
 
 AVAILABLE: Final = "Available"
 FAILED: Final = "Failed"
-"""Of `status.phase`."""
+"""Value of `status.phase`."""
 
 SCHEDULED: Final = "Scheduled"
 PREEMPTED: Final = "Preempted"
-"""Types of conditions. Scheduled=False with Preempted=True: others are being moved out for it."""
+"""Types of conditions. Scheduled=False with Preempted=True: pods are being evicted for it."""
 
 
 class ReservationStatus(WireStruct, frozen=True):
-    """`status`, koord-scheduler's to write."""
+    """`status`, written by koord-scheduler."""
 
     phase: str = ""
     node_name: str = ""
@@ -31,7 +31,7 @@ class ReservationStatus(WireStruct, frozen=True):
 
 
 class Reservation(WireStruct, frozen=True):
-    """A reservation, without what it asks for: that is only written here."""
+    """A reservation, without its requests, which are only written."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: ReservationStatus = ReservationStatus()

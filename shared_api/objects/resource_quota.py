@@ -1,4 +1,4 @@
-"""ResourceQuota (core/v1): what the pods of a namespace may ask for together."""
+"""ResourceQuota (core/v1): what the pods of a namespace may request together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shared_api.objects.pod import ResourceQuantities
 
 
 class ResourceQuotaSpec(WireStruct, frozen=True):
-    """`spec`: `hard` limits; with scopes or a selector it is about some of the pods only."""
+    """`spec`: `hard` limits; with scopes or a selector it applies to some of the pods only."""
 
     hard: ResourceQuantities = {}
     scopes: tuple[str, ...] = ()
@@ -19,7 +19,7 @@ class ResourceQuotaSpec(WireStruct, frozen=True):
 class ResourceQuota(WireStruct, frozen=True):
     """A ResourceQuota object.
 
-    `status.used` is not read: it counts the pods of units too, which are booked as units.
+    `status.used` is not read: it includes the pods of units, which are charged as units.
     """
 
     metadata: ObjectMeta = ObjectMeta()

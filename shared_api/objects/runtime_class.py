@@ -1,4 +1,4 @@
-"""RuntimeClass (node.k8s.io/v1): what the pods of a runtime take beyond their containers."""
+"""RuntimeClass (node.k8s.io/v1): what pods of a runtime need in addition to their containers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shared_api.objects.pod import ResourceQuantities
 
 
 class Overhead(WireStruct, frozen=True):
-    """`overhead`: what each pod takes by itself."""
+    """`overhead`: what each pod needs in addition to its containers."""
 
     pod_fixed: ResourceQuantities = {}
 
