@@ -1,17 +1,17 @@
-"""What a controller of admission checks needs: a rule goes in, states of checks come out.
+"""A kit for controllers of admission checks: the author adds a rule, the kit writes the states.
 
 Read in this order:
 
-1. ``verdicts``: what can be said about a unit, and what that makes of `status.admissionChecks`.
-2. ``judging``: the rule, as a protocol; what else a controller may say or want to know.
+1. ``verdicts``: the possible verdicts on a unit, and the `status.admissionChecks` that follow.
+2. ``judging``: the protocol of a rule, and optional protocols for further tasks.
    ``rules``: a judge made of functions.
-3. ``unit_checks``: looks at one unit and writes what the judge says; ``check_activity``: the same
-   for the AdmissionChecks themselves; ``check_notices``: what events and metrics say of both.
-4. ``check_controller``: puts them together for one process.
+3. ``unit_checks``: reconciles one unit with the judge's verdicts; ``check_activity``: the same
+   for the AdmissionChecks themselves; ``check_notices``: events and metrics of both.
+4. ``check_controller``: assembles them for one process.
 5. ``serving``: `serve(name, judge)`, a whole program in one call; ``authoring``: all names that
-   a check of one's own needs, in one import.
+   authors of checks need, in one import.
 
 Not here: any rule. The built-in one, for nodes, is ``queue_scheduler.admission_check_controller``;
-``examples/opening_hours_check.py`` is another. Which checks a unit needs, and what follows from
-their states, is the scheduler's.
+``examples/opening_hours_check.py`` is another. The scheduler decides which checks a unit needs, and
+what follows from their states.
 """

@@ -1,4 +1,4 @@
-"""Every name that a check of one's own needs, for a single import.
+"""Every name that authors of checks need, in a single import.
 
 from shared_api.admission_check_kit import authoring as kit
 """

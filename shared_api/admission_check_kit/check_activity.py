@@ -1,4 +1,4 @@
-"""Says on each AdmissionCheck of this controller whether it can be carried out."""
+"""Writes the condition Active on the AdmissionChecks of this controller."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ log = structlog.get_logger("check_activity")
 
 
 class ActivityObserver(Protocol):
-    """Hears what was written. Called on the step's thread; must be quick."""
+    """Called on the thread of the step after writes; must be quick."""
 
     def on_activity(self, check: AdmissionCheck, activity: Activity) -> None:
         """Count that a check became active or inactive, or inactive for another reason."""
         ...
 
     def on_error(self) -> None:
-        """Count a reconcile of a check that failed, for another reason than a conflict."""
+        """Count a reconcile of a check that failed for a reason other than a conflict."""
         ...
 
 
 class CheckActivity:
-    """Looks at AdmissionChecks, one at a time.
+    """Reconciles AdmissionChecks, one at a time.
 
     Args:
-        judge: Says whether a check is active, if it is one of those that do.
+        judge: Decides whether a check is active, if it is a `JudgesChecks`; otherwise all are.
         checks: The cache of AdmissionChecks.
-        own_check: Returns one by name if it is this controller's.
-        served: The version in which they are served now, None: in none.
-        queue: Their names.
-        client: For the patches.
-        gate: Whether anything is done.
-        clock: The time of conditions.
-        observer: Hears of changes.
+        own_check: Returns the check of a name if it belongs to this controller, else None.
+        served: Returns the version in which AdmissionChecks are served now; None: they are not.
+        queue: Names of the checks to reconcile.
+        client: Sends the patches.
+        gate: Decides whether this process reconciles and may write.
+        clock: The time, for conditions.
+        observer: Called for changes and errors.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
@@ -75,7 +75,7 @@ class CheckActivity:
         self._observer = observer
 
     def step(self) -> float | None:
-        """Look at one check; return how long there is none to look at, None: until woken."""
+        """Reconcile one check; return the seconds until there is another (None: until woken)."""
         return self._queue.work(self._look_at)
 
     def _look_at(self, name: str) -> None:
@@ -109,7 +109,7 @@ class CheckActivity:
             written = self._client.patch(version, "", name, body, subresource="status")
         except (Conflict, NotFound) as news:
             log.debug("the check has changed", check=name, error=str(news))
-            self._queue.add_rate_limited(name)  # the watch brings what it is now
+            self._queue.add_rate_limited(name)  # the watch will deliver the new version
             return
         except ApiFailure as failure:
             log.warning("could not write to a check", check=name, error=str(failure))
@@ -124,9 +124,9 @@ class CheckActivity:
 def activity_patch(
     check: AdmissionCheck, activity: Activity, now: Timestamp
 ) -> dict[str, Any] | None:
-    """Return the merge patch of a check's status that says so; None when it says so already.
+    """Return the merge patch that writes the activity to a check's status; None if it is there.
 
-    Conditions of others go along as they are, under the version that they were read at.
+    It repeats the conditions of other writers, guarded by the version at which they were read.
     """
     meta = check.metadata
     condition = Condition(

@@ -1,10 +1,10 @@
-"""Puts a check controller together: the `Work` of its program.
+"""Assembles a check controller: the `Work` of its program.
 
 units, AdmissionChecks ──► informers ──► work queues ──► UnitChecks, CheckActivity ──► client
 further kinds (follow) ──────┘ which units and checks      ▲
-                               to look at                judge
+                               to reconcile              judge
 
-Nothing is judged before this process leads and all caches are complete, nor while AdmissionChecks
+No unit is judged before this process leads and all caches are complete, or while AdmissionChecks
 are not served.
 """
 
@@ -44,14 +44,14 @@ from shared_api.program import Check, Host
 from shared_api.work_queue import WorkQueue
 
 DEFAULT_WORKERS: Final = 4
-"""Units that are judged at once."""
+"""Number of units that are judged at once."""
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=60.0, jitter=0.2)
-"""Between looks at a unit or check that failed."""
+"""Pauses between retries of a unit or check whose reconcile failed."""
 
 OPENING_SECONDS: Final = 0.1
 OPEN_SECONDS: Final = 1.0
-"""How often it is looked whether units may be judged: while that is near, and else."""
+"""Intervals between checks whether units may be judged: while a cache is filling, and otherwise."""
 
 BY_CHECK: Final = "check"
 
@@ -63,10 +63,11 @@ class CheckController:
 
     Args:
         host: The process.
-        controller_name: `spec.controllerName` of the AdmissionChecks that are judged here.
+        controller_name: `spec.controllerName` of the AdmissionChecks of this controller.
         judge: The rule.
-        workers: Units that are judged at once.
-        informer_wait_seconds: 0 where `steps` are called on one thread.
+        workers: Number of units that are judged at once.
+        informer_wait_seconds: How long a step of an informer waits for events; 0 if one thread
+            calls all `steps`.
     """
 
     def __init__(
@@ -114,20 +115,20 @@ class CheckController:
         if isinstance(judge, NeedsSurroundings):
             judge.attach(self)
 
-    # --- what the judge is offered --------------------------------------------------------------
+    # --- for the judge --------------------------------------------------------------------------
 
     @property
     def client(self) -> ResourceClient:
-        """The way to the API server."""
+        """The client of the API server."""
         return self._host.client
 
     @property
     def clock(self) -> Clock:
-        """The time."""
+        """The clock of the process."""
         return self._host.clock
 
     def is_open(self) -> bool:
-        """Return whether anything is judged."""
+        """Return whether units and checks are judged now."""
         return self._is_open
 
     def may_write(self) -> bool:
@@ -153,7 +154,7 @@ class CheckController:
 
         def start(informer: SharedInformer[Any]) -> None:
             self._start_informer(informer)
-            self.look_at_all()  # that it is served may be news for itself
+            self.look_at_all()  # the judge may depend on whether the kind is served
 
         best = versions[0]
         watch: KindWatch[Any] = KindWatch(
@@ -170,17 +171,17 @@ class CheckController:
         return watch
 
     def look_at_unit(self, key: str) -> None:
-        """Have a unit judged again."""
+        """Queue a unit to be judged again."""
         self._unit_keys.add(key)
 
     def look_at_check(self, name: str) -> None:
-        """Have an AdmissionCheck judged again, and all units that need it."""
+        """Queue an AdmissionCheck, and all units that need it, to be judged again."""
         self._check_names.add(name)
         for unit in self._units_store.by_index(BY_CHECK, name):
             self._unit_keys.add(unit.metadata.key)
 
     def look_at_all(self) -> None:
-        """Have all units and checks judged again."""
+        """Queue all units and checks to be judged again."""
         for check in self._checks_store.list():
             self._check_names.add(check.metadata.name)
         for unit in self._units_store.list():
@@ -299,27 +300,27 @@ class CheckController:
     # --- the Work -------------------------------------------------------------------------------
 
     def step(self) -> float | None:
-        """Look whether units may be judged; return how long to rest, None: until woken."""
+        """Check whether units may be judged; return the seconds to rest (None: until woken)."""
         if not self._takeover.is_open():
             return None
         informer = self._checks.informer
         was_open = self._is_open
         self._is_open = informer is not None and informer.has_synced()
         if self._is_open and not was_open:
-            # Keys that came up until now were dropped.
+            # Keys that were queued until now were dropped.
             log.info("judging units", controller=self._controller_name)
             self.look_at_all()
         return OPENING_SECONDS if informer is not None and not self._is_open else OPEN_SECONDS
 
     def start(self) -> None:
-        """Fill the caches and start all threads; what is judged waits for `LeaderWarmup`."""
+        """Fill the caches and start all threads; judging waits for `LeaderWarmup`."""
         self._runs_threads = True
         self._start_informer(self._units)
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """End the work, then events, then the caches."""
+        """Stop the workers, then the events, then the caches."""
         self._unit_keys.shut_down()
         self._check_names.shut_down()
         stop_all(self.threads(), self._host.clock)
@@ -328,11 +329,11 @@ class CheckController:
             informer.stop(0.0)
 
     def on_started_leading(self) -> None:
-        """Let `LeaderWarmup` look at once."""
+        """Make `LeaderWarmup` check at once."""
         self._wake("takeover")
 
     def ready_checks(self) -> Mapping[str, Check]:
-        """Return one check per cache."""
+        """Return one readiness check per cache, by name."""
         checks: dict[str, Check] = {"queueunits-synced": self._units.check_synced}
         for watch in self._watches:
             plural = watch.name.partition(" ")[0].lower()
@@ -345,12 +346,12 @@ class CheckController:
         return (*self._threads, *(thread for thread in running if thread is not None))
 
     def steps(self) -> list[Step]:
-        """Return all current steps, for callers that run them on one thread."""
+        """Return all current steps, for callers that run them on a single thread."""
         return [*(each.step for each in self._running_informers()), *self._steps]
 
 
 def slim_unit(unit: QueueUnit, _before: QueueUnit | None) -> QueueUnit:
-    """Drop the fields of a unit without checks that are not read: most units have none."""
+    """Return a unit without checks stripped of fields that are not read; most units have none."""
     if unit.status.admission_checks:
         return unit
     meta = unit.metadata

@@ -1,4 +1,4 @@
-"""What events and metrics say of the work of a check controller."""
+"""Events and metrics of a check controller."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
 
 MAX_CHECK_NAMES: Final = 100
-"""Admission checks that are shown by name."""
+"""Most admission checks that metrics show by name."""
 
 MAX_TOLD_CHARS: Final = 500
-"""Of a verdict's message that is reported in an event."""
+"""Longest part of a verdict's message that an event quotes."""
 
 _REASONS: Final = {
     CheckState.RETRY.value: "AdmissionCheckRetry",
     CheckState.REJECTED.value: "AdmissionCheckRejected",
 }
-"""Reasons of events, by state. Pending is no news, and Ready shows in what follows from it."""
+"""Reasons of events by state. Pending and Ready have none: nothing has changed, or the unit's
+admission shows it."""
 
 
 class CheckNotices:
-    """Hears of verdicts and activities (`VerdictObserver`, `ActivityObserver`).
+    """Counts and reports verdicts and activities (`VerdictObserver`, `ActivityObserver`).
 
     Args:
-        registry: For the counts.
-        events: Gets what an administrator may have to act on; None: no events are written.
-        has_check: Whether there is an admission check of this name.
+        registry: Receives the metrics.
+        events: Records what an administrator may have to act on; None: no events are written.
+        has_check: Returns whether there is an admission check of this name.
     """
 
     def __init__(
@@ -65,11 +66,11 @@ class CheckNotices:
         )
 
     def show_kind(self, kind: str, is_served: Callable[[], bool]) -> None:
-        """Let a scrape ask whether a kind is there."""
+        """Add a metric that shows at each scrape whether a kind is served."""
         self.served.labels(kind).set_function(lambda: float(is_served()))
 
     def on_verdict(self, unit: QueueUnit, state: AdmissionCheckState) -> None:
-        """Count a change, and tell the unit of one that puts it back."""
+        """Count a change; write an event on the unit for one that takes its quota back."""
         self.verdicts.inc(state.name, state.state)
         reason = _REASONS.get(state.state)
         if reason is None:
@@ -81,7 +82,7 @@ class CheckNotices:
         self._tell(unit_reference, reason, f"Admission check {state.name}: {state.message}")
 
     def on_activity(self, check: AdmissionCheck, activity: Activity) -> None:
-        """Write on a check why it does not work."""
+        """Write an event on a check that is not active, with the reason."""
         if activity.is_active:
             return
         meta, kind = check.metadata, ADMISSION_CHECK_VERSIONS[0]
@@ -89,7 +90,7 @@ class CheckNotices:
         self._tell(check_reference, activity.reason, activity.message)
 
     def on_error(self) -> None:
-        """Count a look that failed."""
+        """Count a reconcile that failed."""
         self.errors.inc()
 
     def _tell(self, regarding: ObjectReference, reason: str, note: str) -> None:

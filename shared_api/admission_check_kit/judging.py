@@ -1,11 +1,11 @@
-"""The rule of an admission check, as its controller sees it: one method, and more where wanted.
+"""The protocol of an admission check's rule: one required method, and optional ones.
 
-A judge is called on the controller's worker threads, for different units at once, and may take its
-time (other units wait that long for the worker): it may ask a service, or the API server. It is
-called again whenever the unit or its AdmissionCheck changes, after every restart, and when a
-verdict has asked for it; so it answers by what is now, and an answer that is no news writes
-nothing. It may raise `ApiFailure` to be asked again, ever more slowly; any other exception is
-logged, counted, and repeated likewise.
+A judge is called on the controller's worker threads, for different units at once, and may block
+(other units wait that long for the worker): it may call a service, or the API server. It is called
+again whenever the unit or its AdmissionCheck changes, after every restart, and when a verdict
+requests it; so it judges the current state, and an unchanged verdict causes no write. It may raise
+`ApiFailure` to be called again, with growing pauses; any other exception is logged, counted, and
+retried likewise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shared_api.process.clock import Clock
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """Whether a check can be carried out; becomes the condition Active of the AdmissionCheck."""
+    """Whether a check can be performed; becomes the condition Active of the AdmissionCheck."""
 
     is_active: bool = True
     reason: str = "Active"
@@ -39,80 +39,81 @@ ACTIVE: Final = Activity()
 
 @runtime_checkable
 class Judge(Protocol):
-    """A rule."""
+    """Decides whether units may start."""
 
     def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
         """Return whether a unit may start.
 
-        Asked while the unit is Reserved and its check Pending or Ready: a check that was Ready may
-        be Pending again while the unit waits for others. Two checks of one controller are two
-        calls. The unit's pod templates hold what `shared_api.objects.pod` reads, and no more.
+        Called while the unit is Reserved and its check is Pending or Ready: a Ready check may
+        become Pending again while the unit waits for other checks. Two checks of one controller are
+        two calls. The unit's pod templates have only the fields that `shared_api.objects.pod`
+        declares.
 
         Raises:
-            ApiFailure: Nothing is known now; ask again.
+            ApiFailure: The judge cannot decide now; it is called again later.
         """
         ...
 
 
 @runtime_checkable
 class JudgesAdmitted(Protocol):
-    """A judge that can take back what it has granted."""
+    """A judge that can withdraw its consent after a unit was admitted."""
 
     def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
-        """Return whether a unit that was let start may go on; asked while its check is Ready.
+        """Return whether a unit that has started may continue; called while its check is Ready.
 
-        Retry or Rejected makes the scheduler evict it; None and all else change nothing.
+        Retry or Rejected makes the scheduler evict it; None and other verdicts change nothing.
         """
         ...
 
 
 @runtime_checkable
 class JudgesChecks(Protocol):
-    """A judge whose checks have parameters that may be wrong."""
+    """A judge whose checks have parameters that may be invalid."""
 
     def judge_check(self, check: AdmissionCheck) -> Activity:
-        """Return whether a check can be carried out; only read, from caches."""
+        """Return whether a check can be performed; may only read, from caches."""
         ...
 
 
 @runtime_checkable
 class LooksAfterUnits(Protocol):
-    """A judge that makes objects for units, and has to take them away."""
+    """A judge that creates objects for units, and must delete them."""
 
     def looked_after(self) -> Collection[str]:
-        """Return the keys (`namespace/name`) of the units that there are objects for.
+        """Return the keys (`namespace/name`) of the units that have such objects.
 
-        Asked when this process begins to judge, for those of units that need none any more.
+        Called when this process begins to judge, to find objects that are no longer needed.
         """
         ...
 
     def look_after(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
-        """Take away what a unit does not need any more.
+        """Delete the objects that a unit no longer needs.
 
-        Called last in every look at a unit, of units that are no longer there as well.
+        Called at the end of every reconcile of a unit, including units that no longer exist.
 
         Args:
-            key: `namespace/name`.
-            unit: None: it is gone.
-            checks: The names of its checks that are this controller's, in whatever state.
+            key: `namespace/name` of the unit.
+            unit: The unit; None: it no longer exists.
+            checks: Names of its checks that belong to this controller, in any state.
 
         Raises:
-            ApiFailure: It was not done; call again.
+            ApiFailure: The deletion failed; this is called again later.
         """
         ...
 
 
 class Surroundings(Protocol):
-    """What a controller offers to its judge: further kinds to follow, and news of them."""
+    """What a controller offers to its judge: caches of further kinds, and requeueing."""
 
     @property
     def client(self) -> ResourceClient:
-        """The way to the API server; each write must be covered by `may_write`."""
+        """The client of the API server; check `may_write` before each write."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """The time."""
+        """The clock of the process."""
         ...
 
     def may_write(self) -> bool:
@@ -129,27 +130,27 @@ class Surroundings(Protocol):
     ) -> KindWatch[Any]:
         """Keep a cache of a kind, in the first of these versions that is served.
 
-        Nothing is judged until it is complete, or the kind known not to be served.
+        No unit is judged until the cache is complete, or the kind is known not to be served.
 
         Args:
-            versions: The best first.
-            on_change: Told of each change, on the cache's thread; must be quick: it says which
-                units or checks are to be looked at.
-            store: The cache; give one to read it.
-            settings: Namespace and selectors.
+            versions: Versions of the kind, the preferred one first.
+            on_change: Called for each change, on the cache's thread; must be quick: it queues the
+                units or checks that are affected.
+            store: The store of the cache, for the judge to read; None: a new one.
+            settings: Namespace and selectors; None: all objects.
         """
         ...
 
     def look_at_unit(self, key: str) -> None:
-        """Have a unit judged again, by `namespace/name`."""
+        """Queue a unit, by `namespace/name`, to be judged again."""
         ...
 
     def look_at_check(self, name: str) -> None:
-        """Have an AdmissionCheck judged again, and all units that need it."""
+        """Queue an AdmissionCheck, and all units that need it, to be judged again."""
         ...
 
     def look_at_all(self) -> None:
-        """Have all units and checks judged again."""
+        """Queue all units and checks to be judged again."""
         ...
 
 
@@ -158,5 +159,5 @@ class NeedsSurroundings(Protocol):
     """A judge that follows further kinds, or writes."""
 
     def attach(self, around: Surroundings) -> None:
-        """Learn what is there; called once, before anything starts."""
+        """Receive the surroundings; called once, before anything starts."""
         ...

@@ -1,4 +1,4 @@
-"""A judge made of functions: a rule, and what reads the rule's parameters from the check."""
+"""A judge made of two functions: a rule, and a reader of the rule's parameters."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from shared_api.objects.queue_unit import QueueUnit
 P = TypeVar("P")
 
 Rule = Callable[[QueueUnit, P], Verdict]
-"""Says whether a unit may start, by the parameters of its check; see `judging.Judge.judge`."""
+"""Returns whether a unit may start, by the parameters of its check; see `judging.Judge.judge`."""
 
 Reader = Callable[[AdmissionCheck], P]
-"""Returns the parameters of a check; raises BadParameters. Only reads, as `JudgesChecks` does."""
+"""Returns the parameters of a check; raises BadParameters. May only read, as `JudgesChecks`."""
 
 
 class BadParameters(Exception):
-    """A check cannot be carried out with the parameters that it has.
+    """A check cannot be performed with its parameters.
 
     Args:
         reason: One CamelCase word for programs.
-        message: What is wrong, for users; stands in the check's condition Active, and in the
-            units that wait for it.
+        message: What is wrong, for users; shown in the check's condition Active and in the units
+            that wait for it.
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -35,14 +35,14 @@ class BadParameters(Exception):
 
 
 class RuleJudge(Generic[P]):
-    """Judges by a rule; units whose check has bad parameters wait, and the check is not active."""
+    """Judges by a rule. A check with bad parameters is not active, and its units stay pending."""
 
     def __init__(self, rule: Rule[P], read: Reader[P]) -> None:
         self._rule = rule
         self._read = read
 
     def judge_check(self, check: AdmissionCheck) -> Activity:
-        """Return what is wrong with the parameters."""
+        """Return whether the parameters are valid."""
         try:
             self._read(check)
         except BadParameters as bad:
@@ -50,7 +50,7 @@ class RuleJudge(Generic[P]):
         return ACTIVE
 
     def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
-        """Ask the rule."""
+        """Return the verdict of the rule; Pending if the parameters are not valid."""
         try:
             parameters = self._read(check)
         except BadParameters as bad:
@@ -59,5 +59,5 @@ class RuleJudge(Generic[P]):
 
 
 def read_all(check: AdmissionCheck) -> AdmissionCheck:
-    """Return the check itself: the `Reader` of a rule that takes it whole."""
+    """Return the check itself: the `Reader` of a rule that takes the whole check."""
     return check

@@ -36,16 +36,16 @@ from shared_api.program_flags import (
 
 LEASE_NAMESPACE: Final = "koord-queue"
 
-# A domain and a word, as in labels; Kubernetes wants events to be reported under such a name.
+# A domain and a word, as in keys of labels; Kubernetes requires such names for event reporters.
 _CONTROLLER_NAME: Final = re.compile(
     r"[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
 MAX_CONTROLLER_NAME_CHARS: Final = 128
-"""The API allows 253; events are reported under the name, and allow this."""
+"""The API allows 253; events, which are reported under the name, allow fewer."""
 
 
 class CheckFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line of a check controller, read."""
+    """The parsed command line of a check controller."""
 
     program: ProgramFlags
     controller_name: str
@@ -78,14 +78,14 @@ def serve(
     *,
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Run a check controller until a signal; return the process's exit code.
+    """Run a check controller until a signal; return the exit code of the process.
 
     Args:
-        controller_name: Of the AdmissionChecks that it carries out, such as
-            `example.com/opening-hours`. Its last part names program and Lease.
+        controller_name: `spec.controllerName` of its AdmissionChecks, such as
+            `example.com/opening-hours`. The last part names the program and the Lease.
         judge: The rule, a function or a `judging.Judge`.
-        read: What a function gets beside the unit, read from the check; the check itself.
-        arguments: The command line; None: this process's own.
+        read: Returns the second argument of a function, from the check; by default, the check.
+        arguments: The command line; None: that of this process.
     """
     program_name = controller_name.rpartition("/")[2]
 
@@ -107,17 +107,17 @@ def parse_check_flags(
     metrics_address: str = ":8080",
     health_address: str | None = None,
 ) -> CheckFlags:
-    """Read a command line.
+    """Return the parsed command line.
 
     Args:
-        arguments: Without the program's name.
-        program_name: For the help, and the name of the Lease when no flag says so.
-        controller_name: When no flag says so.
-        metrics_address: The same.
-        health_address: The same; None: as the other programs.
+        arguments: The command line, without the program's name.
+        program_name: Shown in the help; also the default name of the Lease.
+        controller_name: The default name of the controller.
+        metrics_address: The default address of metrics.
+        health_address: The default address of probes; None: that of the other programs.
 
     Raises:
-        FlagError: A value that makes no sense.
+        FlagError: A value is not valid.
     """
     parser = argparse.ArgumentParser(
         prog=program_name,

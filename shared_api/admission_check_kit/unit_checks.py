@@ -1,10 +1,10 @@
 """Reconciles one unit: asks the judge about each of its checks, and writes what has changed.
 
-    key --> caches --> judge --> verdicts --> one guarded patch --> (409: read, look again)
+    key --> caches --> judge --> verdicts --> one guarded patch --> (409: read, reconcile again)
 
-All verdicts of a look go out in one patch. One whose answer was lost is told when the next look
-finds it in the unit. Whatever the judge or the server fails at is tried again
-ever more slowly; the state of a check stays as it is in the meantime, and so does the unit.
+All verdicts of a reconcile are written in one patch. If its answer is lost, the verdicts are
+reported when the next reconcile finds them in the unit. Failures of the judge or the server are
+retried with growing pauses; meanwhile the check keeps its state, and so does the unit.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from shared_api.timestamps import rfc3339
 from shared_api.work_queue import WorkQueue
 
 MESSAGE_SECONDS: Final = 60.0
-"""Between two writes of one state that change nothing but its message: an estimate of when nodes
-come changes all the time, and a write wakes every watcher of units."""
+"""Interval between two writes of a state that change only its message: an estimate of when nodes
+arrive changes all the time, and each write wakes every watcher of units."""
 
 NOT_LEADING_SECONDS: Final = 1.0
-"""How long a key rests that could not be written because too little of the lease was left."""
+"""Pause before a retry of a key that was not written because too little of the lease was left."""
 
 log = structlog.get_logger("unit_checks")
 
 
 class Gate(Protocol):
-    """Whether this process decides, and whether it may write."""
+    """Tells whether this process decides, and whether it may write."""
 
     def is_open(self) -> bool:
-        """Return whether units are judged at all: it leads, and its caches are complete."""
+        """Return whether units are judged: this process leads, and its caches are complete."""
         ...
 
     def may_write(self) -> bool:
@@ -61,33 +61,33 @@ class Gate(Protocol):
 
 
 class VerdictObserver(Protocol):
-    """Hears what was written. Called on the workers' threads; must be quick."""
+    """Called on the workers' threads after writes; must be quick."""
 
     def on_verdict(self, unit: QueueUnit, state: AdmissionCheckState) -> None:
         """Count a change of a check's state."""
         ...
 
     def on_error(self) -> None:
-        """Count a reconcile of a unit that failed, for another reason than a conflict."""
+        """Count a reconcile of a unit that failed for a reason other than a conflict."""
         ...
 
 
 class NotLeadingError(Exception):
-    """A write was not sent, because this process may not lead until it would end."""
+    """A write was not sent, because this process may stop leading before it would end."""
 
 
 class UnitChecks:
-    """Looks at units. `step` is called by several workers, each with a key of its own.
+    """Reconciles units. Several workers call `step`, each for a different key.
 
     Args:
         judge: The rule.
         units: The cache of units.
-        own_check: Returns an AdmissionCheck by name if it is this controller's.
-        queue: Keys of units.
-        client: For the patches.
-        gate: Whether anything is done.
-        clock: The time of verdicts.
-        observer: Hears of changes.
+        own_check: Returns the check of a name if it belongs to this controller, else None.
+        queue: Keys of the units to reconcile.
+        client: Sends the patches.
+        gate: Decides whether this process reconciles and may write.
+        clock: The time, for verdicts.
+        observer: Called for changes and errors.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
@@ -110,13 +110,15 @@ class UnitChecks:
         self._gate = gate
         self._clock = clock
         self._observer = observer
-        # When the message of a check was last written alone; used by the holder of the unit's key.
+        # When only the message of a check was last written; used only by the worker that has the
+        # unit's key.
         self._worded_at: dict[Uid, dict[str, float]] = {}
-        # What was sent without an answer that it is written, and about which unit; by the same.
+        # States that were sent and are not confirmed yet, and the unit that they are based on; used
+        # only by the worker that has the unit's key.
         self._unconfirmed: dict[str, tuple[QueueUnit, Mapping[str, AdmissionCheckState]]] = {}
 
     def on_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Take a change of a unit; units without checks are ignored."""
+        """Queue a changed unit; units without checks are ignored."""
         if new is None and old is not None:
             self._worded_at.pop(old.metadata.uid, None)
         for unit in (new, old):
@@ -124,13 +126,13 @@ class UnitChecks:
                 self._queue.add(unit.metadata.key)
 
     def step(self) -> float | None:
-        """Look at one unit; return how long there is none to look at, None: until woken."""
+        """Reconcile one unit; return the seconds until there is another (None: until woken)."""
         # A judge may raise anything; the loop logs and counts it.
         return self._queue.work(self._look_at)
 
     def _look_at(self, key: str) -> None:
         if not self._gate.is_open():
-            return  # all keys are queued when it opens
+            return  # all keys are queued when the gate opens
         try:
             rest = self._judge_unit(key)
         except NotLeadingError:
@@ -148,7 +150,7 @@ class UnitChecks:
                 self._queue.add_after(key, rest)
 
     def _read_again(self, key: str) -> None:
-        """Bring the cache up to date for one unit, then look again, ever more slowly."""
+        """Update the cache for one unit, then reconcile it again, with growing pauses."""
         asked = 0.0
         namespace, _, name = key.partition("/")
         try:
@@ -161,7 +163,7 @@ class UnitChecks:
         self._queue.add_rate_limited(key, at_least_seconds=asked)
 
     def _judge_unit(self, key: str) -> float | None:
-        """Do what one look says; return when to look again, None: when something changes."""
+        """Judge one unit; return the seconds until the next time (None: when something changes)."""
         unit = self._units.get(key)
         own: dict[str, AdmissionCheck] = {}
         rest: float | None = None
@@ -181,7 +183,7 @@ class UnitChecks:
         return rest
 
     def _ask(self, unit: QueueUnit, own: Mapping[str, AdmissionCheck]) -> dict[str, Verdict]:
-        """Return what the judge says about the checks that are open."""
+        """Return the judge's verdicts on the checks that are open, by name."""
         verdicts: dict[str, Verdict] = {}
         asked, admitted = is_asked_about(unit), is_admitted(unit)
         for name, check in own.items():
@@ -204,7 +206,7 @@ class UnitChecks:
         return verdict if evicts else None
 
     def _write(self, unit: QueueUnit, verdicts: Mapping[str, Verdict]) -> float | None:
-        """Write the states that verdicts change; return when to look again."""
+        """Write the states that verdicts change; return the seconds to the next time, or None."""
         now = rfc3339(self._clock.now())
         rests = [
             v.look_again_seconds for v in verdicts.values() if v.look_again_seconds is not None
@@ -247,7 +249,7 @@ class UnitChecks:
         self._tell_found(written)
 
     def _tell_found(self, unit: QueueUnit) -> None:
-        """Report the states that were sent last, as far as a newer version of the unit has them.
+        """Report the states that were sent last, if a newer version of the unit has them.
 
         The controller of a check is the only writer of its state.
         """

@@ -1,8 +1,9 @@
-"""What can be said about a unit by an admission check, and what that makes of its status. Pure.
+"""The verdicts of an admission check, and the status of a unit that follows from them. Pure.
 
 A unit is *asked about* from the moment it is Reserved until it is Dequeued, evicted or ended: its
-quota is charged, its job is held. It is *admitted* from then on. What a state leads to is the
-scheduler's: all Ready, and the unit starts; Retry and Rejected take its quota back, and it waits.
+quota is charged, its job is suspended. Once it is Dequeued it is *admitted*. The scheduler acts on
+the states: if all are Ready, the unit starts; Retry and Rejected take its quota back, and it is
+pending again.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from shared_api.objects.queue_unit import (
 from shared_api.queue_unit_phases import BOOKED_PHASES, Phase, is_being_evicted, phase_of
 
 MAX_SECONDS: Final = 2**31 - 1
-"""Of `requeueAfterSeconds`, an int32."""
+"""The largest `requeueAfterSeconds`, an int32."""
 
 
 class CheckState(StrEnum):
-    """`state` of a check of a unit."""
+    """Values of `state` of a unit's check."""
 
     PENDING = "Pending"
     READY = "Ready"
@@ -37,22 +38,22 @@ class CheckState(StrEnum):
 
 
 OPEN_STATES: Final = frozenset({CheckState.PENDING.value, CheckState.READY.value})
-"""States in which the check's controller has the say. What follows Retry and Rejected is the
-scheduler's: when the unit is Reserved again the check is Pending, with an entry of its own."""
+"""States in which the check's controller decides. After Retry and Rejected the scheduler acts: when
+the unit is Reserved again, it adds a new entry for the check, which is Pending."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a check says about a unit.
+    """The decision of a check about a unit.
 
     Attributes:
-        state: Pending: not known yet. Ready: it may start. Retry: not now, its quota goes back for
-            a while. Rejected: not in the foreseeable future.
-        message: For people. Where it alone changes it is written once a minute at most.
-        pod_set_updates: With Ready: what the pods need to have; the controllers put it into the
-            job's pod templates when they release it.
-        requeue_after_seconds: With Retry: how long the unit waits at least.
-        look_again_seconds: When the unit is to be judged again though nothing has changed; None:
-            a slow resync aside, never.
+        state: Pending: not known yet. Ready: it may start. Retry: not now, its quota is released
+            for a while. Rejected: not in the foreseeable future.
+        message: For users. A change of the message alone is written at most once a minute.
+        pod_set_updates: With Ready: what the pods need; the controllers put it into the job's pod
+            templates when they release it.
+        requeue_after_seconds: With Retry: the least time that the unit waits.
+        look_again_seconds: After how long the unit is judged again even if nothing has changed;
+            None: only by the periodic resync.
     """
 
     state: CheckState
@@ -63,22 +64,22 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def is_asked_about(unit: QueueUnit) -> bool:
-    """Return whether the unit waits for its checks."""
+    """Return whether the unit is waiting for its checks."""
     waits = phase_of(unit) is Phase.RESERVED and not is_being_evicted(unit)
     return waits and unit.metadata.deletion_timestamp is None
 
 
 def is_admitted(unit: QueueUnit) -> bool:
-    """Return whether the unit's checks have let it go on, and it has not ended or lost its place.
+    """Return whether the unit's checks have let it start, and it has not ended or been evicted.
 
-    In strict mode its job is not released yet, and nodes are looked for.
+    In strict mode its job may not be released yet, while nodes are sought for it.
     """
     goes_on = phase_of(unit) in BOOKED_PHASES - {Phase.RESERVED} and not is_being_evicted(unit)
     return goes_on and unit.metadata.deletion_timestamp is None
 
 
 def find_state(unit: QueueUnit, check: str) -> AdmissionCheckState | None:
-    """Return the state of the check of this name, or None; of two with one name the first."""
+    """Return the state of the check of this name, the first if there are two; None without one."""
     for state in unit.status.admission_checks:
         if state.name == check:
             return state
@@ -88,11 +89,11 @@ def find_state(unit: QueueUnit, check: str) -> AdmissionCheckState | None:
 def state_after(
     before: AdmissionCheckState, verdict: Verdict, now: Timestamp
 ) -> AdmissionCheckState:
-    """Return the state of a check once a verdict is written.
+    """Return the state of a check with a verdict applied.
 
-    `retryCount` counts on with each Retry and stays with all other states. The scheduler resets it
-    with each reservation; `shared_api.evictions.backoffs_of` is how often the unit was put
-    back.
+    `retryCount` is incremented by each Retry and kept by all other states. The scheduler resets it
+    with each reservation; `shared_api.evictions.backoffs_of` counts how often the unit was
+    requeued.
     """
     moved = before.state != verdict.state
     retried = verdict.state is CheckState.RETRY
@@ -111,12 +112,12 @@ def state_after(
 
 
 def differs_in_words_only(before: AdmissionCheckState, after: AdmissionCheckState) -> bool:
-    """Return whether nothing but the message is another."""
+    """Return whether only the message differs."""
     return before != after and msgspec.structs.replace(before, message=after.message) == after
 
 
 def state_body(state: AdmissionCheckState) -> dict[str, Any]:
-    """Return a check's state as JSON; upstream's schema wants the first four, empty or not."""
+    """Return a check's state as JSON; upstream's schema requires the first four, even if empty."""
     body: dict[str, Any] = {
         "name": state.name,
         "state": state.state,
@@ -133,10 +134,10 @@ def state_body(state: AdmissionCheckState) -> dict[str, Any]:
 
 
 def checks_patch(unit: QueueUnit, after: Mapping[str, AdmissionCheckState]) -> dict[str, Any]:
-    """Return the merge patch of the unit's status that writes some states, by name.
+    """Return the merge patch of the unit's status that writes these states, by name of the check.
 
-    A merge patch replaces the list, so the states of other controllers go along as they are, and
-    the version that they were read at guards them.
+    A merge patch replaces the list, so it repeats the states of other controllers, guarded by the
+    version at which they were read.
     """
     states: dict[str, AdmissionCheckState] = {}
     for state in unit.status.admission_checks:

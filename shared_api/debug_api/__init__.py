@@ -1,16 +1,16 @@
-"""What the debug APIs of both programs are made of: who may read, and how they are served.
+"""The common parts of the debug APIs of both programs: authorization and serving.
 
 Read in this order:
 
 1. ``debug_app``: a FastAPI application of GET routes behind a guard, which lists its paths;
-   ``views``: what all answers have in common; ``contract`` writes its ``openapi.json``.
-2. ``router_group``: routes that plugins add, in the manner of gin.
-3. ``access``: who may read.
-4. ``app_server``: the application behind a private socket, made when it is first asked;
-   ``uvicorn_server``: what serves it there; ``peer_process``: who is on the other end.
-5. ``server``: the port in front of it; ``debug_flags``: where it listens, and with what.
+   ``views``: the base of all answers; ``contract`` encodes its ``openapi.json``.
+2. ``router_group``: routes that plugins add, similar to gin's.
+3. ``access``: guards that authorize requests.
+4. ``app_server``: the application behind a private socket, built at the first request;
+   ``uvicorn_server``: serves it there; ``peer_process``: identifies the process at the other end.
+5. ``server``: the port in front of it; ``debug_flags``: the flags of address and TLS.
 
 Not here: the routes themselves and their answers (``queue_scheduler.debug_api``,
-``queue_controllers.debug_api``), and probes and metrics, which have ports of their own
+``queue_controllers.debug_api``), and probes and metrics, which have their own ports
 (``shared_api.process``).
 """

@@ -1,14 +1,14 @@
 """Guards of the debug APIs.
 
-On a plain loopback address every request is allowed that names this machine as its host: its sender
-may port-forward to the pod, or is on the machine. A page in a user's browser is on it, too. What a
-page cannot do is to send a request under another name than its own, even if that name has been made
-to resolve to this machine (DNS rebinding). So the host name is checked.
+On a plain loopback address, every request that names this machine as its host is allowed: its
+sender may port-forward to the pod, or is on the machine. So is a page in a user's browser. But a
+page cannot send a request with a host name other than its own, even if that name has been made to
+resolve to this machine (DNS rebinding). So the host name is checked.
 
-On any other address every request needs a bearer token of the cluster, and a right that the program
-names: about one namespace the scheduler requires `list queueunits` there, about one job the
-controllers require `get` on it, and both require `get` on the path for all else. What the scheduler
-says of units in other namespaces is shown only to users who may list them there.
+On any other address, every request needs a bearer token of the cluster and a right that the program
+defines: for answers about one namespace the scheduler requires `list queueunits` there, for answers
+about one job the controllers require `get` on it, and both require `get` on the path for all
+others. Information about units in other namespaces is shown only to users who may list them there.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from starlette.requests import Request
 from shared_api.access_review import AccessReviewer, PathRight, Right, list_units_in
 
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-"""The names of this machine for itself, as they stand in the header Host."""
+"""The names by which the header Host may refer to this machine."""
 
 MAX_NAMESPACES: Final = 16
-"""For which one answer checks who may read them: each may cost two requests."""
+"""Most namespaces whose permission one answer checks: each may cost two requests."""
 
 MayRead = Callable[[str], bool]
-"""Whether the caller may read the units of a namespace."""
+"""Returns whether the caller may read the units of a namespace."""
 
 RightOf = Callable[[Request], Right]
-"""What a reader needs for a request."""
+"""Returns the right that a request needs."""
 
 
 def list_units_there(request: Request) -> Right:
-    """Return `list queueunits` for what is about one namespace, `get` on the path for all else."""
+    """Return `list queueunits` for a path about one namespace, `get` on the path for any other."""
     namespace = str(request.path_params.get("namespace", ""))
     return list_units_in(namespace) if namespace else PathRight(request.url.path)
 
 
 def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead:
-    """Return a function that says which namespaces may be read; all, if no token is needed."""
+    """Return a function that tells which namespaces may be read: all, if no token is needed."""
     if not isinstance(access, ReviewedAccess):
         return lambda _: True
     known: dict[str, bool] = {}
@@ -63,7 +63,7 @@ class LocalAccess:
     """Allows requests that name this machine as their host; a `Guard`.
 
     Args:
-        hosts: Further names, without port.
+        hosts: Further allowed host names, without port.
     """
 
     def __init__(self, hosts: Collection[str] = ()) -> None:
@@ -81,18 +81,18 @@ class LocalAccess:
 
 
 def name_of_host(host: str) -> str:
-    """Return the name of a header Host without its port, in lower case."""
+    """Return the name in a header Host, without its port and in lower case."""
     name = host.strip().lower()
     port = name.rpartition(":")[2]
     return name.removesuffix(f":{port}") if port.isdecimal() else name
 
 
 class ReviewedAccess:
-    """Lets a caller read what the API server lets it read; a `Guard`.
+    """Lets a caller read what the API server permits it to read; a `Guard`.
 
     Args:
         reviewer: Asks the API server.
-        right_of: What a reader needs.
+        right_of: Returns the right that a request needs.
     """
 
     def __init__(self, reviewer: AccessReviewer, right_of: RightOf = list_units_there) -> None:

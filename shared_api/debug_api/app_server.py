@@ -1,16 +1,16 @@
-"""The application behind a socket that this process alone can use.
+"""Serves the application on a socket that only this process can use.
 
-A worker of the port calls it: one connection per request, one answer as a whole. Application and
-uvicorn (`uvicorn_server`) are made at the first request: they take 16 MB and half a second of CPU,
-and most replicas get none.
+A worker of the port calls it, with one connection per request, and reads the whole answer.
+Application and uvicorn (`uvicorn_server`) are built at the first request: they take 16 MB and half
+a second of CPU, and most replicas never get a request.
 
-The socket is of AF_UNIX, so it is no port. Its name is in the abstract namespace: it needs no
-folder that can be written, nothing has to remove it, and a crash leaves nothing behind. A name
-there has no owner and no mode, and every process in the network namespace can connect to it. So
-both ends ask the kernel which process is at the other end, and hang up unless it is this one.
+The socket is of AF_UNIX, so it opens no port. Its name is in the abstract namespace: it needs no
+writable folder and no removal, and a crash leaves nothing behind. Such a name has no owner and no
+mode, and every process in the network namespace can connect to it. So both ends ask the kernel
+which process is at the other end, and close the connection unless it is this one.
 
-What the application learns of the client (address, scheme) is what the port knows, handed over
-separately from the connection: no header that a client sends can say otherwise.
+The application gets the client's address and scheme from the port, separately from the connection:
+no header that a client sends can change them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from shared_api.process.clock import Clock
 from shared_api.process.http_exchange import Answer, Client, Request
 
 ANSWER_SECONDS: Final = 60.0
-"""Limit for building an answer: the API server is given 30 s to identify the reader."""
+"""Time limit of an answer: the API server alone is given 30 s to identify the reader."""
 
 MAX_ANSWER_BYTES: Final = 33_554_432
-"""32 MiB, head included: a hundred thousand waiting units under upstream's path. Eight of them at
-once are half of the memory that the chart gives the scheduler."""
+"""32 MiB, head included: enough for a hundred thousand pending units under upstream's path. Eight
+such answers at once are half of the memory that the chart gives the scheduler."""
 
 BACKLOG: Final = 64
-"""Until uvicorn has begun: more than there are workers to connect."""
+"""Connections that wait until uvicorn has started: more than there are workers to connect."""
 
 RECEIVE_BYTES: Final = 65_536
 
@@ -56,7 +56,8 @@ _PASSED_ON_NEVER: Final = frozenset(
         "upgrade",
     }
 )
-"""Headers about the client's connection, or about a body: a request here has none."""
+"""Headers that are not forwarded: about the client's connection, or about a body, which requests
+here do not have."""
 
 _LENGTHS: Final = frozenset({"content-length", "transfer-encoding"})
 """Headers that say where a body ends."""
@@ -77,10 +78,10 @@ class AppServer:
     """The application behind a private socket.
 
     Args:
-        build: Returns what answers. Called once, at the first question, on the thread of `step`.
-        server: The address and port that the application is told it is served on.
-        scheme: The scheme that it is told.
-        clock: The time.
+        build: Returns the application. Called once, at the first request, on the thread of `step`.
+        server: The address and port that the application sees as its own.
+        scheme: The scheme that it sees.
+        clock: The time, for deadlines.
     """
 
     def __init__(
@@ -95,24 +96,25 @@ class AppServer:
         self._told = (server, scheme)
         self._clock = clock
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind("")  # to a free name that the kernel picks
+        self._listener.bind("")  # the kernel picks a free name
         self._listener.listen(BACKLOG)
         self.name: bytes = self._listener.getsockname()
-        # Whose request comes from which name. A worker writes, uvicorn's thread reads; one
-        # operation on a dict each.
+        # Name of the socket that sends a request -> client of the request. Workers write, uvicorn's
+        # thread reads; each access is a single operation on the dict.
         self._clients: dict[bytes, Client | None] = {}
         self._has_begun = False
-        self._wanted = Alarm()  # by the first question, or by `end`
+        self._wanted = Alarm()  # set by the first request, or by `end`
         self._has_ended = False
         self._server: uvicorn.Server | None = None
 
     def step(self) -> None:
-        """Wait for the first question, then serve until `end`; closes the socket."""
+        """Wait for the first request, then serve until `end`; close the socket at the end."""
         self._has_begun = True
         self._wanted.wait(None)
         if not self._has_ended:
             self._server = self._make_server()
-        # `end` notes that first and looks for the server then: one of the two sees the other.
+        # `end` sets _has_ended first and then reads _server, here it is the other way round: at
+        # least one of the two sees the other's value.
         if self._server is None or self._has_ended:
             self._listener.close()
         else:
@@ -125,7 +127,7 @@ class AppServer:
         return make_server(self._build(), self._clients, server=server, scheme=scheme)
 
     def end(self) -> None:
-        """Let `step` return within about `GRACE_SECONDS` of uvicorn. From any thread."""
+        """Make `step` return within about `GRACE_SECONDS` of uvicorn; callable from any thread."""
         self._has_ended = True
         if self._server is not None:
             self._server.should_exit = True
@@ -134,8 +136,8 @@ class AppServer:
         self._wanted.set()
 
     def ask(self, request: Request) -> Answer:
-        """Return the application's answer, or what is wrong with it. From any worker's thread."""
-        self._wanted.set()  # the connection waits in the backlog until uvicorn has begun
+        """Return the application's answer, or an error; callable from any worker's thread."""
+        self._wanted.set()  # the connection waits in the backlog until uvicorn has started
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.bind("")
@@ -143,7 +145,7 @@ class AppServer:
                 self._clients[name] = request.client
                 try:
                     return self._exchange(connection, request)
-                finally:  # before another process can take the name
+                finally:  # before the socket closes and another process can take the name
                     del self._clients[name]
         except TimeoutError:
             return _problem(
@@ -184,10 +186,10 @@ class AppServer:
 
 
 def encode_request(request: Request) -> bytes:
-    """Return a request as it is sent to uvicorn.
+    """Return the bytes of a request to uvicorn.
 
-    A value that was sent folded over several lines becomes one line, so that a client's header is
-    never two of ours.
+    A header value that was folded over several lines becomes one line, so that one header of a
+    client never becomes two.
     """
     passed_on = {
         name: value for name, value in request.headers.items() if name not in _PASSED_ON_NEVER
@@ -195,14 +197,14 @@ def encode_request(request: Request) -> bytes:
     lines = [
         f"{request.method} {request.target} HTTP/1.1",
         "connection: close",
-        *(() if "host" in passed_on else ("host:",)),  # needed; said to be unknown
+        *(() if "host" in passed_on else ("host:",)),  # required; empty means unknown
         *(f"{name}: {_LINE_ENDS.sub(' ', value)}" for name, value in passed_on.items()),
     ]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
 
 
 class _AnswerReader:
-    """Puts an answer together; httptools calls its `on_` methods."""
+    """Assembles an answer; httptools calls its `on_` methods."""
 
     def __init__(self, *, has_body: bool) -> None:
         self._parser = httptools.HttpResponseParser(self)
@@ -219,13 +221,13 @@ class _AnswerReader:
         self._parser.feed_data(piece)
 
     def end(self) -> None:
-        """Note that no more comes.
+        """Handle the end of the connection.
 
         Raises:
-            ConnectionResetError: More was announced.
+            ConnectionResetError: The answer is not complete.
         """
         names = {name.lower() for name, _ in self._headers}
-        # uvicorn's own refusal of what is no HTTP ends with its connection.
+        # uvicorn's answer to a request that is not HTTP ends with the connection.
         self.is_complete = bool(self._status) and not names & _LENGTHS
         if not self.is_complete:
             msg = "no more of it came"
@@ -236,7 +238,7 @@ class _AnswerReader:
 
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
-        # The head of an answer to HEAD says how long the body would be.
+        # An answer to HEAD states the length of a body that is not sent.
         self.is_complete = not self._has_body
 
     def on_body(self, body: bytes) -> None:
@@ -246,7 +248,7 @@ class _AnswerReader:
         self.is_complete = True
 
     def answer(self) -> Answer:
-        """Return all of it, once complete."""
+        """Return the whole answer, once it is complete."""
         named = {name.lower(): value for name, value in self._headers}
         length = None if self._has_body else int(named.get("content-length", "0"))
         return Answer(
@@ -259,5 +261,5 @@ class _AnswerReader:
 
 
 def _problem(status: HTTPStatus, detail: str) -> Answer:
-    """Return a refusal as the application words its own."""
+    """Return a refusal in the format of the application's own."""
     return Answer(status, msgspec.json.encode({"detail": detail}), "application/json")

@@ -1,6 +1,6 @@
-"""The application that both programs add their routes to: GET only, each behind one guard.
+"""The application to which both programs add their routes: GET only, all behind one guard.
 
-Every refusal and failure is JSON with a `detail`; what plugins' routes raise, too.
+Every refusal and failure is JSON with a `detail`, including exceptions of plugins' routes.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ log = structlog.get_logger("debug_api")
 
 
 def build_debug_app(title: str, version: str, access: Guard) -> FastAPI:
-    """Return an application that serves `/` and `/openapi.json`, and asks `access` first.
+    """Return an application that serves `/` and `/openapi.json`, and calls `access` first.
 
-    The contract and the list of paths have the routes that are added to it as well.
+    The contract and the list of paths include the routes that are added to it later.
     """
 
     def authorize(request: Request) -> None:
         access(request)
 
-    # No documentation pages: FastAPI's load their scripts from a public network.
+    # No documentation pages: FastAPI's load scripts from the public internet.
     app = FastAPI(
         title=title,
         version=version,
@@ -40,7 +40,8 @@ def build_debug_app(title: str, version: str, access: Guard) -> FastAPI:
         redirect_slashes=False,
         responses=problems(401, 403, 421, 500, 503),
     )
-    # As the app's own handler of `Exception` it would answer and raise on: uvicorn logs that again.
+    # As the app's own handler of `Exception` it would answer and raise again, and uvicorn would log
+    # the exception a second time.
     app.add_middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})
 
     @app.get("/")
@@ -54,12 +55,12 @@ def build_debug_app(title: str, version: str, access: Guard) -> FastAPI:
 
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """Return the declaration of refusals with these status codes, for a route's `responses`."""
+    """Return the declaration of errors with these status codes, for a route's `responses`."""
     return {code: {"model": ProblemView} for code in codes}
 
 
 def _answer_failure(request: Request, error: Exception) -> JSONResponse:
-    """Return the answer to an unexpected exception: short; the log has the traceback."""
+    """Return a short answer for an unexpected exception; the log has the traceback."""
     log.error("request failed", path=request.url.path, exc_info=error)
     detail = f"{type(error).__name__} while answering; see the program's log"
     return JSONResponse({"detail": detail}, HTTPStatus.INTERNAL_SERVER_ERROR)

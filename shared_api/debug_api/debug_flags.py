@@ -1,4 +1,4 @@
-"""The flags of a debug API: where it listens, and with what; the same in both programs."""
+"""The flags of a debug API, which are the same in both programs: address, hosts, TLS."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import msgspec
 
 
 class DebugFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags, read. The address is a text; `shared_api.process.probes` parses it."""
+    """The parsed flags. The address is a text; `shared_api.process.probes` parses it."""
 
     address: str
     hosts: tuple[str, ...] = ()
-    """Names in addition to this machine's own under which the plain debug API may be asked."""
+    """Host names, in addition to this machine's own, that requests to a plain debug API may use."""
     tls_certificate: str = ""
     tls_key: str = ""
 
 
 def add_debug_flags(parser: argparse.ArgumentParser, *, address: str) -> None:
-    """Add them to a program's parser."""
+    """Add the flags to a program's parser; `address` is the default address."""
     add = parser.add_argument
     add(
         "--debug-address",
@@ -37,7 +37,7 @@ def add_debug_flags(parser: argparse.ArgumentParser, *, address: str) -> None:
 
 
 def read_debug_flags(got: argparse.Namespace) -> DebugFlags:
-    """Return what a parser with these flags has read."""
+    """Return the values that a parser with these flags has read."""
     return DebugFlags(
         address=got.debug_address,
         hosts=tuple(filter(None, (each.strip() for each in got.debug_hosts.split(",")))),

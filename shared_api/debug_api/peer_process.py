@@ -1,4 +1,4 @@
-"""Which process is on the other end of a socket of this machine."""
+"""Identifies the process at the other end of a local socket."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import struct
 from typing import Final
 
 _CREDENTIALS: Final = struct.Struct("3i")
-"""Of a peer: its process, user and group (unix(7), SO_PEERCRED)."""
+"""Process, user and group of a peer (unix(7), SO_PEERCRED)."""
 
 
 def is_own_process(connection: socket.socket) -> bool:
-    """Return whether both ends of a connection are of this process.
+    """Return whether both ends of a connection belong to this process.
 
     Args:
-        connection: Of AF_UNIX, connected.
+        connection: A connected socket of AF_UNIX.
     """
     said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(said)[0] == os.getpid())

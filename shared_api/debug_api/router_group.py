@@ -1,4 +1,4 @@
-"""Route groups in the manner of Go's gin, on Starlette: prefixes nest, guards are inherited.
+"""Route groups like those of Go's gin, on Starlette: prefixes nest, guards are inherited.
 
     group = RouterGroup("/debug/plugins/mine")
     group.get("/units/:namespace/:name", show_unit)
@@ -34,7 +34,7 @@ class RouterGroup:
         self._groups: list[RouterGroup] = []
 
     def group(self, prefix: str, guards: Sequence[Guard] = ()) -> RouterGroup:
-        """Return a group below this one; it has this one's guards and its own."""
+        """Return a group below this one, with the guards of this one and its own."""
         below = RouterGroup(self._prefix + prefix, (*self._guards, *guards))
         self._groups.append(below)
         return below
@@ -44,7 +44,7 @@ class RouterGroup:
         self._handlers.append((self._prefix + _PARAMETER.sub(r"{\1}", path), handler))
 
     def routes(self, guards: Sequence[Guard] = ()) -> list[Route]:
-        """Return all routes of this group and those below it, behind these guards as well."""
+        """Return all routes of this group and the groups below it, behind these guards as well."""
         before = (*guards, *self._guards)
         own = [
             Route(path, guarded(handler, before), methods=["GET"])
@@ -54,7 +54,7 @@ class RouterGroup:
 
 
 def guarded(handler: Handler, guards: Sequence[Guard]) -> Handler:
-    """Return a handler that asks the guards first."""
+    """Return a handler that calls the guards first."""
 
     def answer(request: Request) -> Response:
         for guard in guards:

@@ -1,8 +1,8 @@
-"""Serves the debug API: a port like the others, and behind it uvicorn with the application.
+"""Serves the debug API: a port like the others, with uvicorn and the application behind it.
 
-`connection_gate` has the sockets that others reach, and workers of its own. A worker hands each
-complete request to uvicorn (`app_server`), which runs its loop on a thread of its own, and waits
-for the answer as a whole. Loopback addresses are served plainly. Any other address needs TLS.
+`connection_gate` owns the public sockets, and has workers. A worker passes each complete request to
+uvicorn (`app_server`), whose loop runs on another thread, and waits for the whole answer. Loopback
+addresses are served without TLS; any other address requires it.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from shared_api.process.probes import (
 from shared_api.program import Program
 
 GuardOf = Callable[[RightOf], Guard]
-"""Returns what lets requests pass, of what a reader needs where the API server is asked."""
+"""Returns the guard of requests, given the right that a request needs where tokens are checked."""
 
 WORKERS: Final = 8
-"""Requests that are answered at once. One of them builds its answer; the others wait for it, or for
-the API server to identify the reader."""
+"""Number of requests that are answered at once. One of them builds its answer; the others wait for
+it, or for the API server to identify the reader."""
 
 log = structlog.get_logger("debug_api")
 
 
 def is_loopback(address: Address) -> bool:
-    """Return whether only this machine reaches the address."""
+    """Return whether only this machine can reach the address."""
     if address.host == "localhost":
         return True
     try:
@@ -59,10 +59,11 @@ def is_loopback(address: Address) -> bool:
 
 
 def check_address(address: Address, certificate: str, key: str) -> None:
-    """Refuse to serve the cluster without TLS, or with a certificate that cannot be used.
+    """Check that the address can be served with this certificate, if any.
 
     Raises:
-        AddressError: See its text.
+        AddressError: The address is not loopback and there is no TLS, or the certificate cannot be
+            used.
     """
     if bool(certificate) != bool(key):
         msg = "--debug-tls-certificate and --debug-tls-key go together"
@@ -80,12 +81,12 @@ class DebugServer:
     """The application behind a port.
 
     Args:
-        build: Returns what answers; called at the first question, on a thread of the server.
-        listener: Open already.
-        tls: Serves HTTPS with this context, where there is one.
-        limit: How many connections there may be at once.
-        clock: The time.
-        observe: Told what became of each connection.
+        build: Returns the application; called at the first request, on a thread of the server.
+        listener: The socket of the port, already listening.
+        tls: The context to serve HTTPS with; None serves HTTP.
+        limit: Most connections at once.
+        clock: The time, for deadlines.
+        observe: Called with the outcome of each connection.
     """
 
     def __init__(
@@ -113,16 +114,16 @@ class DebugServer:
         )
 
     def threads(self, spawn: Spawn) -> list[LoopThread]:
-        """Return the threads that serve it, not started: of the port, and uvicorn's."""
+        """Return the threads of the port and of uvicorn, not yet started."""
         return [*self._gate.threads("debug", spawn), spawn("debug-api", self._app_server.step)]
 
     def end(self) -> None:
-        """Let its threads end soon; where they have never begun, close the sockets."""
+        """Make its threads end soon; if they have never run, close the sockets."""
         self._app_server.end()
         self._gate.end()
 
     def close(self) -> None:
-        """Close the port; after its threads have ended."""
+        """Close the port; call it after its threads have ended."""
         self._gate.close()
 
 
@@ -131,16 +132,16 @@ def open_debug_server(
     flags: DebugFlags,
     build: Callable[[GuardOf], Starlette],
 ) -> DebugServer:
-    """Open the port of a program's debug API; return what serves it, not started.
+    """Open the port of a program's debug API; return its server, not yet started.
 
     Args:
         program: The process.
-        flags: Where to listen, and with what.
-        build: Returns the application, whose routes ask a guard of `GuardOf` first. Called at the
-            first question: what it imports costs nothing before.
+        flags: The flags of the debug API.
+        build: Returns the application, whose routes call a guard of `GuardOf` first. Called at the
+            first request, so that its imports cost nothing before.
 
     Raises:
-        AddressError: The address, or what it is served with, cannot be used.
+        AddressError: The address or the certificate cannot be used.
     """
     address = parse_address(flags.address, "--debug-address")
     check_address(address, flags.tls_certificate, flags.tls_key)
@@ -169,5 +170,5 @@ def _build_access(
 ) -> Guard:
     if not is_loopback(address):
         return ReviewedAccess(program.reviewer, right_of)
-    # A certificate names the valid hosts: a name that resolves elsewhere is not among them.
+    # With TLS the certificate names the valid hosts, so a rebound name is not among them.
     return open_access if flags.tls_certificate else LocalAccess((*flags.hosts, address.host))

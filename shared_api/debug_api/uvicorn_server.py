@@ -1,7 +1,7 @@
-"""uvicorn with the application, on the private socket of `app_server`.
+"""Runs uvicorn with the application, on the private socket of `app_server`.
 
-Imported at the first question only. What the application hears of a client (address, scheme) is
-what the port knows, and no header that a client sends.
+It is imported only at the first request. The application gets the client's address and scheme from
+the port, never from a header that a client sends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared_api.debug_api.peer_process import is_own_process
 from shared_api.process.http_exchange import Client
 
 GRACE_SECONDS: Final = 2
-"""What answers that are being made are given when the server ends; then they are cancelled."""
+"""Time for answers in progress when the server ends; after it they are cancelled."""
 
 log = structlog.get_logger("debug_api")
 
@@ -30,25 +30,25 @@ def make_server(
     server: tuple[str, int],
     scheme: Literal["http", "https"],
 ) -> uvicorn.Server:
-    """Return a server of the application, not started.
+    """Return a server of the application, not yet started.
 
     Args:
-        app: What answers.
-        clients: Whose request comes from which name of a socket.
-        server: The address and port that the application is told it is served on.
-        scheme: The scheme that it is told.
+        app: The application.
+        clients: Name of the socket that sends a request -> client of the request.
+        server: The address and port that the application sees as its own.
+        scheme: The scheme that it sees.
     """
     return uvicorn.Server(
         uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
-            # On h11, the stricter one of uvicorn's two: what the port took for a request is
-            # judged once more.
+            # h11 is the stricter of uvicorn's two parsers: it checks once more what the port
+            # accepted as a request.
             http=_protocol_for(clients, server, scheme),
             ws="none",
             lifespan="off",
-            # Else X-Forwarded-For, which anybody can send, would be the client.
+            # Otherwise X-Forwarded-For, which any client can send, would set the client's address.
             proxy_headers=False,
             server_header=False,
             date_header=False,
@@ -65,7 +65,7 @@ def _protocol_for(
     """Return uvicorn's protocol for connections from this process."""
 
     class OwnConnection(H11Protocol):
-        """Knows which client's request it carries."""
+        """A connection that knows the client of its request."""
 
         def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a type of the framework's loop
             super().connection_made(transport)

@@ -1,4 +1,4 @@
-"""Access past the fake API server's requests, by the path that tests of plugins import."""
+"""Access to the fake API server without requests, at the import path for tests of plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fake API server, under the path that tests of plugins import it by."""
+"""The fake API server, at the import path for tests of plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of the fake API server, under the path that tests of plugins import them by."""
+"""Faults of the fake API server, at the import path for tests of plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects for tests that show only what matters.
+"""Builders of objects for tests, which state only what matters.
 
 Each kind has two builders with the same arguments: `queue_unit_body` returns the JSON object, for a
 server, and `queue_unit` the typed struct, for code that reads it.
@@ -6,8 +6,8 @@ server, and `queue_unit` the typed struct, for code that reads it.
     queue_unit("a", quota="team", requests={"cpu": "4"}, count=3, priority=7)
     job_body("train", namespace="team", requests={"nvidia.com/gpu": 8}, parallelism=2)
 
-Keyword arguments beyond the named ones are fields of `spec`, in their wire names (`consumerRef`).
-`metadata` is merged over what the builder makes.
+Further keyword arguments are fields of `spec`, by their wire names (`consumerRef`). `metadata` is
+merged over the metadata that the builder makes.
 """
 
 from __future__ import annotations
@@ -84,10 +84,9 @@ def queue_unit_body(
     metadata: Body | None = None,
     **spec: JsonValue,
 ) -> Body:
-    """A QueueUnit: `count` pods that each request `requests` (one CPU), charged to `quota`.
+    """A QueueUnit: `count` pods that each request `requests` (default: one CPU), in `quota`.
 
-    `podSet=[pod_set(...), ...]` replaces the one pod set; `status` is a field of its own: see
-    `with_status`.
+    `podSet=[pod_set(...), ...]` replaces the single pod set; use `with_status` for the status.
     """
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
@@ -144,7 +143,7 @@ def tree_node(
     namespaces: Sequence[str] = (),
     attributes: Mapping[str, str] | None = None,
 ) -> Body:
-    """A node of an ElasticQuotaTree, with those below it."""
+    """A node of an ElasticQuotaTree, with its children."""
     return {
         "name": name,
         "max": dict(max or {}),
@@ -186,7 +185,7 @@ def resource_quota_body(
 def node_body(
     name: str, *, allocatable: Quantities | None = None, metadata: Body | None = None
 ) -> Body:
-    """A node (of 32 CPUs and 128 GiB) that is Ready."""
+    """A node that is Ready; `allocatable` is 32 CPUs and 128 GiB by default."""
     amounts = dict(allocatable or {"cpu": "32", "memory": "128Gi", "pods": "110"})
     return {
         "apiVersion": "v1",
@@ -231,7 +230,7 @@ def job_body(
     metadata: Body | None = None,
     **spec: JsonValue,
 ) -> Body:
-    """A batch/v1 Job, suspended unless said otherwise."""
+    """A batch/v1 Job, suspended by default."""
     template = {"spec": pod_spec(requests, restartPolicy="Never")}
     return {
         "apiVersion": "batch/v1",
@@ -257,7 +256,7 @@ def priority_class_body(name: str, value: int) -> Body:
 
 
 def with_status(body: Body, **status: JsonValue) -> Body:
-    """Return the object with these status fields over its own."""
+    """Return the object with these status fields merged over its own."""
     return {**body, "status": {**body.get("status", {}), **status}}
 
 
@@ -290,7 +289,7 @@ def to_struct(object_type: type[_T], body: Body) -> _T:
     """Return the typed struct that the API client would decode from this object.
 
     Raises:
-        msgspec.ValidationError: It does not fit; the message has the path.
+        msgspec.ValidationError: The object does not fit; the message has the path.
     """
     return msgspec.convert(body, object_type)
 

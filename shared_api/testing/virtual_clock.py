@@ -1,15 +1,15 @@
-"""A clock that tests move by hand.
+"""A clock that tests advance.
 
-Two ways to use it:
+There are two ways to use it:
 
-- *One thread* (most tests): ``VirtualClock()``. ``sleep`` and ``wait`` move the
-  time on themselves, because nothing else could. The test calls ``advance`` between steps.
+- *One thread* (most tests): ``VirtualClock()``. ``sleep`` and ``wait`` advance the time themselves,
+  because nothing else could. The test calls ``advance`` between steps.
 - *Several threads*: ``VirtualClock(blocking=True)``. ``sleep`` and ``wait`` block their thread
-  until the test moves the time past their deadline. ``wait_for_sleepers(n)`` returns when
-  n threads have come to rest, so no test needs a real sleep to know.
+  until the test advances the time past their deadline. ``wait_for_sleepers(n)`` returns when n
+  threads sleep, so no test needs a real sleep to find out.
 
-The wall time is monotonic time plus an offset; ``jump_wall_clock`` moves the offset alone, which is
-what an NTP step or an administrator does.
+The wall time is the monotonic time plus an offset; ``jump_wall_clock`` changes only the offset, as
+an NTP step or an administrator does.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from datetime import UTC, datetime, timedelta
 from shared_api.process.clock import Waitable
 
 EPOCH = datetime(2026, 11, 1, 10, 0, 0, tzinfo=UTC)
-"""Where virtual wall time starts; any fixed moment does."""
+"""The initial wall time, an arbitrary fixed point in time."""
 
 REAL_POLL_SECONDS = 0.002
-"""How often a blocked ``wait`` looks at its event: it can be set without this clock knowing."""
+"""How often a blocked ``wait`` checks its event, which can be set without this clock's knowing."""
 
 REAL_PATIENCE_SECONDS = 10.0
-"""How long ``wait_for_sleepers`` believes that threads are still on their way; then it fails."""
+"""How long ``wait_for_sleepers`` waits for threads before it fails."""
 
 
 class VirtualClock:
     """A ``Clock`` under the control of a test."""
 
     def __init__(self, *, start: float = 1000.0, blocking: bool = False) -> None:
-        """Start at ``start`` monotonic seconds; ``blocking`` for use with threads."""
+        """Start at ``start`` monotonic seconds; set ``blocking`` for use with threads."""
         self._blocking = blocking
-        # Guards the fields below; notified when the time moves and when a sleeper comes or goes.
+        # Guards the fields below; notified when the time advances and when a sleeper comes or goes.
         self._moved = threading.Condition()
         self._monotonic = start
         self._wall_offset = EPOCH - timedelta(seconds=start)
@@ -43,7 +43,7 @@ class VirtualClock:
         self._deadlines: dict[int, float] = {}  # of the sleeping threads, by ticket
 
     def monotonic(self) -> float:
-        """Return virtual seconds."""
+        """Return the virtual monotonic time in seconds."""
         with self._moved:
             return self._monotonic
 
@@ -53,14 +53,15 @@ class VirtualClock:
             return self._wall_offset + timedelta(seconds=self._monotonic)
 
     def sleep(self, seconds: float) -> None:
-        """Pass this many virtual seconds: by moving the time, or by waiting for it to be moved."""
+        """Return after this many virtual seconds: advance the time, or wait for ``advance``."""
         self.wait(threading.Event(), max(seconds, 0.0))
 
     def wait(self, event: Waitable, seconds: float | None) -> bool:
-        """Wait for the event or for virtual time.
+        """Wait for the event, or for virtual seconds to pass; return whether the event is set.
 
         Raises:
-            RuntimeError: The thread would wait forever: no limit, and no other to set the event.
+            RuntimeError: The only thread would wait forever: there is no limit, and no other thread
+                to set the event.
         """
         if event.is_set() or (seconds is not None and seconds <= 0):
             return event.is_set()
@@ -72,19 +73,19 @@ class VirtualClock:
         return self._block(event, float("inf") if seconds is None else self.monotonic() + seconds)
 
     def advance(self, seconds: float) -> None:
-        """Move the time on, and wake every sleeper whose deadline has come."""
+        """Advance the time, and wake every sleeper whose deadline has passed."""
         assert seconds >= 0, f"monotonic time cannot go back by {-seconds} s"
         with self._moved:
             self._monotonic += seconds
             self._moved.notify_all()
 
     def jump_wall_clock(self, seconds: float) -> None:
-        """Move the wall time alone, forward or back."""
+        """Move only the wall time, forward or back."""
         with self._moved:
             self._wall_offset += timedelta(seconds=seconds)
 
     def next_deadline(self) -> float | None:
-        """Return the earliest monotonic time that a blocked thread waits for, if any does."""
+        """Return the earliest monotonic time that a blocked thread waits for; None without one."""
         with self._moved:
             finite = [when for when in self._deadlines.values() if when != float("inf")]
             return min(finite, default=None)
@@ -93,7 +94,7 @@ class VirtualClock:
         """Block, in real time, until at least this many threads sleep on this clock.
 
         Raises:
-            TimeoutError: They did not come to rest in ``REAL_PATIENCE_SECONDS``.
+            TimeoutError: Fewer threads sleep after ``REAL_PATIENCE_SECONDS``.
         """
         with self._moved:
             if not self._moved.wait_for(
