@@ -1,7 +1,7 @@
 """Authorization of readers: TokenReview identifies them, SubjectAccessReview checks their rights.
 
-Used for `/metrics` and for the debug API when they are reachable from outside the pod. Answers of
-the API server are cached for a short time, so that a scrape costs it nothing.
+It is used for `/metrics` and for the debug API when they are reachable from outside the pod.
+Answers of the API server are cached for a short time, so that most scrapes cost it nothing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from shared_api.process.clock import Clock
 
 ALLOWED_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 5.0
-"""How long an answer is believed (Kueue's dashboard backend has the same times)."""
+"""How long an answer is cached (Kueue's dashboard backend uses the same times)."""
 
 MAX_REMEMBERED: Final = 1000
-"""Bounds the memory that clients with random tokens can take."""
+"""Most cached answers, which bounds the memory that clients with random tokens can take."""
 
 
 class Review(msgspec.Struct, frozen=True):
-    """A TokenReview or SubjectAccessReview, as it comes back."""
+    """The answer to a TokenReview or SubjectAccessReview."""
 
     status: dict[str, Any] = {}
 
@@ -55,10 +55,10 @@ class ResourceRight(msgspec.Struct, frozen=True, kw_only=True):
     verb: str
     group: str
     resource: str
-    """The plural."""
+    """Plural name of the kind."""
     namespace: str
     name: str = ""
-    """"": whatever its name."""
+    """Name of the object; "" for all."""
 
     def __str__(self) -> str:
         named = f" {self.name}" if self.name else ""
@@ -72,7 +72,7 @@ def list_units_in(namespace: str) -> ResourceRight:
 
 
 class PathRight(msgspec.Struct, frozen=True):
-    """`get` on a path that is no resource."""
+    """`get` on a non-resource path."""
 
     path: str
 
@@ -81,7 +81,7 @@ class PathRight(msgspec.Struct, frozen=True):
 
 
 class TokenOnly(msgspec.Struct, frozen=True):
-    """No more than to be known to the cluster."""
+    """Any identity that the cluster knows."""
 
 
 Right = ResourceRight | PathRight | TokenOnly
@@ -89,7 +89,7 @@ Right = ResourceRight | PathRight | TokenOnly
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """OK, or why not; `until` is the monotonic time up to which it is believed."""
+    """OK, or a refusal with its detail; cached until the monotonic time `until`."""
 
     status: HTTPStatus
     detail: str
@@ -97,7 +97,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class AccessReviewer:
-    """Judges requests by their bearer token. From any thread."""
+    """Authorizes requests by their bearer token; callable from any thread."""
 
     def __init__(self, client: ResourceClient, clock: Clock) -> None:
         self._client = client
@@ -106,17 +106,17 @@ class AccessReviewer:
         self._verdicts: dict[tuple[str, Right], Verdict] = {}
 
     def judge(self, authorization: str, right: Right) -> Verdict:
-        """Judge one GET.
+        """Return whether one GET is allowed.
 
         Args:
             authorization: Value of the Authorization header.
-            right: What it needs.
+            right: The right that the request needs.
         """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             return self._refuse(HTTPStatus.UNAUTHORIZED, "a bearer token of the cluster is needed")
-        # The token itself is not kept.
+        # The token itself is not stored.
         digest = hashlib.sha256(token.encode()).hexdigest()
         key = (digest, right)
         with self._lock:

@@ -1,8 +1,8 @@
 """Why an admitted unit gives its quota back, and when it may be admitted again. Pure.
 
-An eviction is a request first: the condition `Evicted=True` with one of these reasons. It is
+An eviction begins as a request: the condition `Evicted=True` with one of these reasons. It is
 carried out by the controllers, or by the scheduler for units without controllers. Both must agree
-on which evictions end in a backoff, and how long that is at least.
+on which evictions end in a backoff, and how long that lasts at least.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from shared_api.queue_unit_phases import (
 
 DEACTIVATED: Final = "Deactivated"
 BACKOFF_TIMEOUT: Final = "BackoffTimeout"
-"""Upstream's reasons; the second stands for every way back through TimeoutBackoff."""
+"""Upstream's reasons; the second is used for every return through TimeoutBackoff."""
 ADMISSION_CHECK: Final = "AdmissionCheck"
-"""A check no longer agrees after the unit was admitted."""
+"""A check withdrew its consent after the unit was admitted."""
 SCHEDULING_FAILED: Final = "SchedulingFailed"
-"""Koord-scheduler has no nodes for a unit of a strict queue: it is requeued at once, since no job
-has to be stopped for it. Upstream has it as a reason of the condition Admitted."""
+"""Koord-scheduler has no nodes for a unit of a strict queue: the unit is requeued at once, since no
+job has to be stopped. Upstream uses it as a reason of the condition Admitted."""
 
 _PUT_BACK: Final = frozenset({BACKOFF_TIMEOUT, ADMISSION_CHECK})
 
 BACKOFF: Final = Backoff(base_seconds=10.0, cap_seconds=900.0, jitter=0.1)
-"""How long a unit waits that the scheduler requeues; the controllers have settings for theirs."""
+"""Backoff of units that the scheduler requeues; the controllers have settings for theirs."""
 
 LATE: Final = "Backoff due to running timeout"
-"""The message of a unit whose pods did not run in time; upstream's words."""
+"""The message of a unit whose pods did not run in time; upstream's text."""
 
 WAITED_FOR_SECONDS: Final = 600.0
-"""The time within which pods must run where none is set and other units of the queue wait for them:
-a job without pods must not hold up the queue forever."""
+"""The time within which pods must run if none is set and other units of the queue wait for them: a
+job without pods must not block the queue forever."""
 
 MOST_BACKOFFS: Final = 2**31 - 2
-"""The highest count: one more is written next, and the field is an int32."""
+"""The highest count that is read: the next write adds one, and the field is an int32."""
 
 REFUSALS: Final = frozenset({"Retry", "Rejected"})
-"""States of a check that give the quota back."""
+"""States of a check that take the unit's quota back."""
 
 
 def eviction_reason(unit: QueueUnit) -> str:
-    """Return the reason of the eviction that was requested; "": none was."""
+    """Return the reason of the requested eviction; "" if none was requested."""
     evicted = find_condition(unit.status.conditions, EVICTED)
     return evicted.reason if evicted is not None and evicted.status == "True" else ""
 
@@ -59,10 +59,10 @@ def ends_in_backoff(unit: QueueUnit) -> bool:
 
 
 def is_given_back(unit: QueueUnit) -> bool:
-    """Return whether the job side of a unit without controllers has given its whole quota back.
+    """Return whether the client that manages a unit without controllers has given its quota back.
 
-    It lowers every admission to 0 although the unit still asks for pods. A unit that was asked to
-    give replicas back has not done so yet.
+    It does so by lowering every admission to 0 although the unit still requests pods. A unit that
+    was asked to give replicas back and has not done so yet does not count.
     """
     admissions = unit.status.admissions
     if not admissions or any(each.replicas > 0 or each.reclaim_state for each in admissions):
@@ -73,30 +73,30 @@ def is_given_back(unit: QueueUnit) -> bool:
 
 
 def asks_for_pods(unit: QueueUnit) -> bool:
-    """Return whether a unit asks for anything; one without pod sets asks by its request."""
+    """Return whether a unit requests anything, by its pod sets or, without them, its request."""
     return not unit.spec.pod_set or any(each.count > 0 for each in unit.spec.pod_set)
 
 
 def backoffs_of(unit: QueueUnit) -> int:
-    """Return how often a unit was put back since its pods last ran, up to `MOST_BACKOFFS`."""
+    """Return how often a unit was requeued since its pods last ran, up to `MOST_BACKOFFS`."""
     state = unit.status.requeue_state
     return 0 if state is None else min(max(0, state.count), MOST_BACKOFFS)
 
 
 def refused_checks(unit: QueueUnit) -> tuple[AdmissionCheckState, ...]:
-    """Return the checks that say Retry or Rejected."""
+    """Return the states of the checks that are Retry or Rejected."""
     return tuple(each for each in unit.status.admission_checks if each.state in REFUSALS)
 
 
 def least_wait_seconds(unit: QueueUnit) -> int:
-    """Return how many seconds the checks that refuse a unit want it to wait; 0: they do not say."""
+    """Return the seconds for which refusing checks want a unit to wait; 0 if they set none."""
     return max((each.requeue_after_seconds or 0 for each in refused_checks(unit)), default=0)
 
 
 def is_refused_by_checks(unit: QueueUnit) -> bool:
-    """Return whether a unit that waits was put back since a check refused it, or did not answer.
+    """Return whether a unit that waits was requeued because a check refused or did not answer.
 
-    A unit goes on only when all its checks are Ready, so one that was put back later shows no other
-    state. What they said stays to be read until the unit is admitted again.
+    A unit starts only when all its checks are Ready, so a unit that was requeued later has no check
+    in another state. The states stay in the status until the unit is admitted again.
     """
     return any(each.state != "Ready" for each in unit.status.admission_checks)

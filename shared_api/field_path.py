@@ -5,8 +5,8 @@
     .metadata.annotations['example.com/size']
     .status.conditions[?(@.type=="Complete")].status
 
-A leading `$`, and braces around the whole, are allowed. A condition picks the first item for which
-it holds. There are no wildcards: a path names one field.
+A leading `$` and enclosing braces are allowed. A filter selects the first item that matches. There
+are no wildcards: a path names one field.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STEP: Final = re.compile(
 
 
 class FieldPathError(ValueError):
-    """The text is no such path; the message says from where on."""
+    """The text is not a valid path; the message says from where on."""
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -49,19 +49,19 @@ _Step = _Named | _Numbered | _Where
 
 
 class FieldPath(msgspec.Struct, frozen=True):
-    """Where a field stands in an object."""
+    """The path of a field in an object."""
 
     text: str
     steps: tuple[_Step, ...]
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names on the way, None where the path goes through a list."""
+        """The names along the path; None if it goes through a list."""
         names = tuple(each.name for each in self.steps if isinstance(each, _Named))
         return names if len(names) == len(self.steps) else None
 
     def read(self, body: object) -> Any:  # noqa: ANN401 - whatever stands there
-        """Return what stands there; None where nothing does."""
+        """Return the value of the field; None if there is none."""
         for step in self.steps:
             body = _take(step, body)
             if body is None:
@@ -72,7 +72,7 @@ class FieldPath(msgspec.Struct, frozen=True):
         """Return the merge patch that sets the field.
 
         Raises:
-            FieldPathError: The path goes through a list, which a merge patch replaces whole.
+            FieldPathError: The path goes through a list, which a merge patch replaces as a whole.
         """
         names = self.names
         if names is None:
@@ -84,10 +84,10 @@ class FieldPath(msgspec.Struct, frozen=True):
 
 
 def parse_path(text: str) -> FieldPath:
-    """Read a path.
+    """Return the path that a text describes.
 
     Raises:
-        FieldPathError: It is none.
+        FieldPathError: The text is not a valid path.
     """
     rest = text.strip()
     if rest.startswith("{") and rest.endswith("}"):

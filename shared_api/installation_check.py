@@ -32,14 +32,14 @@ from shared_api.timestamps import read_time
 
 REQUEST_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 60.0
-"""How long what is not there yet may take: right after an installation images are still pulled."""
+"""How long to wait for missing parts: right after an installation images are still being pulled."""
 PAUSE_SECONDS: Final = 2.0
 DEFAULT_LEASE_SECONDS: Final = 15
-"""Of a lease that does not say how long it holds; as the programs have it."""
+"""Duration of a lease that does not state one: the programs' default."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What was found out about one part of the installation."""
+    """The result for one part of the installation."""
 
     is_good: bool
     text: str
@@ -62,7 +62,7 @@ def judge_lease(name: str, lease: Lease | None, now: datetime) -> Answer:
 
 
 class InstallationCheck:
-    """Asks about every part of an installation; one turn per `look`."""
+    """Checks every part of an installation, once per `look`."""
 
     def __init__(
         self, client: ResourceClient, clock: Clock, namespace: str, leases: Sequence[str]
@@ -73,11 +73,11 @@ class InstallationCheck:
         self._leases = leases
 
     def look(self) -> list[Answer]:
-        """Return an answer for each part; a server that does not answer is a bad one."""
+        """Return a result for each part; it is bad if the server does not answer."""
         return list(self._answers())
 
     def wait(self, patience_seconds: float = PATIENCE_SECONDS) -> list[Answer]:
-        """Look until all is good, at most for so long; return the last answers."""
+        """Check until all results are good, or `patience_seconds` have passed; return the last."""
         deadline = self._clock.monotonic() + patience_seconds
         while True:
             answers = self.look()
@@ -114,7 +114,7 @@ def _name_of(kind: ResourceType[Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 0 when all is good, 2 without a way to the server."""
+    """Run the command; return the exit status: 0 if all is good, 2 without access to the server."""
     parser = argparse.ArgumentParser(
         prog="python -m shared_api.installation_check", description=__doc__
     )

@@ -1,12 +1,12 @@
-"""Which labels and annotations of a job are read at all, and what a misspelled one was meant to be.
+"""Finds labels and annotations of a job that have no effect, and what they were meant to be.
 
-Kubernetes takes any key. With a misspelled quota label a job is not queued, and an annotation under
-another object's key is a setting without effect; neither is an error anywhere. So keys that look as
-if they were meant for this project are looked at once more, by three rules:
+Kubernetes accepts any key. A job with a misspelled quota label is not queued, and an annotation
+that belongs on another kind of object has no effect; neither is an error anywhere. So keys that
+look as if they were meant for this project are reported, by three rules:
 
-1. A key under this project's own prefix that is read on no job.
-2. Any other key within `MAX_EDITS` letters of one that is read on jobs, unless it is known itself.
-3. A key that is read on jobs only as a label, and stands there as an annotation, or the reverse.
+1. A key with this project's prefix that is not read on jobs.
+2. Any other key within `MAX_EDITS` edits of one that is read on jobs, unless it is a known key.
+3. A key that is read on jobs only as a label, and is given as an annotation, or the reverse.
 
 Pure.
 """
@@ -20,13 +20,13 @@ from typing import Final
 from shared_api import well_known_labels as keys
 
 MAX_EDITS: Final = 2
-"""Letters that may be missing, too many or another: more is another word, not a misspelling."""
+"""Letters that may be missing, added or replaced: with more it is another word, no misspelling."""
 
 MAX_SUGGESTION_EDITS: Final = 6
-"""The same for what is suggested in place of an unknown key under our own prefix."""
+"""The same for suggestions in place of an unknown key with this project's prefix."""
 
 REMEMBERED_KEYS: Final = 4096
-"""Keys whose judgment is kept: jobs come from templates, so that few keys are many jobs'."""
+"""Keys whose result is cached: jobs are made from templates, so many jobs share few keys."""
 
 _BOTH: Final = (keys.QUEUE_NAME,)
 _LABELS: Final = (
@@ -65,8 +65,8 @@ _WRITTEN: Final = (
     *(f"{keys.PREFIX}job-{name}" for name in ("has-enqueued", "enqueue-timestamp")),
     f"{keys.PREFIX}job-dequeue-timestamp",
 )
-"""Annotations that the controllers write on jobs, or on what becomes a job; the last five are
-upstream's. A job that is copied from another one carries them along."""
+"""Annotations that the controllers write on jobs, or on objects that become jobs; the last five are
+upstream's. A copy of a job has them as well."""
 
 
 def _spelled(*names: str) -> frozenset[str]:
@@ -79,16 +79,16 @@ JOB_ANNOTATIONS: Final = _spelled(*_ANNOTATIONS)
 
 _OURS: Final = (keys.PREFIX, keys.LEGACY_PREFIX)
 _KNOWN: Final = _spelled(*keys.ALL_KEYS) | {
-    # Koordinator's other keys that stand within two letters of one that is read here.
+    # Koordinator's other keys that are within two letters of one that is read here.
     keys.QUOTA_PREFIX + "max",
     keys.QUOTA_PREFIX + "profile",
 }
 
 
 def explain_unread_keys(labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each label and annotation of a job that has no effect by mistake.
+    """Return a sentence for each label and annotation of a job that mistakenly has no effect.
 
-    In the order of the keys; empty for nearly every job.
+    They are in the order of the keys; for nearly every job there are none.
     """
     found = [
         *_unread(labels, JOB_LABELS, JOB_ANNOTATIONS, "Label", "an annotation"),
@@ -115,7 +115,7 @@ def _unread(
 
 @lru_cache(REMEMBERED_KEYS)
 def _why_unread(key: str) -> str:
-    """Return why a key that is read neither way has no effect; "" where that is no mistake."""
+    """Return why a key that is not read on jobs has no effect; "" if that is not a mistake."""
     if key in _spelled(*_WRITTEN):
         return ""
     if not key.startswith(_OURS):
@@ -130,16 +130,16 @@ def _why_unread(key: str) -> str:
 
 
 def _nearest(key: str, most: int) -> str:
-    """Return the key read on jobs that differs in the fewest letters, at most so many, or ""."""
+    """Return the key that is read on jobs and differs in the fewest letters, or "" above `most`."""
     names = sorted((*_LABELS, *_ANNOTATIONS))
     near = [(edits, name) for name in names if (edits := count_edits(key, name, most)) <= most]
     return min(near)[1] if near else ""
 
 
 def count_edits(one: str, other: str, most: int) -> int:
-    """Return how many letters have to be inserted, dropped or replaced; `most` + 1 for more.
+    """Return how many letters must be inserted, deleted or replaced; `most` + 1 if more.
 
-    Two letters that have changed places are two edits (Levenshtein's distance).
+    Two transposed letters are two edits (Levenshtein distance).
     """
     if abs(len(one) - len(other)) > most:
         return most + 1

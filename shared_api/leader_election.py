@@ -1,4 +1,4 @@
-"""Which of several replicas may write: election on a Lease (coordination.k8s.io/v1).
+"""Elects the replica that may write, by a Lease (coordination.k8s.io/v1).
 
 The life of a candidate:
 
@@ -7,27 +7,28 @@ The life of a candidate:
     leader ──(another holds it, or no renewal within the renew deadline)──► over: the process ends
     leader ──(release, at shutdown)──► over: the next candidate starts at once
 
-What makes it safe, and what each part assumes:
+Why it is safe, and what it assumes:
 
-- *Expiry is judged by what was seen here.* A candidate takes over when it has seen no change of
-  the lease for the whole lease duration by its own monotonic clock. The times in the object are for
-  readers: wall clocks jump, monotonic ones do not.
+- *Expiry is observed locally.* A candidate takes over when it has seen no change of the lease for
+  the whole lease duration by its own monotonic clock. The times in the object are only for readers:
+  wall clocks jump, monotonic ones do not.
 - *A leader counts from before its request.* Its lease certainly holds for the lease duration from
   the moment before a successful renewal was sent, because no candidate can have seen that renewal
-  earlier. ``time_left`` says so to the write gate.
-- *Writes fit into what is left.* A write that could still be under way when the lease ends is not
-  sent; a new leader waits ``settle_seconds``, as long as a predecessor's last write may take
+  earlier. ``time_left`` tells the write gate.
+- *Writes fit into the remaining time.* A write that could still be in flight when the lease ends is
+  not sent; a new leader waits ``settle_seconds``, as long as a predecessor's last write may take
   (unless the predecessor released the lease, which it does when its writers have stopped).
-- *What is released is read first.* A write whose answer is late or lost may have taken the lease;
-  its own try gives that up as well, so a shutdown while the server is slow leaves no holder.
-- Assumed: the clocks of two machines run at nearly the same rate (15 to 10 leaves a third as
+- *The lease is read before it is released.* A write whose answer is late or lost may have acquired
+  the lease; that attempt releases it as well, so a shutdown while the server is slow leaves no
+  holder.
+- Assumption: the clocks of two machines run at nearly the same rate (15 to 10 leaves a third as
   margin).
 
 Every write to the lease is guarded by its resourceVersion, so of two candidates one gets a 409. A
 renewal whose outcome is unknown extends nothing: the lease is read, and renewed again.
 
-Model: client-go ``tools/leaderelection``. Different here: the judgement is a pure function, a lost
-lease is never won again by the same process, and no thread is started.
+Model: client-go ``tools/leaderelection``. Different here: the verdict is a pure function, a process
+that lost the lease never wins it again, and no thread is started.
 """
 
 from __future__ import annotations
@@ -49,32 +50,32 @@ from shared_api.timestamps import rfc3339_micro
 LEASE_SECONDS: Final = 15
 RENEW_DEADLINE_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 2.0
-"""The three defaults of every Kubernetes component (``LeaderElectionConfiguration``)."""
+"""The default durations of every Kubernetes component (``LeaderElectionConfiguration``)."""
 
 SETTLE_SECONDS: Final = 4.0
 """How long a new leader waits before it writes: no write of its predecessor takes longer."""
 
 RETRY_JITTER: Final = 0.2
-"""Candidates retry up to this much later, so that they do not all ask at once (client-go: 1.2)."""
+"""Share by which candidates retry later, so that they do not all retry at once (client-go: 1.2)."""
 
 RELEASED_LEASE_SECONDS: Final = 1
-"""Duration written with an empty holder; client-go does the same, zero would be invalid."""
+"""Duration that is written with an empty holder, as in client-go; zero would be invalid."""
 
 EXIT_LOST_LEASE: Final = 3
-"""Exit code of a process that held the lease and lost it: restart me, nothing is broken."""
+"""Exit code of a process that lost its lease: it only needs to be restarted."""
 
 log = structlog.get_logger("leader_election")
 
 
 class LeaseSettingError(ValueError):
-    """Durations that cannot work together."""
+    """The durations are inconsistent."""
 
 
 class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The durations of an election.
 
     Raises:
-        LeaseSettingError: They cannot work together; the message says which and why.
+        LeaseSettingError: They are inconsistent; the message says which ones and why.
     """
 
     lease_seconds: int = LEASE_SECONDS
@@ -96,7 +97,7 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"leader election: lease duration ({self.lease_seconds} s) must be above the renew "
                 f"deadline ({self.renew_deadline_seconds:g} s)"
             )
-        # Else the leader could never write: before each renewal too little of its lease is left.
+        # Otherwise the leader could not write before a renewal: too little of its lease is left.
         least = self.settle_seconds + self.retry_seconds
         if self.lease_seconds < least:
             raise LeaseSettingError(
@@ -106,36 +107,36 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseLock(Protocol):
-    """The one Lease that the candidates share. Raises ``ApiFailure``.
+    """The Lease that the candidates share. Raises ``ApiFailure``.
 
-    Its requests must end well within the renew deadline and never wait behind the program's other
-    requests. ``lease_lock.ApiLeaseLock`` is the real one.
+    Its requests must end well within the renew deadline and never wait for other requests of the
+    program. ``lease_lock.ApiLeaseLock`` implements it with the API server.
     """
 
     def read(self) -> Lease | None:
-        """Return the lease as it is now, None when there is none."""
+        """Return the current lease; None if there is none."""
         ...
 
     def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
-        """Write the spec over the lease of this version, and return the new lease.
+        """Replace the spec of the lease in this version, and return the new lease.
 
-        With resource_version "" the lease is created. Raises `Conflict` or `AlreadyExists` when
-        another candidate was quicker.
+        With resource_version "" the lease is created. Raises `Conflict` or `AlreadyExists` if
+        another candidate was faster.
         """
         ...
 
 
 class ObservedLease(msgspec.Struct, frozen=True):
-    """A version of the lease, and since when this process has known it."""
+    """A version of the lease, and when this process first saw it."""
 
     spec: LeaseSpec
     resource_version: str
     since: float
-    """Monotonic; a version seen again keeps the first time."""
+    """Monotonic time at which the version was first seen."""
 
     @property
     def holder(self) -> str:
-        """Return the identity of the holder; "": there is none."""
+        """Return the identity of the holder; "" if there is none."""
         return self.spec.holder_identity or ""
 
 
@@ -143,20 +144,20 @@ class Verdict(Enum):
     """What a candidate may do with the lease it sees."""
 
     CREATE = "create"
-    """There is none."""
+    """There is no lease."""
     ACQUIRE = "acquire"
     """Its holder released it, or has not renewed it for its whole duration."""
     RENEW = "renew"
-    """It is ours."""
+    """This candidate holds it."""
     WAIT = "wait"
     """Another candidate holds it."""
 
 
 def observe(previous: ObservedLease | None, lease: Lease, now: float) -> ObservedLease:
-    """Return what is known of the lease after reading it at `now`.
+    """Return the observation after reading the lease at monotonic time `now`.
 
-    Any new resourceVersion counts as a sign of life: that errs towards waiting longer, while a
-    comparison of ``renewTime`` would trust the holder's wall clock to move.
+    Any new resourceVersion counts as a renewal: that errs towards waiting longer, while comparing
+    ``renewTime`` would rely on the holder's wall clock.
     """
     version = lease.metadata.resource_version
     known = previous is not None and previous.resource_version == version
@@ -167,10 +168,10 @@ def observe(previous: ObservedLease | None, lease: Lease, now: float) -> Observe
 def judge_lease(
     observed: ObservedLease | None, identity: str, now: float, default_seconds: int
 ) -> Verdict:
-    """Judge what the candidate `identity` may do with the lease, at monotonic time `now`.
+    """Return what the candidate `identity` may do with the lease at monotonic time `now`.
 
-    The holder's own duration decides, because that is what the holder goes by; `default_seconds`
-    stands in where it wrote none.
+    The duration that the holder wrote counts, because the holder relies on it; `default_seconds` is
+    used if it wrote none.
     """
     if observed is None:
         return Verdict.CREATE
@@ -183,22 +184,22 @@ def judge_lease(
 
 
 class Leadership(Protocol):
-    """What the rest of the program asks; from any thread."""
+    """Tells the rest of the program whether it leads; callable from any thread."""
 
     def is_leader(self) -> bool:
         """Return whether this process certainly leads now."""
         ...
 
     def time_left(self) -> float:
-        """Return for how many seconds this process certainly still leads; 0 if it does not."""
+        """Return the seconds for which this process certainly still leads; 0 if it does not."""
         ...
 
     def writable_seconds(self) -> float:
-        """Return how long a write may take that is sent now; 0 for "send none"."""
+        """Return the seconds that a write sent now may take; 0: no write may be sent."""
         ...
 
     def holder(self) -> str:
-        """Return the identity of the leader, as far as known here; "": none."""
+        """Return the identity of the leader, as far as it is known here; "" if there is none."""
         ...
 
 
@@ -209,7 +210,7 @@ class SoleLeader:
         self._identity = identity
 
     def is_leader(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def time_left(self) -> float:
@@ -221,12 +222,12 @@ class SoleLeader:
         return inf
 
     def holder(self) -> str:
-        """Return this process."""
+        """Return the identity of this process."""
         return self._identity
 
 
 class _Lead(msgspec.Struct, frozen=True):
-    """One successful renewal; replaced whole, so other threads read it without a lock."""
+    """One successful renewal; replaced as a whole, so other threads read it without a lock."""
 
     holds_until: float
     renew_by: float
@@ -234,17 +235,17 @@ class _Lead(msgspec.Struct, frozen=True):
 
 
 class LeaderElector:
-    """One candidate. `step` is called by one thread; the `Leadership` part from any.
+    """One candidate. One thread calls `step`; the `Leadership` methods are callable from any.
 
     Args:
         lock: The lease.
         identity: Unique among all candidates and restarts ("<host>_<random>").
         settings: The durations.
-        clock: Only its monotonic time decides anything.
-        rng: Jitter between candidates.
-        on_started_leading: Called by `step` when the lease was won; must be quick.
-        on_stopped_leading: Called by `step`, with the reason, when the lease was lost. Writers are
-            already stopped by `writable_seconds`; the process must end with `EXIT_LOST_LEASE`.
+        clock: The time; only its monotonic time affects decisions.
+        rng: Source of the jitter between candidates.
+        on_started_leading: Called by `step` when the lease was acquired; must be quick.
+        on_stopped_leading: Called by `step`, with the reason, when the lease was lost. By then
+            `writable_seconds` has stopped the writers; the process must end with `EXIT_LOST_LEASE`.
     """
 
     def __init__(
@@ -266,10 +267,10 @@ class LeaderElector:
         self._on_started_leading = on_started_leading
         self._on_stopped_leading = on_stopped_leading
         self._observed: ObservedLease | None = None
-        self._must_read = True  # what we know of the lease may be old
+        self._must_read = True  # what is known of the lease may be outdated
         self._lead: _Lead | None = None
         self._over = False
-        self._asked = False  # a write of ours may be on the server, whatever became of its answer
+        self._asked = False  # a write may have reached the server, with or without an answer
         self._released = False
         self._last_trouble = ""
 
@@ -278,29 +279,29 @@ class LeaderElector:
         return self.time_left() > 0
 
     def time_left(self) -> float:
-        """Return for how many seconds the lease certainly still holds; 0 if it does not."""
+        """Return the seconds for which the lease certainly still holds; 0 if it does not."""
         lead = self._lead
         return 0.0 if lead is None else max(lead.holds_until - self._clock.monotonic(), 0.0)
 
     def writable_seconds(self) -> float:
-        """Return how long a write may take that is sent now: 0 while a new leader settles."""
+        """Return the seconds that a write sent now may take; 0 while a new leader settles."""
         lead = self._lead
         if lead is None or self._clock.monotonic() < lead.writes_from:
             return 0.0
         return self.time_left()
 
     def settle_seconds_left(self) -> float:
-        """Return how long this new leader still has to wait before its first write."""
+        """Return the seconds that a new leader still has to wait before its first write."""
         lead = self._lead
         return 0.0 if lead is None else max(lead.writes_from - self._clock.monotonic(), 0.0)
 
     def holder(self) -> str:
-        """Return the identity of the lease's holder, as last seen; "": none."""
+        """Return the identity of the holder last seen; "" if there was none."""
         observed = self._observed
         return "" if observed is None else observed.holder
 
     def step(self) -> float | None:
-        """Try once to win or to renew the lease; return how long to rest, None when it is over."""
+        """Try once to acquire or renew the lease; return the seconds to rest (None: it is over)."""
         started = self._clock.monotonic()
         hurry = False
         if not self._is_too_late(started):
@@ -309,11 +310,11 @@ class LeaderElector:
                 self._last_trouble = ""
             except (Conflict, AlreadyExists):
                 self._must_read = True
-                hurry = self._lead is not None  # a leader must know the present holder at once
+                hurry = self._lead is not None  # a leader must know the current holder at once
             except ApiFailure as failure:
-                self._must_read = True  # a write may have arrived all the same
+                self._must_read = True  # a write may have reached the server all the same
                 self._report_trouble(failure)
-            if self._released:  # while this try was under way
+            if self._released:  # during this try
                 self._lead = None
                 self._give_up()
         now = self._clock.monotonic()
@@ -324,10 +325,10 @@ class LeaderElector:
         return 0.0 if hurry else self._rest(now - started)
 
     def release(self) -> None:
-        """Give the lease up, so that the next candidate need not wait for it to expire.
+        """Release the lease, so that the next candidate need not wait until it expires.
 
         Called once at shutdown, when the writers have stopped and `step` is not called any more. A
-        step that is still running, since the server is slow, gives up what it wins.
+        step that is still running because the server is slow releases a lease that it acquires.
         """
         self._lead = None
         self._over = True
@@ -366,7 +367,7 @@ class LeaderElector:
             self._lose(f"taken by {self.holder()}")
 
     def _write(self, verdict: Verdict) -> None:
-        """Create, take or renew the lease, and draw the consequences of having it."""
+        """Create, acquire or renew the lease, and update the state of this process."""
         observed = self._observed
         sent_at = self._clock.monotonic()
         version = "" if observed is None else observed.resource_version
@@ -383,7 +384,7 @@ class LeaderElector:
         settle = 0.0 if was_released else self._settings.settle_seconds
         now = self._clock.monotonic()
         lead = self._build_lead(sent_at, now + settle)
-        if now >= lead.renew_by:  # the answer took so long that the lease is no good any more
+        if now >= lead.renew_by:  # the answer took too long for the lease to be of use
             self._must_read = True
             return
         self._lead = lead
@@ -411,24 +412,24 @@ class LeaderElector:
         )
 
     def _is_too_late(self, now: float) -> bool:
-        """Return whether this leader has used up its renew deadline, or whether it is all over."""
+        """Return whether this leader has missed its renew deadline, or has stopped leading."""
         return self._over or (self._lead is not None and now >= self._lead.renew_by)
 
     def _lose(self, reason: str) -> None:
-        self._lead = None  # first: from here on no thread gets a write through the gate
+        self._lead = None  # first: from here on the gate lets no write pass
         self._over = True
         log.error("lost the lease", identity=self._identity, reason=reason)
         self._on_stopped_leading(reason)
 
     def _rest(self, elapsed: float) -> float:
-        """Return how long to rest after a try that took `elapsed` seconds."""
+        """Return the seconds to rest after a try that took `elapsed` seconds."""
         if self._lead is None:
             return self._settings.retry_seconds * (1 + RETRY_JITTER * self._rng.random())
         to_deadline = self._lead.renew_by - self._clock.monotonic()
         return max(min(self._settings.retry_seconds - elapsed, to_deadline), 0.0)
 
     def _report_trouble(self, failure: ApiFailure) -> None:
-        """Log a failed try; the same one again only at debug level (it comes every 2 s)."""
+        """Log a failed try; repeat the same one only at debug level, as it recurs every 2 s."""
         text = str(failure)
         report = log.debug if text == self._last_trouble else log.warning
         self._last_trouble = text

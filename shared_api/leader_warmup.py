@@ -1,8 +1,8 @@
-"""When this process begins to decide: it leads, and its caches hold all that its predecessor wrote.
+"""Decides when a new leader begins: when its caches hold all that its predecessor wrote.
 
-A new leader waits until no write of its predecessor can be under way (the election's settle time),
-asks the server how far each cache must get, and begins when all have got there. The order matters:
-asked earlier, the server might not have had that last write yet.
+A new leader waits until no write of its predecessor can be in flight (the election's settle time),
+asks the server for the version that each cache must reach, and begins when all have reached it. The
+order matters: if asked earlier, the server might not have that last write yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared_api.informer.fresh_read import FreshRead
 from shared_api.leader_election import Leadership
 
 POLL_SECONDS: Final = 0.1
-"""How often what is waited for is looked at; a take-over takes seconds, once in a process."""
+"""Interval between checks; a takeover takes seconds, once per process."""
 
 log = structlog.get_logger("takeover")
 
@@ -27,18 +27,18 @@ class FreshCache(Protocol):
     """A cache that can be asked whether it is up to date."""
 
     def start_fresh_read(self) -> FreshRead:
-        """Ask the server how far it is now."""
+        """Ask the server for its current version; return a value that tells when it is cached."""
         ...
 
 
 class LeaderWarmup:
-    """The gate in front of all that decides and writes.
+    """The gate before all decisions and writes.
 
     Args:
-        leadership: Who leads.
-        are_caches_ready: Whether every cache is complete, or its kind not served.
-        caches: Those that must have caught up.
-        on_open: Called once, on the thread of `step`: everything may be looked at now.
+        leadership: Tells whether this process leads.
+        are_caches_ready: Returns whether every cache is complete, or its kind not served.
+        caches: Returns the caches that must have caught up.
+        on_open: Called once, on the thread of `step`, when the gate opens.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class LeaderWarmup:
         self._open = False
 
     def is_open(self) -> bool:
-        """Return whether this process decides. Once it does, it does to its end."""
+        """Return whether this process decides; once it does, it does so until it ends."""
         return self._open
 
     def may_write(self) -> bool:
-        """Return whether this process decides, and a write that begins now ends within its lead.
+        """Return whether this process decides, and a write that begins now ends while it leads.
 
-        Who sends writes past the dispatcher asks before each of them.
+        Code that writes without the dispatcher must check it before each write.
         """
         return self._open and self._leadership.writable_seconds() >= WRITE_SECONDS
 
     def step(self) -> float | None:
-        """Go on with the take-over; return how long to rest, None when it is done."""
+        """Continue the takeover; return the seconds to rest (None: it is done)."""
         if self._open:
             return None
         if self._leadership.writable_seconds() < WRITE_SECONDS or not self._are_caches_ready():

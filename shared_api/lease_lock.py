@@ -14,10 +14,10 @@ class ApiLeaseLock:
     """Reads and writes one lease.
 
     Args:
-        client: Of the election alone: its requests must not wait behind others, and end well
+        client: Used only by the election: its requests must not wait for others, and must end well
             within the renew deadline.
-        namespace: Of the lease.
-        name: Of the lease.
+        namespace: Namespace of the lease.
+        name: Name of the lease.
     """
 
     def __init__(self, client: ResourceClient, namespace: str, name: str) -> None:
@@ -26,14 +26,14 @@ class ApiLeaseLock:
         self._name = name
 
     def read(self) -> Lease | None:
-        """Return the lease, or None where there is none."""
+        """Return the lease, or None if there is none."""
         try:
             return self._client.get(LEASES, self._namespace, self._name)
         except NotFound:
             return None
 
     def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
-        """Create the lease, or write over this version of it."""
+        """Create the lease (with resource_version ""), or replace the spec of this version."""
         body = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
@@ -47,6 +47,6 @@ class ApiLeaseLock:
 
 
 def _spec_body(spec: LeaseSpec) -> dict[str, object]:
-    """All fields, an empty holder too: in a merge patch what is left out stays as it was."""
+    """Return all fields, even an empty holder: a merge patch leaves omitted fields as they are."""
     body: dict[str, object] = msgspec.to_builtins(spec)
     return body

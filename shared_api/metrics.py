@@ -1,12 +1,12 @@
 """The metrics of both programs, and their registry.
 
-No module state: a program's ``wiring`` makes one ``SharedMetrics`` and hands its parts to the code
-that counts. Names that the Kubernetes world already knows (``workqueue_*``, ``rest_client_*``) are
-kept without a prefix, so that existing dashboards work; our own begin with ``koord_queue_``. No
-label has a value without bound: never the name of a job.
+There is no module state: a program's ``wiring`` makes one ``SharedMetrics`` and passes its parts to
+the code that counts. Metrics that are common in Kubernetes (``workqueue_*``, ``rest_client_*``)
+keep their names, so that existing dashboards work; all others begin with ``koord_queue_``. The
+values of every label are bounded: the name of a job is never one.
 
-The parts fit the small protocols of the counting code (``WorkQueueObserver``,
-``InformerObserver``), which do not know this module.
+The parts implement the protocols of the counting code (``WorkQueueObserver``,
+``InformerObserver``), which does not know this module.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 QUEUE_SECONDS: Final = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
-"""Buckets of the work queues; component-base has decades from 10 ns, Python needs fewer."""
+"""Buckets of the work queues in seconds; component-base starts at 10 ns, Python needs fewer."""
 
 REQUEST_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Buckets of ``rest_client_request_duration_seconds``, those of component-base."""
+"""Buckets of ``rest_client_request_duration_seconds``, as in component-base."""
 
 
 class WorkQueueMetrics:
@@ -65,7 +65,7 @@ class WorkQueueMetrics:
 
 
 class OneWorkQueueMetrics:
-    """A ``WorkQueueObserver``; the series are looked up once, not at each key."""
+    """A ``WorkQueueObserver``; it looks the series up once, not for each key."""
 
     def __init__(self, metrics: WorkQueueMetrics, name: str) -> None:
         self._depth = metrics.depth.labels(name)
@@ -75,7 +75,7 @@ class OneWorkQueueMetrics:
         self._work_duration = metrics.work_duration.labels(name)
 
     def show(self, *, depth: Callable[[], float]) -> None:
-        """Let a scrape ask how many keys wait."""
+        """Set the function that each scrape calls for the number of ready keys."""
         self._depth.set_function(depth)
 
     def on_add(self, count: int) -> None:
@@ -83,11 +83,11 @@ class OneWorkQueueMetrics:
         self._adds.inc(count)
 
     def on_get(self, waited_seconds: float) -> None:
-        """Observe how long a key waited."""
+        """Observe the seconds for which a key waited."""
         self._queue_duration.observe(waited_seconds)
 
     def on_done(self, worked_seconds: float) -> None:
-        """Observe how long a key was worked on."""
+        """Observe the seconds for which a key was processed."""
         self._work_duration.observe(worked_seconds)
 
     def on_retry(self) -> None:
@@ -112,8 +112,8 @@ class RestClientMetrics:
             ("code", "method", "host"),
             registry=registry,
         )
-        # Finding the children of a metric by their labels costs more than counting does. Filled
-        # on first use; two threads at once find the same.
+        # Looking up the child of a metric by its labels costs more than counting. Filled on first
+        # use; two threads at once find the same child.
         self._children: dict[tuple[str, ...], tuple[Histogram, Counter]] = {}
 
     def on_request(self, *, verb: str, method: str, host: str, code: str, seconds: float) -> None:
@@ -123,8 +123,8 @@ class RestClientMetrics:
             verb: Get, list, watch, create, patch, delete.
             method: GET, POST, PATCH, DELETE.
             host: Host and port of the API server.
-            code: The status code as text, "<error>" when there was no answer.
-            seconds: How long it took.
+            code: The status code as text; "<error>" if there was no answer.
+            seconds: Duration of the request.
         """
         key = (verb, method, host, code)
         children = self._children.get(key)
@@ -136,21 +136,21 @@ class RestClientMetrics:
 
 
 OTHER: Final = "other"
-"""Stands for the objects beyond those that a `CounterOfObjects` shows by name."""
+"""Label value for all objects beyond those that a `CounterOfObjects` shows by name."""
 
 
 class CounterOfObjects(Collector):
-    """A counter with the name of an object in its first label: it is shown while that is there.
+    """A counter whose first label is the name of an object, shown while the object exists.
 
-    A child of an ordinary counter stays for as long as the program runs, whatever became of what
-    it was counted for. Here each scrape checks, so that a late count does no harm.
+    A child of an ordinary counter stays as long as the program runs, even if its object is gone.
+    Here each scrape checks, so that a late count does no harm.
 
     Args:
-        name: Of the metric, without "_total".
-        documentation: Its help.
-        labels: Two; the first has the object's name.
-        is_there: Whether there is an object of this name.
-        most: Names that are shown at most; others count together, as `OTHER`.
+        name: Name of the metric, without "_total".
+        documentation: Help text of the metric.
+        labels: Names of its two labels; the first is the object's name.
+        is_there: Returns whether there is an object of this name.
+        most: Most names that are shown; the others are counted together, as `OTHER`.
     """
 
     def __init__(
@@ -171,14 +171,14 @@ class CounterOfObjects(Collector):
         self._counts: dict[str, dict[str, int]] = {}
 
     def inc(self, name: str, value: str) -> None:
-        """Count one for an object, with this value of the second label; from any thread."""
+        """Increment the count of an object and a value of the second label; from any thread."""
         with self._lock:
             is_known = name in self._counts or len(self._counts.keys() - {OTHER}) < self._most
             counts = self._counts.setdefault(name if is_known else OTHER, {})
             counts[value] = counts.get(value, 0) + 1
 
     def collect(self) -> Iterator[Metric]:
-        """Return the family, without what is gone (prometheus calls this)."""
+        """Return the family, without objects that are gone (prometheus_client calls this)."""
         with self._lock:
             names = list(self._counts)
         gone = {name for name in names if name != OTHER and not self._is_there(name)}
@@ -197,7 +197,7 @@ class CounterOfObjects(Collector):
 
 
 class InformerMetrics:
-    """Caches, by the plural name of the resource."""
+    """Metrics of the caches, by the plural name of the resource."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         resource = ("resource",)
@@ -256,7 +256,7 @@ class InformerMetrics:
         return OneInformerMetrics(self, plural)
 
     def forget(self, plural: str) -> None:
-        """Drop all series of a resource: nothing follows it any more."""
+        """Drop all series of a resource that is not followed any more."""
         for metric in (
             self.objects,
             self.synced,
@@ -290,19 +290,19 @@ class OneInformerMetrics:
     def on_watch_end(self, reason: str) -> None:
         """Count the end of a watch."""
         if self._is_over:
-            return  # the last watch may end after its informer
+            return  # the last watch may end after its informer has stopped
         self._metrics.watch_ends.labels(self._plural, reason).inc()
 
     def on_decode_failure(self) -> None:
-        """Count a version of an object that could not be read."""
+        """Count a version of an object that could not be decoded."""
         self._decode_failures.inc()
 
     def on_handler_error(self) -> None:
-        """Count an exception out of a handler."""
+        """Count an exception of a handler."""
         self._handler_errors.inc()
 
     def on_finding(self) -> None:
-        """Count an object of which a list brought news."""
+        """Count a change that a list found and no watch had reported."""
         self._findings.inc()
 
     def on_stop(self) -> None:
@@ -318,7 +318,7 @@ class OneInformerMetrics:
         undecodable: Callable[[], float],
         watch_age: Callable[[], float],
     ) -> None:
-        """Let a scrape ask for the state, so that nothing is spent between scrapes."""
+        """Set the functions that each scrape calls, so that nothing is computed between scrapes."""
         self._metrics.objects.labels(self._plural).set_function(objects)
         self._metrics.synced.labels(self._plural).set_function(synced)
         self._metrics.undecodable.labels(self._plural).set_function(undecodable)
@@ -326,7 +326,7 @@ class OneInformerMetrics:
 
 
 class ProcessMetrics:
-    """The program as a whole."""
+    """Metrics of the program as a whole."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.build_info = Gauge(
@@ -347,16 +347,16 @@ class ProcessMetrics:
         )
 
     def on_loop_error(self, thread: str, error: Exception) -> None:
-        """Count an exception out of a step; of a thread named `kind/object` under its kind."""
+        """Count an exception of a step; a thread named `kind/object` counts under its kind."""
         self.loop_errors.labels(thread.partition("/")[0]).inc()
 
     def on_leading(self, *, leading: bool) -> None:
-        """Show whether this replica leads."""
+        """Set whether this replica leads."""
         self.leader.set(1 if leading else 0)
 
 
 class PortMetrics:
-    """Connections to the program's own ports."""
+    """Metrics of connections to the program's ports."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.connections = Counter(
@@ -369,7 +369,7 @@ class PortMetrics:
         )
 
     def of_port(self, port: str) -> Callable[[Enum], None]:
-        """Return what counts the connections of a port (health, metrics, debug) as they end."""
+        """Return the observer that counts connections of a port (health, metrics, debug)."""
 
         def observe(outcome: Enum) -> None:
             self.connections.labels(port, outcome.value).inc()
@@ -378,17 +378,17 @@ class PortMetrics:
 
 
 class SharedMetrics:
-    """One registry with everything in it that both programs have.
+    """A registry with all metrics that both programs have.
 
     Args:
-        component: The program's name, for ``koord_queue_build_info``.
-        version: The program's version.
-        python_version: The interpreter's version.
+        component: Name of the program, for ``koord_queue_build_info``.
+        version: Version of the program.
+        python_version: Version of the interpreter.
     """
 
     def __init__(self, *, component: str, version: str, python_version: str) -> None:
-        # Without this every counter and histogram has a second series with its time of birth:
-        # half of a scrape, which is not read. It is a switch of the library, not of a registry.
+        # Without this every counter and histogram has a second series with its creation time: half
+        # of a scrape, which is not used. It is a switch of the library, not of a registry.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call] # untyped there
         self.registry = CollectorRegistry(auto_describe=True)
         prometheus_client.ProcessCollector(registry=self.registry)

@@ -1,9 +1,9 @@
-"""Where an admission is charged: recorded in the status, which users cannot write. Pure.
+"""Records which quota an admission is charged to, in the status, which users cannot write. Pure.
 
-Users who may edit units may change their labels and spec. What an admission was decided by is
-therefore written with it (`status.placement`), and counts until the unit is freed: after a restart
-the unit is charged to the same quota. A unit that an older version has admitted has no such record,
-and is charged where its labels say.
+Users who may edit units may change their labels and spec. The labels and the queue that decided an
+admission are therefore written with it (`status.placement`), and count until the unit is released:
+after a restart the unit is charged to the same quota. A unit that was admitted by an older version
+has no such record, and is charged to the quota that its labels name.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from shared_api.well_known_labels import DECIDING_LABELS, QUEUE_NAME, read_queue
 
 
 def placement_body(unit: QueueUnit, quota: str) -> dict[str, Any]:
-    """Return `status.placement` as JSON values, for the write that books a unit in this quota.
+    """Return `status.placement` as JSON, for the write that charges a unit to this quota.
 
-    For a merge patch: labels of an earlier placement that do not count any more are named to go.
+    It is a merge patch: labels of an earlier placement that no longer count are set to null.
     """
     labels: dict[str, str | None] = {}
     if unit.status.placement is not None:
@@ -32,7 +32,7 @@ def placement_body(unit: QueueUnit, quota: str) -> dict[str, Any]:
 def as_admitted(unit: QueueUnit) -> QueueUnit:
     """Return an admitted unit with the labels and the queue that it was admitted with.
 
-    Any other unit, and one that was not edited since, is returned as it is.
+    Any other unit, and one that was not edited since, is returned unchanged.
     """
     placement = unit.status.placement
     if placement is None or phase_of(unit) not in BOOKED_PHASES:

@@ -1,13 +1,13 @@
-"""What one pod asks for: the only place that adds up containers.
+"""The requests of one pod; the only module that adds up containers.
 
 Sums are exact, in billionths, and rounded up once per pod and resource at the end: rounding each
-container, or only the product of request and pod count, would disagree with koord-scheduler by
-up to a milli-core per container.
+container, or only the product of request and pod count, would differ from koord-scheduler by up to
+a milli-core per container.
 
 Source: k8s.io/component-helpers v0.36.3, resource/helpers.go (`PodRequests`), and the defaults
 that the API server fills into a pod but not into a pod template: pkg/apis/core/v1/defaults.go
-(`SetDefaults_Pod`, `defaultPodRequests`). Values of an in-place resize (`status`) are not read:
-a job's demand is what its template asks for. Deprecated names are replaced container by container,
+(`SetDefaults_Pod`, `defaultPodRequests`). Values of an in-place resize (`status`) are not read: a
+job's demand is what its template requests. Deprecated names are replaced container by container,
 after the defaults, as koord-scheduler replaces them (`resource_names`).
 """
 
@@ -30,7 +30,7 @@ _HUGE_PAGES_PREFIX = "hugepages-"
 
 
 def pod_requests(spec: PodSpec) -> Amounts:
-    """Return what one pod of this spec is charged with, rounded up to base units.
+    """Return the amounts that one pod of this spec is charged with, rounded up to base units.
 
     Raises:
         QuantityError: A value is not a quantity, or is negative; the message starts with the
@@ -45,18 +45,18 @@ def pod_requests(spec: PodSpec) -> Amounts:
 
 
 def ask_alike(one: PodSpec, other: PodSpec) -> bool:
-    """Return whether two specs ask for the same in the same words; cheaper than to add them up."""
+    """Return whether two specs state the same requests; cheaper than adding them up."""
     return _words_of(one) == _words_of(other)
 
 
 def _words_of(spec: PodSpec) -> tuple[object, ...]:
-    """Return all of a spec that `pod_requests` reads."""
+    """Return all fields of a spec that `pod_requests` reads."""
     initial = [(each.resources, each.restart_policy) for each in spec.init_containers]
     return [each.resources for each in spec.containers], initial, spec.resources, spec.overhead
 
 
 def _containers_nanos(spec: PodSpec) -> Amounts:
-    """Return the larger of what runs at the same time and what initialization needs."""
+    """Return the maximum of the containers that run together and of each step of initialization."""
     total: Amounts = {}
     for index, container in enumerate(spec.containers):
         requests = _container_nanos(container, "containers", index)
@@ -66,7 +66,7 @@ def _containers_nanos(spec: PodSpec) -> Amounts:
     for index, container in enumerate(spec.init_containers):
         requests = _container_nanos(container, "initContainers", index)
         if container.restart_policy == "Always":
-            # A sidecar goes on running beside the containers and the init containers after it.
+            # A sidecar keeps running beside the containers and the later init containers.
             total = add(total, requests)
             sidecars = add(sidecars, requests)
         else:
@@ -76,7 +76,7 @@ def _containers_nanos(spec: PodSpec) -> Amounts:
 
 def _container_nanos(container: Container, kind: str, index: int) -> Amounts:
     requests, limits = container.resources.requests, container.resources.limits
-    # A limit without a request is the request, each resource on its own.
+    # A limit without a request serves as the request, for each resource separately.
     effective = {**limits, **requests} if limits else requests
     nanos: Amounts = {}
     for resource, quantity in effective.items():
@@ -90,15 +90,15 @@ def _container_nanos(container: Container, kind: str, index: int) -> Amounts:
 
 
 def _pod_level_nanos(resources: ResourceRequirements, containers: Amounts) -> Amounts:
-    """Return the amounts that the pod's own `resources` put in place of the containers' sums."""
+    """Return the amounts by which the pod's own `resources` replace the sums of its containers."""
     replaced = {
         resource: nanos
         for resource, nanos in _parse_nanos(resources.requests, "resources.requests").items()
         if _is_pod_level(resource)
     }
     for resource, nanos in _parse_nanos(resources.limits, "resources.limits").items():
-        # The default for a pod-level request: the containers' sum where they ask for the
-        # resource and it can be overcommitted, else the pod-level limit.
+        # The default of a pod-level request: the containers' sum if they request the resource and
+        # it can be overcommitted, otherwise the pod-level limit.
         is_summed = resource in containers and resource in _OVERCOMMITTABLE_POD_RESOURCES
         if _is_pod_level(resource) and resource not in replaced and not is_summed:
             replaced[resource] = nanos

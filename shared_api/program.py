@@ -1,13 +1,13 @@
-"""What both programs are around their work: connection, election, probes, signals, order.
+"""The process around a program's work: connection, election, probes, signals, start and stop.
 
     flags --> Program --> builds the Work with the client
                 |
                 +-- start: probes, then the work (caches fill, on every replica), then the election
-                +-- leading: the work is notified, and may write from the moment `may_write` says so
-                +-- SIGTERM or SIGINT: not ready, work stopped, lease given up, exit 0
-                +-- lease lost: writers are stopped by `writable_seconds`; exit `EXIT_LOST_LEASE`
+                +-- leading: the work is notified, and may write as soon as `may_write` is True
+                +-- SIGTERM or SIGINT: not ready, work stopped, lease released, exit 0
+                +-- lease lost: `writable_seconds` stops the writers; exit `EXIT_LOST_LEASE`
 
-A replica that does not lead runs its caches and answers requests: it is ready.
+A replica that does not lead keeps its caches and answers requests: it is ready.
 """
 
 from __future__ import annotations
@@ -60,23 +60,24 @@ from shared_api.program_flags import FlagError, ProgramFlags
 VERSION: Final = "0.1.0"
 
 SWITCH_SECONDS: Final = 0.001
-"""Of Python's thread switch: the default of 5 ms would be most of a decision's latency."""
+"""Interval of Python's thread switches: the default of 5 ms would be most of a decision's
+latency."""
 
 LEASE_REQUEST_SECONDS: Final = 5.0
-"""For one request of the election: two tries fit into the default renew deadline."""
+"""Time limit of one request of the election: two tries fit into the default renew deadline."""
 
 REVIEW_QPS: Final = 20.0
 REVIEW_BURST: Final = 40
-"""Of requests that identify readers, two for each reader and path a minute: enough for a page of
-dashboards, and a twenty-fifth of what the work may send by default."""
+"""Rate limit of requests that identify readers, two per reader and path and minute: enough for a
+page of dashboards, and a twenty-fifth of what the work may send by default."""
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 STUCK_SECONDS: Final = 120.0
-"""A step that takes longer is stuck: no request below may take that long."""
+"""A step that takes longer counts as stuck: no request may take that long."""
 
 EXIT_USAGE: Final = 2
-"""A flag, the configuration or an address makes no sense; one line on stderr says which."""
+"""A flag, the configuration or an address is not valid; one line on stderr says which."""
 
 Check = Callable[[], tuple[bool, str]]
 
@@ -84,36 +85,36 @@ log = structlog.get_logger("program")
 
 
 class Host(Protocol):
-    """The process around the work, as the work sees it: a `Program`, or a test."""
+    """The process as the work sees it: a `Program`, or a test."""
 
     @property
     def client(self) -> ResourceClient:
-        """The way to the API server."""
+        """The client of the API server."""
         ...
 
     @property
     def flow(self) -> FlowControl:
-        """The limit that the client obeys."""
+        """The flow control of the client."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """The time."""
+        """The clock of the process."""
         ...
 
     @property
     def rng(self) -> random.Random:
-        """Chance."""
+        """The source of randomness."""
         ...
 
     @property
     def leadership(self) -> Leadership:
-        """The leader election's result, for writers."""
+        """Tells writers whether this process leads."""
         ...
 
     @property
     def metrics(self) -> SharedMetrics:
-        """Counts."""
+        """The metrics that both programs have."""
         ...
 
     @property
@@ -124,15 +125,15 @@ class Host(Protocol):
     def spawn(
         self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
     ) -> LoopThread:
-        """Return a thread for a step, not started."""
+        """Return a thread for a step, not yet started."""
         ...
 
 
 class Work(Protocol):
-    """What a program does."""
+    """The work of a program."""
 
     def start(self) -> None:
-        """Start informers and workers; returns at once."""
+        """Start informers and workers; return at once."""
         ...
 
     def stop(self) -> None:
@@ -140,7 +141,7 @@ class Work(Protocol):
         ...
 
     def on_started_leading(self) -> None:
-        """This replica leads now; called on the election's thread, must be quick."""
+        """Handle that this replica leads now; called on the election's thread, must be quick."""
         ...
 
     def ready_checks(self) -> Mapping[str, Check]:
@@ -153,13 +154,13 @@ class Work(Protocol):
 
 
 class Program:
-    """One process. Build it, build the work with it, then `run`.
+    """One process: build it, build the work with it, then call `run`.
 
     Attributes:
         port_shares: Connections that each port may have at once, by its name.
 
     Raises:
-        SettingsError: The kubeconfig is missing or broken.
+        SettingsError: The kubeconfig is missing or malformed.
         OpenFilesError: The process may not open enough files.
     """
 
@@ -177,8 +178,8 @@ class Program:
         self._transport = HttpTransport(self._connection, self.clock)
         self.flow = FlowControl(flags.qps, flags.burst, self.clock)
         self.client = self._build_client(self.flow)
-        # With a budget of its own: clients with random tokens must not use up that of the work, nor
-        # have the server hold it.
+        # A separate budget: clients with random tokens must not use up that of the work, or cause
+        # the server to hold it.
         reviews = FlowControl(REVIEW_QPS, REVIEW_BURST, self.clock)
         self.reviewer = AccessReviewer(self._build_client(reviews), self.clock)
         self._stopping = threading.Event()
@@ -194,7 +195,7 @@ class Program:
     def spawn(
         self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
     ) -> LoopThread:
-        """Return a thread for a step, not started, whose errors are counted."""
+        """Return a thread for a step, not yet started, whose errors are counted."""
         return LoopThread(
             name,
             step,
@@ -204,7 +205,7 @@ class Program:
         )
 
     def run(self, work: Work) -> int:
-        """Start everything, wait for the end, stop everything; return the exit code.
+        """Start everything, wait for the signal to stop, stop everything; return the exit code.
 
         Raises:
             AddressError: An address cannot be listened on.
@@ -223,7 +224,7 @@ class Program:
         return self._exit_code
 
     def stop(self, exit_code: int = 0) -> None:
-        """Let `run` end. From any thread."""
+        """Make `run` end; callable from any thread."""
         self._exit_code = self._exit_code or exit_code
         self._stopping.set()
 
@@ -250,9 +251,9 @@ class Program:
             retry_seconds=self.flags.retry_seconds,
         )
         timeout = min(LEASE_REQUEST_SECONDS, self.flags.renew_deadline_seconds / 2)
-        # Without flow control: a busy program must not lose its lease to its own traffic, nor to
-        # `Retry-After`: the server may ask all others for a longer pause than a lease has. One try
-        # in each retry period is no load, and a new leader after a lost lease would send more.
+        # Without flow control: a busy program must not lose its lease because of its own traffic or
+        # of `Retry-After`, with which the server may ask for a longer pause than a lease lasts. One
+        # try per retry period is no load, and a new leader after a lost lease would send more.
         flow = FlowControl(0, 1, self.clock, can_be_held=False)
         client = self._build_client(flow, timeout)
         lock = ApiLeaseLock(client, self.flags.lease_namespace, self.flags.lease_name)
@@ -274,7 +275,7 @@ class Program:
         flags = self.flags
         tls = load_tls(flags.metrics_tls_certificate, flags.metrics_tls_key, "--metrics-tls")
         for flag, address, routes, context in (
-            # Probes stay plain: the kubelet does not check certificates, and asks no secrets.
+            # Probes have no TLS: the kubelet does not verify certificates, and they are no secret.
             ("--health-address", flags.health_address, probes, None),
             ("--metrics-address", flags.metrics_address, metrics, tls),
         ):
@@ -338,10 +339,10 @@ class Program:
         if election is not None:
             election.stop()
         if self._elector is not None:
-            # Last, when no write of ours can be under way: the next leader starts at once.
+            # Last, when no write can be in flight: the next leader starts at once.
             self._elector.release()
         if election is not None:
-            election.stop()  # a try that was under way all the time gives up what it has won
+            election.stop()  # a try that is still running releases what it acquires
         for server, threads in self._servers:
             stop_all(threads, self.clock)
             server.gate.close()
@@ -350,9 +351,9 @@ class Program:
 
 
 def run_program(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
-    """Run a main function; what a user did wrong becomes one line on stderr and exit code 2."""
-    # Until the program catches them. The first process of a container receives no signal that it
-    # has no handler for: stopped while it is built, it would start, and lead, and be killed.
+    """Run a main function; a user's error becomes one line on stderr and exit code 2."""
+    # Handlers until the program installs its own. The first process of a container receives no
+    # signal without a handler: if stopped while it is built, it would start, lead, and be killed.
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: sys.exit(0))
     limit_arenas()
