@@ -1,4 +1,4 @@
-"""The flags that both programs have: the cluster, the addresses, the leader election."""
+"""The flags that both programs have: connection, addresses, leader election."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ DEFAULT_BURST = 1000
 _DEFAULT: Final = " (default: %(default)s)"
 
 DEBUG_VERBOSITY: Final = 4
-"""Of klog's `-v`: from here on it is what we call debug."""
+"""The value of klog's `-v` from which on the log level is debug."""
 
 
 class FlagError(ValueError):
-    """A flag whose value makes no sense, in one line."""
+    """The value of a flag is not valid; the message is one line."""
 
 
 class ConfigurationError(FlagError):
-    """What is wrong with a configuration file, in one line."""
+    """A configuration file is not valid; the message is one line."""
 
 
 class ProgramFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags, read. Addresses are texts; `shared_api.process.probes` parses them."""
+    """The parsed flags. Addresses are texts; `shared_api.process.probes` parses them."""
 
     kubeconfig: str | None
     context: str | None
@@ -60,7 +60,7 @@ class ProgramFlags(msgspec.Struct, frozen=True, kw_only=True):
 def add_program_flags(
     parser: argparse.ArgumentParser, *, lease_name: str, metrics_address: str
 ) -> None:
-    """Add them to a program's parser; upstream's names are aliases."""
+    """Add the flags to a program's parser; upstream's names are aliases."""
     add = parser.add_argument
     add("--kubeconfig", help="file with the cluster's address; in-cluster when absent")
     add("--context", help="context of the kubeconfig; the current one when absent")
@@ -137,7 +137,7 @@ def _add_lease_flags(add: Callable[..., object], lease_name: str) -> None:
 
 
 def _seconds(text: str) -> float:
-    """Read a number of seconds, or a duration: Kubernetes' own programs take the latter."""
+    """Return the seconds of a number, or of a duration as Kubernetes' own programs accept it."""
     try:
         return float(text)
     except ValueError:
@@ -151,17 +151,17 @@ def _seconds(text: str) -> float:
 def _whole_seconds(text: str) -> int:
     seconds = _seconds(text)
     if not seconds.is_integer():
-        # A Lease's own field holds whole seconds.
+        # The field of a Lease holds whole seconds.
         msg = f"{text!r} are no whole seconds"
         raise argparse.ArgumentTypeError(msg)
     return int(seconds)
 
 
 def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFlags:
-    """Read them; `namespace` is where the lease is when no flag says so.
+    """Return the parsed flags; `namespace` is the default namespace of the lease.
 
     Raises:
-        FlagError: A value that makes no sense.
+        FlagError: A value is not valid.
     """
     _check_numbers(got)
     check_pair("--metrics-tls", got.metrics_tls_certificate, got.metrics_tls_key)
@@ -192,7 +192,7 @@ def _check_numbers(got: argparse.Namespace) -> None:
         if count < 1:
             msg = f"{flag} {count}: at least 1 is needed"
             raise FlagError(msg)
-    # How the durations go together is the election's to say, but with nan everything does.
+    # The election checks that its durations are consistent, but nan would pass every comparison.
     for flag, number in (
         ("--kube-api-qps", got.kube_api_qps),
         ("--leader-elect-renew-deadline", got.renew_deadline_seconds),
@@ -204,10 +204,10 @@ def _check_numbers(got: argparse.Namespace) -> None:
 
 
 def check_keys(node: yaml.MappingNode) -> None:
-    """Let a map of a YAML file pass whose keys differ; readers silently take the last of two.
+    """Check that no key of a map in a YAML file is repeated; readers silently use the last one.
 
     Raises:
-        ConstructorError: One is given twice; it names key and line.
+        ConstructorError: A key is repeated; the error has its name and line.
     """
     lines: dict[tuple[str, str], int] = {}
     for key, _ in node.value:
@@ -222,17 +222,17 @@ def check_keys(node: yaml.MappingNode) -> None:
 
 class _StrictLoader(yaml.SafeLoader):
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 - the stub calls a text or None a dict
-        # Here and not when it is constructed: until then merge keys may have added others.
+        # Here and not when it is constructed: by then merge keys may have added other keys.
         node = super().compose_mapping_node(anchor)
         check_keys(node)
         return node
 
 
 def read_config_file(path: str) -> object:
-    """Return what the YAML file of `--config` holds, decoded; an empty map where it is empty.
+    """Return the decoded content of the YAML file of `--config`; an empty map if it is empty.
 
     Raises:
-        ConfigurationError: It cannot be read, is no YAML, or gives a key twice.
+        ConfigurationError: It cannot be read, is not YAML, or repeats a key.
     """
     try:
         document = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
@@ -246,11 +246,11 @@ def read_config_file(path: str) -> object:
 
 
 def name_choices(error: msgspec.ValidationError, options: type[msgspec.Struct]) -> str:
-    """Return what is wrong with some options, and what is valid where one is a word of a few.
+    """Return the text of an error, with the valid values if the option has a fixed set.
 
     Args:
-        error: What msgspec says of them.
-        options: Their type; flat, as such options are.
+        error: The validation error of the options.
+        options: The type of the options; its fields are not nested.
     """
     words = str(error)
     for field in msgspec.structs.fields(options):
@@ -263,7 +263,7 @@ def name_choices(error: msgspec.ValidationError, options: type[msgspec.Struct]) 
 
 
 def check_pair(prefix: str, certificate: str, key: str) -> None:
-    """Let a certificate pass with its key, or neither.
+    """Check that certificate and key are given together, or neither is.
 
     Raises:
         FlagError: One of the two is missing.
@@ -274,10 +274,10 @@ def check_pair(prefix: str, certificate: str, key: str) -> None:
 
 
 def parse_bool(flag: str, text: str) -> bool:
-    """Read a truth value as Go's flags have it.
+    """Return a boolean as Go's flags parse it.
 
     Raises:
-        FlagError: It is none.
+        FlagError: The text is not a boolean.
     """
     truth = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
     value = truth.get(text.lower())
@@ -288,5 +288,5 @@ def parse_bool(flag: str, text: str) -> bool:
 
 
 def with_two_dashes(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with a second dash where a long flag has one, as Go's flags may."""
+    """Return the arguments with two dashes before long flags; Go's flags may have one."""
     return [f"-{each}" if _LONG_FLAG.fullmatch(each) else each for each in arguments]

@@ -1,7 +1,7 @@
 """Kubernetes quantities ("500m", "2Gi", 1e3) as exact integers.
 
-Kubernetes keeps no digit below a billionth: whatever is finer is rounded up while it is parsed.
-So every quantity is a whole number of nanos, and nothing here needs a fraction or a float.
+Kubernetes keeps no digits below a billionth: finer values are rounded up while they are parsed.
+So every quantity is a whole number of nanos, and no fraction or float is needed here.
 
 The grammar, from the documentation of `resource.Quantity`:
 
@@ -10,11 +10,11 @@ The grammar, from the documentation of `resource.Quantity`:
              | Ki Mi Gi Ti Pi Ei          binary: powers of 1024
              | (e | E) sign? digits       decimal exponent
 
-Two things differ from the Go code on purpose. It caps a binary quantity above 2^63-1 and lets a
-decimal one overflow; here both are errors, since a silently smaller quota is worse than a refused
-one. And it reads a text without any digit ("m", "+", ".") as zero, against its own grammar; here
-that is an error as well. What it prints as it came although it is not canonical ("1.500", "+1")
-is made canonical here.
+This module deliberately differs from the Go code. That caps a binary quantity above 2^63-1 and lets
+a decimal one overflow; here both are errors, since a silently smaller quota is worse than a refused
+one. It reads a text without any digit ("m", "+", ".") as zero, against its own grammar; here that
+is an error as well. It prints some texts unchanged although they are not canonical ("1.500", "+1");
+here they become canonical.
 
 Source: k8s.io/apimachinery v0.36.3, pkg/api/resource: quantity.go, suffix.go, amount.go.
 """
@@ -31,18 +31,18 @@ from typing import Final, NamedTuple
 from shared_api.objects.pod import QuantityText
 
 MAX_LENGTH: Final = 64
-"""Characters of a quantity. 2^63-1 nanos are 28 digits; the CRDs state the same limit."""
+"""Most characters of a quantity. 2^63-1 with nanos has 28 digits; the CRDs have the same limit."""
 MAX_EXPONENT: Final = 324
-"""Size of a decimal exponent: the smallest JSON number a float64 can carry is 5e-324."""
+"""Largest decimal exponent, of either sign: the smallest JSON number of a float64 is 5e-324."""
 MAX_UNITS: Final = 2**63 - 1
-"""Largest size of a quantity ("No quantity may represent a number greater than 2^63-1")."""
+"""Largest quantity ("No quantity may represent a number greater than 2^63-1")."""
 
 _NANOS_PER_UNIT: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
 _MILLIS_PER_UNIT: Final = 1000
 _NANO_DIGITS: Final = 9
 _MAX_NANOS: Final = MAX_UNITS * _NANOS_PER_UNIT
-# Room for every distinct quantity of a large cluster's pods; a hit costs a tenth of a parse.
+# Enough for every distinct quantity of a large cluster's pods; a hit costs a tenth of a parse.
 _CACHED_TEXTS: Final = 8192
 
 _PATTERN: Final = re.compile(
@@ -55,16 +55,16 @@ _DECIMAL_SUFFIX_OF: Final = {exponent: text for text, exponent in _DECIMAL_SUFFI
 _LARGEST_DECIMAL_EXPONENT: Final = 18
 _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _KIBI: Final = 1024
-# Where encoding/json of Go changes from 0.000001 and 100000000000000000000 to an exponent.
+# Outside of it Go's encoding/json writes an exponent: below 0.000001, above 100000000000000000000.
 _GO_FIXED_RANGE: Final = range(-6, 21)
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity, or one beyond what this project (and Kubernetes) can hold."""
+    """The text is not a quantity, or exceeds what this project (and Kubernetes) can hold."""
 
 
 class Format(enum.Enum):
-    """The family of suffixes that a quantity was written with, and is written back in."""
+    """The family of suffixes in which a quantity was written, and is formatted again."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -72,19 +72,19 @@ class Format(enum.Enum):
 
 
 class Quantity(NamedTuple):
-    """An exact amount: `nanos` billionths, and the family it is written in."""
+    """An exact amount: `nanos` billionths, and its family of suffixes."""
 
     nanos: int
     format: Format
 
 
 def parse_quantity(quantity: QuantityText) -> Quantity:
-    """Return the exact value of a quantity as it is on the wire.
+    """Return the exact value of a quantity on the wire.
 
     A JSON number counts as the text that Go's encoder writes for it, so 0.1 is exactly a tenth.
 
     Raises:
-        QuantityError: Not a quantity, too long, or larger than 2^63-1.
+        QuantityError: It is not a quantity, too long, or larger than 2^63-1.
     """
     if isinstance(quantity, str):
         return _parse_text(quantity)
@@ -94,7 +94,7 @@ def parse_quantity(quantity: QuantityText) -> Quantity:
 def milli_value(quantity: QuantityText) -> int:
     """Return the quantity in thousandths, rounded up (a negative one: away from zero).
 
-    Source: `Quantity.MilliValue`; "-1.5m" is -2 there in the form that JSON decodes to.
+    Source: `Quantity.MilliValue`; "-1.5m" decoded from JSON is -2 there.
     """
     return _divide_away_from_zero(parse_quantity(quantity).nanos, _NANOS_PER_MILLI)
 
@@ -108,20 +108,20 @@ def unit_value(quantity: QuantityText) -> int:
 
 
 def amount(resource: str, quantity: QuantityText) -> int:
-    """Return the quantity in base units of the resource: cpu in milli, all else in whole units."""
+    """Return the quantity in base units of the resource: cpu in milli, others in whole units."""
     return milli_value(quantity) if resource == "cpu" else unit_value(quantity)
 
 
 def amount_of_nanos(resource: str, nanos: int) -> int:
-    """Round an exact sum of billionths up to base units of the resource."""
+    """Return an exact sum of billionths rounded up to base units of the resource."""
     divisor = _NANOS_PER_MILLI if resource == "cpu" else _NANOS_PER_UNIT
     return _divide_away_from_zero(nanos, divisor)
 
 
 def canonical(quantity: QuantityText) -> str:
-    """Return the canonical text: no fraction, largest suffix, family of suffixes retained.
+    """Return the canonical text: no fraction, the largest suffix of the same family.
 
-    As in Kubernetes a binary quantity below 1024 or with a fraction turns decimal.
+    As in Kubernetes, a binary quantity below 1024 or with a fraction becomes decimal.
     """
     return _text_of(parse_quantity(quantity))
 
@@ -129,7 +129,7 @@ def canonical(quantity: QuantityText) -> str:
 def format_amount(resource: str, base_units: int) -> str:
     """Return the canonical text of an amount in base units: ("cpu", 1500) is "1500m".
 
-    Bytes are written in the binary family, everything else in the decimal one.
+    Bytes are formatted with binary suffixes, everything else with decimal ones.
     """
     if resource == "cpu":
         return _text_of(Quantity(base_units * _NANOS_PER_MILLI, Format.DECIMAL_SI))
@@ -138,10 +138,10 @@ def format_amount(resource: str, base_units: int) -> str:
 
 
 def format_alike(resource: str, base_units: Sequence[int]) -> tuple[str, ...]:
-    """Return amounts of one resource in one unit, so that a person can compare them.
+    """Return the texts of amounts of one resource in the same unit, so that users can compare them.
 
-    Bytes are in the largest binary unit in which all are whole, cpu is in cores where all are whole
-    and in milli otherwise, everything else is written out: ("cpu", [1000, 1200]) is 1000m, 1200m.
+    Bytes are in the largest binary unit in which all are whole, cpu is in cores if all are whole
+    and in milli otherwise, others have no suffix: ("cpu", [1000, 1200]) becomes 1000m, 1200m.
     """
     if resource == "cpu":
         if all(amount % _MILLIS_PER_UNIT == 0 for amount in base_units):
@@ -180,15 +180,15 @@ def _parse_text(text: str) -> Quantity:
 
 
 def _parse_number(number: float) -> Quantity:
-    # By exact type: True is an int to isinstance, and no quantity.
+    # The exact type: True is an int for isinstance, but not a quantity.
     if type(number) is int:
         if abs(number) > MAX_UNITS:
             raise QuantityError(f"an integer larger than {MAX_UNITS} is no quantity")
         return Quantity(number * _NANOS_PER_UNIT, Format.DECIMAL_SI)
     if type(number) is not float:
         raise QuantityError(f"a {type(number).__name__} is not a quantity")
-    # The shortest digits that give this float are the same in Go; where the exponent starts
-    # is not, and an exponent makes another family.
+    # The shortest digits of a float are the same in Go; the sizes from which it writes an exponent
+    # are not, and an exponent means another family.
     shortest = decimal.Decimal(repr(number))
     if not shortest.is_finite():
         raise QuantityError(f"{number} is not a quantity")

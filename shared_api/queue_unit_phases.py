@@ -1,7 +1,7 @@
-"""The life of a QueueUnit: its phases, which program may move it between them, what is charged.
+"""The life of a QueueUnit: its phases, which program writes each move, and what is charged.
 
-The phase decides; conditions are derived from it in the same write, for readers of the object. A
-unit is Enqueued from its creation (the CRD's default, no write)::
+The phase is authoritative; conditions are derived from it in the same write, for readers of the
+object. A unit is Enqueued from its creation (the CRD's default, without a write)::
 
                  +--------------------- evicted, or its wait is over ---------------------+
                  v                                                                         |
@@ -17,11 +17,11 @@ same write grants what the job requests and sets the condition `Adopted=True`. T
 status: a create and an ordinary patch cannot write it, nor can users who may only edit objects. An
 annotation proves nothing. Between the two writes the living pods are charged.
 
-Two programs write the one `status`, so each move has its writers, and each write has the
-resourceVersion that its writer had seen. An eviction is visible before it happens: first the
-condition `Evicted=True` (phase and admissions stay, the unit is still charged), then the job is
-stopped, and only then Enqueued or TimeoutBackoff is written without admissions: now its quota is
-released.
+Two programs write the same `status`, so each move has its writers, and each write is guarded by the
+resourceVersion that its writer has seen. An eviction is visible before it happens: first the
+condition `Evicted=True` is written (phase and admissions stay, the unit is still charged), then the
+job is stopped, and only then Enqueued or TimeoutBackoff is written without admissions, which
+releases the quota.
 
 Everything here is pure.
 """
@@ -40,7 +40,7 @@ from shared_api.well_known_labels import MANAGED_BY, read_annotation
 
 
 class Phase(StrEnum):
-    """`status.phase`; the words are upstream's, odd spellings included."""
+    """Values of `status.phase`; they are upstream's, including odd spellings."""
 
     ENQUEUED = "Enqueued"
     RESERVED = "Reserved"
@@ -73,13 +73,13 @@ _CONTROLLERS = frozenset({Writer.CONTROLLERS})
 _RESERVATIONS = frozenset({Writer.RESERVATIONS})
 _EITHER = _SCHEDULER | _CONTROLLERS
 
-# A dict, because `Phase(...)` takes three times as long, and this is asked often per decision.
+# A dict, because `Phase(...)` takes three times as long, and each decision needs it often.
 _PHASES: Final[Mapping[str, Phase]] = {phase.value: phase for phase in Phase}
 
 FINAL_PHASES: Final = frozenset({Phase.SUCCEED, Phase.FAILED})
 
 MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
-    # Decided.
+    # The unit is admitted.
     (_E, _R): _SCHEDULER,
     (_E, _D): _SCHEDULER,
     (_E, _READY): _SCHEDULER,
@@ -92,7 +92,7 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
     # Its pods run.
     (_D, _RUN): _CONTROLLERS,
     (_SUCCESS, _RUN): _CONTROLLERS,
-    # Its pods ran before it was admitted: only with `Adopted=True`, as `check_move` asks.
+    # Its pods ran before it was admitted: only with `Adopted=True`, which `check_move` requires.
     (_E, _RUN): _CONTROLLERS,
     (_R, _RUN): _CONTROLLERS,
     (_READY, _RUN): _CONTROLLERS,
@@ -111,9 +111,9 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
     (_READY, _BACKOFF): _EITHER,
     (_SUCCESS, _BACKOFF): _CONTROLLERS,
     (_FAILURE, _BACKOFF): _EITHER,
-    # The wait is over: always the scheduler, so that only one program measures it.
+    # The backoff is over: always the scheduler, so that only one program measures it.
     (_BACKOFF, _E): _SCHEDULER,
-    # The job ended, wherever its unit stood: a deadline may end a job that never ran.
+    # The job ended, whatever the phase: a deadline may end a job that never ran.
     **{
         (phase, final): _CONTROLLERS
         for phase in Phase
@@ -121,24 +121,24 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
         for final in sorted(FINAL_PHASES)
     },
 }
-"""(from, to) -> the programs that may move it. A move that is not here is illegal."""
+"""(from, to) -> the programs that may write the move. A move that is missing here is illegal."""
 
 BOOKED_PHASES: Final = frozenset({_R, _D, _RUN, _READY, _SUCCESS, _FAILURE})
-"""From the decision until the end or the release of its quota. SchedFailed is charged until
-then."""
+"""Phases in which a unit is charged: from its admission until its end or the release of its quota.
+SchedFailed is charged as well."""
 
 RELEASED_PHASES: Final = frozenset({_D, _SUCCESS, _RUN})
-"""The job may be unsuspended."""
+"""Phases in which the job may be resumed."""
 
 ADOPTED: Final = "Adopted"
 """Condition: the job ran before the queue knew of it. W: the controllers."""
 
 ADOPTABLE_PHASES: Final = frozenset({_E, _R, _READY, _FAILURE, _BACKOFF})
-"""Not released yet: a job that runs all the same can be adopted."""
+"""Phases in which the job is not released yet: if it runs all the same, it can be adopted."""
 
 QUOTA_RESERVED: Final = "QuotaReserved"
 NOTHING_REQUESTED: Final = "NothingRequested"
-"""Reason of `QUOTA_RESERVED` in a unit whose pods request nothing of what its quota governs."""
+"""Reason of `QUOTA_RESERVED` for a unit whose pods request no resource that its quota limits."""
 ADMITTED: Final = "Admitted"
 PODS_READY: Final = "PodsReady"
 FINISHED: Final = "Finished"
@@ -146,8 +146,8 @@ EVICTED: Final = "Evicted"
 
 PREEMPTED: Final = "Preempted"
 RECLAIMED: Final = "Reclaimed"
-"""Reasons of evictions that the scheduler asks for: for a unit of the queue that comes first, and
-for a quota that wants back what it has lent. The first is upstream's."""
+"""Reasons of evictions that the scheduler requests: in favor of a unit of higher rank in the queue,
+and for a quota that reclaims what it has lent. The first is upstream's."""
 
 MAKING_ROOM: Final = frozenset({PREEMPTED, RECLAIMED})
 
@@ -155,7 +155,7 @@ BACKOFF_LIMIT_REACHED: Final = "BackoffLimitReached"
 MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 POD_SET_UPDATES_CONFLICT: Final = "PodSetUpdatesConflict"
 """Conditions: why the controllers have deactivated the unit. False: it is active again. All but the
-first are the reason of that eviction as well; the second is upstream's."""
+first are also the reasons of the evictions; the second is upstream's."""
 DEACTIVATION_CONDITIONS: Final = (
     BACKOFF_LIMIT_REACHED,
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
@@ -163,33 +163,33 @@ DEACTIVATION_CONDITIONS: Final = (
 )
 
 SUSPEND_CONTESTED: Final = "SuspendContested"
-"""Condition, written by the controllers: another client kept resuming the job. Since then the unit
-is at the end of its queue; False: it has run in its turn since."""
+"""Condition, written by the controllers: another client kept resuming the job, and since then the
+unit is at the end of its queue. False: it has been admitted and has run since."""
 
 WAITED_FOR: Final = "WaitForPodsRunning"
-"""Reason of PodsReady=False while the unit's queue lets no other unit start until its pods run."""
+"""Reason of PodsReady=False while the unit's queue starts no other unit until its pods run."""
 
 NO_PODS: Final = "NoPods"
 PODS_UNSCHEDULABLE: Final = "PodsUnschedulable"
-"""Reasons of PodsReady that the controllers write: no pod of the job exists; pods of it have had no
-node for long. A unit in Running keeps the status True, by which its time to run is counted."""
+"""Reasons of PodsReady that the controllers write: the job has no pods; some of its pods have had
+no node for long. A unit in Running keeps the status True, by which its running time is counted."""
 PODS_PENDING: Final = "PodsPending"
-"""Reason of PodsReady=False where no pod runs yet: one of these was said and is over, or the unit
-was adopted."""
+"""Reason of PodsReady=False while no pod runs yet: one of the reasons above no longer applies, or
+the unit was adopted."""
 PODS_RUNNING: Final = "PodsRunning"
 RUN: Final = "Pods of the job run"
 """Reason and message of PodsReady=True."""
 
 
 class IllegalMoveError(AssertionError):
-    """A writer tried a move that is not its own: a bug in the caller; the text says how."""
+    """A program tried a move that it may not write: a bug in the caller; the text has details."""
 
 
 def phase_of(unit: QueueUnit) -> Phase:
-    """Return the unit's phase; a missing or unknown one is Enqueued.
+    """Return the unit's phase; a missing or unknown one counts as Enqueued.
 
-    A unit with a phase of another version (legacy `Preempted`) waits: to hold it is the safe
-    choice, and its living pods are charged whatever its phase.
+    A unit with a phase of another version (legacy `Preempted`) is therefore pending, which is the
+    safe choice: its living pods are charged whatever its phase.
     """
     return _PHASES.get(unit.status.phase, Phase.ENQUEUED)
 
@@ -202,35 +202,35 @@ def is_final(unit: QueueUnit) -> bool:
 def is_adopted(unit: QueueUnit) -> bool:
     """Return whether the job ran before the queue knew of it, and has kept its quota since.
 
-    The write that releases the quota sets the condition to False: then the unit waits like any
+    The write that releases the quota sets the condition to False: then the unit is pending like any
     other.
     """
     return is_condition_true(unit.status.conditions, ADOPTED)
 
 
 def was_evicted(unit: QueueUnit) -> bool:
-    """Return whether an eviction was asked for, be it carried out or not."""
+    """Return whether an eviction was requested, whether or not it was carried out."""
     return find_condition(unit.status.conditions, EVICTED) is not None
 
 
 def is_booked(unit: QueueUnit) -> bool:
-    """Return whether the unit occupies quota by itself, living pods aside."""
+    """Return whether the unit itself is charged, apart from its living pods."""
     return phase_of(unit) in BOOKED_PHASES
 
 
 def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
-    """Return a unit without its demand, so that all else about it counts.
+    """Return a unit without its demand, so that its other fields still count.
 
-    The schema leaves pod templates open, so that is what cannot be read. What a started unit
-    occupies is written in its admissions; that it has ended, or was freed by an eviction, must be
-    seen all the same. A pending unit is put on hold: without a demand it does not block others.
+    The CRD has no schema for pod templates, so only they may fail to decode. The usage of a started
+    unit is recorded in its admissions; its end, and its release by an eviction, must be noticed all
+    the same. A pending unit is put on hold: without a demand it does not block others.
 
     Args:
-        body: Its decoded JSON.
-        error: Why it cannot be read as it is.
+        body: The decoded JSON of the unit.
+        error: Why it cannot be decoded as it is.
 
     Raises:
-        msgspec.ValidationError: Something else cannot be read.
+        msgspec.ValidationError: Another field cannot be decoded.
     """
     spec = body.get("spec")
     if isinstance(spec, dict):  # it may be missing: the schema does not require it
@@ -240,19 +240,19 @@ def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
 
 
 def is_being_evicted(unit: QueueUnit) -> bool:
-    """Return whether an eviction was requested that is not yet carried out to its end."""
+    """Return whether an eviction was requested and is not completed yet."""
     conditions = unit.status.conditions
     return bool(conditions) and is_condition_true(conditions, EVICTED) and is_booked(unit)
 
 
 def is_waited_for(unit: QueueUnit) -> bool:
-    """Return whether the queue of an admitted unit rests until the unit's pods run."""
+    """Return whether the queue of an admitted unit waits until the unit's pods run."""
     condition = find_condition(unit.status.conditions, PODS_READY)
     return condition is not None and condition.reason == WAITED_FOR
 
 
 def contested_since(unit: QueueUnit) -> str:
-    """Return since when a unit is at the end of its queue (RFC 3339); "": it is not.
+    """Return since when a contested unit is at the end of its queue (RFC 3339); "" if it is not.
 
     The condition is in the status, which users cannot write; it can only move a unit back.
     """
@@ -263,16 +263,16 @@ def contested_since(unit: QueueUnit) -> str:
 
 
 def is_managed_by_controllers(unit: QueueUnit) -> bool:
-    """Return whether the controllers do the job's side; otherwise the scheduler does both."""
+    """Return whether the controllers manage the job; otherwise the scheduler does both parts."""
     return bool(read_annotation(unit.metadata.annotations, MANAGED_BY))
 
 
 def check_move(unit: QueueUnit, to: Phase, writer: Writer) -> None:
-    """Do nothing if a move is legal.
+    """Check that a program may write a move.
 
     Raises:
-        IllegalMoveError: The move does not exist, or is not this writer's; the text has the unit's
-            whole story.
+        IllegalMoveError: The move does not exist, or this program may not write it; the text has
+            the history of the unit's conditions.
     """
     phase = phase_of(unit)
     writers = MOVES.get((phase, to), frozenset())
@@ -304,7 +304,7 @@ def story_of(unit: QueueUnit) -> str:
 
 CHECKS_AWAITED: Final = "WaitingForAdmissionChecks"
 CHECKS_OPEN: Final = "Admission checks are open"
-"""Reason and message of `ADMITTED` in a reserved unit; the scheduler adds what keeps them open."""
+"""Reason and message of `ADMITTED` in a reserved unit; the scheduler adds why they are open."""
 
 _ALWAYS: Final = True
 _IF_PRESENT: Final = False
@@ -314,7 +314,7 @@ _ADMITTED_CONDITIONS: Final = (
     (ADMITTED, "True", "Admitted", "The queue unit is admitted", _ALWAYS),
 )
 
-# phase -> (type, status, reason, message, whether it is added where it is missing)
+# phase -> (type, status, reason, message, whether the condition is added if it is missing)
 _DERIVED: Final[Mapping[Phase, tuple[tuple[str, str, str, str, bool], ...]]] = {
     Phase.ENQUEUED: (
         (QUOTA_RESERVED, "False", "Pending", "The queue unit waits for quota", _ALWAYS),
@@ -334,7 +334,7 @@ _DERIVED: Final[Mapping[Phase, tuple[tuple[str, str, str, str, bool], ...]]] = {
         *_ADMITTED_CONDITIONS,
         (PODS_READY, "True", PODS_RUNNING, RUN, _ALWAYS),
     ),
-    # Upstream leaves the other three True after the end; a reader would take them for a claim.
+    # Upstream leaves the other three True after the end, as if the unit still held its quota.
     Phase.SUCCEED: (
         (QUOTA_RESERVED, "False", "Succeeded", "The job has finished", _IF_PRESENT),
         (ADMITTED, "False", "Succeeded", "The job has finished", _IF_PRESENT),
@@ -361,9 +361,9 @@ _DERIVED: Final[Mapping[Phase, tuple[tuple[str, str, str, str, bool], ...]]] = {
 def conditions_of(
     phase: Phase, before: Iterable[Condition], *, now: Timestamp, message: str = ""
 ) -> tuple[Condition, ...]:
-    """Return all conditions of a unit that moves to `phase`, those of other writers kept.
+    """Return all conditions of a unit that moves to `phase`, including those of other writers.
 
-    `message` is the status message; it is the text of the two conditions that have none of
+    `message` is the status message; it is also the message of the two conditions that have none of
     their own (backed off, scheduling failed).
     """
     after = tuple(before)
@@ -371,12 +371,12 @@ def conditions_of(
         if not added and find_condition(after, condition_type) is None:
             continue
         if phase is Phase.TIMEOUT_BACKOFF and condition_type == EVICTED:
-            # The reason of the eviction, which its request has named, is kept.
+            # The reason that the request of the eviction has set is kept.
             asked = find_condition(after, EVICTED)
             if asked is not None and asked.status == "True":
                 continue
         if condition_type == QUOTA_RESERVED and status == "True" and has_nothing_requested(after):
-            continue  # said at its admission, and so until that ends
+            continue  # set at its admission, and kept until that ends
         condition = Condition(
             type=condition_type, status=status, reason=reason, message=text or message
         )
@@ -385,7 +385,7 @@ def conditions_of(
 
 
 def has_nothing_requested(conditions: tuple[Condition, ...]) -> bool:
-    """Return whether conditions say that a unit was admitted and takes nothing of its quota."""
+    """Return whether conditions say that a unit was admitted and uses nothing of its quota."""
     reserved = find_condition(conditions, QUOTA_RESERVED)
     if reserved is None:
         return False
@@ -395,7 +395,7 @@ def has_nothing_requested(conditions: tuple[Condition, ...]) -> bool:
 def with_condition(
     before: Iterable[Condition], condition: Condition, *, now: Timestamp
 ) -> tuple[Condition, ...]:
-    """Return the conditions with one set; its `lastTransitionTime` moves when its status flips."""
+    """Return the conditions with one set; `lastTransitionTime` changes only with its status."""
     after: list[Condition] = []
     found = False
     for old in before:
@@ -411,7 +411,7 @@ def with_condition(
 
 
 def condition_body(condition: Condition) -> dict[str, object]:
-    """Return a condition as JSON; the schema requires `reason` and `message`, empty or not."""
+    """Return a condition as JSON; the schema requires `reason` and `message`, even if empty."""
     body: dict[str, object] = {
         "type": condition.type,
         "status": condition.status,
@@ -425,7 +425,7 @@ def condition_body(condition: Condition) -> dict[str, object]:
 
 
 def admission_body(admission: Admission) -> dict[str, Any]:
-    """Return an admission as JSON values; the schema requires some zeros to be written."""
+    """Return an admission as JSON; the schema requires some fields even if they are zero."""
     body: dict[str, Any] = msgspec.to_builtins(admission)
     required = {
         "name": admission.name,
@@ -438,12 +438,12 @@ def admission_body(admission: Admission) -> dict[str, Any]:
 def status_of_move(
     unit: QueueUnit, to: Phase, *, writer: Writer, now: Timestamp, message: str = ""
 ) -> dict[str, object]:
-    """Return the `status` part of the merge patch that moves a unit: what every move has.
+    """Return the `status` part of the merge patch that moves a unit, as far as all moves share it.
 
-    Phase, message, time, conditions; admissions, where they are charged, reclaimable pods and
-    counts of pods are emptied when the unit becomes final or free (the next run counts from the
-    job's own numbers again), and the requeue state is cleared when its pods run. The caller adds
-    what is its own (admissions at the dequeue, requeueState at a backoff), and the guard.
+    It sets phase, message, time and conditions. It empties admissions, placement, reclaimable pods
+    and counts of pods when the unit ends or is released (the next run counts from the job's own
+    numbers again), and clears the requeue state when its pods run. The caller adds what is specific
+    to its move (admissions at the dequeue, requeueState at a backoff), and the guard.
 
     Raises:
         IllegalMoveError: As `check_move`.

@@ -1,8 +1,8 @@
 """Which quota a job, unit or pod belongs to, when only names count. Pure.
 
-koord-scheduler's rule for pods: the label, else a quota in the object's namespace that is named
-like it, else the quota whose `namespaces` annotation lists the namespace, else the default quota.
-For jobs and units that last resort does not count, since it was not chosen.
+koord-scheduler's rule for pods: the label, else a quota in the object's namespace with the name of
+the namespace, else the quota whose `namespaces` annotation lists the namespace, else the default
+quota. For jobs and units the default quota does not count, since it was not chosen.
 
 Source: koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go.
 """
@@ -27,16 +27,16 @@ from shared_api.well_known_labels import (
 
 
 class QuotaNamespaces(StrEnum):
-    """Which namespaces may name a quota, an ElasticQuota as well as a node of a tree."""
+    """Which namespaces may name a quota (an ElasticQuota or a node of a tree)."""
 
     OPEN = "open"
-    """Any, as with koord-scheduler itself."""
+    """Any namespace, as with koord-scheduler."""
     LISTED = "listed"
-    """The quota's own, those that it lists, and those whose annotation lists it."""
+    """The namespace of the quota, those that it lists, and those whose annotation lists it."""
 
 
 class NamedQuota(NamedTuple):
-    """What counts of a quota here; the oldest sorts first."""
+    """The fields of a quota that this module uses; the oldest sorts first."""
 
     created: str
     namespace: str
@@ -51,10 +51,10 @@ class QuotaNames(msgspec.Struct, frozen=True):
     known: frozenset[str] = frozenset()
     of_namespaces: dict[str, str] = {}
     takers: dict[str, frozenset[str]] = {}
-    """By quota: its own namespace, and those that it lists."""
+    """Quota -> its own namespace and those that it lists."""
 
     def quota_of_namespace(self, namespace: str) -> str:
-        """Return the namespace's own quota, or ""."""
+        """Return the quota of a namespace, or ""."""
         return self.of_namespaces.get(namespace, "")
 
     def quota_of(self, labels: Mapping[str, str], namespace: str) -> str:
@@ -62,28 +62,28 @@ class QuotaNames(msgspec.Struct, frozen=True):
         return read_quota_name(labels) or self.quota_of_namespace(namespace)
 
     def may_name(self, quota: str, namespace: str, listed: Collection[str]) -> bool:
-        """Return whether what is in a namespace may name a quota, where that is not open to all.
+        """Return whether objects in a namespace may name a quota, under the rule `LISTED`.
 
         Args:
-            quota: The quota's name.
-            namespace: The namespace of the job, unit or pod.
-            listed: What the namespace's annotation lists (`read_quotas_of_namespace`).
+            quota: Name of the quota.
+            namespace: Namespace of the job, unit or pod.
+            listed: Quotas that the namespace's annotation lists (`read_quotas_of_namespace`).
         """
         if quota in listed or ALL_QUOTAS in listed:
             return True
         return namespace in self.takers.get(quota, ())
 
     def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
-        """Return the quota that koord-scheduler charges a pod to.
+        """Return the quota to which koord-scheduler charges a pod.
 
-        A label that names no known quota leads to the default quota, whatever the namespace.
+        If the label names an unknown quota, that is the default quota, whatever the namespace.
         """
         name = labels.get(QUOTA_NAME) or self.quota_of_namespace(namespace)
         return name if name in self.known or name in SPECIAL_QUOTAS else DEFAULT_QUOTA
 
 
 def build_quota_names(quotas: Iterable[NamedQuota]) -> QuotaNames:
-    """Return the names of these quotas; where two claim a namespace, the oldest has it."""
+    """Return the names of these quotas; a namespace that several quotas list is the oldest's."""
     named: dict[str, str] = {}
     listed: dict[str, str] = {}
     known: set[str] = set()
@@ -101,7 +101,7 @@ def build_quota_names(quotas: Iterable[NamedQuota]) -> QuotaNames:
 
 
 def read_named_quota(quota: ElasticQuota) -> NamedQuota:
-    """Return what counts of an ElasticQuota."""
+    """Return the fields of an ElasticQuota that this module uses."""
     meta = quota.metadata
     return NamedQuota(meta.creation_timestamp, meta.namespace, meta.name, read_namespaces(quota))
 

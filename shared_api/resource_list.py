@@ -1,8 +1,8 @@
 """Vectors of amounts: one exact integer per resource, in base units.
 
 cpu is counted in milli, everything else in whole units (`shared_api.quantity`). A missing key
-is 0 in every operation here. That a missing key of a *limit* may mean "unlimited" is a rule of
-quotas, and stands there. Every function returns a new dict and leaves its arguments alone.
+counts as 0 in every operation here; that a missing key of a *limit* may mean "unlimited" is a rule
+of quotas. Every function returns a new dict and does not modify its arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shared_api.quantity import QuantityError, format_amount
 from shared_api.quantity import amount as amount_of
 
 Amounts: TypeAlias = dict[str, int]
-"""Resource name to amount in base units."""
+"""Resource name -> amount in base units."""
 
 
 def parse_amounts(quantities: Mapping[str, QuantityText]) -> Amounts:
@@ -34,11 +34,11 @@ def parse_amounts(quantities: Mapping[str, QuantityText]) -> Amounts:
 
 
 def parse_demand(quantities: Mapping[str, QuantityText]) -> Amounts:
-    """Return the amounts of a resource list that asks for something.
+    """Return the amounts of a resource list that states a demand, each rounded up to base units.
 
     Raises:
-        QuantityError: A value is not a quantity, or below zero: a negative demand would give
-            others room that does not exist.
+        QuantityError: A value is not a quantity, or is negative: a negative demand would give
+            others capacity that does not exist.
     """
     amounts = parse_amounts(quantities)
     for resource, amount in amounts.items():
@@ -64,7 +64,7 @@ def subtract(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
 
 
 def scale(amounts: Mapping[str, int], factor: int) -> Amounts:
-    """Return every amount `factor` times."""
+    """Return every amount multiplied by `factor`."""
     return {resource: amount * factor for resource, amount in amounts.items()}
 
 
@@ -77,10 +77,10 @@ def maximum(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
 
 
 def fits(demand: Mapping[str, int], room: Mapping[str, int]) -> bool:
-    """Return whether every amount of `demand` is within that of `room`."""
+    """Return whether every amount of `demand` is at most that of `room`."""
     return all(amount <= room.get(resource, 0) for resource, amount in demand.items())
 
 
 def format_amounts(amounts: Mapping[str, int]) -> ResourceQuantities:
-    """Return the canonical texts, in the order of the resources' names."""
+    """Return the canonical texts of the amounts, ordered by the names of the resources."""
     return {resource: format_amount(resource, amounts[resource]) for resource in sorted(amounts)}

@@ -1,8 +1,8 @@
-"""Times as texts in API objects: how they are written, and read. Pure.
+"""Formats and parses times in API objects. Pure.
 
-Kubernetes writes UTC with a `Z`. People and other programs write what they like into annotations
-and status fields, so reading has two ways: `parse_time` for what a server has checked, and
-`read_time` for the rest. Since when something is so is read by `read_past`.
+Kubernetes writes UTC with a `Z`. Users and other programs write arbitrary texts into annotations
+and status fields, so there are two ways of reading: `parse_time` for fields that the server has
+checked, `read_time` for all others. `read_past` reads the time since when something has been so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from shared_api.objects.meta import Timestamp
 
 MAX_CLOCK_SKEW: Final = timedelta(seconds=60)
-"""By how many seconds the clock of a time's writer may be ahead."""
+"""How far the clock of a writer may be ahead."""
 
 
 def rfc3339(moment: datetime) -> Timestamp:
@@ -27,12 +27,12 @@ def rfc3339_micro(moment: datetime) -> Timestamp:
 
 
 def parse_time(text: str) -> datetime:
-    """Return the moment that an API server's timestamp names, in UTC.
+    """Return the time of an API server's timestamp, in UTC.
 
-    Takes `metav1.Time` and `metav1.MicroTime`, and any other RFC 3339 text with an offset.
+    Accepts `metav1.Time` and `metav1.MicroTime`, and any other RFC 3339 text with an offset.
 
     Raises:
-        ValueError: The text is no time, or does not say which zone it is in.
+        ValueError: The text is not a time, or has no time zone.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -41,30 +41,30 @@ def parse_time(text: str) -> datetime:
 
 
 def read_time(text: str | None) -> datetime | None:
-    """Return the moment that a text names, in UTC; None for none, "" and what is no time.
+    """Return the time of a text, in UTC; None for None, "" and a text that is not a time.
 
-    Without a zone it is UTC, like the times that programs write.
+    Without a time zone it is UTC, like the times that programs write.
     """
     try:
         moment = datetime.fromisoformat(text or "")
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):  # no time, or one outside of the years 1 to 9999
+    except (ValueError, OverflowError):  # not a time, or outside of the years 1 to 9999
         return None
 
 
 def read_past(text: str | None, now: datetime) -> datetime | None:
-    """Return the moment that a text names; None for what `read_time` cannot read, and the future.
+    """Return the time of a text, as `read_time`; None also for a time in the future.
 
-    A time in the future is an edit: counted from it, nothing would be late until then.
+    A time in the future results from an edit: counted from it, nothing would be late until then.
     """
     moment = read_time(text)
     return None if moment is None or moment > now + MAX_CLOCK_SKEW else moment
 
 
 def end_of_second(text: str | None) -> Timestamp | None:
-    """Return the last moment that a `metav1.Time` may stand for, which is cut to whole seconds.
+    """Return the end of the second of a `metav1.Time`, which is truncated to whole seconds.
 
-    None for none, "" and what is no time.
+    None for None, "" and a text that is not a time.
     """
     moment = read_time(text)
     return None if moment is None else rfc3339_micro(moment.replace(microsecond=999_999))

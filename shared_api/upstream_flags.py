@@ -1,9 +1,9 @@
-"""Flags that upstream's programs take and that mean nothing here.
+"""Flags of upstream's programs that are accepted without effect.
 
-A command line written for upstream must start this program too, or end with a reason. So each of
-its flags is one of three: an alias of ours (`program_flags` and the two programs), a flag without
-effect, which is taken and named in the log with what replaces it, or a refused one: a value that
-would have changed which jobs start, and cannot be honored, ends the program with one line.
+A command line that was written for upstream must start this program as well, or fail with a reason.
+So each of upstream's flags is an alias (`program_flags` and the two programs), a flag without
+effect, which is accepted and logged with its replacement, or a refused one: a value that would
+change which jobs start, and is not supported, ends the program with one line.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from shared_api.program_flags import FlagError, parse_bool
 
 
 class UpstreamFlag(msgspec.Struct, frozen=True):
-    """A flag that is taken and has no effect.
+    """A flag that is accepted and has no effect.
 
     Attributes:
-        name: With two dashes.
+        name: The flag, with two dashes.
         instead: Why it has no effect, and what to use instead.
-        is_switch: It is a truth value, and true where it stands alone.
-        only: Of a switch: the one value that describes what is done here; any other is refused.
+        is_switch: Whether it is a boolean, which is true if given without a value.
+        only: For a switch, the value that matches the behavior here; the other one is refused.
     """
 
     name: str
@@ -59,11 +59,11 @@ KLOG_FLAGS: Final = (
         )
     ),
 )
-"""Of klog, which both of upstream's programs log with; its `-v` is one of `program_flags`."""
+"""Flags of klog, which both of upstream's programs use; its `-v` is in `program_flags`."""
 
 
 def add_upstream_flags(parser: argparse.ArgumentParser, flags: Sequence[UpstreamFlag]) -> None:
-    """Add them to a program's parser, in a group of their own."""
+    """Add the flags to a program's parser, in a separate group."""
     group = parser.add_argument_group("flags of upstream's that are taken and have no effect")
     for flag in flags:
         only = "" if flag.only is None else f"; only {str(flag.only).lower()}"
@@ -77,15 +77,15 @@ def add_upstream_flags(parser: argparse.ArgumentParser, flags: Sequence[Upstream
 
 
 def values_of(got: argparse.Namespace, name: str) -> list[str]:
-    """Return what a flag was given, each time that it was."""
+    """Return all values that were given for a flag."""
     return getattr(got, name.removeprefix("--").replace("-", "_")) or []
 
 
 def read_upstream_flags(got: argparse.Namespace, flags: Sequence[UpstreamFlag]) -> dict[str, str]:
-    """Return those that were given, each with what to use instead.
+    """Return the flags that were given, each with what to use instead.
 
     Raises:
-        FlagError: A switch that is neither true nor false, or a value that is not available.
+        FlagError: A switch is neither true nor false, or a value is not supported.
     """
     for flag in flags:
         for text in values_of(got, flag.name) if flag.is_switch else ():

@@ -1,7 +1,7 @@
-"""Why a unit waits, as far as both programs use it: which reasons need action.
+"""The reasons of pending units that both programs use: those that need action.
 
-The scheduler writes a reason into the unit's condition `QuotaReserved`; the controllers tell those
-that do not pass by themselves on the job, with the way out.
+The scheduler writes a reason into the unit's condition `QuotaReserved`; the controllers report the
+reasons that do not resolve by themselves on the job, with a remedy.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 NOT_WRITTEN: Final = "Waiting"
-"""What a unit's message reads until a reason is written: the CRD's default, it costs no write."""
+"""The message of a unit until a reason is written: the CRD's default, which costs no write."""
 
 TO_MEND: Final = frozenset(
     {
@@ -28,4 +28,4 @@ TO_MEND: Final = frozenset(
         "AdmissionCheckInactive",
     }
 )
-"""Reasons that stay until a user changes the job, its quota or its queue."""
+"""Reasons that last until a user changes the job, its quota or its queue."""

@@ -12,4 +12,4 @@ KNOWN_JOB_KINDS: Final = frozenset(
         *("Pod", "PodGroup", "ReplicaSet", "Deployment", "StatefulSet", "LeaderWorkerSet"),
     )
 )
-"""Kinds that own what they make: a job under one of them is nested, enabled or not."""
+"""Kinds that own the objects they create: a job owned by one is nested, enabled or not."""

@@ -1,19 +1,19 @@
-"""A queue of keys: no key waits twice, and no key is worked on by two threads.
+"""A queue of keys: no key waits twice, and no two threads process the same key.
 
-Two sets do it. A key is *dirty* from ``add`` until a worker takes it, *processing* from then until
-``done``. A key that is added while it is processed becomes dirty again, and is queued again at
-``done``, so that what happened in the meantime is worked on, once.
+Two sets ensure it. A key is *dirty* from ``add`` until a worker takes it, and *processing* from
+then until ``done``. A key that is added while it is processed becomes dirty again, and is queued
+again at ``done``, so that changes in the meantime are processed, once.
 
-    add ──► dirty, in line ──► try_get ──► processing ──► done ──► (dirty again? back in line)
-                 ▲                              │
-    add_after ───┘ when due                     └─ add: dirty, but not in line yet
+    add ──► dirty, queued ──► try_get ──► processing ──► done ──► (dirty again? queued again)
+                 ▲                             │
+    add_after ───┘ when due                    └─ add: dirty, but not queued yet
 
-A key that is taken loses its delay: the worker sees now what the delay was to bring it back for,
-and asks again if that is not enough.
+A key that is taken loses its delay: the worker now sees the state for which the delay was meant,
+and sets a new delay if needed.
 
-Model: client-go ``util/workqueue``. Different here: no thread blocks in the queue, workers rest as
-their threads do; and delays are a heap inside it that ``try_get`` looks at, not a thread. So tests
-in virtual time use the queue as it is.
+Model: client-go ``util/workqueue``. Different here: no thread blocks in the queue, since workers
+rest in their own loops; and delays are a heap that ``try_get`` checks, not a thread. So tests in
+virtual time use the same queue.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class WorkQueueObserver(Protocol):
-    """Counts what goes through a queue (for metrics). Called without the lock, on any thread."""
+    """Counts keys for metrics. Called without the lock, on any thread."""
 
     def show(self, *, depth: Callable[[], float]) -> None:
         """Receive the function that returns the number of ready keys; called once."""
@@ -55,18 +55,18 @@ class WorkQueueObserver(Protocol):
 
 
 class WorkQueue(Generic[KeyT]):
-    """Keys to work on; safe for many adders and many workers.
+    """Keys to process; safe for many producers and many workers.
 
     Args:
-        clock: The time for delays and durations.
+        clock: The time, for delays and durations.
         backoff: Attempt number (0 for the first retry) -> seconds, for `add_rate_limited`.
-        observer: Counts what goes on.
-        on_ready: Called, without the lock, when a key became ready or a delay became the nearest; a
+        observer: Counts keys; None: they are not counted.
+        on_ready: Called without the lock when a key becomes ready or a delay becomes the nearest; a
             `LoopThread.wake`.
-        on_delay: Called in its place for a delay, where another thread than the workers watches
-            delays (`start_due`): else every worker that rests wakes for the same one.
-        delay_step_seconds: Delays end together, at multiples of this time, and so what wakes for
-            one key finds others beside it; 0: each at its own time.
+        on_delay: Called instead of it for a delay, if a thread other than the workers watches
+            delays (`start_due`): otherwise every resting worker would wake for the same delay.
+        delay_step_seconds: Delays end at multiples of this time, so that a worker that wakes for
+            one key finds others as well; 0: each ends at its own time.
     """
 
     def __init__(
@@ -98,14 +98,14 @@ class WorkQueue(Generic[KeyT]):
             observer.show(depth=self.depth)
 
     def add(self, key: KeyT) -> None:
-        """Add a key; does nothing if it is dirty already, or after `shut_down`."""
+        """Add a key; do nothing if it is dirty already, or after `shut_down`."""
         with self._lock:
             became_dirty = self._mark_dirty(key)
             is_work_left = bool(self._line)
         self._report_added(int(became_dirty), is_work_left=is_work_left)
 
     def add_after(self, key: KeyT, seconds: float) -> None:
-        """Add a key after a delay; of several delays of a key the earliest counts."""
+        """Add a key after a delay; of several delays of a key, the earliest counts."""
         if seconds <= 0:
             self.add(key)
             return
@@ -130,7 +130,7 @@ class WorkQueue(Generic[KeyT]):
         self.add_after(key, max(self._backoff(attempt), at_least_seconds))
 
     def forget(self, key: KeyT) -> None:
-        """Let the key's next pause be the shortest again, since the work on it has succeeded."""
+        """Reset the key's pause to the shortest, because processing it has succeeded."""
         with self._lock:
             self._retries.pop(key, None)
 
@@ -140,7 +140,7 @@ class WorkQueue(Generic[KeyT]):
             return self._retries.get(key, 0)
 
     def try_get(self) -> KeyT | None:
-        """Take and return the next key; None: none is ready. Every key taken needs a `done`."""
+        """Take and return the next key; None if none is ready. Call `done` for each key taken."""
         with self._lock:
             now = self._clock.monotonic()
             became_dirty = self._move_due(now) if self._delayed else 0
@@ -157,7 +157,7 @@ class WorkQueue(Generic[KeyT]):
         return key
 
     def done(self, key: KeyT) -> None:
-        """Finish work on a key that was taken; it is queued again if it was added meanwhile."""
+        """Finish processing a key; it is queued again if it was added meanwhile."""
         with self._lock:
             now = self._clock.monotonic()
             worked = now - self._processing.pop(key)
@@ -170,10 +170,10 @@ class WorkQueue(Generic[KeyT]):
             self._on_ready()
 
     def work(self, look_at: Callable[[KeyT], None]) -> float | None:
-        """Work on the next key; return the seconds until one is ready, None: until one is added.
+        """Process the next key; return the seconds until one is ready (None: until one is added).
 
-        A key at which `look_at` raises is added again after a growing pause, and the exception is
-        raised.
+        If `look_at` raises, the key is added again after a growing pause, and the exception is
+        passed on.
         """
         key = self.try_get()
         if key is None:
@@ -188,14 +188,14 @@ class WorkQueue(Generic[KeyT]):
         return 0.0
 
     def seconds_until_ready(self) -> float | None:
-        """Return how many seconds a worker may rest: 0: a key is ready; None: there is no key."""
+        """Return the seconds that a worker may rest; 0 if a key is ready, None if there is none."""
         with self._lock:
             return self._seconds_until_ready()
 
     def start_due(self) -> float | None:
-        """Make keys ready whose delay is over; return the seconds until the next, None: none.
+        """Make keys ready whose delay is over; return the seconds until the next one, or None.
 
-        With a thread that calls this, when `on_delay` says so and then in time, workers can sleep.
+        If a thread calls this after `on_delay` and whenever a delay ends, workers need not.
         """
         with self._lock:
             became_dirty = self._move_due(self._clock.monotonic())
@@ -205,7 +205,7 @@ class WorkQueue(Generic[KeyT]):
         return rest
 
     def hand_over(self) -> None:
-        """Wake another worker for the keys that are ready, because this one is going to block."""
+        """Wake another worker for the keys that are ready, because this worker may block now."""
         if self._line and self._on_ready is not None:
             self._on_ready()
 
@@ -224,20 +224,20 @@ class WorkQueue(Generic[KeyT]):
             return len(self._line)
 
     def longest_processing_seconds(self) -> float:
-        """Return for how many seconds the oldest key in work has been processed; 0: none is."""
+        """Return the seconds for which the oldest key has been processed; 0 if none is."""
         with self._lock:
             oldest = min(self._processing.values(), default=None)
             return 0.0 if oldest is None else self._clock.monotonic() - oldest
 
     def validate(self) -> None:
-        """Assert what must hold between two calls; for tests."""
+        """Check the invariants; for tests."""
         with self._lock:
             line = set(self._line)
             assert len(line) == len(self._line), "a key is in line twice"
             assert line == self._dirty.keys() - self._processing.keys(), "line is not dirty - busy"
             assert self._due.keys() <= {key for _, _, key in self._delayed}, "a delay was lost"
 
-    # What follows is called with the lock held.
+    # The following methods are called with the lock held.
 
     def _mark_dirty(self, key: KeyT) -> bool:
         """Make a key dirty; return whether it was not."""
@@ -253,7 +253,7 @@ class WorkQueue(Generic[KeyT]):
         became_dirty = 0
         while self._delayed and self._delayed[0][0] <= now:
             due, _, key = heapq.heappop(self._delayed)
-            if self._due.get(key) == due:  # else it is void: overtaken, or the key was taken
+            if self._due.get(key) == due:  # otherwise an earlier delay counts, or the key was taken
                 del self._due[key]
                 became_dirty += self._mark_dirty(key)
         return became_dirty
@@ -266,19 +266,19 @@ class WorkQueue(Generic[KeyT]):
             due, _, key = self._delayed[0]
             if self._due.get(key) == due:
                 return max(due - self._clock.monotonic(), 0.0)
-            heapq.heappop(self._delayed)  # void: an earlier one counts, or the key was taken
+            heapq.heappop(self._delayed)  # an earlier delay counts, or the key was taken
         return None
 
     def _on_grid(self, due: float) -> float:
         return ceil(due / self._delay_step) * self._delay_step if self._delay_step else due
 
-    # What follows is called without it.
+    # The following method is called without the lock.
 
     def _report_added(self, count: int, *, is_work_left: bool) -> None:
         if not count:
             return
         if self._observer is not None:
             self._observer.on_add(count)
-        # Else the one key was taken by the caller itself.
+        # Otherwise the caller itself has taken the only key.
         if is_work_left and self._on_ready is not None:
             self._on_ready()
