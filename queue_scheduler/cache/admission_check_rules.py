@@ -1,19 +1,20 @@
-r"""Which admission checks a unit needs, and what their states add up to. Pure.
+r"""Which admission checks a unit needs, and what follows from their states. Pure.
 
 A queue lists checks, each with a selector of unit labels. A unit that needs some is Reserved by its
-decision: booked, and its job stays suspended. Each check has one entry in the unit's status, which
-its controller answers in::
+admission: it is charged, and its job stays suspended. Each check has one entry in the unit's
+status, in which its controller answers::
 
     Reserved --> every needed check Ready ----> admitted (`phase_after`)
-            \--> one says Retry or Rejected --> put back, and comes again after a while
-             \-> not all Ready in time -------> put back, and the silent ones are named
-              \> its queue is stopped --------> in line again
+            \--> one is Retry or Rejected ----> requeued after a backoff
+             \-> not all Ready in time -------> requeued, naming the checks without an answer
+              \> its queue is stopped --------> pending again
 
-One that waits names, in its condition Admitted, the checks that cannot be carried out now.
+The condition Admitted of a unit that waits names the checks that cannot be performed now.
 
-What is needed is judged by the queue and the unit as they are now: a check that was taken off the
-queue counts no more, one that was put on gets its entry. After the admission a check may still
-refuse: that asks the unit's place back, which whoever has the job's side carries out.
+The needed checks follow from the current queue and unit: a check that was removed from the queue no
+longer counts, and one that was added gets an entry. After the admission a check may still refuse:
+that requests the unit's eviction, which the controllers carry out, or the scheduler for units
+without controllers.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ PENDING: Final = "Pending"
 READY: Final = "Ready"
 
 SHOWN_CHARS: Final = 300
-"""Of a check's message in ours, which may name eight checks; the entry has it whole."""
+"""Longest part of a check's message that a unit's message quotes, which may name eight checks; the
+entry has the whole message."""
 
 NOT_ACTIVE: Final = "its condition Active is False"
-"""Of a check that does not say why."""
+"""Reason of a check that is not active and gives none."""
 
 
 class Shortfall(StrEnum):
-    """Why the checks of a unit gave its quota back; the words are a metric's label."""
+    """Why the checks of a unit took its quota back; the values of a metric's label."""
 
     RETRY = "retry"
     REJECTED = "rejected"
@@ -69,9 +71,9 @@ def lists_check(queue: Queue, name: str) -> bool:
 
 
 def selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
-    """Return whether a selector matches labels; no selector matches all.
+    """Return whether a selector matches labels; None matches all.
 
-    An operator that is unknown matches: what might hold a unit holds it.
+    An unknown operator matches: a check that may apply to a unit must not be skipped.
     """
     if selector is None:
         return True
@@ -94,10 +96,10 @@ def selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
 
 
 def phase_after(open_checks: Sequence[str], when_admitted: Phase = Phase.DEQUEUED) -> Phase:
-    """Return the phase of a unit whose quota is booked and that waits for these checks.
+    """Return the phase of a charged unit with these open checks.
 
-    The one place that says what follows a decision, and what follows the last check.
-    `when_admitted`: what its queue does then (`Engine.phase_when_admitted`).
+    It is used for admissions and after the last check. `when_admitted` is the phase without open
+    checks (`Engine.phase_when_admitted`).
     """
     return Phase.RESERVED if open_checks else when_admitted
 
@@ -106,16 +108,16 @@ def phase_after(open_checks: Sequence[str], when_admitted: Phase = Phase.DEQUEUE
 
 
 def fresh_entries(names: Iterable[str], now: Timestamp) -> list[dict[str, Any]]:
-    """Return the entries of checks that nobody has answered yet, as JSON."""
+    """Return the entries of checks without an answer, as JSON."""
     return [
         {"name": name, "state": PENDING, "lastTransitionTime": now, "message": ""} for name in names
     ]
 
 
 def entries_of(unit: QueueUnit, names: Sequence[str], now: Timestamp) -> list[dict[str, Any]]:
-    """Return the entries of these checks as JSON: as they are, or Pending where there is none.
+    """Return the entries of these checks as JSON: the existing ones, or new ones in Pending.
 
-    A merge patch replaces lists whole, so whatever a check has written is carried over.
+    A merge patch replaces the whole list, so everything that a check has written is repeated.
     """
     known = {state.name: state for state in unit.status.admission_checks}
     entries = []
@@ -126,7 +128,7 @@ def entries_of(unit: QueueUnit, names: Sequence[str], now: Timestamp) -> list[di
 
 
 def _body(state: AdmissionCheckState, now: Timestamp) -> dict[str, Any]:
-    """Return an entry as JSON; the schema requires some fields that may be empty."""
+    """Return an entry as JSON; the schema requires some fields even if they are empty."""
     body: dict[str, Any] = msgspec.to_builtins(state)
     required = {
         "name": state.name,
@@ -137,29 +139,29 @@ def _body(state: AdmissionCheckState, now: Timestamp) -> dict[str, Any]:
     return {**body, **required}
 
 
-# --- what the states add up to ------------------------------------------------------------------
+# --- what follows from the states ---------------------------------------------------------------
 
 
 class GoOn(msgspec.Struct, frozen=True):
-    """Every needed check is Ready: the unit moves to `to`, with the entries of `checks` alone."""
+    """Every needed check is Ready: the unit moves to `to`, with only the entries of `checks`."""
 
     to: Phase
     checks: tuple[str, ...]
 
 
 class AddEntries(msgspec.Struct, frozen=True):
-    """The queue has come to ask for more: the status gets the entries of `checks`."""
+    """The queue requires more checks now: the status gets the entries of `checks`."""
 
     checks: tuple[str, ...]
 
 
 class PutBack(msgspec.Struct, frozen=True):
-    """The unit gives its quota back and comes again.
+    """The unit gives its quota back and is requeued.
 
     Attributes:
-        checks: The culprits.
+        checks: Names of the checks that cause it.
         why: What they did.
-        message: The same for people.
+        message: The same as text for users.
     """
 
     checks: tuple[str, ...]
@@ -168,7 +170,7 @@ class PutBack(msgspec.Struct, frozen=True):
 
 
 class AskBack(msgspec.Struct, frozen=True):
-    """A check refuses a unit that is admitted already: its place is asked back."""
+    """A check refuses a unit that is admitted already: its eviction is requested."""
 
     checks: tuple[str, ...]
     why: Shortfall
@@ -176,21 +178,21 @@ class AskBack(msgspec.Struct, frozen=True):
 
 
 class Withdraw(msgspec.Struct, frozen=True):
-    """Its queue is stopped: the unit gives its quota back, and is in line again."""
+    """Its queue is stopped: the unit gives its quota back and is pending again."""
 
 
 class WaitForChecks(msgspec.Struct, frozen=True):
-    """Nothing to do until a check answers, or the time for that is over.
+    """The unit waits until a check answers, or the time for that is over.
 
     Attributes:
-        inactive: Checks that cannot be carried out now, of those that are waited for.
+        inactive: The checks, of those without an answer, that cannot be performed now.
     """
 
     inactive: tuple[str, ...] = ()
 
 
 CheckVerdict = GoOn | AddEntries | PutBack | AskBack | Withdraw | WaitForChecks | None
-"""None: its checks ask for nothing."""
+"""What to do with a unit; None: nothing because of its checks."""
 
 
 def judge_checks(
@@ -202,16 +204,16 @@ def judge_checks(
     timeout_seconds: float,
     when_admitted: Phase | None = Phase.DEQUEUED,
 ) -> CheckVerdict:
-    """Say what follows from the states of a booked unit's checks.
+    """Return what follows from the states of a charged unit's checks.
 
     Args:
-        unit: Its object.
-        queue: Its queue; None where that is missing: nobody knows what it asks for, so the unit
-            does not go on.
-        inactive: Checks that cannot be carried out now, each with the reason.
+        unit: The unit.
+        queue: Its queue; None if it does not exist: its checks are unknown, so the unit does not
+            start.
+        inactive: Checks that cannot be performed now -> the reason.
         is_late: Whether the time for the checks to answer is over (`engine.deadlines`).
-        timeout_seconds: How long that time is; for the message.
-        when_admitted: What its queue does when all are content; None: it is stopped, so that no
+        timeout_seconds: That time, for the message.
+        when_admitted: The phase to move to when all are Ready; None: the queue is stopped, so no
             unit starts.
     """
     states = {state.name: state for state in unit.status.admission_checks}
@@ -244,7 +246,7 @@ def _refuses(state: AdmissionCheckState) -> bool:
 
 
 def _leaves(unit: QueueUnit) -> bool:
-    """Return whether its place is being taken or given back: it must not be released any more."""
+    """Return whether the unit is evicted or gives its quota back: it must not be released."""
     return (
         is_being_evicted(unit)
         or is_given_back(unit)
@@ -254,7 +256,7 @@ def _leaves(unit: QueueUnit) -> bool:
 
 
 def _tell_refusals(refused: Sequence[AdmissionCheckState]) -> tuple[Shortfall, str]:
-    """Return what checks that refuse did, and the words for it."""
+    """Return what the refusing checks did, and the text for it."""
     is_rejected = any(state.state == "Rejected" for state in refused)
     told = (f"{state.name} says {state.state}{_because(state.message)}" for state in refused)
     why = Shortfall.REJECTED if is_rejected else Shortfall.RETRY
@@ -280,7 +282,7 @@ def _because(message: str) -> str:
 
 
 def shown(message: str) -> str:
-    """Return as much of somebody else's words as is repeated in ours."""
+    """Return the part of another program's message that is quoted."""
     return message if len(message) <= SHOWN_CHARS else f"{message[:SHOWN_CHARS]}..."
 
 
@@ -288,13 +290,13 @@ def shown(message: str) -> str:
 
 
 class KnownChecks:
-    """The AdmissionCheck objects, as far as they hold units.
+    """The AdmissionCheck objects, as far as they put units on hold.
 
-    A check without an object holds nobody: its entry waits for whoever answers.
+    A check without an object holds no unit: its entry waits for an answer.
 
     Attributes:
-        are_served: Whether the cluster has the kind; None: nobody has looked yet.
-        inactive: Why each check that says so cannot be carried out.
+        are_served: Whether the cluster has the kind; None: not known yet.
+        inactive: Checks that are not active -> the reason.
     """
 
     def __init__(self) -> None:
@@ -303,7 +305,7 @@ class KnownChecks:
         self._names: set[str] = set()
 
     def put(self, check: AdmissionCheck) -> bool:
-        """Take a check; say whether it holds units otherwise than before."""
+        """Add or replace a check; return whether that changes which units are on hold."""
         name = check.metadata.name
         self._names.add(name)
         active = find_condition(check.status.conditions, ACTIVE)
@@ -314,12 +316,12 @@ class KnownChecks:
         return before != why
 
     def drop(self, name: str) -> bool:
-        """Forget a check; say whether it held units."""
+        """Remove a check; return whether it put units on hold."""
         self._names.discard(name)
         return self.inactive.pop(name, None) is not None
 
     def names(self) -> tuple[str, ...]:
-        """Return the checks that there are."""
+        """Return the names of the existing checks."""
         return tuple(sorted(self._names))
 
     def missing(self, queue: Queue) -> tuple[str, ...]:

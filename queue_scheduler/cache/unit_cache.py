@@ -1,12 +1,12 @@
-"""Every unit and where it stands: placing, and the counts that follow from it.
+"""Every unit and its state, and the counts that follow from the states.
 
-A unit is *placed* from its object: judged by its phase, mapped to quota and queue, its demand
-read. `enter` and `leave` are each other's undo: between the two, a unit is in exactly one
-line, one count, one set of holds. Usage follow the standing (`usage`).
+A unit is *placed* from its object: its phase is judged, it is mapped to quota and queue, and its
+demand is read. `enter` and `leave` undo each other: between the two, a unit is in exactly one
+queue, one count, one set of waits. Its usage follows from its state (`usage`).
 
-Where a unit stands depends on its object and on what is known of queues, quotas and
-namespaces, never on the order in which these were told: whatever a fact may map differently
-is placed again (`place_again`). So a restart, or late quotas, end in the same books.
+The state of a unit depends on its object and on the known queues, quotas and namespaces, never on
+the order in which these arrived: every unit that a change may map differently is placed again
+(`place_again`). So after a restart, or with late quotas, the result is the same.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ from shared_api.queue_unit_phases import is_adopted
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE, PREEMPTIBLE
 
 GONE_REMEMBERED = 10_000
-"""Uids of deleted units that are remembered at least: the answer to a write may arrive after
-the deletion, some seconds late (a write's timeout and its retries), and must not bring the
-unit back."""
+"""Least number of uids of deleted units that are remembered: the answer to a write may arrive after
+the deletion, some seconds late (a write's timeout and its retries), and must not restore the
+unit."""
 
 _NOT_THEIRS = Reason.QUOTA_NOT_IN_NAMESPACE
 
@@ -73,17 +73,17 @@ class UnitCache:
     """The units, by `namespace/name`.
 
     Attributes:
-        records: All units by key; written here, read everywhere.
-        queues: The lines that waiting units stand in.
-        bookings: What is booked for units.
+        records: All units by key; written only here, read everywhere.
+        queues: The queues with their pending units.
+        bookings: The usage that is charged for units.
         checks: The AdmissionCheck objects.
-        held: How many units are pending without standing in a line.
-        admitted: Those that occupy quota, by what their eviction costs.
-        changed_lines: Names of queues whose line changed since somebody looked.
-        held_lately: Keys of units that left the line without being booked, or came back into one,
-            or that are booked and say that they must not be, since somebody looked.
-        lowered_lately: Keys of units on their way in of which nobody was told yet that their queue
-            lets them have less priority than they say.
+        held: How many units are on hold or wait for their object after a failed write.
+        admitted: The admitted units, by the cost of their eviction.
+        changed_lines: Names of queues whose pending units changed; emptied by the reader.
+        held_lately: Keys of units that left their queue without being admitted, or returned to it,
+            or that are charged although their condition says otherwise; emptied by the reader.
+        lowered_lately: Keys of pending units whose priority their queue's ceiling lowers and for
+            which this is not reported yet; emptied by the reader.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class UnitCache:
         self._gone_before: set[Uid] = set()
 
     def unit(self, key: str) -> QueueUnit | None:
-        """Return a unit as last seen."""
+        """Return a unit as last seen, or None."""
         record = self.records.get(key)
         return record.unit if record is not None else None
 
     def is_gone(self, uid: Uid) -> bool:
-        """Return whether a unit of that uid was deleted not long ago."""
+        """Return whether a unit of that uid was deleted recently."""
         return uid in self._gone or uid in self._gone_before
 
     def revive(self, uid: Uid) -> None:
@@ -120,16 +120,16 @@ class UnitCache:
             self._gone_before = self._gone_before - {uid}
 
     def held_for(self, name: str) -> tuple[str, ...]:
-        """Return the keys of the units that wait for a fact (`Unmapped.waits_for`)."""
+        """Return the keys of the units that wait for an object (`Unmapped.waits_for`)."""
         return self._waits_for.keys(name)
 
     def pending_count(self, queue_name: str) -> int:
-        """Return how many units wait in a queue or are held on their way into it."""
+        """Return how many units are pending in a queue, or on hold before it."""
         line = self.queues.line(queue_name)
         return (line.length if line is not None else 0) + self.held.total(queue_name)
 
     def admitted_count(self, queue_name: str) -> int:
-        """Return how many units that came through a queue occupy quota."""
+        """Return how many units of a queue are admitted."""
         return self.admitted.count(queue_name)
 
     # --- placing ------------------------------------------------------------------------------
@@ -141,13 +141,14 @@ class UnitCache:
         verdict: UnitState | Refusal,
         before: CachedUnit | None = None,
     ) -> None:
-        """Put a unit where it belongs.
+        """Put a unit into the state that follows from its object.
 
         Args:
-            unit: Its object.
-            version: The object's resourceVersion.
-            verdict: What `judge` says of it.
-            before: Where it stood; it must have left. What did not change is not read again.
+            unit: The unit.
+            version: Its resourceVersion.
+            verdict: The result of `judge`.
+            before: Its previous record, for which `leave` was called; None: it is new. Unchanged
+                parts are not read again.
         """
         if verdict is UnitState.ENDED:
             record = CachedUnit(unit=unit, version=version, state=UnitState.ENDED)
@@ -168,10 +169,10 @@ class UnitCache:
             self._place_waiting(unit, version, demand, verdict, before)
 
     def _why_not_adopted(self, unit: QueueUnit) -> Refusal | None:
-        """Return why a unit whose job ran before it was queued is not booked where it says.
+        """Return why a unit whose job ran before it was queued is not charged to its named quota.
 
-        Nobody has decided about it, so the label of a job that already runs would be enough to fill
-        another team's quota. What lives of it is charged where koord-scheduler charges it.
+        The queue has not admitted it, so the label of a running job would be enough to fill another
+        team's quota. Its living pods are charged where koord-scheduler charges them.
         """
         if not is_adopted(unit):
             return None
@@ -187,7 +188,7 @@ class UnitCache:
         waits_for: tuple[str, ...] = ()
         mapped = self._plugins.map_unit(unit, self.queues)
         if not isinstance(mapped, Mapped):
-            # Quota or queue are missing: what it occupies stays charged under the quota's name.
+            # The quota or queue is missing: the usage stays charged under the quota's name.
             waits_for = mapped.waits_for
             mapped = self._map_by_name(unit, mapped, known)
         info = self._info(unit, mapped, demand, known)
@@ -233,7 +234,7 @@ class UnitCache:
             hold = hold or mapped.refusal
             waits_for = mapped.waits_for
         if hold is not None and hold.reason is Reason.NO_QUEUE and hold.other:
-            # Plugins and the rules of places know queues by their names alone.
+            # Plugins and `judge_place` know only the names of queues, not their namespace.
             hold = replace(hold, detail=self._queue_namespace)
         record = CachedUnit(
             unit=unit,
@@ -251,7 +252,7 @@ class UnitCache:
     def _info(
         self, unit: QueueUnit, mapped: Mapped, demand: UnitDemand, known: QueueUnitInfo | None
     ) -> QueueUnitInfo:
-        """Build what plugins are told; `known` spares a booked unit, which stands in no line."""
+        """Return what plugins get of a unit; `known` saves the work for an admitted one."""
         meta = unit.metadata
         line = self.queues.line(mapped.queue)
         bounded = unit if line is None else line.bounded(unit)
@@ -275,9 +276,9 @@ class UnitCache:
         class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
         if line is not None:
             if line.options.is_strict:
-                class_key = (*class_key, priority)  # they are held back by it
+                class_key = (*class_key, priority)  # units are held back by it
             if line.is_backfilling:
-                # Who waits for checks passes nobody by ending early.
+                # A unit that waits for checks must not backfill because it would end early.
                 checks = bool(needed_checks(line.queue, unit))
                 class_key = (*class_key, remaining_seconds(unit), checks)
             class_key, demand = line.share(class_key, demand)
@@ -295,7 +296,7 @@ class UnitCache:
         )
 
     def place_in(self, line: SchedulingQueue, unit: QueueUnit) -> OrderKey:
-        """Return where a unit would stand in a line; `info` of a booked one may not know."""
+        """Return the place of a unit in a queue; the `info` of an admitted one may not have it."""
         return self._place_in(line, line.bounded(unit))
 
     def _place_in(self, line: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
@@ -304,11 +305,11 @@ class UnitCache:
     def can_stay(
         self, record: CachedUnit, unit: QueueUnit, version: int, verdict: UnitState | Refusal
     ) -> bool:
-        """Keep a unit where it is when only what nobody decides by has changed.
+        """Update a unit in place if no field that affects scheduling changed; return whether so.
 
-        That is a waiting unit whose conditions were written, a booked one whose pods were
-        counted, and one that reads now what was decided: the counts, the line and mostly the
-        bookings stay as they are.
+        Such are a pending unit whose conditions were written, an admitted one whose pods were
+        counted, and one whose object now shows its admission: the counts, the queue and usually the
+        usage stay as they are.
         """
         info = record.info
         if info is None or verdict is not _STAYS_IN.get(record.state):
@@ -332,11 +333,11 @@ class UnitCache:
         return True
 
     def _is_mapped_like(self, unit: QueueUnit, info: QueueUnitInfo) -> bool:
-        """What it is mapped by may have changed while its write was under way."""
+        """Return whether it is mapped as before; that may have changed while its write was sent."""
         return self._plugins.map_unit(unit, self.queues) == Mapped(info.quota, info.queue)
 
     def pull_out(self, line: SchedulingQueue) -> list[str]:
-        """Take all units out of a line; return their keys, to be placed again."""
+        """Remove all units from a queue; return their keys, to be placed again."""
         keys = [unit_key(key) for key in line.in_order()]
         for key in keys:
             record = self.records[key]
@@ -345,9 +346,9 @@ class UnitCache:
         return keys
 
     def place_again(self, keys: Iterable[str]) -> None:
-        """Place units once more, since what they are mapped by has changed.
+        """Place units once more, because the objects that map them have changed.
 
-        A unit whose write is under way, or whose fresh object is, is placed when that arrives.
+        A unit whose write is in flight, or whose new object is awaited, is placed on its arrival.
         """
         for key in list(keys):
             record = self.records[key]
@@ -356,7 +357,7 @@ class UnitCache:
                 self.place(record.unit, record.version, judge(record.unit), record)
 
     def place_again_for(self, names: Sequence[str]) -> None:
-        """Place again the units that wait for one of these facts, or stand on it."""
+        """Place again the units that wait for one of these objects, or depend on it."""
         if not names:
             return
         keys: dict[str, None] = {}
@@ -374,16 +375,16 @@ class UnitCache:
         if namespaces:
             keys.update({k: None for k in self.records if k.partition("/")[0] in namespaces})
         self.place_again(keys)
-        # What only pods are charged for may be another quota's now.
+        # Usage that only pods cause may belong to another quota now.
         for group, key in self.bookings.pods.groups():
             found = self._record_of(group, key)
             if found is None or not found.occupies:
                 self._charge(Uid(group), found)
 
-    # --- entering and leaving a standing ------------------------------------------------------
+    # --- entering and leaving a state ---------------------------------------------------------
 
     def enter(self, record: CachedUnit) -> None:
-        """Put a unit into its standing: a line, a count, a hold."""
+        """Put a unit into its state: a queue, a count, a set of waits."""
         info, state = record.info, record.state
         key = record.key if info is None else info.key
         self.records[key] = record
@@ -408,7 +409,7 @@ class UnitCache:
                 self.changed_lines[info.queue] = None
 
     def leave(self, record: CachedUnit | None) -> None:
-        """Undo `enter`; what is booked stays until the next placing says otherwise."""
+        """Undo `enter`; the usage stays until the unit is placed again."""
         if record is None:
             return
         if record.waits_for:
@@ -431,7 +432,7 @@ class UnitCache:
                 self.changed_lines[info.queue] = None
 
     def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
-        """Let a queue behave like this; it finds what is under way."""
+        """Set the options of a queue, and count its admitted units accordingly."""
         before = line.options
         self.queues.set_options(line, options)
         if before.max_priority != options.max_priority:
@@ -440,9 +441,9 @@ class UnitCache:
             line.recount_admitted(self._admitted_through(line.name))
 
     def bound_again(self, queue_name: str) -> None:
-        """Find the priorities of the units that came through a queue, by what its ceiling is now.
+        """Update the priorities of a queue's admitted units by its current ceiling.
 
-        Those in its line are placed again. Where a write is under way the bookings stay with it.
+        Pending units are placed again elsewhere. While a write is in flight, its usage stays.
         """
         line = self.queues.line(queue_name)
         buckets = self.admitted.of_queue(queue_name)
@@ -468,7 +469,7 @@ class UnitCache:
         return (unit if line is None else line.bounded(unit)).spec.priority
 
     def forget(self, record: CachedUnit) -> None:
-        """A unit is gone: only its living pods are left."""
+        """Remove a unit that no longer exists: only its living pods stay charged."""
         uid = record.uid
         self.leave(record)
         del self.records[record.key]
@@ -477,14 +478,14 @@ class UnitCache:
         self._gone.add(uid)
         if len(self._gone) >= GONE_REMEMBERED:
             self._gone, self._gone_before = set(), self._gone
-        # Charged before the pods lose sight of the unit: they stay charged to its quota.
+        # Charged before the pods' accounting drops the unit: they stay charged to its quota.
         self.charge_living(record)
         self.bookings.pods.on_unit_gone(record.unit)
 
-    # --- what is booked -----------------------------------------------------------------------
+    # --- usage --------------------------------------------------------------------------------
 
     def charge_living(self, record: CachedUnit) -> None:
-        """Book for a unit that is not booked itself what its living pods ask for."""
+        """Charge a unit that is not admitted what its living pods request."""
         uid = record.unit.metadata.uid
         if self.bookings.pods.has_living(uid):
             quota, non_preemptible = self._quota_of(record)
@@ -493,14 +494,14 @@ class UnitCache:
             self.bookings.release(uid)
 
     def set_growing(self, record: CachedUnit, growing: Occupancy | None) -> None:
-        """Book for a booked unit what it will be granted, or (None) what its object says."""
+        """Charge an admitted unit what it will be granted, or (None) what its object says."""
         before, record = record, replace(record, granting=growing)
         self.admitted.replace(before, record)
         self.records[record.key] = record
         self._charge(record.uid, record)
 
     def charge_changed_pods(self) -> None:
-        """Bring the bookings in step with the pods that came, changed and went."""
+        """Update the usage for pods that were added, changed or removed."""
         for group, key in self.bookings.pods.take_changed_groups():
             self._charge(Uid(group), self._record_of(group, key))
         self.bookings.tell_foreign()
@@ -519,14 +520,14 @@ class UnitCache:
             self.charge_living(record)
 
     def _quota_of(self, record: CachedUnit) -> tuple[str, bool]:
-        """Return (quota, non-preemptible) of a unit as its object says; "" where it does not."""
+        """Return (quota, non-preemptible) of a unit by its object; "" if it names no quota."""
         info = record.info
         if info is not None:
             return info.quota, info.non_preemptible
         uid, labels = record.uid, record.unit.metadata.labels
         is_theirs = record.hold is None or record.hold.reason is not _NOT_THEIRS
         if not is_theirs and self.bookings.pods.has_living(uid):
-            # What the unit names is not its own to name: what its pods say counts in the cluster.
+            # The unit may not name its quota: the labels of its pods count, as in the cluster.
             namespace, labels = self.bookings.pods.labels_of(uid)
             quota = self._plugins.quota_of_pod(namespace, labels)
         else:
@@ -548,11 +549,11 @@ class UnitCache:
         twin.held = self.held.fork()
         twin.admitted = self.admitted.fork()
         twin._gone = set(self._gone)
-        twin._gone_before = self._gone_before  # replaced, never changed
+        twin._gone_before = self._gone_before  # replaced, never modified
         return twin
 
     def validate(self) -> None:
-        """Recompute what is derived; raise AssertionError with the story if it differs."""
+        """Recompute what is derived; raise AssertionError with details if it differs."""
         self.queues.validate(self._plugins.domains)
         self.bookings.pods.validate()
         counts: dict[UnitState, Counter[str]] = {state: Counter() for state in UnitState}
@@ -591,5 +592,5 @@ class UnitCache:
 
 
 def _priorities(record: CachedUnit) -> tuple[int, int]:
-    """Return what a unit says, and what counts."""
+    """Return the priority in a unit's object, and the one that counts."""
     return record.unit.spec.priority, record.priority

@@ -1,8 +1,8 @@
-"""From a QueueUnit to amounts: what it asks for, and what it was granted.
+"""Computes the amounts of a QueueUnit: what it requests, and what it was granted.
 
-Demand is `podSet`; where there is none `request`; where that is empty too `resource`, the
-deprecated total. A unit with none of them, or with something that cannot be read or an
-amount that is negative, is invalid: it is told so and stands in nobody's way.
+The demand is `podSet`; without it `request`; without that `resource`, the deprecated total. A unit
+without any of them, or with a value that cannot be parsed or is negative, is invalid: it gets a
+condition and blocks no other unit.
 
 Amounts have the names that koord-scheduler reads (`shared_api.resource_names`), however the unit
 or an admission of an older version spells them.
@@ -30,14 +30,14 @@ from shared_api.resource_names import rename_deprecated
 
 
 class InvalidDemandError(ValueError):
-    """The unit's demand cannot be read; the text says which field and why."""
+    """The unit's demand is not valid; the text says which field and why."""
 
 
 def build_demand(unit: QueueUnit) -> UnitDemand:
-    """Return what the unit asks for, in base units.
+    """Return what the unit requests, in base units.
 
     Raises:
-        InvalidDemandError: No demand at all, too many pod sets, or what cannot be read.
+        InvalidDemandError: There is no demand, or too many pod sets, or a value is not valid.
     """
     if isinstance(unit, SalvagedUnit):
         raise InvalidDemandError(unit.unreadable)
@@ -86,9 +86,9 @@ def _parse(path: str, quantities: ResourceQuantities) -> Amounts:
 
 
 def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
-    """Return the admissions that grant a whole demand, or one with fewer pods.
+    """Return the admissions that grant a demand, whole or with fewer pods.
 
-    A unit without pod sets gets the one entry that upstream's readers expect.
+    A unit without pod sets gets the single entry that upstream's readers expect.
     """
     pod_sets = demand.pod_sets
     if not pod_sets:
@@ -103,10 +103,10 @@ def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
 def admitted_occupancy(unit: QueueUnit, demand: UnitDemand) -> Occupancy:
     """Return what the unit's admissions grant it, less what it has given back.
 
-    Per admission the `resources` that it records, so that no edit of the spec changes what is
-    booked; where it records none, replicas x request of a pod of the set of that name. Of the
-    replicas those count that are not reclaimable. A booked unit without admissions (adopted, or
-    of an old version) was granted what it asks for.
+    Each admission counts with the `resources` that it records, so that no edit of the spec changes
+    the charge; if it records none, with replicas x request of a pod of its pod set. Reclaimable
+    replicas do not count. An admitted unit without admissions (adopted, or of an old version) was
+    granted what it requests.
     """
     status = unit.status
     admissions: Sequence[Admission] = status.admissions
@@ -122,7 +122,7 @@ def admitted_occupancy(unit: QueueUnit, demand: UnitDemand) -> Occupancy:
         granted = _granted(admission, left, demand)
         total = add(total, granted) if total else granted
         pods += left
-    # One dict for all units of a class.
+    # Units of a class share one dict.
     return Occupancy(demand.total if total == demand.total else total, pods)
 
 
@@ -134,7 +134,7 @@ def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:
             return recorded
         if not left:
             return {}
-        # Rounded up: nothing that may still run goes unbooked.
+        # Rounded up, so that everything that may still run is charged.
         return {key: -(-amount * left // admission.replicas) for key, amount in recorded.items()}
     if not demand.pod_sets and admission.name == DEFAULT_REQUIREMENT:
         return scale(demand.total, left)
@@ -143,7 +143,7 @@ def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:
 
 
 def _recorded(resources: ResourceQuantities) -> Amounts:
-    """Return the amounts that an admission records; what cannot be read counts nothing."""
+    """Return the amounts that an admission records, without values that cannot be parsed."""
     try:
         amounts = rename_deprecated(parse_amounts(resources))
     except QuantityError:

@@ -1,7 +1,7 @@
-"""Where one unit stands with the scheduler, judged from the object alone.
+"""The state of one unit in the scheduler, derived only from its object.
 
-`judge` is the only place that reads a unit's phase and conditions to say whether it waits,
-is booked, has ended, or is held and why. The engine keeps one `CachedUnit` per unit.
+`judge` is the only function that decides by a unit's phase and conditions whether it is pending, is
+admitted, has ended, or is on hold and why. The engine keeps one `CachedUnit` per unit.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ _NONE_INACTIVE: Final[Mapping[str, str]] = {}
 
 
 class UnitState(Enum):
-    """Where a unit stands."""
+    """The state of a unit in the scheduler."""
 
-    # Members are singletons; Enum's own hash is a call of Python code, on the hottest paths.
+    # Members are singletons; Enum's own hash is a Python function, called on the hottest paths.
     __hash__ = object.__hash__
 
     ON_HOLD = "held"
-    """Not in line: something is missing or forbids it."""
+    """In no queue: something is missing, or forbids it to start."""
     WAITING = "waiting"
-    """In line."""
+    """Pending in its queue."""
     ASSUMED = "decided"
-    """Booked; the write that says so is under way, of the version that is known."""
+    """Charged; the write of its admission is in flight, based on the known version."""
     CONFLICT = "stale"
-    """Its write met a conflict, and the fresh object has not arrived yet; or it was refused, and
-    the unit stands aside."""
+    """Its write ended in a conflict, and the new object has not arrived yet; or the write was
+    refused, and the unit is not tried for a while."""
     ADMITTED = "booked"
-    """The object says that it occupies quota."""
+    """Charged, by its object."""
     ENDED = "ended"
     """The job has ended."""
     DETACHED = "pulled out"
-    """Its queue is being replaced; placed again before the engine answers."""
+    """Removed from a queue that is being replaced; placed again before the call ends."""
 
 
 class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -75,15 +75,14 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     Attributes:
         unit: The newest object seen.
-        version: Its resourceVersion; older facts are ignored.
-        standing: Where it stands.
-        info: Set when it is mapped and its demand is valid.
-        hold: Why it is held, where it is.
-        waits_for: Facts that may place it differently (`Unmapped.waits_for`).
-        granting: What the unit will have been granted by the write that is under way, of a booked
-            one that grows, and of a decided one that starts with fewer pods than it asks for; None:
-            neither.
-        to: Of a decided unit, the phase that is being written.
+        version: Its resourceVersion; older objects are ignored.
+        state: Its state.
+        info: What plugins get of it; None unless it is mapped and its demand is valid.
+        hold: Why it is on hold; None: it is not.
+        waits_for: Objects that may place it differently (`Unmapped.waits_for`).
+        granting: What the write in flight grants to an admitted unit that grows, or to an assumed
+            one that starts with fewer pods than it requests; None otherwise.
+        to: The phase that is being written for an assumed unit; None otherwise.
     """
 
     unit: QueueUnit
@@ -102,12 +101,12 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def priority(self) -> int:
-        """The priority that counts; of a unit that is mapped to no queue, what its object says."""
+        """The priority that counts; that of its object if the unit is mapped to no queue."""
         return self.unit.spec.priority if self.info is None else self.info.priority
 
     @property
     def is_lowered(self) -> bool:
-        """Whether its queue's ceiling lets it have less priority than its object says."""
+        """Whether its queue's ceiling lowers the priority of its object."""
         return self.priority < self.unit.spec.priority
 
     @property
@@ -133,18 +132,18 @@ _BY_PHASE: Mapping[str, UnitState] = {
 }
 
 _IN_FLIGHT_PHASES: Final = BOOKED_PHASES - {Phase.RUNNING}
-"""Between the decision and running pods. Phases are texts, so a unit's own can be looked up."""
+"""Phases between admission and running pods. Phases are texts, so a unit's own can be looked up."""
 
 
 def judge(unit: QueueUnit) -> UnitState | Refusal:
-    """Say from the unit alone where it stands; a Refusal means held.
+    """Return the state of a unit, only from its object; a Refusal means on hold.
 
-    Queue and quota are judged by `judge_place` and by the mapping plugins.
+    Queue and quota are checked by `judge_place` and by the mapping plugins.
     """
     state = _BY_PHASE.get(unit.status.phase)
     if state is not None:
         return state
-    # What is left is Enqueued, under whatever name, or in backoff.
+    # The remaining units are Enqueued, by whatever phase, or in backoff.
     if unit.status.phase == Phase.TIMEOUT_BACKOFF:
         return Refusal(reason=Reason.IN_BACKOFF, detail=_return_time(unit))
     if unit.metadata.deletion_timestamp is not None:
@@ -165,7 +164,7 @@ def _why_inactive(unit: QueueUnit) -> str:
 
 
 def _return_time(unit: QueueUnit) -> str:
-    """Return until when a unit in backoff waits, as its object says; "" where it does not."""
+    """Return until when a unit in backoff waits, by its object; "" if it does not say."""
     state = unit.status.requeue_state
     return (state.requeue_at or "") if state is not None else ""
 
@@ -173,8 +172,8 @@ def _return_time(unit: QueueUnit) -> str:
 def is_in_flight(record: CachedUnit) -> bool:
     """Return whether a unit is admitted, and its pods do not run yet.
 
-    One that has to make room for others is under way no more, though it stays booked until it is
-    stopped: whoever displaced it starts at once.
+    A unit that is being evicted for another is not in flight, though it stays charged until it is
+    stopped: its preemptor starts at once.
     """
     if record.state is UnitState.ADMITTED:
         is_starting = record.unit.status.phase in _IN_FLIGHT_PHASES
@@ -183,18 +182,18 @@ def is_in_flight(record: CachedUnit) -> bool:
 
 
 def makes_room(unit: QueueUnit) -> bool:
-    """Return whether the scheduler has asked for the unit's eviction, so that another can start."""
+    """Return whether the scheduler has requested the unit's eviction so that another can start."""
     evicted = find_condition(unit.status.conditions, EVICTED)
     return evicted is not None and evicted.status == "True" and evicted.reason in MAKING_ROOM
 
 
 def is_preemptible(record: CachedUnit) -> bool:
-    """Return whether the unit may be evicted so that another can start: no label forbids it."""
+    """Return whether the unit may be evicted so that another can start, by its labels."""
     return record.info is not None and not record.info.non_preemptible
 
 
 def as_admitted(record: CachedUnit) -> AdmittedUnit:
-    """Return what of an admitted unit its queue's next decision may depend on."""
+    """Return the fields of an admitted unit that may affect its queue's next decision."""
     may_be_displaced = record.state is not UnitState.ASSUMED and is_preemptible(record)
     return AdmittedUnit(
         record.uid,
@@ -206,7 +205,7 @@ def as_admitted(record: CachedUnit) -> AdmittedUnit:
 
 
 def asks_for_nodes(record: CachedUnit) -> bool:
-    """Return whether nodes are being looked for, or will be once the decision is written."""
+    """Return whether nodes are requested for it, or will be once its admission is written."""
     if record.state is UnitState.ASSUMED:
         return record.to is Phase.SCHED_READY
     return record.state is UnitState.ADMITTED and record.unit.status.phase == Phase.SCHED_READY
@@ -219,7 +218,7 @@ def counts_alike(before: CachedUnit, after: CachedUnit) -> bool:
 
 
 def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
-    """Return what an occupying unit was granted, or will be by the write that is under way."""
+    """Return what a charged unit was granted, or will be by the write in flight."""
     if record.granting is not None:
         return record.granting
     if record.state is UnitState.ASSUMED:
@@ -228,7 +227,7 @@ def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
 
 
 def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
-    """Return whether two versions of a waiting unit ask for the same, in the same place."""
+    """Return whether two versions of a pending unit have the same demand and place."""
     old, new = before.metadata, after.metadata
     return (
         before.spec == after.spec
@@ -242,7 +241,7 @@ def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
 def _claim_conditions(unit: QueueUnit) -> tuple[bool, str]:
     """Return `is_adopted`, which not every quota allows, and `contested_since`, which moves it."""
     adopted, contested = False, ""
-    # In one pass: each version of each unit comes here.
+    # In one pass: this is called for each version of each unit.
     for condition in unit.status.conditions:
         if condition.type == ADOPTED:
             adopted = condition.status == "True"
@@ -252,7 +251,7 @@ def _claim_conditions(unit: QueueUnit) -> tuple[bool, str]:
 
 
 def is_disowned(unit: QueueUnit) -> bool:
-    """Return whether an adopted unit says that its namespace may not name its quota."""
+    """Return whether the conditions of an adopted unit say that it may not name its quota."""
     reserved = find_condition(unit.status.conditions, QUOTA_RESERVED) if is_adopted(unit) else None
     if reserved is None:
         return False
@@ -261,7 +260,7 @@ def is_disowned(unit: QueueUnit) -> bool:
 
 
 def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand | None:
-    """Return the demand that was read before, if the unit still asks for the same."""
+    """Return the demand that was read before, if the unit still requests the same; else None."""
     if before is None or before.info is None or before.info.demand is NO_DEMAND:
         return None
     return before.info.demand if before.unit.spec == unit.spec else None
@@ -270,9 +269,13 @@ def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand 
 def judge_place(
     unit: QueueUnit, queue: Queue | None, name: str, inactive: Mapping[str, str] = _NONE_INACTIVE
 ) -> Refusal | None:
-    """Return whether the queue of that name is missing or asks for something that holds the unit.
+    """Return why a unit is on hold because of its queue; None: it is not.
 
-    `inactive`: admission checks that cannot be carried out now, each with the reason.
+    Args:
+        unit: The unit.
+        queue: Its queue; None: it does not exist.
+        name: Name of the queue.
+        inactive: Admission checks that cannot be performed now -> the reason.
     """
     if queue is None:
         return Refusal(reason=Reason.NO_QUEUE, other=name)

@@ -1,14 +1,14 @@
-"""What is booked for whom: admissions and living pods, turned into one charge per uid.
+"""The usage: admissions and living pods, combined into one charge per uid.
 
-A booked unit is charged the larger of what it was granted and what its living pods ask for; so it
-is with the number of pods.
-A unit in any other standing, or one that is gone, is charged what its living pods ask for,
-until the last of them is gone; so are strays (`pod_accounting`). Plugins hear of a charge only
-when it changes, and of all that is in it: they keep nothing of their own about a uid, so their
-books follow from the objects as the charges do.
+An admitted unit is charged the larger of what it was granted and what its living pods request; the
+same holds for the number of pods.
+A unit in any other state, or one that is gone, is charged what its living pods request, until the
+last of them is gone; so are strays (`pod_accounting`). Plugins are called only when a charge
+changes, with the whole charge: they keep no data of their own about a uid, so their usage follows
+from the objects as the charges do.
 
-Whose quota: that of the unit as it is now; of a unit that is gone the one it was charged to
-last; of strays the one that their pods name.
+The quota is that of the current unit; for a unit that is gone, the one that it was charged to last;
+for strays, the one that their pods name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shared_api.resource_list import Amounts
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
-    """What is booked for one uid."""
+    """What is charged for one uid, and to which quota."""
 
     quota: str
     amounts: Amounts
@@ -35,18 +35,18 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def occupancy(self) -> Occupancy:
-        """What is charged, whomever it is charged to."""
+        """The charged amounts and pods, without the quota."""
         return Occupancy(self.amounts, self.pods)
 
 
 class Usage:
-    """Charges by uid, kept in step with the plugins that keep books.
+    """Charges by uid, kept in sync with the plugins that track usage.
 
     Attributes:
-        pods: The pods, by unit.
-        ends: Until when the units that are booked as a whole say they will run.
-        changes: Goes up whenever something booked changes.
-        eased: Goes up whenever that may make room, or an end may be another.
+        pods: The living pods, by unit.
+        ends: The expected ends of units that are charged as a whole.
+        changes: Incremented whenever a charge changes.
+        eased: Incremented whenever that may free capacity, or an expected end may have changed.
     """
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
@@ -61,32 +61,32 @@ class Usage:
         return iter(self._charges)
 
     def charge_of(self, uid: Uid) -> Charge | None:
-        """Return what is booked for a uid."""
+        """Return the charge of a uid, or None."""
         return self._charges.get(uid)
 
     def note_reserved(self, info: QueueUnitInfo) -> None:
-        """Remember a unit that the plugins have just reserved whole."""
+        """Record the charge of a unit that the plugins have just reserved with its whole demand."""
         self.changes += 1
         self.ends.note(info)
         asked = info.demand
         self._charges[info.uid] = Charge(info.quota, asked.total, info.non_preemptible, asked.pods)
         if self.pods.has_living(info.uid):
-            # Pods of an earlier run may ask for more; that was charged before, so it still fits.
+            # Pods of an earlier run may request more; that was charged before, so it still fits.
             self.charge_admitted(info, asked.occupancy)
 
     def charge_admitted(self, info: QueueUnitInfo, admitted: Occupancy) -> None:
-        """Book a unit whose object says that it occupies quota."""
+        """Charge an admitted unit."""
         uid = info.uid
         if self.ends.note(info) and uid in self._charges:
-            self._note_eased()  # what was not charged before makes no room
+            self._note_eased()  # a unit that was not charged before frees nothing
         if self.pods.has_living(uid):
             admitted = self.pods.living(uid).at_least(admitted)
         self._set(uid, Charge(info.quota, admitted.amounts, info.non_preemptible, admitted.pods))
 
     def charge_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> None:
-        """Book only what the living pods of a unit ask for.
+        """Charge a unit only what its living pods request.
 
-        Where its quota is not known (""), the one that it was charged to last stays.
+        If its quota is not known (""), it stays charged to the last one.
         """
         if not self.pods.has_living(uid):
             self.release(uid)
@@ -99,7 +99,7 @@ class Usage:
         self._set(uid, Charge(quota, living.amounts, non_preemptible, living.pods))
 
     def charge_left_behind(self, uid: Uid) -> None:
-        """Book what the living pods of a unit that does not exist ask for."""
+        """Charge what the living pods of a unit that does not exist request."""
         if not self.pods.has_living(uid):
             self.release(uid)
             return
@@ -115,7 +115,7 @@ class Usage:
         self._set(uid, Charge(quota, living.amounts, non_preemptible, living.pods))
 
     def release(self, uid: Uid) -> None:
-        """Book nothing for a uid."""
+        """Remove the charge of a uid."""
         self.ends.drop(uid)
         if self._charges.pop(uid, None) is not None:
             self.changes += 1
@@ -123,7 +123,7 @@ class Usage:
             self._plugins.unreserve(uid)
 
     def tell_foreign(self) -> None:
-        """Pass on the pods that no unit accounts for, as far as they changed."""
+        """Pass changed foreign pods on to the plugins."""
         for key, pod in self.pods.take_changed_foreign():
             self._note_eased()
             self._plugins.on_foreign_pod(key, pod)
@@ -139,7 +139,7 @@ class Usage:
         return twin
 
     def validate_left_behind(self, uids: Collection[Uid]) -> None:
-        """Raise AssertionError unless all others than these units are charged for living pods."""
+        """Raise AssertionError unless all uids but these are charged only for living pods."""
         for uid, charge in self._charges.items():
             if uid not in uids:
                 assert self.pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
@@ -155,7 +155,7 @@ class Usage:
             return
         self.changes += 1
         if known is not None:
-            self.eased += 1  # it may be less, or another quota's
+            self.eased += 1  # the charge may be smaller, or of another quota
         self._charges[uid] = charge
         self._plugins.resize(
             uid,
