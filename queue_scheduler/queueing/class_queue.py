@@ -1,7 +1,7 @@
-"""The classes of one queue's line, and the first awake and asleep one of each quota. Pure.
+"""The classes of pending units in one queue, and the first awake and asleep one per quota. Pure.
 
-Units wait in classes (`scheduling_queue` tells the story); the heaps are lazy: an entry counts only
-while it is its class's head and the class still sleeps, or is awake, as it says.
+Units wait in classes (`scheduling_queue` explains them). The heaps are lazy: an entry counts only
+while it is the head of its class and the class is awake or asleep, as the entry says.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
 from queue_scheduler.queueing.pending_order import PendingOrder
 
 SLACK = 64
-"""A heap is rebuilt when it has this many entries more than twice the living ones: rebuilding
-then costs a constant per push, and what is stale cannot pile up below a head that stays."""
+"""A heap is rebuilt when it has this many entries more than twice the valid ones: rebuilding then
+costs a constant per push, and stale entries cannot accumulate below a head that stays."""
 
 
 class UnitClass:
-    """The waiting units of one class, in order.
+    """The pending units of one class, in order.
 
     Attributes:
-        number: Its name in this queue; never used again.
-        key: What makes a unit one of this class.
-        quota: What they are charged to.
-        demand: What each asks for.
-        priority: That of all of them in a strict queue; elsewhere that of whoever came first.
+        number: Its identity in this queue; never reused.
+        key: The class key of its units.
+        quota: The quota that they are charged to.
+        demand: The demand of each of them.
+        priority: The priority of all of them in a strict queue; elsewhere that of the first added.
         order: Their places.
-        head: The first of them; None while there is none.
-        refusal: Why the class sleeps; None: it is awake.
-        refused_at: When, in seconds since the epoch; None where nobody said what time it was.
-        last_reason: Why it was refused last.
+        head: The first place; None if there is none.
+        refusal: Why the class is asleep; None: it is awake.
+        refused_at: When it was refused, in seconds since the epoch; None: not known.
+        last_reason: The reason of its last refusal.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class UnitClass:
 
 
 class ClassQueue:
-    """The classes of one quota in one queue; knows its first awake and first asleep unit."""
+    """The classes of one quota in one queue, with the first awake and the first asleep unit."""
 
     __slots__ = ("_asleep", "_awake", "classes")
 
@@ -77,7 +77,7 @@ class ClassQueue:
         self._asleep: list[tuple[OrderKey, int]] = []
 
     def note(self, unit_class: UnitClass) -> None:
-        """The head of a class, or its sleep, changed."""
+        """Handle that the head of a class, or whether it is asleep, has changed."""
         head = unit_class.head
         if head is None:
             return
@@ -98,7 +98,7 @@ class ClassQueue:
         return None
 
     def first_below(self, priority: int) -> OrderKey | None:
-        """Return the place of the first unit that is not refused if it has less priority."""
+        """Return the place of the first unit that is not refused, if its priority is lower."""
         first = self.first_awake()
         is_below = first is not None and self.classes[self._awake[0][1]].priority < priority
         return first if is_below else None

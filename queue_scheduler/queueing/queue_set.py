@@ -1,13 +1,13 @@
-"""All queues: the lines of those that exist, and whose turn it is among them.
+"""All queues: their pending units, and which queue is next.
 
-Owns `SchedulingQueue` and `FairOrder`, and keeps the two in step: after a change of a line,
-`refresh` tells the turn order whether the queue can move. What became possible for other
-queues collects as *touched domains*; `take_wakes` turns them into names of queues to wake.
+It owns `SchedulingQueue` and `FairOrder`, and keeps the two in sync: after a change of a queue,
+`refresh` updates in the fair order whether the queue is movable. Domains in which another queue may
+be next collect as *touched domains*; `take_wakes` turns them into names of queues to wake.
 
-Why that is enough: a worker goes on asking until it is told to rest. A queue that rests because
-it cannot move is woken when it becomes movable and first in a domain; one that rests behind
-another is woken when it becomes first in a domain that they share, since whatever puts it
-there (the other was served, stopped, or left the domain) touches that domain.
+Why that is enough: a worker keeps trying until it must rest. A queue that rests because it is not
+movable is woken when it becomes movable and first in a domain; one that rests behind another is
+woken when it becomes first in a domain that they share, since any cause of that (the other was
+served, stopped, or left the domain) touches the domain.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.queue import Queue
 
 Place = tuple[Rank, int, str, int, OrderKey | None]
-"""Sorts units of all queues: by their queue's turn, then by their place in its line.
+"""Sorts units of all queues: by the turn of their queue, then by their place in it.
 
-Somebody may still keep a place from before a change of the policy, or of a queue that is gone: the
-generation sees to it that places of two kinds are never compared.
+A place may be older than a change of the policy, or be of a queue that is gone: the generation
+ensures that places of two kinds are never compared.
 """
 
 Domains = Callable[[str], frozenset[str]]
-"""From the name of a quota to the limits its units compete for."""
+"""Returns the domains (limits) for which the units of a quota compete, by its name."""
 
 
 class QueueSet:
     """The queues, by name.
 
     Attributes:
-        line: From the name of a queue to its line; None where there is no such queue.
-        queue_ahead_of: From the name of a queue to the one whose turn comes before its own, or "";
-            None: it has nothing to decide.
-        changed_heads: The quotas whose first waiting unit may have changed since somebody looked.
+        line: Returns the queue of a name; None if there is none.
+        queue_ahead_of: Returns the name of a queue that must go before the named one, or ""; None:
+            the named one has no unit to decide on.
+        changed_heads: The quotas whose first pending unit may have changed; emptied by the reader.
     """
 
     line: Callable[[str], SchedulingQueue | None]
@@ -52,7 +52,7 @@ class QueueSet:
         self._queues_of_quota: dict[str, dict[str, None]] = {}
         self._next_turn = 1
         self._next_generation = 1
-        # What the queues' units compete for, until their quotas or the limits change.
+        # The domains of each queue, cached until its quotas or the limits change.
         self._competes: dict[str, frozenset[str]] = {}
         self._touched: dict[str, None] = {}
         self._called: dict[str, None] = {}
@@ -61,7 +61,7 @@ class QueueSet:
     def _keep(self, queues: dict[str, SchedulingQueue], turns: FairOrder) -> None:
         self._queues = queues
         self._turns = turns
-        # Asked several times per decision: their own answers, without a call between.
+        # Called several times per decision: bound methods, without a call in between.
         self.line = queues.get
         self.queue_ahead_of = turns.queue_ahead_of
 
@@ -80,10 +80,10 @@ class QueueSet:
         """Return the rank of a queue, or None."""
         return self._ranks.get(name)
 
-    # --- queues come and go -------------------------------------------------------------------
+    # --- queues -------------------------------------------------------------------------------
 
     def put(self, queue: Queue, policy: QueuePolicy, rank: Rank) -> SchedulingQueue:
-        """Add a queue, or replace the object of one; its line must be empty for a new policy."""
+        """Add a queue, or replace its object; it must have no pending unit for a new policy."""
         name = queue.metadata.name
         line = self._queues.get(name)
         if line is None:
@@ -101,37 +101,37 @@ class QueueSet:
         return line
 
     def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
-        """Let a queue behave like this; one that is stopped has no unit that could start."""
+        """Set the options of a queue; a stopped queue has no unit that may start."""
         was_stopped, depth = line.options.is_stopped, line.depth
         line.options = options
         if was_stopped != options.is_stopped or depth != line.depth:
             self.changed_heads.update(dict.fromkeys(line.quotas()))
 
     def may_start(self, name: str) -> bool:
-        """Return whether the units of a queue may start, those too that hold quota already.
+        """Return whether the units of a queue may start, including those that are charged already.
 
-        A queue that does not exist stops nobody.
+        A queue that does not exist stops no unit.
         """
         line = self._queues.get(name)
         return line is None or not line.options.is_stopped
 
     def remove(self, name: str) -> None:
-        """Forget a queue whose line is empty."""
+        """Remove a queue without pending units."""
         line = self._queues.pop(name)
         assert line.length == 0, f"queue {name} removed with {line.length} units in line"
         del self._ranks[name]
         self._competes.pop(name, None)
         self._touch(self._turns.set_resting(name))
 
-    # --- units come and go --------------------------------------------------------------------
+    # --- units --------------------------------------------------------------------------------
 
     def enqueue(self, info: QueueUnitInfo) -> int | None:
-        """Put a unit in its queue's line; return the number of its class if that wakes by it."""
+        """Add a unit to its queue; return the number of its class if that wakes it, else None."""
         line = self._queues[info.queue]
         band = line.first_band
         woken = line.add(info)
         if line.first_band != band:
-            # Who stands in a later band than the first could not start even if it fitted.
+            # Units of a later band than the first could not start even if they fitted.
             self.changed_heads.update(dict.fromkeys(line.quotas()))
         queues = self._queues_of_quota.setdefault(info.quota, {})
         if info.queue not in queues:
@@ -143,7 +143,7 @@ class QueueSet:
         return woken
 
     def withdraw(self, info: QueueUnitInfo) -> int | None:
-        """Take a unit out of line; return the number of its class if that is empty now."""
+        """Remove a unit from its queue; return the number of its class if that is empty now."""
         line = self._queues[info.queue]
         band = line.first_band
         emptied = line.remove(info)
@@ -161,7 +161,7 @@ class QueueSet:
         return emptied
 
     def _note_depth(self, line: SchedulingQueue, position: int) -> None:
-        """Note the quota whose first unit has just gone beyond a queue's depth, or come within."""
+        """Record the quota whose first unit has just moved beyond a queue's depth, or within it."""
         if line.length <= position:
             return
         moved = next(islice(line.in_order(), position, None))
@@ -170,17 +170,18 @@ class QueueSet:
             self.changed_heads[quota] = None
 
     def quotas(self) -> Collection[str]:
-        """Return the quotas of which units wait in any queue."""
+        """Return the quotas with pending units in any queue."""
         return self._queues_of_quota.keys()
 
     def queues_of(self, quota: str) -> tuple[str, ...]:
-        """Return the queues in which units of the quota wait, sorted."""
+        """Return the names of the queues with pending units of the quota, sorted."""
         return tuple(sorted(self._queues_of_quota.get(quota, ())))
 
     def first_waiting(self, quota: str) -> OrderKey | None:
-        """Return the place of the quota's first waiting unit that could start if it fitted.
+        """Return the place of the quota's first pending unit that could start if it fitted.
 
-        Where several queues have units of it, the queue of the higher rank comes first.
+        None if there is none. If several queues have units of the quota, the queue with the higher
+        rank comes first.
         """
         names: Collection[str] = self._queues_of_quota.get(quota, {})
         if len(names) > 1:
@@ -194,14 +195,14 @@ class QueueSet:
     # --- turns --------------------------------------------------------------------------------
 
     def on_limits_changed(self, domains: Domains) -> None:
-        """A quota came, changed or went: queues may compete with others from now on."""
+        """Handle that quotas have changed: queues may compete with other queues now."""
         for name in list(self._competes):
             if self._competes[name] != self._find_competes(name, domains):
                 del self._competes[name]
                 self.refresh(self._queues[name], domains)
 
     def refresh(self, line: SchedulingQueue, domains: Domains) -> None:
-        """Tell the turn order whether the queue can move now."""
+        """Update in the fair order whether the queue is movable."""
         name = line.name
         if line.not_before or line.next_key() is None:
             self._touch(self._turns.set_resting(name))
@@ -211,7 +212,7 @@ class QueueSet:
             competes = self._competes[name] = self._find_competes(name, domains)
         entry = (self._ranks[name], line.turn, name)
         if not competes and self._turns.competes_of(name) != competes:
-            # Nobody else's turn depends on it, so no domain would ever name it.
+            # No other queue's turn depends on it, so no domain would ever name it.
             self._called[name] = None
         self._touch(self._turns.set_movable(entry, competes))
 
@@ -222,7 +223,7 @@ class QueueSet:
         return (self._ranks[name], line.turn, name, line.generation, line.head_of(number))
 
     def first_place(self, domain: str) -> Place | None:
-        """Return the place of the unit that is decided next in a domain, or None."""
+        """Return the place of the unit that is tried next in a domain, or None."""
         entry = self._turns.first_entry(domain)
         if entry is None:
             return None
@@ -230,17 +231,17 @@ class QueueSet:
         return (*entry, line.generation, line.next_key())
 
     def served(self, line: SchedulingQueue) -> None:
-        """Note that the queue had its turn."""
+        """Record that the queue had its turn."""
         line.turn = self._next_turn
         self._next_turn += 1
 
     def back_off(self, line: SchedulingQueue, until: float) -> None:
-        """Let a queue rest until then; its worker is woken to hear of it."""
+        """Let a queue rest until then; its worker is woken to notice it."""
         line.not_before = max(line.not_before, until)
         self._called[line.name] = None
 
     def take_wakes(self) -> tuple[str, ...]:
-        """Return, once, the queues whose turn may have come."""
+        """Return, once, the names of queues that may be next."""
         if not self._touched and not self._called:
             return ()
         first = self._called
@@ -270,7 +271,7 @@ class QueueSet:
         return twin
 
     def validate(self, domains: Domains) -> None:
-        """Recompute what is derived; raise AssertionError with the story if it differs."""
+        """Recompute what is derived; raise AssertionError with details if it differs."""
         of_quota: dict[str, set[str]] = {}
         for name, line in self._queues.items():
             line.validate()
@@ -287,7 +288,7 @@ class QueueSet:
         assert known == of_quota, f"queues of quotas: {known}, should be {of_quota}"
         self._turns.check_queues(set(self._queues))
 
-    # --- inside -------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------
 
     def _rank_and_name(self, name: str) -> tuple[Rank, str]:
         return (self._ranks[name], name)

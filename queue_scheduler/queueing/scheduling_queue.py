@@ -1,19 +1,20 @@
-r"""One queue's line: which unit comes next, and what the refused ones hold back.
+r"""One queue: which pending unit is next, and which units the refused ones hold back.
 
-Units wait in *classes*: equal quota, equal demand, equal answers from every filter. A class
-has its units in order, and one refusal for all of them; a decision looks at the first unit of
-a class only. A class is awake, or asleep with its refusal, until a fact wakes it.
+Units wait in *classes*: equal quota, equal demand, equal results of every filter. A class has its
+units in order, and one refusal for all of them; a decision considers only the first unit of a
+class. A class is awake, or asleep with its refusal until a change wakes it.
 
 *Held back*, in policies that block, is not a state but a comparison: the first awake unit of a
-quota may not be offered while an asleep unit of the same quota stands before it; in strict queues
-nor while it has less priority than one whose nodes are asked for. So the line keeps, per quota, the
-heads of its awake and of its asleep classes, and over the quotas the units that may be offered. All
-three are heaps whose entries are never removed when they go stale (the head left, the class fell
-asleep) but dropped when they surface. Every operation is O(log n), whatever the number of classes;
-each quota is looked at when the highest priority changes of those whose nodes are asked for.
+quota may not be offered while an asleep unit of the same quota is before it; in strict queues, nor
+while its priority is lower than that of a unit whose nodes are requested. So the queue keeps, per
+quota, the heads of its awake and of its asleep classes, and across quotas the units that may be
+offered. All three are heaps whose entries are not removed when they become stale (the head left,
+the class fell asleep) but dropped when they reach the top. Every operation is O(log n), whatever
+the number of classes; all quotas are checked when the highest priority of units whose nodes are
+requested changes.
 
-Policies may divide the line into *bands*. The order keys then begin with the band, and the line
-counts its units by band: what stands in a later band than the first unit is not offered.
+Policies may divide the queue into *bands*. The order keys then begin with the band, and the queue
+counts its units by band: a unit in a later band than that of the first unit is not offered.
 
 Assumptions: order keys are unique within the queue; a class key fixes the quota.
 """
@@ -52,18 +53,18 @@ from shared_api.objects.queue_unit import QueueUnit
 
 
 class AdmittedUnit(NamedTuple):
-    """What of an admitted unit its queue's next decision may depend on.
+    """The fields of an admitted unit that may affect its queue's next decision.
 
-    A queue that waits for pods rests while a unit of it is in flight: admitted, its pods not
-    running. A strict queue offers nothing of less priority than a unit whose nodes are asked for.
-    Both are read off the unit as it is: so what counts is the same after a restart.
+    A queue that waits for pods rests while one of its units is in flight: admitted, and its pods do
+    not run yet. A strict queue offers no unit with a lower priority than a unit whose nodes are
+    requested. Both are derived from the current unit, so the result is the same after a restart.
 
     Attributes:
-        uid: Which.
-        is_in_flight: Whether it is.
-        displaced_above: The priority above which others may displace it; None: nobody may.
-        asks_for_nodes: Whether nodes are being looked for.
-        priority: Its own.
+        uid: Uid of the unit.
+        is_in_flight: Whether it is in flight.
+        displaced_above: The priority above which other units may displace it; None: none may.
+        asks_for_nodes: Whether nodes are requested for it.
+        priority: The priority of the unit.
     """
 
     uid: Uid
@@ -74,25 +75,25 @@ class AdmittedUnit(NamedTuple):
 
 
 class SchedulingQueue:
-    """The line of one Queue object.
+    """The pending units of one Queue object.
 
     Attributes:
-        name: Name of the queue; it is its identity.
+        name: Name of the queue, which identifies it.
         queue: The object as last seen.
-        is_backfilling: Whether `backfill` judges who passes a refused unit; not under policies with
-            bands.
-        lets_evict: Whether units of it may evict others of it, by their priority.
-        counts_admitted: Whether what it decides next depends on admitted units (`in_flight`).
-        depth: Only so many positions are looked at; None: all.
-        in_flight: The units that are admitted and do not run yet, where the queue waits for pods:
-            the priority above which others may displace them, None where nobody may.
-        requests: The units whose nodes are asked for, where the queue is strict.
-        not_before: The worker is backing off until then, in its clock's seconds.
-        reasons_version: Goes up when the reason why some class waits changes.
-        generation: Another one after a change of the policy: then places are of another kind.
-        turn: When it was last served, counted in decisions of the engine; fair turns go by it.
-        length: How many units wait.
-        first_band: The band of the first unit in line; 0 where nobody waits.
+        is_backfilling: Whether `backfill` decides which units may pass a refused one; False for
+            policies with bands.
+        lets_evict: Whether its units may preempt others of the queue, by priority.
+        counts_admitted: Whether its next decision depends on admitted units (`in_flight`).
+        depth: How many positions are considered; None: all.
+        in_flight: The units in flight, if the queue waits for pods -> the priority above which
+            others may displace them; None: none may.
+        requests: The units whose nodes are requested, if the queue is strict.
+        not_before: Until when the worker backs off, in seconds of its clock.
+        reasons_version: Incremented when the reason why some class waits changes.
+        generation: Changes with the policy: then places are of another kind.
+        turn: When it was last served, counted in decisions of the engine; the fair order uses it.
+        length: Number of pending units.
+        first_band: The band of the first pending unit; 0 if there is none.
     """
 
     def __init__(self, queue: Queue, policy: QueuePolicy) -> None:
@@ -111,15 +112,15 @@ class SchedulingQueue:
         self._numbered: dict[int, UnitClass] = {}
         self._by_quota: dict[str, ClassQueue] = {}
         self._offers: list[tuple[OrderKey, str]] = []
-        # Quotas whose offer is not looked up yet; while there is none, the first offer is valid.
+        # Quotas whose offer is not computed yet; while there are none, the first offer is valid.
         self._changed: dict[str, None] = {}
-        # Whom the offers leave out: `requests.highest` as it was when they were looked up.
+        # The value of `requests.highest` with which the offers were computed.
         self._asked: int | None = None
         self._next_number = 0
 
     @property
     def policy(self) -> QueuePolicy:
-        """How it orders and blocks; changed only while nobody waits."""
+        """The policy of the queue; changed only while no unit is pending."""
         return self._policy
 
     @policy.setter
@@ -133,7 +134,7 @@ class SchedulingQueue:
 
     @property
     def options(self) -> QueueOptions:
-        """What the queue asks for besides."""
+        """The options of the queue other than its policy."""
         return self._options
 
     @options.setter
@@ -144,7 +145,7 @@ class SchedulingQueue:
         self._derive()
 
     def _derive(self) -> None:
-        """Find what follows from policy and options: every decision asks for it several times."""
+        """Compute what follows from policy and options: each decision reads it several times."""
         options = self._options
         self._is_stopped = options.is_stopped
         self.counts_admitted = options.waits_for_pods or options.is_strict
@@ -159,7 +160,7 @@ class SchedulingQueue:
         self._is_limited = self._is_stopped or self._banded is not None or self.depth is not None
 
     def bounded(self, unit: QueueUnit) -> QueueUnit:
-        """Return a unit as it counts here: with no more priority than the queue's ceiling."""
+        """Return a unit as it counts here: its priority bounded by the queue's ceiling."""
         most = self._max_priority
         if most is None or unit.spec.priority <= most:
             return unit
@@ -174,9 +175,9 @@ class SchedulingQueue:
         return (min(max(band, 0), len(self._bands) - 1), *key)
 
     def holds_back(self, key: OrderKey) -> HoldsBack:
-        """Return what the unit of that place does to those behind it while it is refused.
+        """Return which units behind the unit of that place it holds back while it is refused.
 
-        In a queue that backfills that is not for the line to say.
+        In a queue with backfill, `backfill` decides that instead.
         """
         return HoldsBack.NOBODY if self.is_backfilling else self._bands[self.band_of(key)]
 
@@ -187,13 +188,13 @@ class SchedulingQueue:
     def would_keep_from_turn(
         self, place: OrderKey, quota: str, info: QueueUnitInfo, besides: int = 0
     ) -> bool:
-        """Return whether a waiting unit would not be asked while another stands refused in line.
+        """Return whether a pending unit would not be tried while another is pending and refused.
 
         Args:
-            place: Where the other would stand.
-            quota: That of the other.
-            info: The waiting unit.
-            besides: So many more would come to stand before it.
+            place: The place that the other unit would have.
+            quota: The quota of the other unit.
+            info: The pending unit.
+            besides: How many further units would be before it.
         """
         if place > info.order_key:
             return False
@@ -207,15 +208,15 @@ class SchedulingQueue:
 
     @property
     def asks_past_refused(self) -> bool:
-        """Whether a refused unit never keeps another from its turn, wherever the two stand."""
+        """Whether a refused unit never keeps another from being tried, whatever their places."""
         return self.depth is None and len(self._bands) == 1 and not self._blocks
 
-    # --- who waits ----------------------------------------------------------------------------
+    # --- pending units ------------------------------------------------------------------------
 
     def add(self, info: QueueUnitInfo) -> int | None:
-        """Put a unit in line; return the number of its class if that slept and wakes by it.
+        """Add a pending unit; return the number of its class if that was asleep and wakes.
 
-        A class sleeps in the place of its first unit. One that comes before it has to be asked.
+        A class is asleep in the place of its first unit. A unit before that place must be tried.
         """
         unit_class = self._classes.get(info.class_key) or self._new_class(info)
         unit_class.order.add(info.order_key)
@@ -230,7 +231,7 @@ class SchedulingQueue:
         return unit_class.number if is_woken else None
 
     def remove(self, info: QueueUnitInfo) -> int | None:
-        """Take a unit out; return the number of its class if that is empty now."""
+        """Remove a unit; return the number of its class if that is empty now, else None."""
         unit_class = self._classes[info.class_key]
         head = unit_class.order.remove(info.order_key)
         self._count(info.order_key, -1)
@@ -244,14 +245,14 @@ class SchedulingQueue:
         return unit_class.number
 
     def share(self, key: ClassKey, demand: UnitDemand) -> tuple[ClassKey, UnitDemand]:
-        """Return the equal values that units of this class have already, to save memory."""
+        """Return the equal values that units of this class already have, to save memory."""
         unit_class = self._classes.get(key)
         if unit_class is None:
             return key, demand
         return unit_class.key, unit_class.demand if unit_class.demand == demand else demand
 
     def class_number(self, info: QueueUnitInfo) -> int:
-        """Return the number of a waiting unit's class: a name for it that survives a fork."""
+        """Return the number of a pending unit's class, which identifies it in forks as well."""
         return self._classes[info.class_key].number
 
     def head_of(self, number: int) -> OrderKey | None:
@@ -259,7 +260,7 @@ class SchedulingQueue:
         unit_class = self._numbered.get(number)
         return unit_class.head if unit_class is not None else None
 
-    # --- who is admitted ----------------------------------------------------------------------
+    # --- admitted units -----------------------------------------------------------------------
 
     def count_admitted(self, unit: AdmittedUnit) -> bool:
         """Count an admitted unit; return whether that may change the next decision."""
@@ -279,13 +280,13 @@ class SchedulingQueue:
         return self.requests.discard(uid) or was_in_flight
 
     def recount_admitted(self, units: Iterable[AdmittedUnit]) -> None:
-        """Count these and no others, by what the queue asks for now."""
+        """Count exactly these units, by the current options of the queue."""
         self.in_flight, self.requests = {}, NodeRequests()
         for unit in units:
             self.count_admitted(unit)
 
     def validate_admitted(self, units: Iterable[AdmittedUnit]) -> None:
-        """Raise AssertionError with the story if others are counted than these."""
+        """Raise AssertionError with details if other units than these are counted."""
         twin = SchedulingQueue(self.queue, self.policy)
         twin.options = self.options
         twin.recount_admitted(units)
@@ -295,10 +296,10 @@ class SchedulingQueue:
         highest = max(want.values(), default=None)
         assert self.requests.highest == highest, f"queue {self.name}: {self.requests.highest}"
 
-    # --- who is next --------------------------------------------------------------------------
+    # --- the next unit ------------------------------------------------------------------------
 
     def next_key(self) -> OrderKey | None:
-        """Return the place of the unit to decide next, or None."""
+        """Return the place of the unit to try next, or None."""
         if self._asked != self.requests.highest:
             self._asked, self._changed = self.requests.highest, dict.fromkeys(self._by_quota)
         if self._changed:
@@ -317,11 +318,11 @@ class SchedulingQueue:
 
     @property
     def may_overtake(self) -> bool:
-        """Whether a unit may be decided while others are under way: it may displace them."""
+        """Whether a unit may be tried while others are in flight, since it may displace them."""
         return self.lets_evict and None not in self.in_flight.values()
 
     def _overtakes(self, key: OrderKey) -> bool:
-        """Return whether a place begins with a higher priority than all have that are under way."""
+        """Return whether a place begins with a higher priority than all in-flight units have."""
         under_way = self.in_flight.values()
         return isinstance(key[0], int) and all(key < (-(each or 0),) for each in under_way)
 
@@ -329,9 +330,9 @@ class SchedulingQueue:
         """Put the unit's class to sleep; return the class's number.
 
         Args:
-            info: The unit that was asked.
+            info: The unit that was tried.
             refusal: Why it may not start.
-            at: When, in seconds since the epoch.
+            at: When, in seconds since the epoch; None: not known.
         """
         unit_class = self._classes[info.class_key]
         unit_class.refusal = refusal
@@ -343,7 +344,7 @@ class SchedulingQueue:
         return unit_class.number
 
     def wake(self, number: int) -> bool:
-        """Wake the class of that number; False where it is gone or awake."""
+        """Wake the class of that number; return False if it is gone or already awake."""
         unit_class = self._numbered.get(number)
         if unit_class is None or unit_class.refusal is None:
             return False
@@ -352,13 +353,13 @@ class SchedulingQueue:
         return True
 
     def wake_all(self) -> list[int]:
-        """Wake every class; return the numbers of those that slept."""
+        """Wake every class; return the numbers of those that were asleep."""
         return [number for number in sorted(self._numbered) if self.wake(number)]
 
-    # --- questions ----------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------
 
     def refusal_of(self, info: QueueUnitInfo) -> Refusal:
-        """Return why a waiting unit waits."""
+        """Return why a pending unit waits."""
         unit_class = self._classes[info.class_key]
         if self._is_stopped:
             return Refusal(reason=Reason.STOPPED_QUEUE, quota=info.quota, other=self.name)
@@ -380,16 +381,17 @@ class SchedulingQueue:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
 
     def slept_since(self, info: QueueUnitInfo) -> int | None:
-        """Return since when `refusal_of` says what it was told; None: it says what is so now."""
+        """Return when the refusal of `refusal_of` was made; None: it describes the present."""
         unit_class = self._classes[info.class_key]
         if self._is_stopped or unit_class.refusal is None:
             return None
         return unit_class.refused_at or 0
 
     def count_by_reason(self) -> dict[Reason, int]:
-        """Return how many units wait for which reason; the reasons are those of `refusal_of`.
+        """Return how many units wait for each reason; the reasons are those of `refusal_of`.
 
-        Costs the classes, not the units; where units stand beyond `max_depth`, that as well.
+        The cost depends on the number of classes, not of units, and on `max_depth` if more units
+        are pending.
         """
         if self._is_stopped:
             return {Reason.STOPPED_QUEUE: self.length} if self.length else {}
@@ -404,12 +406,12 @@ class SchedulingQueue:
         return counts
 
     def in_order(self, quota: str | None = None) -> Iterator[OrderKey]:
-        """Iterate lazily over all places in line, or those of one quota."""
+        """Iterate lazily over all places, or those of one quota, in order."""
         classes = self._numbered if quota is None else self._classes_of(quota)
         return merge(*(unit_class.order for unit_class in classes.values()))
 
     def count_before(self, key: OrderKey) -> int:
-        """Return how many units stand before that place."""
+        """Return how many units are before that place."""
         return sum(unit_class.order.count_before(key) for unit_class in self._classes.values())
 
     def last_refusals(self) -> Iterator[tuple[OrderKey, Refusal]]:
@@ -420,9 +422,9 @@ class SchedulingQueue:
                 yield head, unit_class.refusal
 
     def head(self) -> OrderKey | None:
-        """Return the place of the first unit that others start after, or may start; None: no one.
+        """Return the place of the first unit that waits to start, which others may follow, or None.
 
-        One that asks for more than its quota may ever have is passed by, unless it holds others up.
+        A unit that requests more than its quota can ever have is skipped, unless it blocks others.
         """
         return min(
             (
@@ -439,7 +441,7 @@ class SchedulingQueue:
         )
 
     def quotas(self) -> Iterator[str]:
-        """Iterate over the quotas that units in line are charged to."""
+        """Iterate over the quotas of the pending units."""
         return iter(self._by_quota)
 
     def first_eligible(self, quota: str) -> OrderKey | None:
@@ -479,7 +481,7 @@ class SchedulingQueue:
         return twin
 
     def validate(self) -> None:
-        """Recompute what is derived; raise AssertionError with the story if it differs."""
+        """Recompute what is derived; raise AssertionError with details if it differs."""
         keys = [key for c in self._classes.values() for key in c.order]
         assert self.length == len(keys), self.name
         bands = [self.band_of(key) for key in keys]
@@ -512,10 +514,10 @@ class SchedulingQueue:
             first = first if self.count_before(first) < self.depth else None
         assert self.next_key() == first, f"queue {self.name}: {first} should be next"
 
-    # --- inside -------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------
 
     def _count(self, key: OrderKey, one: int) -> None:
-        """A unit came (1) or left (-1)."""
+        """Count a unit that was added (1) or removed (-1)."""
         self.length += one
         self._in_band[key[0] if self._banded is not None else 0] += one
         if self._banded is not None:
@@ -550,15 +552,15 @@ class SchedulingQueue:
             self._changed.clear()
 
     def _note(self, unit_class: UnitClass) -> None:
-        """The head of a class, or its sleep, changed: what its quota offers follows."""
+        """Handle that the head of a class, or its sleep, has changed: its quota's offer follows."""
         self._by_quota[unit_class.quota].note(unit_class)
         self._changed[unit_class.quota] = None
 
     def _renew_offers(self) -> None:
-        """Look up what the changed quotas offer, and drop what is stale from the top."""
+        """Compute the offers of the changed quotas, and drop stale entries from the top."""
         offers = self._offers
         if len(self._by_quota) == 1:
-            # A queue of one quota, as most are, has no need of a heap.
+            # A queue of a single quota, as most are, needs no heap.
             (quota,) = self._by_quota
             key = self._offer_of(quota)
             self._offers = [(key, quota)] if key is not None else []
@@ -588,7 +590,7 @@ class SchedulingQueue:
     def _reasons_of(
         self, unit_class: UnitClass, beyond: OrderKey | None
     ) -> Iterator[tuple[Reason, int]]:
-        """Iterate over why units of a class wait; `beyond`: the first place beyond the depth."""
+        """Iterate over why units of a class wait; `beyond` is the first place beyond the depth."""
         count = len(unit_class.order)
         if unit_class.refusal is not None:
             yield unit_class.refusal.reason, count
@@ -622,7 +624,7 @@ class SchedulingQueue:
         return held if first is None or (held is not None and held < first) else first
 
     def _is_beyond(self, key: OrderKey, depth: int) -> bool:
-        """Return whether at least `depth` units stand before that place."""
+        """Return whether at least `depth` units are before that place."""
         before = 0
         for unit_class in self._classes.values():
             if (before := before + unit_class.order.count_before(key)) >= depth:

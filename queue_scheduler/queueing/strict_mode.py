@@ -1,9 +1,9 @@
-"""Strict mode: in some queues, nodes are asked for before a unit may start. Pure.
+"""Strict mode: in some queues, nodes are requested before a unit may start. Pure.
 
-Quota is booked as ever; then the unit is SchedReady, and whoever reserves nodes answers
-SchedSucceed or SchedFailed. While nodes are looked for, nobody of the same queue may take them who
-comes after by priority: units of less priority wait, and with them who stands behind one that is
-charged to the same quota; those of the same or more priority go on.
+The quota is charged as usual; then the unit is SchedReady, and the controller of reservations
+answers SchedSucceed or SchedFailed. While nodes are requested, no unit of the same queue with a
+lower priority may take them: such units wait, and so do units behind one that is charged to the
+same quota; units of the same or a higher priority continue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase
 
 SMALL_UNIT: Final[Mapping[str, int]] = {"cpu": 128_000, "nvidia.com/gpu": 8}
-"""Upstream's: what one machine of its makers has."""
+"""Upstream's default: the size of one machine of its authors."""
 
 
 ASKED_FOR_NODES: Final = "Waiting scheduler to schedule this queueUnit"
@@ -29,11 +29,11 @@ class StrictMode(msgspec.Struct, frozen=True, kw_only=True):
     """Which queues are strict.
 
     Attributes:
-        is_on: Whether any is.
-        included: Those that are; empty: all.
-        excluded: Those that are not, for all that.
-        small: Units that ask for no more than this of these resources need not ask for nodes (cpu
-            in milli); empty: all must.
+        is_on: Whether any queue is strict.
+        included: Names of the strict queues; empty: all.
+        excluded: Names of queues that are not strict even if `included` has them.
+        small: Units that request at most these amounts need no nodes to be requested (cpu in
+            milli); empty: all do.
     """
 
     is_on: bool = False
@@ -47,11 +47,11 @@ class StrictMode(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_on and is_named and queue not in self.excluded
 
     def next_phase(self, queue: str, demand: Mapping[str, int]) -> Phase:
-        """Return what follows once a unit has its quota, and no admission check of it is open.
+        """Return the next phase of a unit that has its quota and no open admission check.
 
         Args:
-            queue: Its queue.
-            demand: What all of its pods ask for together, in base units.
+            queue: Name of its queue.
+            demand: What all of its pods request together, in base units.
         """
         if not self.is_on or not self.covers(queue) or self._is_small(demand):
             return Phase.DEQUEUED
@@ -65,19 +65,19 @@ class StrictMode(msgspec.Struct, frozen=True, kw_only=True):
 NOT_STRICT: Final = StrictMode()
 
 MAX_ATTEMPTS: Final = 2**63 - 1
-"""What the field holds, an int64; after it the count begins again."""
+"""The largest value of the field, an int64; after it the count begins again."""
 
 
 def request_nodes(unit: QueueUnit) -> dict[str, Any]:
-    """Return what a move to SchedReady writes besides: verdicts name the attempt they are about."""
+    """Return what a move to SchedReady writes in addition: the attempt, which verdicts name."""
     return {"attempts": unit.status.attempts % MAX_ATTEMPTS + 1}
 
 
 class NodeRequests:
-    """The units of one strict queue whose nodes are being looked for.
+    """The units of one strict queue whose nodes are requested.
 
     Attributes:
-        highest: The highest of their priorities; None: there is no such unit.
+        highest: The highest of their priorities; None if there is no such unit.
     """
 
     __slots__ = ("_priorities", "highest")
@@ -87,19 +87,19 @@ class NodeRequests:
         self.highest: int | None = None
 
     def add(self, uid: Uid, priority: int) -> None:
-        """Nodes are asked for."""
+        """Record that nodes are requested for a unit."""
         self._priorities[uid] = priority
         self.highest = priority if self.highest is None else max(self.highest, priority)
 
     def discard(self, uid: Uid) -> bool:
-        """They are found, or not; return whether this unit had asked."""
+        """Record that nodes are no longer requested for a unit; return whether they were."""
         if self._priorities.pop(uid, None) is None:
             return False
         self.highest = max(self._priorities.values(), default=None)
         return True
 
     def hold_back(self, priority: int) -> bool:
-        """Return whether a unit of this priority must wait for an answer."""
+        """Return whether a unit of this priority must wait until requests are answered."""
         return self.highest is not None and priority < self.highest
 
     def copy(self) -> NodeRequests:
@@ -110,5 +110,5 @@ class NodeRequests:
         return twin
 
     def as_dict(self) -> dict[Uid, int]:
-        """Return the priorities by uid; for reading."""
+        """Return the priorities by uid, read-only."""
         return dict(self._priorities)
