@@ -1,15 +1,15 @@
 """Facts about JobSet (jobset.x-k8s.io/v1alpha2).
 
-Held by `spec.suspend`: the controller makes or keeps all Jobs, suspended, and says `Suspended` a
-moment before they are and a second before their pods are counted as gone. Jobs that have succeeded
-stay so: they need no pods when the rest goes on. Labels, annotations, node selectors and
-tolerations of the templates may change while it is suspended, and in the very patch that resumes
-it; requests never.
+It is suspended by `spec.suspend`: the controller creates or keeps all Jobs, suspended, and sets
+`Suspended` a moment before they are, and a second before their pods are counted as gone. Jobs that
+have succeeded stay so: they need no pods when the others continue. Labels, annotations, node
+selectors and tolerations of the templates may change while it is suspended, and in the patch that
+resumes it; requests may never change.
 
-Pods belong to Jobs of the JobSet, and tell by labels of which. Coordinators and groups only name
-pods that are there anyway.
+Pods belong to Jobs of the JobSet, and have labels that name the Job. Coordinators and groups only
+refer to pods that exist anyway.
 
-Source: JobSet's CRD and documentation; what the real controller (v0.12) did is in
+Source: JobSet's CRD and documentation; the behavior of the real controller (v0.12) is recorded in
 tests/data/recordings.
 """
 

@@ -1,17 +1,17 @@
 """Facts about MPIJob of Kubeflow's mpi-operator (kubeflow.org/v2beta1).
 
-Held by `spec.runPolicy.suspend` (since mpi-operator 0.4). Workers are pods of the MPIJob. The
-launcher is a pod of a Job of its own, `<name>-launcher`, which is there from the beginning and is
-suspended and resumed with the MPIJob: so its pods are told by labels. `Suspended` may be true
-while the status still counts the launcher as active.
+It is suspended by `spec.runPolicy.suspend` (since mpi-operator 0.4). Workers are pods of the
+MPIJob. The launcher is a pod of a separate Job, `<name>-launcher`, which exists from the beginning
+and is suspended and resumed with the MPIJob: so its pods are identified by labels. `Suspended` may
+be true while the status still counts the launcher as active.
 
-Templates may change at any time. A launcher that is there already takes over labels, annotations,
-node selector, tolerations and gates, which is all that a release changes.
+Templates may change at any time. An existing launcher takes over labels, annotations, node
+selector, tolerations and gates, which is all that a release changes.
 
-The training-operator has an MPIJob of its own under the same name and another version
+The training-operator has a different MPIJob with the same name and another version
 (`training_job`); a cluster serves one of them.
 
-Source: the CRD of mpi-operator 0.8; what it really did is in tests/data/recordings.
+Source: the CRD of mpi-operator 0.8; its real behavior is recorded in tests/data/recordings.
 """
 
 from __future__ import annotations

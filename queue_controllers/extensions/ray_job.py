@@ -1,15 +1,15 @@
 """Facts about ray.io/v1 RayJob.
 
-Held by `spec.suspend`, only with `shutdownAfterJobFinishes` and without `clusterSelector`: the
-operator deletes the RayCluster and the submitter's Job and says `Suspended` at once; the pods go
-when they go. Each resume makes a new RayCluster from the spec, so the templates may have changed.
-The operator drops `suspend: false`.
+It is suspended by `spec.suspend`, only with `shutdownAfterJobFinishes` and without
+`clusterSelector`: the operator deletes the RayCluster and the submitter's Job and sets `Suspended`
+at once; the pods end later. Each resume makes a new RayCluster from the spec, so the templates may
+have changed. The operator drops `suspend: false`.
 
-A missing `jobDeploymentStatus` means that it initializes. `Complete` and `Failed` are final, and
-nothing else: `jobStatus` FAILED shows for some 30 s while submitting is tried again. Suspended in
-that time it forgets how it ended, and runs once more.
+A missing `jobDeploymentStatus` means that it initializes. Only `Complete` and `Failed` are final:
+`jobStatus` FAILED shows for some 30 s while the submission is retried. If suspended in that time,
+it loses its result and runs once more.
 
-Source: KubeRay v1.7.0; what the real operator did is in tests/data/recordings.
+Source: KubeRay v1.7.0; the behavior of the real operator is recorded in tests/data/recordings.
 """
 
 from __future__ import annotations

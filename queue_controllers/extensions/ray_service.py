@@ -1,13 +1,14 @@
 """Facts about ray.io/v1 RayService.
 
-Held by `spec.suspend` (KubeRay 1.7): the operator deletes the RayClusters and says `Suspended` when
-they are gone; a resume makes one anew from the spec. An older operator has no such field, and the
-API server drops it: there a RayService cannot be held, and its pods run.
+It is suspended by `spec.suspend` (KubeRay 1.7): the operator deletes the RayClusters and sets
+`Suspended` when they are gone; a resume makes a new one from the spec. An older operator does not
+have the field, and the API server drops it: then a RayService cannot be suspended, and its pods
+run.
 
-While it changes over to a new RayCluster it has two. Only one is demanded; the other's pods count
-as they live. It never ends.
+During an upgrade to a new RayCluster it has two. The demand includes only one; the pods of the
+other count while they live. It never ends.
 
-No life of one is recorded: this follows the operator's source and its end-to-end tests.
+There is no recording of it: this follows the operator's source and its end-to-end tests.
 Source: KubeRay v1.7.0, ray-operator/controllers/ray/rayservice_controller.go.
 """
 

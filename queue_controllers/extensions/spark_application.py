@@ -1,17 +1,18 @@
 """Facts about sparkoperator.k8s.io/v1beta2 SparkApplication.
 
-Held by `spec.suspend` (spark-operator 2.4): suspended, the operator deletes the driver and says
-SUSPENDED at once; the executors are collected after it. A suspend just after the creation does not
-stop the submission, so an application must be created suspended.
+It is suspended by `spec.suspend` (spark-operator 2.4): the operator deletes the driver and sets
+SUSPENDED at once; the executors are garbage-collected after it. A suspend just after the creation
+does not stop the submission, so an application must be created suspended.
 
-Each resume uses up one of the application's retries after failures, and each change of anything but
-`suspend` has it submitted anew: running it is restarted. Suspended it runs nothing, so a release
-may stamp it in the same patch: it passes INVALIDATING and PENDING_RERUN on its way to SUBMITTED,
-and has all of its retries again.
+Each resume uses one of the application's retries after failures, and each change of a field other
+than `suspend` submits it again: if it runs, it is restarted. While suspended it runs nothing, so a
+release may change its templates in the same patch: it passes INVALIDATING and PENDING_RERUN on its
+way to SUBMITTED, and has all of its retries again.
 
-COMPLETED and FAILED are final, and nothing else.
+Only COMPLETED and FAILED are final.
 
-Source: spark-operator v2.5.2; what the real operator did is in tests/data/recordings.
+Source: spark-operator v2.5.2; the behavior of the real operator is recorded in
+tests/data/recordings.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""Facts about the kinds of Kubeflow's training-operator (kubeflow.org/v1): one row for each.
+"""Facts about the kinds of Kubeflow's training-operator (kubeflow.org/v1), one row for each.
 
-Held by `spec.runPolicy.suspend` (since training-operator 1.7): the operator deletes all pods and
-says `Suspended` before they are gone. If such a job is resumed while one of them is still there, it
-fails: the operator takes a pod that is being deleted for a failed one. Templates may change at
-any time, and reach new pods only.
+They are suspended by `spec.runPolicy.suspend` (since training-operator 1.7): the operator deletes
+all pods and sets `Suspended` before they are gone. If such a job is resumed while one of them still
+exists, it fails: the operator treats a pod that is being deleted as failed. Templates may change at
+any time, and affect only new pods.
 
-Every pod is made by the operator itself, the launcher of an MPIJob too. Before some it puts init
-containers, which count: `init-pytorch` waits in workers for their master, `kubectl-delivery`
-brings the launcher what it starts workers with.
+The operator itself creates every pod, including the launcher of an MPIJob. It adds init containers
+to some, which count: `init-pytorch` waits in workers for their master, `kubectl-delivery` provides
+the launcher with what it starts workers with.
 
-A PyTorchJob with `elasticPolicy.minReplicas` can do with so many workers. A PaddleJob has that
-field as well, but its operator tells each pod the number of all pods as that was when the pod was
-made: pods that come later would not fit in.
+A PyTorchJob with `elasticPolicy.minReplicas` can run with that many workers. A PaddleJob has that
+field as well, but its operator gives each pod the total number of pods at the time of its creation,
+which pods that are created later would contradict.
 
-Source: the CRDs of training-operator 1.9; what it really did is in tests/data/recordings.
+Source: the CRDs of training-operator 1.9; its real behavior is recorded in tests/data/recordings.
 """
 
 from __future__ import annotations
