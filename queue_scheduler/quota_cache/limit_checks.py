@@ -1,8 +1,7 @@
-"""Whether amounts fit the limits that are written down: max, min, and what the nodes have.
+"""Checks whether amounts fit into explicit limits: max, min, and the capacity of the nodes.
 
-Every rule here compares one sum with one limit on one resource, so its "no" stays true until that
-sum goes down or that limit up: `wake_index` relies on it. The reasons of these rules are
-`SUM_REASONS`.
+Every rule here compares one sum with one limit on one resource, so a refusal holds until that sum
+falls or that limit rises: `wake_index` relies on it. The reasons of these rules are `SUM_REASONS`.
 
 Which rule applies in which mode: see `quota_cache`.
 """
@@ -49,7 +48,7 @@ def check_max(books: NodeUsage, items: Items) -> Refusal | None:
 
 
 def _check_beside_kept(books: NodeUsage, items: Items) -> Refusal | None:
-    """The same where quotas keep part of their min: it is taken for all others (`taken_by`)."""
+    """The same if quotas keep part of their min, which counts as taken for others (`taken_by`)."""
     for node in books.chain:
         limits = node.limits
         for key, amount in items:
@@ -65,9 +64,9 @@ def _check_beside_kept(books: NodeUsage, items: Items) -> Refusal | None:
 
 
 def check_overused(books: NodeUsage, items: Items) -> Refusal | None:
-    """Refuse where the quota is over its max on a resource that is not even asked for.
+    """Refuse if the quota is over its max on a resource that is not even requested.
 
-    koord-scheduler does: its check of a pod's own quota covers all resources in use.
+    koord-scheduler does so: its check of a pod's own quota covers all resources in use.
     """
     limits = books.limits
     asked = None
@@ -94,7 +93,7 @@ def check_min(books: NodeUsage, items: Items) -> Refusal | None:
 def check_non_preemptible(books: NodeUsage, items: Items) -> Refusal | None:
     """Compare the non-preemptible part with min, never scaled; a missing key is unlimited.
 
-    Of an ElasticQuotaTree, at every ancestor as well.
+    In an ElasticQuotaTree, the same holds at every ancestor.
     """
     is_tree = books.tree.settings.kind is QuotaKind.TREE
     for node in books.chain if is_tree else (books,):
@@ -109,10 +108,10 @@ def check_non_preemptible(books: NodeUsage, items: Items) -> Refusal | None:
 
 
 def check_total(tree: TreeUsage, items: Items) -> Refusal | None:
-    """Compare what is started with what the nodes have.
+    """Compare the started demand with the capacity of the nodes.
 
-    The contract alone may grant more than that (mins over-promised without scaling, units that
-    rounding half up creates); such pods would only wait for a node.
+    The contract alone may grant more (mins overcommitted without scaling, amounts that rounding
+    half up creates); such pods would only wait for a node.
     """
     for key, amount in items:
         limit = tree.left(key)
@@ -128,7 +127,7 @@ def room(
 ) -> int | None:
     """Return what is left under a limit of `SUM_REASONS`; None: there is no such limit (now).
 
-    `via`: for who is charged to it, where that makes a difference.
+    `via` is the quota that is charged, if that makes a difference.
     """
     if via is not None:
         limit = node.limits.get(key)

@@ -1,11 +1,11 @@
-"""What an owner may take back: which quotas use more than they are entitled to, and what of it.
+"""What an owner may reclaim: which quotas exceed their entitlements, and by how much.
 
-An owner within what he is entitled to (`min_guarantee`) may be kept out by borrowers. A quota
-borrows where its use is above what it is entitled to, and so does each quota above it, up to the
-limit that it shares with the owner: what one child borrows of another is nobody else's business.
+An owner within its entitlement (`min_guarantee`) may be blocked by borrowers. A quota borrows if
+its usage exceeds its entitlement, and so does that of each quota above it, up to the limit that it
+shares with the owner: borrowing among the children of one quota does not affect other quotas.
 
-Nobody is brought below what he is entitled to: of a quota that borrows, units go only as far as use
-stays at that or above, on every resource on which it was above.
+No quota is brought below its entitlement: units of a borrowing quota are evicted only as long as
+its usage stays at its entitlement or above, on every resource on which it exceeded it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Place: TypeAlias = tuple[NodeUsage, str]
 
 
 def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, ...]:
-    """Return the quotas from which a demand of `quota` may take back; () if it is not owed."""
+    """Return the quotas from which a demand of `quota` may reclaim; () if it is not owed."""
     if not is_owed(trees, quota, demand):
         return ()
     books = trees.books[quota]
@@ -39,7 +39,7 @@ def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, 
 
 
 def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:
-    """Return whether a demand keeps its quota, whole, within what that is entitled to."""
+    """Return whether a demand, as a whole, keeps its quota within the entitlement."""
     books = trees.books.get(quota)
     if books is None or books.is_special:
         return False
@@ -48,7 +48,7 @@ def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:
 
 
 def _between(node: NodeUsage, owner: NodeUsage) -> tuple[NodeUsage, ...]:
-    """Return a quota and its ancestors, without those that are the owner's as well."""
+    """Return a quota and its ancestors, without those that are also the owner's."""
     return tuple(each for each in node.chain if each not in owner.chain)
 
 
@@ -62,26 +62,26 @@ def _borrows(
 
 
 def _guaranteed(books: NodeUsage, demand: Demand) -> Items:
-    """Return what of a demand may be guaranteed: jobs are to nobody."""
+    """Return the amounts of a demand that may be guaranteed: numbers of jobs never are."""
     items = limited_items(books, demand.amounts)
     return [item for item in items if item[0] not in JOB_COUNTS]
 
 
 class Lent:
-    """What may be taken back for a demand: counts what is taken, and says how much more may be.
+    """Counts what is reclaimed for a demand, and how much more may be.
 
-    A unit holds something that the demand wants, of which each of its quotas uses too much. And of
-    a resource of which a quota uses too much, no more goes than that: all that is taken together.
+    A unit qualifies if it has a resource of the demand of which each of its quotas uses too much.
+    In total, no more than the excess of a quota is reclaimed of a resource.
 
     Args:
-        trees: The quotas, with what is used.
-        ledger: Who has booked what.
-        quota: That of the demand.
-        demand: What is wanted.
-        leaving: Owners of bookings that go anyway: as if they were gone.
+        trees: The quotas with their usage.
+        ledger: The charges.
+        quota: The quota of the demand.
+        demand: The demand.
+        leaving: Owners of charges that are being released anyway: they count as gone.
 
     Attributes:
-        taken: The sums of what is taken so far.
+        taken: The sums of what is reclaimed so far.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Lent:
         self._wanted = frozenset(key for key, _ in wanted)
         self.taken: dict[Place, int] = {}
         self._levels: dict[str, tuple[NodeUsage, ...]] = {}
-        # What goes anyway is borrowed by nobody any more.
+        # Charges that are being released anyway are no longer borrowed.
         self._gone: dict[Place, int] = {}
         for owner in leaving:
             items, levels = self._booked(owner)
@@ -109,18 +109,18 @@ class Lent:
                     self._gone[each, key] = self._gone.get((each, key), 0) + amount
 
     def copy(self) -> Lent:
-        """Return another that has taken the same."""
+        """Return an independent copy."""
         twin = copy(self)
         twin.taken = dict(self.taken)
         return twin
 
     def places(self, owner: str) -> frozenset[Place]:
-        """Return what an owner's booking is counted in; who shares none does not hinder him."""
+        """Return the places in which an owner's charge counts; others do not affect it."""
         items, levels = self._booked(owner)
         return frozenset(place for place, _ in self._limited(items, levels))
 
     def take(self, owner: str, count: int) -> int:
-        """Take up to so many bookings like that of an owner; return how many may go."""
+        """Reclaim up to `count` charges like that of an owner; return how many may be evicted."""
         items, levels = self._booked(owner)
         if not any(
             key in self._wanted and all(self._excess((each, key)) > 0 for each in levels)
@@ -136,7 +136,7 @@ class Lent:
         return count
 
     def _booked(self, owner: str) -> tuple[Items, tuple[NodeUsage, ...]]:
-        """Return what counts of a booking, and the quotas that are not the demand's as well."""
+        """Return what counts of a charge, and its quotas that are not also the demand's."""
         booked = self._ledger.booking(owner)
         node = None if booked is None else self._trees.books.get(booked[0])
         if booked is None or node is None or self._books is None:
@@ -147,10 +147,10 @@ class Lent:
         return _guaranteed(node, booked[1]), levels
 
     def _limited(self, items: Items, levels: tuple[NodeUsage, ...]) -> Iterator[tuple[Place, int]]:
-        """Iterate over what of a booking is held where too much is used; the rest may fall."""
+        """Iterate over the parts of a charge at places with too much usage; others may fall."""
         for each in levels:
             for key, amount in items:
-                # Also where what goes anyway is all of that.
+                # Even if the excess is all due to charges that are being released anyway.
                 if self._entitlements.excess(each, key) > 0:
                     yield (each, key), amount
 

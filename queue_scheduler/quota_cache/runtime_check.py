@@ -1,15 +1,15 @@
-"""The promise of `runtime_contract`, answered from the books in a walk down one chain.
+"""Checks the contract of `runtime_contract` from the running sums, in a walk down one chain.
 
-Dimensions never influence each other, so every resource is walked alone. A demand J in quota q
-changes what the quotas of q's chain ask for, and nobody else. Walk from the root to q and ask at
-each parent p, which has T to give, what its division does to its children.
+Resources never influence each other, so each is walked separately. A demand J in quota q changes
+only what the quotas of q's chain request. The walk goes from the root to q, and determines at each
+parent p, which has T to divide, what its division does to its children.
 
-**Plain.** Where p surely grants all that is asked for, with J and without
-(`unconstrained_levels`), its other children get what they got, nothing below them changes, and the
-walk goes on to the next quota of the chain with T = what that asks for.
+**Plain.** If p certainly grants all requests, with J and without it (`unconstrained_levels`), its
+other children get what they got, nothing below them changes, and the walk continues with the next
+quota of the chain with T = what that requests.
 
-**Else** p is divided with J, in every possible state of memory. A leaf that is covered then is not
-hurt, whatever it had. Where another child's amount matters p is divided without J as well; if the
+**Otherwise** p is divided with J, in every possible state of memory. A leaf that is covered then is
+not hurt, whatever it had. If another child's amount matters, p is divided without J as well; if the
 amount changed, that child's whole subtree is compared, quota by quota. That is exact, and slower.
 """
 
@@ -43,7 +43,7 @@ from shared_api.resource_list import Amounts
 class Breach(NamedTuple):
     """A refusal, and where it was found: at a level, and there in the subtree of a child.
 
-    `beside` is that child where it is not on the way, with what it had and has.
+    `beside` is that child if it is not on the way, with what it had and has.
     """
 
     refusal: Refusal
@@ -54,7 +54,7 @@ class Breach(NamedTuple):
 
 
 class RuntimeCheck:
-    """Asks one tree; made once per change of its quotas."""
+    """Checks demands in one tree; made once per change of its quotas."""
 
     __slots__ = (
         "_check_parent", "_foreseen", "_memories", "division", "levels", "plain",
@@ -77,7 +77,7 @@ class RuntimeCheck:
         )
 
     def fork(self, tree: TreeUsage) -> RuntimeCheck:
-        """Return one that asks a fork of the tree; what follows from quotas alone is shared."""
+        """Return one for a fork of the tree; data that depends only on quotas is shared."""
         copy: RuntimeCheck = RuntimeCheck.__new__(RuntimeCheck)
         copy._check_parent, copy._memories = self._check_parent, self._memories
         copy.division = self.division.fork(tree)
@@ -86,7 +86,7 @@ class RuntimeCheck:
         copy._foreseen = []
         return copy
 
-    # --- questions ------------------------------------------------------------------------------
+    # --- checks ---------------------------------------------------------------------------------
 
     def check(self, books: NodeUsage, items: Items) -> Refusal | None:
         """Return why koord-scheduler could refuse the pods of these amounts, or None."""
@@ -107,14 +107,14 @@ class RuntimeCheck:
         return self._check_doubtful(books, doubtful, seeds=seeds) if doubtful else None
 
     def check_resource(self, books: NodeUsage, key: str, amount: int) -> Refusal | None:
-        """Return the refusal on one resource alone: cheap to ask again whoever it refused."""
+        """Return the refusal on a single resource, to check a refused waiter again cheaply."""
         self._foreseen.clear()
         if self.plain.is_plain_chain(books, key, amount):
             return None
         return self._check_doubtful(books, [(key, amount)], seeds=may_be_unseeded(books))
 
     def come_true(self) -> None:
-        """Keep the divisions of the last `check`: what it asked for has just been charged."""
+        """Cache the divisions of the last `check`: its demand has just been charged."""
         for level, key, memory in self._foreseen:
             if level.granted_after is not None:
                 parent, total, grants = level.parent, level.total_after, level.granted_after
@@ -122,7 +122,7 @@ class RuntimeCheck:
         self._foreseen.clear()
 
     def forget_levels(self) -> None:
-        """Keep no level: the sums have changed, and the tree's clock does not tell."""
+        """Drop all cached levels: the sums have changed without a change of the tree's clock."""
         self.levels.forget()
 
     def _check_doubtful(self, books: NodeUsage, doubtful: Items, *, seeds: bool) -> Refusal | None:
@@ -157,10 +157,10 @@ class RuntimeCheck:
         had: int | None = breach.had
         has: int | None = breach.has
         if level.child.is_special:
-            return None  # it asks for more and takes it off the total at once
+            return None  # it requests more and reduces the total at the same time
         number = levels.index(level)
         if number and (subject is None or subject.name == breach.refusal.quota):
-            # Somebody is short among the children of one parent: then it is what that has.
+            # A child of this parent gets too little: the subject is the parent's total.
             subject, had, has = level.parent, level.total_before, level.total_after
             number -= 1
         elif subject is None:
@@ -187,7 +187,8 @@ class RuntimeCheck:
     def runtimes(self, books: NodeUsage) -> Amounts:
         """Return what the quota gets now of each resource that its max names.
 
-        In an unknowable state the least that it may get. A missing key is not limited.
+        If the state of memory is unknown, this is the least that it may get. A missing key is not
+        limited.
         """
         runtimes: Amounts = {}
         assert books.parent is not None
@@ -202,7 +203,7 @@ class RuntimeCheck:
             return self.division.floor(books, key, level.total_before, memory)
         return level.granted()
 
-    # --- the exact case -------------------------------------------------------------------------
+    # --- the exact comparison -------------------------------------------------------------------
 
     def _over_limit(self, level: Level, key: str, amount: int) -> Breach | None:
         """Return the refusal if the child on the way is not covered with J."""
@@ -240,7 +241,7 @@ class RuntimeCheck:
     def _hurt_on_way(
         self, level: Level, books: NodeUsage, key: str, amount: int, memory: Memory
     ) -> Breach | None:
-        """Look at an ancestor of q that has demand of its own."""
+        """Check an ancestor of q that has its own demand."""
         node = level.child
         if node is books or not _holds(node):
             return None
@@ -257,7 +258,7 @@ class RuntimeCheck:
         return Breach(msgspec.structs.replace(refusal, other=node.name), level)
 
     def _hurt_beside(self, level: Level, key: str, memory: Memory) -> Breach | None:
-        """Look at the other children of a level, and at what is below them."""
+        """Check the other children of a level, and the quotas below them."""
         after = level.granted_after
         assert after is not None
         before: Grants | None = None
@@ -281,7 +282,7 @@ class RuntimeCheck:
     def _compare(
         self, books: NodeUsage, key: str, had: int, has: int, memory: Memory
     ) -> Refusal | None:
-        """Compare a subtree that J is not in, whose runtime goes from `had` to `has`."""
+        """Compare a subtree without J, whose runtime changes from `had` to `has`."""
         stack = [(books, had, has)]
         while stack:
             node, had, has = stack.pop()
@@ -302,7 +303,7 @@ class RuntimeCheck:
 
 
 def _holds(books: NodeUsage) -> bool:
-    """Return whether the quota's cover counts: a leaf, or a parent with demand of its own."""
+    """Return whether the quota must be covered: a leaf, or a parent with its own demand."""
     return not books.children or has_demand(books)
 
 
@@ -311,7 +312,7 @@ def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:
     missing = breach.refusal.missing
     for level in levels:
         after = level.granted_after
-        # At most one unit for each child is made up for; more are hardly ever lost.
+        # At most one unit per child is compensated for; more are hardly ever lost.
         if isinstance(after, WaterFilling) and missing <= len(level.parent.children):
             missing -= after.lost()
         if missing <= 0 or level is breach.level:

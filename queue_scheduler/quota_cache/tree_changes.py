@@ -1,8 +1,8 @@
-"""What was charged to one tree, and when: whom of those who wait it may concern.
+"""Records what was charged to one tree, and when, to find the waiters that it may concern.
 
-The tree's clock counts charges where runtimes are divided; in other modes nobody reads it, and it
-stands still. What happened is kept until `settle`: by then whoever it may concern has been looked
-at. Written by its methods alone.
+The tree's clock counts charges if runtimes are divided; in other modes it is not used and does not
+advance. Changes are kept until `settle`: by then all waiters that they may concern have been
+considered. Only its methods write it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shared_api.well_known_labels import ROOT_QUOTA
 
 
 class Noted(NamedTuple):
-    """What suppositions would change of `TreeChanges`."""
+    """The fields of `TreeChanges` that a simulation would change."""
 
     touched: dict[str, None]
     is_room_freed: bool
@@ -22,15 +22,15 @@ class Noted(NamedTuple):
 
 
 class TreeChanges:
-    """The changes since `settle`; its fields are for reading.
+    """The changes since `settle`; its fields are read-only.
 
     Attributes:
-        clock: Counts charges, where runtimes are divided.
-        settled_at: Its reading when `settle` was called last.
-        touched: Names of watched quotas with more room under their own limits.
-        keys: Resources of which a runtime may be another.
-        is_room_freed: Whether anything was released, or is no longer kept for its owner.
-        is_entitled_anew: Whether quotas may be entitled to other amounts.
+        clock: Counts charges, if runtimes are divided.
+        settled_at: Its reading at the last `settle`.
+        touched: Names of watched quotas with more capacity under their own limits.
+        keys: Resources of which a runtime may have changed.
+        is_room_freed: Whether anything was released, or is no longer reserved for its owner.
+        is_entitled_anew: Whether entitlements may have changed.
     """
 
     __slots__ = (
@@ -59,13 +59,13 @@ class TreeChanges:
         return copy
 
     def start(self) -> None:
-        """Take what is charged so far as the beginning: nobody has been refused yet."""
+        """Take the present charges as the start: no demand has been refused yet."""
         self.clock = 0
         self._charged_at.clear()
         self.settle()
 
     def settle(self) -> None:
-        """Forget what happened: whoever it may concern has been looked at."""
+        """Drop the recorded changes: all waiters that they may concern have been considered."""
         self.settled_at = self.clock
         self.touched.clear()
         self.keys.clear()
@@ -73,17 +73,17 @@ class TreeChanges:
         self.is_entitled_anew = False
 
     def watch(self, *quotas: str) -> None:
-        """Note from now on when there is more room under the limits of these quotas."""
+        """Record from now on when there is more capacity under the limits of these quotas."""
         self._watched.update(quotas)
 
     def charged_at(self, quota: str) -> int:
         """Return when something was charged to a quota or below it, by the clock."""
         return self._charged_at.get(quota, 0)
 
-    # --- what happens ---------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------
 
     def note_division(self, chain: Iterable[str], keys: Iterable[str]) -> None:
-        """Note that quotas ask for other amounts, and that these resources are divided anew."""
+        """Record that quotas request other amounts, and that these resources are divided again."""
         self.clock += 1
         clock = self.clock
         charged_at = self._charged_at
@@ -94,7 +94,7 @@ class TreeChanges:
             changed[key] = None
 
     def note_room(self, chain: Iterable[str], *, in_root: bool) -> None:
-        """Note that there is more room in these quotas; `in_root`: and in the root."""
+        """Record that there is more capacity in these quotas; with `in_root`, also in the root."""
         self.is_room_freed = True
         watched = self._watched
         if watched:
@@ -105,17 +105,17 @@ class TreeChanges:
                 self.touched[ROOT_QUOTA] = None
 
     def note_entitlements(self) -> None:
-        """Note that quotas may be entitled to other amounts."""
+        """Record that entitlements may have changed."""
         self.is_entitled_anew = True
 
-    # --- suppositions ---------------------------------------------------------------------------
+    # --- simulations ----------------------------------------------------------------------------
 
     def put_aside(self) -> Noted:
-        """Return what was noted, for `put_back`: what follows is only supposed."""
+        """Return the recorded changes, for `put_back`: a simulation follows."""
         noted = Noted(self.touched, self.is_room_freed, self.is_entitled_anew)
         self.touched = {}
         return noted
 
     def put_back(self, noted: Noted) -> None:
-        """Forget what was noted since `put_aside`."""
+        """Drop the changes recorded since `put_aside`."""
         self.touched, self.is_room_freed, self.is_entitled_anew = noted
