@@ -1,7 +1,7 @@
-"""Where a division grants all that is asked for, which sums say without dividing.
+"""Finds levels whose division grants all requests, from sums alone, without dividing.
 
-A demand J in quota q changes what the quotas of q's chain ask for, and nobody else. A parent p,
-which has T to give, is
+A demand J in quota q changes only what the quotas of q's chain request. A parent p, which has T to
+divide, is
 
 **plain** if T covers what all its children ask for (sum of `limited` <= T): then every child gets
 exactly that. For: a child that asks for no more than its floor gets it, or its floor if it does
@@ -38,14 +38,14 @@ from queue_scheduler.quota_cache.level_division import LevelDivision, Memory
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
 
 LARGEST_EXACT: Final = 2**50
-"""Beyond this a float64 expression of koord-scheduler may be off by a unit."""
+"""Above this a float64 expression of koord-scheduler may be off by one unit."""
 
 FEW_HUNGRY: Final = 3
-"""Of so many children rounding half up loses no more units than are made up for."""
+"""With this many children, rounding half up loses no more units than are compensated for."""
 
 
 class UnconstrainedLevels:
-    """Looks at the sums of one tree."""
+    """Decides by the sums of one tree which levels are plain."""
 
     __slots__ = ("_check_parent", "_division", "_half_up", "_odd", "_tree", "_weak")
 
@@ -69,7 +69,7 @@ class UnconstrainedLevels:
         }
 
     def fork(self, tree: TreeUsage, division: LevelDivision) -> UnconstrainedLevels:
-        """Return one that looks at a fork of the tree; what follows from quotas is shared."""
+        """Return one for a fork of the tree; data that depends only on quotas is shared."""
         copy: UnconstrainedLevels = UnconstrainedLevels.__new__(UnconstrainedLevels)
         copy._tree, copy._division = tree, division
         copy._half_up, copy._check_parent = self._half_up, self._check_parent
@@ -89,7 +89,7 @@ class UnconstrainedLevels:
             return not amount
         node = books
         after = node.limited_at(key, node.asked.get(key, 0) + amount)
-        # What was cut at max, here or above, is not covered.
+        # Requests that were cut at max, here or above, are not covered.
         if after < node.used.get(key, 0) + amount:
             return False
         delta = after - node.limited.get(key, 0)
@@ -102,7 +102,7 @@ class UnconstrainedLevels:
             needed = asked - parent.own.get(key, 0)
             if not self.is_plain(parent, node, key, needed, granted, delta):
                 return False
-            # A parent with pods of its own must be covered for them, too.
+            # A parent with its own pods must be covered for them as well.
             if (self._check_parent or parent.own) and granted < parent.used.get(key, 0) + amount:
                 return False
             delta = granted - parent.limited.get(key, 0)
@@ -167,7 +167,7 @@ class UnconstrainedLevels:
     def is_plain_root(
         self, child: NodeUsage | None, key: str, needed: int, total: int, delta: int
     ) -> bool:
-        """Say the same of the root, where default and system quota are besides."""
+        """Return the same for the root, which also has the default and the system quota."""
         negative = 0
         for books in self._tree.special.values():
             asked = books.limited.get(key, 0)
@@ -187,7 +187,7 @@ class UnconstrainedLevels:
         return self.is_plain(root, child, key, needed, total, delta)
 
     def _are_content(self, names: list[str], key: str, total: int) -> bool:
-        """Return whether children without weight ask for no more than their min."""
+        """Return whether children without weight request no more than their min."""
         children = map(self._tree.nodes.__getitem__, names)
         return all(
             child.limited.get(key, 0) <= self._division.floor(child, key, total, Memory())
