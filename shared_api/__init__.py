@@ -3,21 +3,24 @@
 Read in this order:
 
 1. ``objects``: the Kubernetes objects as frozen values, one file per kind.
-2. ``queue_unit_phases``: the life of a QueueUnit, as one table; ``evictions``: how one gives its
-   place back.
-3. ``well_known_labels``: every label and annotation, who writes it and who reads it;
-   ``quota_names``: which quota and queue they name; ``well_known_kinds``: kinds of jobs by name.
+2. ``queue_unit_phases``: the life of a QueueUnit, as one table; ``evictions``: why a unit gives its
+   quota back, and until when; ``waiting_reasons``: which reasons of a pending unit need action;
+   ``placement``: which quota an admission is charged to.
+3. ``well_known_labels``: every label and annotation, what writes it and what reads it;
+   ``key_spelling``: misspelled ones; ``quota_names``: which quota and queue they name;
+   ``well_known_kinds``: kinds of jobs by name; ``field_path``: paths to fields, for declared kinds.
 4. ``quantity``, ``resource_list``: "500m" and "2Gi" as exact integers, and vectors of amounts;
-   ``resource_names``: deprecated names, and who reads which; ``pod_requests``: what one pod asks
-   for.
+   ``resource_names``: deprecated names, and what replaces them; ``pod_requests``: what one pod
+   requests; ``durations``, ``timestamps``: how they are written and parsed.
 5. ``client``: how a request reaches the API server; ``informer``: how its answers become a cache.
 6. ``work_queue``, ``backoff``, ``leader_election`` (over ``lease_lock``), ``leader_warmup``: small
    tools that both programs run on.
 7. ``process``: clocks, the one loop that runs steps on a thread, probes, logs; ``metrics``.
-8. ``program``: what both programs are around their work; ``program_flags``: the flags both have;
-   ``upstream_flags``: those that are taken and mean nothing;
-   ``access_review``: who may read their metrics and answers; ``debug_api``: how these are served.
-9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.
+8. ``program``: start, leader election and shutdown of a program; ``program_flags``: the flags that
+   both have; ``upstream_flags``: those that are accepted and have no effect; ``access_review``: who
+   may read their metrics and answers; ``debug_api``: how these are served.
+9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``;
+   ``installation_check``: whether an installation works, for `helm test`.
 10. ``admission_check_kit``: a controller of admission checks, but for its rule.
 11. ``fake_api_server``: an API server in memory; ``testing``: that, the virtual clock and builders,
     for tests and plugin authors.

@@ -2,7 +2,8 @@
 
 Read in this order:
 
-1. ``quota_cache``: the only door: facts in, charges, the question, which units to wake.
+1. ``quota_cache``: the only entry: facts and charges in, whether a demand fits, which units to
+   wake.
 2. ``quota_ledger``: what is charged, by unit; ``tree_usage``: the sums that follow;
    ``tree_changes``: when something was charged; ``usage_trees``: all together, for all trees.
 3. ``limit_checks``: plain limits; ``min_guarantee``: what is kept for the owners of a min.
@@ -11,12 +12,12 @@ Read in this order:
    division (``level_division``), ``full_runtime_check`` where a walk cannot do it.
 5. ``wake_index``: which units wait for which limit (``runtime_wake_index``: for a runtime);
    ``runtime_wake_check``: which of them a change concerns.
-6. ``reclaim``: what the owner of a min may take back; ``what_if``: the question with other charges;
-   ``quota_views``: numbers for people.
+6. ``reclaim``: what the owner of a min may take back; ``what_if``: the same question for
+   hypothetical charges; ``quota_views``: numbers for users.
 
 What is computed once and kept, a division, an entitlement, a level, stays with the module that
-computes it. It notices by itself that the sums below it moved: by the tree's clock, or since
-``tree_usage`` tells whoever watches the claims of a quota's children.
+computes it, which also finds out when the sums below it have changed: by the tree's clock, or
+because ``tree_usage`` notifies those that watch the claims of a quota's children.
 
 Not here: the arithmetic from scratch (``queue_scheduler.quota``).
 """
