@@ -4,12 +4,13 @@ Read in this order:
 
 1. ``clock``: the time, as an argument; the one module that reads the system's clocks.
 2. ``loop_thread``: runs a ``step()`` again and again on a thread; the one module that loops,
-   sleeps and catches ``Exception``. ``alarm``: how its thread is woken.
+   sleeps and catches ``Exception``.
+   ``alarm``: what wakes that thread.
 3. ``probes``: ``/livez``, ``/readyz``, ``/healthz`` and ``/metrics``, over ``http_exchange`` (one
    request and its answer) and ``connection_gate`` (one listening port); ``open_files``: how many
    descriptors each port may have.
 4. ``structured_logs``: one event with fields, as JSON or for a console.
-5. ``malloc_arenas``: how much freed memory threads keep.
+5. ``malloc_arenas``: how much memory threads keep aside.
 
 Not here: what the steps do, and which of them a program has (its ``wiring``).
 """
