@@ -1,17 +1,17 @@
-"""The books of all quotas: facts in, bookings, the question whether a demand fits, who to wake.
+"""All quotas with what is charged to them: whether a demand fits, and which waiters to wake.
 
-The one door of this package. Facts and bookings are kept as they came (the specs of the quotas,
-`quota_ledger`); trees with running sums (`usage_trees`) follow from them, and follow every booking.
-A change of a quota only throws the trees away: the next question builds them anew, so that many
-changes in a row cost one build.
+The only entry of this package. Facts and charges are kept as they came (the specs of the quotas,
+`quota_ledger`). Trees with running sums (`usage_trees`) are built from them and updated with every
+charge. A change of a quota drops the trees and wakes all waiters; the next question builds the
+trees again, so many changes in a row cost one build.
 
-A question goes through the rules of the mode, the cheap ones first:
+`check` applies the rules of the mode, the cheap ones first:
 
     max      max x rate at the quota and every ancestor                        limit_checks
     min      min at the quota, max at every ancestor                           limit_checks
     runtime  max as above, min for what is non-preemptible, the nodes' total,  limit_checks
              the promise about koord-scheduler's runtimes                      runtime_check
-    all      the owner's guarantee                                             min_guarantee
+    all      the guarantees of others                                          min_guarantee
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ class QuotaCache:
         self._protected = ProtectedDemands()
         self._waiting = WakeIndex()
         self._changes = 0
-        # What `check` let through, if nothing else was asked since, and what counts of it: who is
-        # woken was asked for just before, and who has been asked for is booked, as a rule.
+        # What `check` let through, if nothing was asked since, and its counted amounts: mostly the
+        # next call is the `check` that follows a wake-up, or the charge that follows a `check`.
         self._fitted: tuple[Mapping[str, int], bool, str, int] | None = None
         self._fitted_items: Items = []
-        # Follows from the above; None until somebody asks.
+        # Derived from the above; None until it is needed.
         self._trees: UsageTrees | None = None
         self._room: Room | None = None
         self._lookup: QuotaNames | None = None
         self._governed: dict[str, frozenset[str]] | None = None
 
-    # --- facts: each is a level, repeating it changes nothing -----------------------------------
+    # --- facts: level-triggered, repeating one changes nothing ----------------------------------
 
     def on_quota(self, quota: ElasticQuota) -> None:
-        """Take an ElasticQuota as it is now. Never raises for what is in it: see `problems`."""
+        """Take a new or changed ElasticQuota; never raises: what is wrong is in `problems`."""
         spec = parse_quota(quota)
         key = (spec.namespace, spec.name)
         if self._specs.get(key) != spec:
@@ -81,9 +81,9 @@ class QuotaCache:
             self._outdate()
 
     def on_quota_gone(self, namespace: str, name: str, uid: Uid = NO_UID) -> None:
-        """Forget an ElasticQuota; bookings stay under its name until they end.
+        """Forget an ElasticQuota; charges stay under its name until they end.
 
-        Nothing happens if the object known under that name has another uid: it was made again.
+        Nothing happens if the object known by that name has another uid: it was recreated.
         """
         spec = self._specs.get((namespace, name))
         if spec is not None and (not uid or spec.uid == uid):
@@ -91,7 +91,7 @@ class QuotaCache:
             self._outdate()
 
     def put_specs(self, specs: Iterable[QuotaSpec]) -> None:
-        """Take all quotas that there are, in place of those known, where no ElasticQuotas are."""
+        """Replace all quotas by these; for plugins whose quotas are not ElasticQuotas."""
         found = {(spec.namespace, spec.name): spec for spec in specs}
         if found != self._specs:
             self._specs = found
@@ -115,7 +115,7 @@ class QuotaCache:
         bound: bool = False,
         non_preemptible: bool = False,
     ) -> None:
-        """Take a pod without unit, charged to `quota`; `request` None: it is gone.
+        """Take a pod without a unit, charged to `quota`; `request` None: it is gone.
 
         A quota that does not exist counts as the default quota, as for koord-scheduler.
         """
@@ -134,10 +134,10 @@ class QuotaCache:
             if books is not None:
                 self._follow(trees, books)
 
-    # --- bookings -------------------------------------------------------------------------------
+    # --- checks and charges ---------------------------------------------------------------------
 
     def check(self, quota: str, demand: Demand) -> Refusal | None:
-        """Return why `demand` may not start in `quota` now, or None: it fits. Changes nothing."""
+        """Return why `demand` does not fit in `quota` now, or None if it does. Changes nothing."""
         trees = self._trees or self._build()
         books = trees.books.get(quota)
         if books is None:
@@ -157,15 +157,15 @@ class QuotaCache:
     def check_without(
         self, quota: str, demand: Demand, released: Iterable[str], added: Sequence[Added] = ()
     ) -> Refusal | None:
-        """Return what `check` would, had these owners nothing booked, and these demands besides.
+        """Return what `check` would if nothing were charged for these owners, and `added` were.
 
-        Changes nothing, for those who wait neither.
+        Changes nothing, and wakes no waiter.
         """
         trees = self._trees or self._build()
         books = trees.books.get(quota)
         if books is None:
             return trees.why_unusable(quota)
-        # What the last question foresaw for its booking is lost with this one.
+        # This question overwrites what the last `check` prepared for its charge.
         self._fitted = None
         items = books.counted(demand.amounts)
         with supposed(trees, self._protected, net_changes(self._ledger, released, added)):
@@ -175,7 +175,7 @@ class QuotaCache:
         return refusal
 
     def book(self, owner: str, quota: str, demand: Demand) -> None:
-        """Charge `demand` to `quota` under `owner`, replacing what the owner had; never refuses."""
+        """Charge `demand` to `quota` for `owner`, in place of its earlier charge; never refuses."""
         old = self._ledger.book(owner, quota, demand)
         checked: Items | None = None
         if old is None:
@@ -193,7 +193,7 @@ class QuotaCache:
         self._follow(trees, trees.charge_unit(quota, demand, 1, checked))
 
     def release(self, owner: str) -> None:
-        """Take back what `owner` has booked, if anything."""
+        """Release what is charged for `owner`, if anything."""
         old = self._ledger.release(owner)
         if old is None:
             return
@@ -203,13 +203,13 @@ class QuotaCache:
             self._follow(trees, trees.charge_unit(old[0], old[1], -1))
 
     def booking(self, owner: str) -> tuple[str, Demand] | None:
-        """Return (quota, demand) that the owner has booked, or None."""
+        """Return the (quota, demand) that is charged for the owner, or None."""
         return self._ledger.booking(owner)
 
     def _follow(self, trees: UsageTrees, books: NodeUsage) -> None:
-        """Judge again what is protected, where the charged amount matters for that."""
+        """Update which demands are protected, if what was charged here matters for that."""
         if books.is_special and books.tree.divides:
-            # What is divided among all others has changed.
+            # The amount that is divided among all other quotas has changed.
             trees.entitlements.renew(books.tree)
             for name in self._protected.quotas():
                 self._refresh_protected(name)
@@ -217,18 +217,18 @@ class QuotaCache:
             for name in self._protected.with_demand(books.path):
                 self._refresh_protected(name)
 
-    # --- the waiting side -----------------------------------------------------------------------
+    # --- waiters --------------------------------------------------------------------------------
 
     def protect(self, quota: str, demand: Demand | None) -> None:
-        """Say which waiting demand comes first in `quota`, or that none does."""
+        """Take the first pending demand of `quota`; None: there is none."""
         if self._protected.put(quota, demand):
             self._changes += 1
             self._refresh_protected(quota)
 
     def keeps_room_for(self, quota: str) -> bool:
-        """Return whether others might be refused for what waits in `quota`; True: unknown."""
+        """Return whether others may be refused in favor of this quota's units; True if unknown."""
         books = None if self._trees is None else self._trees.books.get(quota)
-        return books is None or not books.is_alone  # nobody else could take its room
+        return books is None or not books.is_alone  # no other quota could take its room
 
     def _refresh_protected(self, quota: str) -> None:
         if self._trees is None:
@@ -248,25 +248,25 @@ class QuotaCache:
         domain: str = AT_ONCE,
         whole: Demand | None = None,
     ) -> None:
-        """Let `waiter` be woken once a refusal may no longer hold; nothing is asked again.
+        """Register a waiter, to be woken once its refusal may no longer hold.
 
-        In its domain, smaller ranks are woken first; of equal ranks, who has waited longer.
+        In a domain, smaller ranks are woken first; of equal ranks, the one that has waited longer.
 
         Args:
-            waiter: Who waits.
+            waiter: Its identity, for the caller.
             quota: Its quota.
             demand: What was refused.
-            refusal: What `check` returned since the last change, or what was made of it for users
+            refusal: What `check` returned since the last change, or the same put for users
                 (`Refusal.told_of`).
-            rank: Its place.
-            domain: Who competes with it.
-            whole: More than the demand, and refused here or elsewhere: the waiter is woken once
-                that fits as well.
+            rank: Its position in the domain.
+            domain: The waiters that it competes with.
+            whole: A larger demand that was refused as well: the waiter is also woken once that
+                fits.
         """
         trees = self._trees or self._build()
         if self._waiting.is_idle():
             for tree in trees.trees.values():
-                tree.changes.settle()  # nobody cared for what happened until now
+                tree.changes.settle()  # earlier changes concern no waiter
         tree = trees.books_of_unit(quota).tree
         is_owner, tree_id = self._protected.is_counted(quota), tree.tree.tree_id
         seen_at = tree.changes.clock
@@ -279,31 +279,31 @@ class QuotaCache:
             self._fits_whole(waiting)
 
     def stop_waiting(self, waiter: Hashable) -> None:
-        """Forget a waiter, if it is one: it is taken, has started, or does not want to any more."""
+        """Forget a waiter, if it is one: it was woken, has started, or is no longer pending."""
         self._waiting.remove(waiter)
 
     def stirred_domains(self) -> list[str]:
-        """Return the domains in which changes may have enabled somebody, in a fixed order."""
+        """Return the domains in which changes may have enabled a waiter, in a fixed order."""
         if self._waiting.is_idle():
             return []
         if self._trees is not None:
             self._note_changes(self._trees)
-        # Else nobody waits: all were woken when the trees were dropped.
+        # Without trees there are no waiters left: all were woken when the trees were dropped.
         return self._waiting.stirred()
 
     def first_woken(
         self, domain: str, rank_of: RankOf | None = None, before: Rank | None = None
     ) -> Entry | None:
-        """Return (rank, number, waiter) of the first whom changes may have enabled, or None.
+        """Return (rank, number, waiter) of the first waiter that changes may have enabled, or None.
 
-        Of the changes before the last call of `stirred_domains`. He goes on waiting;
-        `stop_waiting` takes him. When all are taken that are returned, whoever still waits would be
+        Considers the changes up to the last call of `stirred_domains`. The waiter stays registered
+        until `stop_waiting`. Once this returns None, every waiter left in the domain would be
         refused.
 
         Args:
-            domain: Of whom.
-            rank_of: Says what a rank is by now; without it, it is what it was.
-            before: Who comes after this rank is returned without being asked again.
+            domain: The contention domain to look in.
+            rank_of: Returns the current rank of a waiter; None: ranks do not change.
+            before: A waiter with a larger rank is returned without being checked again.
         """
         trees = self._trees or self._build()
         if self._room is None:
@@ -313,7 +313,7 @@ class QuotaCache:
         )
 
     def _note_changes(self, trees: UsageTrees) -> None:
-        """Find out whom the changes since the last call may concern."""
+        """Mark the waiters that the changes since the last call may enable."""
         for tree_id, tree in trees.trees.items():
             changes = tree.changes
             if not (changes.touched or changes.keys or changes.is_room_freed):
@@ -335,7 +335,7 @@ class QuotaCache:
             changes.settle()
 
     def _is_enabled(self, waiting: Waiting) -> bool:
-        """Ask again for a waiter; if he is refused, he waits for what refuses him now."""
+        """Return whether a waiter fits now; if not, it waits for the limit that refuses it now."""
         refusal = self._refuse_again(waiting)
         if refusal is None:
             return True
@@ -349,9 +349,9 @@ class QuotaCache:
         return False
 
     def _fits_whole(self, waiting: Waiting) -> bool:
-        """Return whether all fits where the least does not; if not, it is woken when it does."""
+        """Return whether the whole demand fits; if not, the waiter is woken once it does."""
         whole = waiting.whole
-        # Of sums more is over wherever less is; only runtimes are rounded.
+        # A sum that refuses the least refuses the whole too; only runtimes are rounded.
         if whole is None or waiting.refusal.kind not in CONTRACT_REASONS:
             return False
         refusal = self.check(waiting.quota, whole)
@@ -362,7 +362,7 @@ class QuotaCache:
         return refusal is None
 
     def _refuse_again(self, waiting: Waiting) -> Refusal | None:
-        """Return what refuses a waiter now, looking first at what did before."""
+        """Return what refuses a waiter now; the earlier reason is checked first."""
         trees = self._trees or self._build()
         books = trees.books.get(waiting.quota)
         refusal: Refusal | None = None
@@ -376,7 +376,7 @@ class QuotaCache:
         return refusal or self.check(waiting.quota, waiting.demand)
 
     def _watch(self, tree: TreeUsage, waiting: Waiting) -> None:
-        """Have releases noted where they concern him: where he is refused, and his own quota."""
+        """Have releases noted in the quota that refused the waiter, and in its own."""
         tree.changes.watch(waiting.refusal.quota, waiting.quota)
 
     # --- views ----------------------------------------------------------------------------------
@@ -391,7 +391,7 @@ class QuotaCache:
         return find_view(name, self._specs.values(), trees, self._ledger, self._protected)
 
     def namespace_among_several(self, name: str) -> str:
-        """Return the namespace of the quota that counts, where others of its name exist; or ""."""
+        """Return the namespace of the quota that counts if several have this name, else ""."""
         problems = (self._trees or self._build()).problems_of(name)
         if not any(problem.kind is ProblemKind.DUPLICATE_NAME for problem in problems):
             return ""
@@ -404,7 +404,7 @@ class QuotaCache:
         return () if books is None else books.path
 
     def governed(self, name: str) -> frozenset[str]:
-        """Return the resources that the max of a quota has; none where there is no such quota."""
+        """Return the resources in the max of a quota; none if there is no such quota."""
         if self._governed is None:
             # The oldest of a name counts, so it is put last.
             specs = sorted(self._specs.values(), key=lambda spec: spec.age, reverse=True)
@@ -412,10 +412,10 @@ class QuotaCache:
         return self._governed.get(name, frozenset())
 
     def find_unrequested(self, name: str, amounts: Amounts) -> tuple[str, ...]:
-        """Return what containers may request of what a quota governs, where these request none.
+        """Return the governed resources that containers can request, if the amounts have none.
 
-        Empty where a demand of these amounts takes something of a limit that it meets, and where
-        the quota governs nothing of the kind.
+        Empty if the amounts count against any limit that applies, and if the quota governs no such
+        resource.
         """
         books = self.trees.books.get(name)
         if books is None:
@@ -433,7 +433,7 @@ class QuotaCache:
         return self.trees.books_of_unit(name).tree.tree.tree_id
 
     def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
-        """Return the quota koord-scheduler charges a pod to; the default quota when none."""
+        """Return the quota that koord-scheduler charges a pod to; if it names none, the default."""
         return self._names().quota_of_pod(labels, namespace)
 
     def may_name(self, quota: str, namespace: str, listed: Collection[str]) -> bool:
@@ -441,7 +441,7 @@ class QuotaCache:
         return self._names().may_name(quota, namespace, listed)
 
     def takers_of(self, quota: str) -> frozenset[str]:
-        """Return the namespaces that a quota takes by itself: its own, and those it lists."""
+        """Return the namespaces that a quota itself lets name it: its own, and those it lists."""
         return self._names().takers.get(quota, frozenset())
 
     def quota_of_namespace(self, namespace: str) -> str:
@@ -449,7 +449,7 @@ class QuotaCache:
         return self._names().quota_of_namespace(namespace)
 
     def _names(self) -> QuotaNames:
-        # Apart from the trees: while quotas and pods arrive in turns, only names are asked for.
+        # Not part of the trees: while quotas and pods arrive alternately, only names are needed.
         if self._lookup is None:
             self._lookup = build_quota_names(
                 NamedQuota(spec.created, spec.namespace, spec.name, spec.namespaces)
@@ -468,13 +468,13 @@ class QuotaCache:
 
     @property
     def ledger(self) -> QuotaLedger:
-        """Who has booked what; for reading."""
+        """What is charged, by owner; for reading."""
         return self._ledger
 
     # --- the whole ------------------------------------------------------------------------------
 
     def fork(self) -> QuotaCache:
-        """Return independent books with the same contents, and trees where these have some."""
+        """Return an independent copy; its trees are copied if there are any."""
         copy = QuotaCache(self._settings)
         copy._specs = dict(self._specs)
         copy._nodes_total = self._nodes_total
@@ -490,7 +490,7 @@ class QuotaCache:
         return copy
 
     def validate(self) -> None:
-        """Recompute every sum from what was told; raise AssertionError with the story."""
+        """Recompute every sum from facts and charges; raise AssertionError if one differs."""
         self._ledger.validate()
         if self._trees is None:
             return
@@ -507,11 +507,11 @@ class QuotaCache:
     def _outdate(self) -> None:
         self._lookup = self._governed = None
         self._drop_trees()
-        # Whatever they wait and compete for may be another thing now.
+        # The limits that they wait and compete for may be other ones now.
         self._waiting.wake_all(domains_differ=True)
 
     def _build(self) -> UsageTrees:
-        # Who waits was refused by trees, and is woken when they are dropped.
+        # Waiters were refused by trees, and all are woken when these are dropped.
         assert not self._waiting.waiting(), "somebody waits, and there are no trees"
         self._ledger.close_empty_accounts()
         trees = self._trees = self._build_trees()

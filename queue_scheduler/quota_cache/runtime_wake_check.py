@@ -1,15 +1,15 @@
-"""Whether what a refusal by runtimes follows from still holds, without asking again.
+"""Which refusals by runtimes may no longer hold after a change, found without asking again.
 
 The walk (`runtime_check`) divides level by level, each with what the one above grants. So what it
 finds below a quota s depends on what is charged below s, on what s gets with the demand J and
-without it, and on what the next quota on J's way down there asks for. Nothing else: a change
-elsewhere can only matter by what s gets. That is why a refusal has `Grounds`: s, and what it got.
+without it, and on what the next quota on J's way down asks for. A change elsewhere can only matter
+through what s gets. That is why a refusal has `Grounds`: s, and what it got.
 
-After a change most quotas get what they got, though the rounding shifts single units at every
-level. So of all who wait, those are looked at whose scope the change is in: the highest level
-that is not plain, since what is plain lets nothing through. Of them those are in doubt below whose
-subject (or asker) something was charged, and those whose subject gets another amount. That is one
-question for all who share their grounds.
+After a change most quotas get the same as before, though rounding shifts single units at every
+level. So only waiters whose scope contains the change are considered; the scope begins at the
+highest level that is not plain, since a plain level passes no change on. Of these, a waiter is in
+doubt if something was charged below its subject (or asker), or if its subject gets another amount.
+The second question is asked once for all waiters with equal grounds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
 
 
 def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes) -> list[Hashable]:
-    """Return who of those that wait for a runtime may be let in by what was charged.
+    """Return the waiters for a runtime that what was charged since the last `settle` may enable.
 
-    Since `tree` was settled last; `scopes` are those who wait for this resource, somebody.
+    `scopes` are the waiters for this resource; there is at least one.
     """
     doubtful: list[Hashable] = []
     most = max(scope.most for scope in scopes.values())
@@ -58,7 +58,7 @@ def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes)
 def _is_quiet(
     scope: NodeUsage, walk: RuntimeCheck, key: str, most: int, *, is_root_plain: bool
 ) -> bool:
-    """Return whether nothing was charged below a scope, nor comes through from above."""
+    """Return whether nothing was charged below a scope, and no change reaches it from above."""
     changes = scope.tree.changes
     if changes.charged_at(scope.name) > changes.settled_at:
         return False
@@ -85,7 +85,7 @@ def _find_charged(tree: TreeUsage, groups: Groups) -> dict[Grounds | None, int]:
 
 
 class _Siblings:
-    """The children of one quota, of whom one asks for more."""
+    """The children of one quota, one of which asks for more."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class _Siblings:
         self._key = key
         self._memory = memory
         self._parent = tree.nodes.get(parent, tree.root)
-        # Then the parent gets what it asks for.
+        # If it is, the parent gets what it asks for.
         self._is_plain_above = is_root_plain and len(self._parent.chain) == 1
         self._common: dict[int, tuple[Grants, int | None, ShareGroup | None]] = {}
 
@@ -135,9 +135,9 @@ class _Siblings:
                 yield grounds
 
     def _find_common(self, more: int) -> tuple[Grants, int | None, ShareGroup | None]:
-        """Return what all have in common who let the parent be asked for so much more.
+        """Return what all grounds share that raise the request of the parent by the same amount.
 
-        What its children get without J, what it has to divide with J, and among whom.
+        That is: what its children get without J, what it divides with J, and the share group.
         """
         parent, key, memory = self._parent, self._key, self._memory
         before: int | None = self._tree.left(key)

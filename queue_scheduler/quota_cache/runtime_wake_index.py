@@ -1,7 +1,7 @@
-"""Who was refused by runtimes, so that those are found quickly whom a change may concern.
+"""Waiters that were refused by runtimes, indexed so that a change finds those it may enable.
 
-By resource, since resources are divided independently; by scope, the part of the tree outside of
-which nothing matters; and by grounds: who was refused on the same ones is in doubt together.
+Indexed by resource, since resources are divided independently; by scope, the part of the tree on
+which the refusal depends; and by grounds: waiters with equal grounds are in doubt together.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Final, TypeAlias
 from queue_scheduler.decision import Grounds, Refusal
 
 Family: TypeAlias = tuple[str, bool, bool]
-"""Those whose grounds are about children of one quota, in one state of memory."""
+"""Grounds about children of one quota, under one assumed state of koord-scheduler."""
 
 NO_FAMILY: Final[Family] = ("", False, False)
 
 Groups: TypeAlias = dict[Grounds | None, dict[Hashable, int]]
-"""Who was refused on which grounds, and the tree's clock when he was."""
+"""Waiters by grounds, each with the tree's clock at its refusal."""
 
 
 class Scope:
-    """Those of one scope.
+    """The waiters of one scope.
 
-    `most` is no less than what any of them lets the asker of his grounds be asked for.
+    `most` is at least the largest `Grounds.more` among them.
     """
 
     __slots__ = ("families", "most")
@@ -44,13 +44,13 @@ class Scope:
 
 
 Scopes: TypeAlias = Mapping[str, Scope]
-"""By name of the scope's quota; those without grounds under ""."""
+"""By the name of the scope's quota; waiters without grounds are under ""."""
 
 NOBODY: Scopes = {}
 
 
 class RuntimeWakeIndex:
-    """All who were refused by runtimes. Decides nothing."""
+    """All waiters that were refused by runtimes. Decides nothing."""
 
     __slots__ = ("_by_key",)
 
@@ -67,7 +67,7 @@ class RuntimeWakeIndex:
         return copy
 
     def add(self, waiter: Hashable, tree_id: str, refusal: Refusal, seen_at: int) -> None:
-        """Take somebody who was refused at this reading of the tree's clock."""
+        """Add a waiter that was refused at this reading of the tree's clock."""
         grounds = refusal.grounds
         scopes = self._by_key.setdefault((tree_id, refusal.resource), {})
         name = "" if grounds is None else grounds.scope
@@ -80,7 +80,7 @@ class RuntimeWakeIndex:
             scope.most = grounds.more
 
     def remove(self, waiter: Hashable, tree_id: str, refusal: Refusal) -> None:
-        """Forget somebody who was refused so."""
+        """Forget a waiter that was added with this refusal."""
         grounds = refusal.grounds
         scopes = self._by_key[tree_id, refusal.resource]
         name = "" if grounds is None else grounds.scope
@@ -96,7 +96,7 @@ class RuntimeWakeIndex:
                     del scopes[name]
 
     def refused_on(self, tree_id: str, resource: str) -> Scopes:
-        """Return who waits for a runtime of this resource."""
+        """Return the waiters for a runtime of this resource, by scope."""
         return self._by_key.get((tree_id, resource), NOBODY)
 
 

@@ -1,8 +1,8 @@
-"""What was charged to one tree, and when: whom of those who wait it may concern.
+"""What was charged to one tree, and when: by that the waiters are found that it may enable.
 
-The tree's clock counts charges where runtimes are divided; in other modes nobody reads it, and it
-stands still. What happened is kept until `settle`: by then whoever it may concern has been looked
-at. Written by its methods alone.
+The tree's clock counts charges if runtimes are divided; in other modes it is not read, and stands
+still. Changes are kept until `settle`, before which all waiters that they may enable are marked.
+Only the methods here write the fields.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shared_api.well_known_labels import ROOT_QUOTA
 
 
 class Noted(NamedTuple):
-    """What suppositions would change of `TreeChanges`."""
+    """The part of `TreeChanges` that hypothetical charges would overwrite."""
 
     touched: dict[str, None]
     is_room_freed: bool
@@ -59,13 +59,13 @@ class TreeChanges:
         return copy
 
     def start(self) -> None:
-        """Take what is charged so far as the beginning: nobody has been refused yet."""
+        """Start the clock with what is charged now: no unit has been refused yet."""
         self.clock = 0
         self._charged_at.clear()
         self.settle()
 
     def settle(self) -> None:
-        """Forget what happened: whoever it may concern has been looked at."""
+        """Forget the changes: all waiters that they may enable have been marked."""
         self.settled_at = self.clock
         self.touched.clear()
         self.keys.clear()
@@ -80,7 +80,7 @@ class TreeChanges:
         """Return when something was charged to a quota or below it, by the clock."""
         return self._charged_at.get(quota, 0)
 
-    # --- what happens ---------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------
 
     def note_division(self, chain: Iterable[str], keys: Iterable[str]) -> None:
         """Note that quotas ask for other amounts, and that these resources are divided anew."""
@@ -108,10 +108,10 @@ class TreeChanges:
         """Note that quotas may be entitled to other amounts."""
         self.is_entitled_anew = True
 
-    # --- suppositions ---------------------------------------------------------------------------
+    # --- hypothetical charges -------------------------------------------------------------------
 
     def put_aside(self) -> Noted:
-        """Return what was noted, for `put_back`: what follows is only supposed."""
+        """Return what was noted, for `put_back`: the charges that follow are hypothetical."""
         noted = Noted(self.touched, self.is_room_freed, self.is_entitled_anew)
         self.touched = {}
         return noted

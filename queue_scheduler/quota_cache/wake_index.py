@@ -1,24 +1,26 @@
-"""Who waits for which limit, so that a change wakes only those whom it may have enabled.
+"""Which waiters wait for which limit, so that a change wakes only those that it may enable.
 
-A refusal is kept until what refuted it may have changed:
+A waiter is a class of refused units. It is *enabled* if it would pass `check` now, and *in doubt*
+if it must be asked again to know that. How long a refusal holds depends on its kind:
 
 * **sums** (max, min, the nodes' total): used + need > limit stays true until that very sum falls or
-  that limit rises. Kept by node, rule, resource and need, each need in the order of ranks: so who
-  comes first of those whose need is within the room is found by one look per distinct need.
-* **guarantee**: a sum, too: what is left at a node beside what is protected there. Besides, it
-  falls for those of a quota that no longer borrows. An owner's own protected demand is no reason to
-  refuse him, so his room is not that of the others: he is in doubt whenever room is freed.
-* **contract** (runtimes): resources are divided independently, so an answer depends on nothing but
-  demands and total of one resource in one tree, and seldom on all of them (`runtime_wake_index`).
-* the rest (no such quota, broken chain, no node): falls with a change of the quotas or nodes.
+  that limit rises. Kept by node, rule, resource and need, and for each need in the order of ranks:
+  so the first waiter whose need is within the room is found by one lookup per distinct need.
+* **guarantee**: a sum as well: what is left at a node beside what is protected there. It also ends
+  for the waiters of a quota that no longer borrows. An owner is not refused for its own protected
+  demand, so its room differs from that of the others: it is in doubt whenever room is freed.
+* **contract** (runtimes): resources are divided independently, so an answer depends only on the
+  demands and the total of one resource in one tree, and rarely on all of them
+  (`runtime_wake_index`).
+* the rest (no such quota, broken chain, no node): ends with a change of the quotas or nodes.
 
-A change of the quotas themselves wakes everybody. This module is an index and decides nothing:
-the books, which know the numbers, ask it.
+A change of the quotas themselves wakes all waiters. This module is an index and decides nothing:
+the quota cache, which has the numbers, asks it.
 
-A release of one GPU may enable a hundred waiters, one at a time. So nobody is woken at once:
-`first` says who is first of those that may be enabled now, and when he has started, the others
-are no longer due. Waiters are told apart by *domain*: who comes first matters only among those
-who compete for the same limits.
+A release of one GPU may enable a hundred waiters, of which one can start. So they are not all woken
+at once: `first` returns the first of those that may be enabled now, and when that one has started,
+the others are no longer due. Waiters are separated by *domain*: their order matters only among
+those that compete for the same limits.
 """
 
 from __future__ import annotations
@@ -40,17 +42,17 @@ Rank: TypeAlias = tuple[Any, ...]
 
 Entry: TypeAlias = tuple[Rank, int, Hashable]
 Verify: TypeAlias = Callable[["Waiting"], bool]
-"""Says whether somebody is enabled; if not, it has told `keep` what refuses him now."""
+"""Returns whether a waiter is enabled; if not, it has passed the current refusal to `keep`."""
 
 Room: TypeAlias = Callable[[str, str, Rule], int | None]
-"""(tree, node, rule) -> what is left; None: there is no such limit any more."""
+"""(tree, node, rule) -> what is left; None: there is no such limit any longer."""
 
 SLACK: Final = 64
-"""An order is rebuilt when it has this many entries more than twice those that can count: what is
-stale is dropped when it comes up, and would pile up where it never does."""
+"""A heap is rebuilt when it has this many entries more than twice those that are current. Stale
+entries are dropped when they reach the top, and would pile up if they never did."""
 
 AT_ONCE: Final = ""
-"""The domain of those who compete with nobody."""
+"""The domain of waiters that compete with no others."""
 
 CONTRACT_REASONS: Final = frozenset(
     (
@@ -62,19 +64,20 @@ CONTRACT_REASONS: Final = frozenset(
 
 
 RankOf: TypeAlias = Callable[[Any], Rank]
-"""The rank of a waiter as it is now: never smaller than it was."""
+"""Returns the current rank of a waiter, which is never smaller than an earlier one."""
 
 
 class Whole(NamedTuple):
-    """Stands for a waiter where he waits for all that he asks for, beside his least."""
+    """The second entry of a waiter that waits for its whole demand as well as for its least."""
 
     waiter: Hashable
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """One waiter; `number` counts up. `seen_at` is the tree's clock when he was refused last.
+    """One waiter, and what it was refused for.
 
-    `whole` is more than his demand, and would do as well; None: there is no such thing.
+    `number` counts up. `seen_at` is the tree's clock at its last refusal. `whole`: a larger demand;
+    the waiter is woken as well once that fits. None: there is none.
     """
 
     number: int
@@ -87,7 +90,7 @@ class Waiting(msgspec.Struct, frozen=True):
     seen_at: int = 0
     domain: str = AT_ONCE
     is_owner: bool = False
-    """Its quota has a protected demand itself: what is kept for others is not one sum for all."""
+    """Its quota has a protected demand itself, so what is kept for others is not the common sum."""
     whole: Demand | None = None
 
 
@@ -109,14 +112,14 @@ class WakeIndex:
         self._wholes: dict[Hashable, Whole] = {}
         self._by_sum: dict[Node, dict[Rule, Needs]] = {}
         self._by_contract = RuntimeWakeIndex()
-        # Who is refused for a guarantee: by (tree, his quota), and in a tree those who are owners.
+        # Refused for a guarantee: by (tree, own quota), and by tree those that are owners.
         self._borrowers: dict[Node, dict[Hashable, None]] = {}
         self._owners: dict[str, dict[Hashable, None]] = {}
-        # Who waits for one node competes for it, so all of them are of one domain.
+        # Waiters for one node compete for it, so all of them are in one domain.
         self._domains: dict[Node, str] = {}
         self._due: dict[str, dict[Node, None]] = {}
-        # The woken and those in doubt with their numbers, and the order of both; who left is still
-        # in the order.
+        # Woken waiters and those in doubt, with their numbers, and the heap of both per domain,
+        # which still has entries of waiters that left.
         self._woken: dict[Hashable, int] = {}
         self._doubtful: dict[Hashable, int] = {}
         self._queues: dict[str, list[Entry]] = {}
@@ -147,13 +150,13 @@ class WakeIndex:
     # --- coming and going -----------------------------------------------------------------------
 
     def add(self, waiting: Waiting) -> None:
-        """Let somebody wait; his number is given here."""
+        """Add a waiter; its number is assigned here."""
         self.remove(waiting.waiter)
         self._next += 1
         self._put(msgspec.structs.replace(waiting, number=self._next))
 
     def add_whole(self, waiting: Waiting) -> None:
-        """Let one who waits be enabled by this as well: by his whole, which is refused, too."""
+        """Wake a waiter for this as well: for its whole demand, which is refused too."""
         waiter = waiting.waiter
         known = self._wholes.get(waiter)
         whole = self._wholes[waiter] = known or Whole(waiter)
@@ -164,13 +167,13 @@ class WakeIndex:
             self.add(waiting)
 
     def keep(self, waiting: Waiting) -> None:
-        """Let somebody who waits, wait for something else, at his place in the order."""
+        """Move a waiter to another limit; it keeps its position."""
         self._doubtful.pop(waiting.waiter, None)
         self._drop_from_index(self._waiting[waiting.waiter])
         self._put(waiting)
 
     def remove(self, waiter: Hashable) -> None:
-        """Forget somebody, waiting or woken. His place among sums goes when it comes up."""
+        """Forget a waiter, waiting or woken; its entries in heaps are dropped when they surface."""
         if self._wholes:
             whole = self._wholes.pop(waiter, None)
             if whole is not None:
@@ -213,26 +216,26 @@ class WakeIndex:
             if waiting.is_owner:
                 self._owners[waiting.tree_id].pop(waiting.waiter, None)
 
-    # --- who waits ------------------------------------------------------------------------------
+    # --- the waiters ----------------------------------------------------------------------------
 
     def is_idle(self) -> bool:
-        """Return whether nobody waits or is woken."""
+        """Return whether no waiter waits or is woken."""
         return not (self._waiting or self._queues or self._due)
 
     def waiting(self) -> list[Waiting]:
-        """Return everybody who waits, the woken not counted; those first who came first."""
+        """Return all waiters that are not woken, in order of arrival."""
         return sorted(self._waiting.values(), key=_number)
 
     def refused_by_contract(self, tree_id: str, resource: str) -> Scopes:
-        """Return who waits for a runtime of this resource."""
+        """Return the waiters that were refused by a runtime of this resource."""
         return self._by_contract.refused_on(tree_id, resource)
 
     def named(self, waiter: Hashable) -> Waiting:
-        """Return one who waits."""
+        """Return what is known of a waiter."""
         return self._waiting[waiter]
 
     def borrowers(self, tree_id: str, quota: str | None = None) -> list[Waiting]:
-        """Return who of a quota, or of all of a tree, waits for room that is kept for others."""
+        """Return the waiters of a quota, or a tree, that were refused for a guarantee of others."""
         if quota is not None:
             waiters = self._borrowers.get((tree_id, quota))
             return [self._waiting[waiter] for waiter in waiters] if waiters else []
@@ -244,7 +247,7 @@ class WakeIndex:
         ]
 
     def owners(self, tree_id: str) -> list[Waiting]:
-        """Return those of them whose quota has a protected demand itself."""
+        """Return the `borrowers` of a tree whose quota has a protected demand itself."""
         waiters = self._owners.get(tree_id)
         return [self._waiting[waiter] for waiter in waiters] if waiters else []
 
@@ -257,16 +260,16 @@ class WakeIndex:
             self._due.setdefault(self._domains[node], {})[node] = None
 
     def doubt(self, waiting: Waiting) -> None:
-        """Note that somebody may be enabled; he is verified when it is his turn."""
+        """Mark a waiter for re-checking; it is verified when it is first in its domain."""
         if waiting.waiter not in self._doubtful:
             self._doubtful[waiting.waiter] = waiting.number
             self._line_up(waiting, waiting.domain)
 
     def wake_all(self, *, domains_differ: bool = False) -> None:
-        """Wake everybody; regardless of turns where the domains may be others now."""
+        """Wake all waiters; in no order of turns if their domains may have changed."""
         for waiting in list(self._waiting.values()):
             if isinstance(waiting.waiter, Whole):
-                continue  # he is woken by his own name
+                continue  # woken with the waiter that it belongs to
             self.remove(waiting.waiter)
             self._woken[waiting.waiter] = waiting.number
             self._line_up(waiting, AT_ONCE if domains_differ else waiting.domain)
@@ -281,7 +284,7 @@ class WakeIndex:
             _drop_stale(queue, self._is_lined_up)
 
     def stirred(self) -> list[str]:
-        """Return the domains in which somebody may be enabled, in a fixed order."""
+        """Return the domains in which a waiter may be enabled, in a fixed order."""
         if not self._due and not self._queues:
             return []
         return list(dict.fromkeys((*self._queues, *self._due)))
@@ -295,9 +298,9 @@ class WakeIndex:
         rank_of: RankOf | None = None,
         before: Rank | None = None,
     ) -> Entry | None:
-        """Return the first of a domain who is enabled, if anybody is; he stays.
+        """Return the first enabled waiter of a domain, or None; it stays in the index.
 
-        Who comes after `before` is not worth the question: he is returned in doubt.
+        One that comes after `before` is returned without being verified.
         """
         if self._wholes and rank_of is not None:
             rank_of = partial(_rank_of_either, rank_of)
@@ -317,7 +320,7 @@ class WakeIndex:
                 return _of_waiter(first)
 
     def _first_due(self, domain: str, room: Room, rank_of: RankOf | None) -> list[Entry]:
-        """Return the first of each need at each node that is due, as far as there is room."""
+        """Return the first waiter of each need that has room, at each node that is due."""
         firsts: list[Entry] = []
         for node in list(self._due.get(domain, ())):
             found = self._due_at(node, room, rank_of)
@@ -336,7 +339,7 @@ class WakeIndex:
             del self._due[domain]
 
     def _due_at(self, node: Node, room: Room, rank_of: RankOf | None) -> list[Entry]:
-        """Return the first of each need at a node for which there is room."""
+        """Return the first waiter of each need at a node for which there is room."""
         rules = self._by_sum.get(node, {})
         found: list[Entry] = []
         for rule, needs in list(rules.items()):
@@ -369,7 +372,7 @@ def _rule_of(refusal: Refusal) -> Rule:
 
 
 def _drop_stale(heap: list[Entry], is_current: Callable[[Entry], bool]) -> None:
-    # An entry may be there twice, at its place of today and at an older one: the later counts.
+    # A waiter may have two entries, one with an outdated rank: the later one counts.
     newest = {entry[1]: entry for entry in sorted(heap) if is_current(entry)}
     heap[:] = sorted(newest.values())
 
@@ -391,7 +394,7 @@ def _number(waiting: Waiting) -> int:
 def _first(
     heap: list[Entry], is_current: Callable[[Entry], bool], rank_of: RankOf | None
 ) -> Entry | None:
-    """Return the first entry that counts, at its place of today; what does not count is dropped."""
+    """Return the first current entry, by its current rank; stale entries are dropped."""
     while heap:
         rank, number, waiter = heap[0]
         if not is_current(heap[0]):
