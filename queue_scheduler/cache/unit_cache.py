@@ -1,12 +1,12 @@
-"""Every unit and where it stands: placing, and the counts that follow from it.
+"""Every unit and its state: how units are placed, and the counts that follow from their states.
 
-A unit is *placed* from its object: judged by its phase, mapped to quota and queue, its demand
-read. `enter` and `leave` are each other's undo: between the two, a unit is in exactly one
-line, one count, one set of holds. Usage follow the standing (`usage`).
+A unit is *placed* from its object: its phase is judged, it is mapped to quota and queue, and its
+demand is read. `leave` undoes `enter`: between the two, a unit is in exactly one of the queues, the
+admitted units, or the units on hold. What is charged follows from the state (`usage`).
 
-Where a unit stands depends on its object and on what is known of queues, quotas and
-namespaces, never on the order in which these were told: whatever a fact may map differently
-is placed again (`place_again`). So a restart, or late quotas, end in the same books.
+The state of a unit depends on its object and on the known queues, quotas and namespaces, never on
+the order in which these arrived: whatever a fact may map differently is placed again
+(`place_again`). So a restart, or quotas that arrive late, lead to the same state.
 """
 
 from __future__ import annotations
@@ -56,9 +56,8 @@ from shared_api.queue_unit_phases import is_adopted
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE, PREEMPTIBLE
 
 GONE_REMEMBERED = 10_000
-"""Uids of deleted units that are remembered at least: the answer to a write may arrive after
-the deletion, some seconds late (a write's timeout and its retries), and must not bring the
-unit back."""
+"""Uids of deleted units that are remembered, at least: the answer to a write may arrive some
+seconds after the deletion (a write's timeout and its retries), and must not bring the unit back."""
 
 _NOT_THEIRS = Reason.QUOTA_NOT_IN_NAMESPACE
 
@@ -74,16 +73,17 @@ class UnitCache:
 
     Attributes:
         records: All units by key; written here, read everywhere.
-        queues: The lines that waiting units stand in.
-        bookings: What is booked for units.
+        queues: The queues, with their pending units.
+        bookings: What is charged for units.
         checks: The AdmissionCheck objects.
-        held: How many units are pending without standing in a line.
-        admitted: Those that occupy quota, by what their eviction costs.
-        changed_lines: Names of queues whose line changed since somebody looked.
-        held_lately: Keys of units that left the line without being booked, or came back into one,
-            or that are booked and say that they must not be, since somebody looked.
-        lowered_lately: Keys of units on their way in of which nobody was told yet that their queue
-            lets them have less priority than they say.
+        held: The counts of units on hold, and of those whose admission was not written.
+        admitted: The units that occupy quota, by what their eviction costs.
+        changed_lines: Names of queues to refresh in the turn order; cleared by `WakeUp.pass_on`.
+        held_lately: Keys of units whose reason to be on hold is to be reported again: they went on
+            hold, came off it, or are charged although their object denies it; cleared by
+            `pending_reason`.
+        lowered_lately: Keys of new pending units whose priority the ceiling of their queue lowers;
+            cleared by `QueueFacts.take_notices`.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class UnitCache:
         self._gone_before: set[Uid] = set()
 
     def unit(self, key: str) -> QueueUnit | None:
-        """Return a unit as last seen."""
+        """Return the newest known object of a unit; None: the unit is unknown."""
         record = self.records.get(key)
         return record.unit if record is not None else None
 
@@ -124,7 +124,7 @@ class UnitCache:
         return self._waits_for.keys(name)
 
     def pending_count(self, queue_name: str) -> int:
-        """Return how many units wait in a queue or are held on their way into it."""
+        """Return how many units are pending in a queue, or on hold for it."""
         line = self.queues.line(queue_name)
         return (line.length if line is not None else 0) + self.held.total(queue_name)
 
@@ -141,13 +141,13 @@ class UnitCache:
         verdict: UnitState | Refusal,
         before: CachedUnit | None = None,
     ) -> None:
-        """Put a unit where it belongs.
+        """Enter a unit in the state that follows from its object, and charge it accordingly.
 
         Args:
             unit: Its object.
             version: The object's resourceVersion.
-            verdict: What `judge` says of it.
-            before: Where it stood; it must have left. What did not change is not read again.
+            verdict: The answer of `judge`.
+            before: Its earlier record, which must have left; what has not changed is reused.
         """
         if verdict is UnitState.ENDED:
             record = CachedUnit(unit=unit, version=version, state=UnitState.ENDED)
@@ -168,10 +168,10 @@ class UnitCache:
             self._place_waiting(unit, version, demand, verdict, before)
 
     def _why_not_adopted(self, unit: QueueUnit) -> Refusal | None:
-        """Return why a unit whose job ran before it was queued is not booked where it says.
+        """Return why an adopted unit is not charged to the quota that it names; None: it is.
 
-        Nobody has decided about it, so the label of a job that already runs would be enough to fill
-        another team's quota. What lives of it is charged where koord-scheduler charges it.
+        No decision was made about it, so the label of a running job would be enough to fill another
+        team's quota. Its living pods are charged where koord-scheduler charges them.
         """
         if not is_adopted(unit):
             return None
@@ -187,7 +187,7 @@ class UnitCache:
         waits_for: tuple[str, ...] = ()
         mapped = self._plugins.map_unit(unit, self.queues)
         if not isinstance(mapped, Mapped):
-            # Quota or queue are missing: what it occupies stays charged under the quota's name.
+            # Its quota or queue is missing: what it occupies stays charged under the quota's name.
             waits_for = mapped.waits_for
             mapped = self._map_by_name(unit, mapped, known)
         info = self._info(unit, mapped, demand, known)
@@ -233,7 +233,7 @@ class UnitCache:
             hold = hold or mapped.refusal
             waits_for = mapped.waits_for
         if hold is not None and hold.reason is Reason.NO_QUEUE and hold.other:
-            # Plugins and the rules of places know queues by their names alone.
+            # Plugins and `judge_place` know only the names of queues.
             hold = replace(hold, detail=self._queue_namespace)
         record = CachedUnit(
             unit=unit,
@@ -251,7 +251,7 @@ class UnitCache:
     def _info(
         self, unit: QueueUnit, mapped: Mapped, demand: UnitDemand, known: QueueUnitInfo | None
     ) -> QueueUnitInfo:
-        """Build what plugins are told; `known` spares a booked unit, which stands in no line."""
+        """Build what plugins get; of an admitted unit, `known` is reused if it still holds."""
         meta = unit.metadata
         line = self.queues.line(mapped.queue)
         bounded = unit if line is None else line.bounded(unit)
@@ -275,9 +275,9 @@ class UnitCache:
         class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
         if line is not None:
             if line.options.is_strict:
-                class_key = (*class_key, priority)  # they are held back by it
+                class_key = (*class_key, priority)  # lower ones are held back
             if line.is_backfilling:
-                # Who waits for checks passes nobody by ending early.
+                # A unit that waits for checks passes no head, however early it would end.
                 checks = bool(needed_checks(line.queue, unit))
                 class_key = (*class_key, remaining_seconds(unit), checks)
             class_key, demand = line.share(class_key, demand)
@@ -295,7 +295,7 @@ class UnitCache:
         )
 
     def place_in(self, line: SchedulingQueue, unit: QueueUnit) -> OrderKey:
-        """Return where a unit would stand in a line; `info` of a booked one may not know."""
+        """Return the position of a unit in a queue; the `info` of an admitted one may lack it."""
         return self._place_in(line, line.bounded(unit))
 
     def _place_in(self, line: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
@@ -304,11 +304,11 @@ class UnitCache:
     def can_stay(
         self, record: CachedUnit, unit: QueueUnit, version: int, verdict: UnitState | Refusal
     ) -> bool:
-        """Keep a unit where it is when only what nobody decides by has changed.
+        """Update a unit in place if nothing changed that affects scheduling; return whether it did.
 
-        That is a waiting unit whose conditions were written, a booked one whose pods were
-        counted, and one that reads now what was decided: the counts, the line and mostly the
-        bookings stay as they are.
+        That is a pending unit whose conditions were written, an admitted one whose pods were
+        counted, and an assumed one whose admission is now in its object: counts, queue and mostly
+        the charge stay as they are.
         """
         info = record.info
         if info is None or verdict is not _STAYS_IN.get(record.state):
@@ -332,11 +332,11 @@ class UnitCache:
         return True
 
     def _is_mapped_like(self, unit: QueueUnit, info: QueueUnitInfo) -> bool:
-        """What it is mapped by may have changed while its write was under way."""
+        """Return whether a unit is still mapped as it was when its write was sent."""
         return self._plugins.map_unit(unit, self.queues) == Mapped(info.quota, info.queue)
 
     def pull_out(self, line: SchedulingQueue) -> list[str]:
-        """Take all units out of a line; return their keys, to be placed again."""
+        """Take all units out of a queue; return their keys, to be placed again."""
         keys = [unit_key(key) for key in line.in_order()]
         for key in keys:
             record = self.records[key]
@@ -345,9 +345,9 @@ class UnitCache:
         return keys
 
     def place_again(self, keys: Iterable[str]) -> None:
-        """Place units once more, since what they are mapped by has changed.
+        """Place units again, since what they are mapped by has changed.
 
-        A unit whose write is under way, or whose fresh object is, is placed when that arrives.
+        A unit with a write in flight, or with a conflict, is placed when its fresh object arrives.
         """
         for key in list(keys):
             record = self.records[key]
@@ -356,7 +356,7 @@ class UnitCache:
                 self.place(record.unit, record.version, judge(record.unit), record)
 
     def place_again_for(self, names: Sequence[str]) -> None:
-        """Place again the units that wait for one of these facts, or stand on it."""
+        """Place again the units that wait for one of these facts, or were placed by it."""
         if not names:
             return
         keys: dict[str, None] = {}
@@ -374,16 +374,16 @@ class UnitCache:
         if namespaces:
             keys.update({k: None for k in self.records if k.partition("/")[0] in namespaces})
         self.place_again(keys)
-        # What only pods are charged for may be another quota's now.
+        # Charges for living pods alone may belong to another quota now.
         for group, key in self.bookings.pods.groups():
             found = self._record_of(group, key)
             if found is None or not found.occupies:
                 self._charge(Uid(group), found)
 
-    # --- entering and leaving a standing ------------------------------------------------------
+    # --- entering and leaving a state ---------------------------------------------------------
 
     def enter(self, record: CachedUnit) -> None:
-        """Put a unit into its standing: a line, a count, a hold."""
+        """Put a unit into the queue, count or hold of its state."""
         info, state = record.info, record.state
         key = record.key if info is None else info.key
         self.records[key] = record
@@ -408,7 +408,7 @@ class UnitCache:
                 self.changed_lines[info.queue] = None
 
     def leave(self, record: CachedUnit | None) -> None:
-        """Undo `enter`; what is booked stays until the next placing says otherwise."""
+        """Undo `enter`; what is charged stays until the unit is placed again."""
         if record is None:
             return
         if record.waits_for:
@@ -431,7 +431,7 @@ class UnitCache:
                 self.changed_lines[info.queue] = None
 
     def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
-        """Let a queue behave like this; it finds what is under way."""
+        """Set the options of a queue; if they now depend on admitted units, count these."""
         before = line.options
         self.queues.set_options(line, options)
         if before.max_priority != options.max_priority:
@@ -440,9 +440,9 @@ class UnitCache:
             line.recount_admitted(self._admitted_through(line.name))
 
     def bound_again(self, queue_name: str) -> None:
-        """Find the priorities of the units that came through a queue, by what its ceiling is now.
+        """Recompute the priorities of the units admitted through a queue, by its present ceiling.
 
-        Those in its line are placed again. Where a write is under way the bookings stay with it.
+        Charges do not change. Pending units are placed again by the caller, if they must be.
         """
         line = self.queues.line(queue_name)
         buckets = self.admitted.of_queue(queue_name)
@@ -468,7 +468,7 @@ class UnitCache:
         return (unit if line is None else line.bounded(unit)).spec.priority
 
     def forget(self, record: CachedUnit) -> None:
-        """A unit is gone: only its living pods are left."""
+        """Forget a deleted unit; its living pods stay charged."""
         uid = record.uid
         self.leave(record)
         del self.records[record.key]
@@ -477,14 +477,14 @@ class UnitCache:
         self._gone.add(uid)
         if len(self._gone) >= GONE_REMEMBERED:
             self._gone, self._gone_before = set(), self._gone
-        # Charged before the pods lose sight of the unit: they stay charged to its quota.
+        # First: once the pods are separated from the unit, its quota is no longer known.
         self.charge_living(record)
         self.bookings.pods.on_unit_gone(record.unit)
 
-    # --- what is booked -----------------------------------------------------------------------
+    # --- charges ------------------------------------------------------------------------------
 
     def charge_living(self, record: CachedUnit) -> None:
-        """Book for a unit that is not booked itself what its living pods ask for."""
+        """Charge a unit that is not admitted for its living pods; if it has none, release it."""
         uid = record.unit.metadata.uid
         if self.bookings.pods.has_living(uid):
             quota, non_preemptible = self._quota_of(record)
@@ -493,14 +493,14 @@ class UnitCache:
             self.bookings.release(uid)
 
     def set_growing(self, record: CachedUnit, growing: Occupancy | None) -> None:
-        """Book for a booked unit what it will be granted, or (None) what its object says."""
+        """Charge an admitted unit for what it will be granted; None: for what its object says."""
         before, record = record, replace(record, granting=growing)
         self.admitted.replace(before, record)
         self.records[record.key] = record
         self._charge(record.uid, record)
 
     def charge_changed_pods(self) -> None:
-        """Bring the bookings in step with the pods that came, changed and went."""
+        """Update the charges for the pods that came, changed and went."""
         for group, key in self.bookings.pods.take_changed_groups():
             self._charge(Uid(group), self._record_of(group, key))
         self.bookings.tell_foreign()
@@ -519,14 +519,14 @@ class UnitCache:
             self.charge_living(record)
 
     def _quota_of(self, record: CachedUnit) -> tuple[str, bool]:
-        """Return (quota, non-preemptible) of a unit as its object says; "" where it does not."""
+        """Return (quota, non-preemptible) of a unit, by its object; "" if that names no quota."""
         info = record.info
         if info is not None:
             return info.quota, info.non_preemptible
         uid, labels = record.uid, record.unit.metadata.labels
         is_theirs = record.hold is None or record.hold.reason is not _NOT_THEIRS
         if not is_theirs and self.bookings.pods.has_living(uid):
-            # What the unit names is not its own to name: what its pods say counts in the cluster.
+            # It may not name that quota: its pods are charged to the one that they name.
             namespace, labels = self.bookings.pods.labels_of(uid)
             quota = self._plugins.quota_of_pod(namespace, labels)
         else:

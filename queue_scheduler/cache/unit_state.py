@@ -1,7 +1,7 @@
-"""Where one unit stands with the scheduler, judged from the object alone.
+"""The state of one unit in the scheduler, judged from its object alone.
 
-`judge` is the only place that reads a unit's phase and conditions to say whether it waits,
-is booked, has ended, or is held and why. The engine keeps one `CachedUnit` per unit.
+Only `judge` reads a unit's phase and conditions to say whether it is pending, admitted, ended, or
+on hold and why. The engine keeps one `CachedUnit` per unit.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ _NONE_INACTIVE: Final[Mapping[str, str]] = {}
 
 
 class UnitState(Enum):
-    """Where a unit stands."""
+    """The state of a unit; the values are those of the debug API."""
 
     # Members are singletons; Enum's own hash is a call of Python code, on the hottest paths.
     __hash__ = object.__hash__
 
     ON_HOLD = "held"
-    """Not in line: something is missing or forbids it."""
+    """In no queue: something is missing, or forbids it to start."""
     WAITING = "waiting"
-    """In line."""
+    """Pending in its queue, refused or not yet considered."""
     ASSUMED = "decided"
-    """Booked; the write that says so is under way, of the version that is known."""
+    """Charged; the write of its admission is in flight, based on the version that is known."""
     CONFLICT = "stale"
-    """Its write met a conflict, and the fresh object has not arrived yet; or it was refused, and
-    the unit stands aside."""
+    """Its charge was taken back: its write met a conflict, and the fresh object is to come, or the
+    server refused it, and the unit is retried later."""
     ADMITTED = "booked"
     """The object says that it occupies quota."""
     ENDED = "ended"
     """The job has ended."""
     DETACHED = "pulled out"
-    """Its queue is being replaced; placed again before the engine answers."""
+    """Taken out of a queue that is being replaced; placed again before the engine answers."""
 
 
 class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -76,14 +76,13 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     Attributes:
         unit: The newest object seen.
         version: Its resourceVersion; older facts are ignored.
-        standing: Where it stands.
-        info: Set when it is mapped and its demand is valid.
-        hold: Why it is held, where it is.
+        state: Its state.
+        info: Set if it is mapped to a quota and queue. Its demand is `NO_DEMAND` if it is invalid.
+        hold: Why it is on hold; None: it is not.
         waits_for: Facts that may place it differently (`Unmapped.waits_for`).
-        granting: What the unit will have been granted by the write that is under way, of a booked
-            one that grows, and of a decided one that starts with fewer pods than it asks for; None:
-            neither.
-        to: Of a decided unit, the phase that is being written.
+        granting: What the write that is in flight grants, if that differs from the object and the
+            demand: to an admitted unit that grows, or an assumed one that starts with fewer pods.
+        to: Of an assumed unit, the phase that is being written.
     """
 
     unit: QueueUnit
@@ -97,17 +96,17 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def occupies(self) -> bool:
-        """Whether it is charged what it was granted, not only for living pods."""
+        """Whether it is charged what it was granted, and not only for living pods."""
         return self.state is UnitState.ADMITTED or self.state is UnitState.ASSUMED
 
     @property
     def priority(self) -> int:
-        """The priority that counts; of a unit that is mapped to no queue, what its object says."""
+        """The priority that counts; if the unit is mapped to no queue, that of its object."""
         return self.unit.spec.priority if self.info is None else self.info.priority
 
     @property
     def is_lowered(self) -> bool:
-        """Whether its queue's ceiling lets it have less priority than its object says."""
+        """Whether the ceiling of its queue lowers the priority of its object."""
         return self.priority < self.unit.spec.priority
 
     @property
@@ -122,7 +121,7 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def version_of(unit: QueueUnit) -> int:
-    """Return the resourceVersion as a number; they come from one counter and can be compared."""
+    """Return the resourceVersion as a number, to compare versions; 0 if it is not one."""
     text = unit.metadata.resource_version
     return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -133,18 +132,18 @@ _BY_PHASE: Mapping[str, UnitState] = {
 }
 
 _IN_FLIGHT_PHASES: Final = BOOKED_PHASES - {Phase.RUNNING}
-"""Between the decision and running pods. Phases are texts, so a unit's own can be looked up."""
+"""Between admission and running pods. Phases are strings, so `status.phase` can be looked up."""
 
 
 def judge(unit: QueueUnit) -> UnitState | Refusal:
-    """Say from the unit alone where it stands; a Refusal means held.
+    """Return the state that follows from the object alone; a Refusal: on hold, for this reason.
 
     Queue and quota are judged by `judge_place` and by the mapping plugins.
     """
     state = _BY_PHASE.get(unit.status.phase)
     if state is not None:
         return state
-    # What is left is Enqueued, under whatever name, or in backoff.
+    # The other phases mean Enqueued, whatever their name, or backoff.
     if unit.status.phase == Phase.TIMEOUT_BACKOFF:
         return Refusal(reason=Reason.IN_BACKOFF, detail=_return_time(unit))
     if unit.metadata.deletion_timestamp is not None:
@@ -165,7 +164,7 @@ def _why_inactive(unit: QueueUnit) -> str:
 
 
 def _return_time(unit: QueueUnit) -> str:
-    """Return until when a unit in backoff waits, as its object says; "" where it does not."""
+    """Return until when a unit in backoff waits, from its object; "" if that does not say."""
     state = unit.status.requeue_state
     return (state.requeue_at or "") if state is not None else ""
 
@@ -173,8 +172,8 @@ def _return_time(unit: QueueUnit) -> str:
 def is_in_flight(record: CachedUnit) -> bool:
     """Return whether a unit is admitted, and its pods do not run yet.
 
-    One that has to make room for others is under way no more, though it stays booked until it is
-    stopped: whoever displaced it starts at once.
+    A unit that must make room for others is no longer in flight, though it is charged until it has
+    stopped: the preemptor can start at once.
     """
     if record.state is UnitState.ADMITTED:
         is_starting = record.unit.status.phase in _IN_FLIGHT_PHASES
@@ -194,7 +193,7 @@ def is_preemptible(record: CachedUnit) -> bool:
 
 
 def as_admitted(record: CachedUnit) -> AdmittedUnit:
-    """Return what of an admitted unit its queue's next decision may depend on."""
+    """Return the part of an admitted unit that the next decision of its queue may depend on."""
     may_be_displaced = record.state is not UnitState.ASSUMED and is_preemptible(record)
     return AdmittedUnit(
         record.uid,
@@ -206,7 +205,7 @@ def as_admitted(record: CachedUnit) -> AdmittedUnit:
 
 
 def asks_for_nodes(record: CachedUnit) -> bool:
-    """Return whether nodes are being looked for, or will be once the decision is written."""
+    """Return whether nodes are requested for the unit, or will be once the decision is written."""
     if record.state is UnitState.ASSUMED:
         return record.to is Phase.SCHED_READY
     return record.state is UnitState.ADMITTED and record.unit.status.phase == Phase.SCHED_READY
@@ -219,7 +218,7 @@ def counts_alike(before: CachedUnit, after: CachedUnit) -> bool:
 
 
 def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
-    """Return what an occupying unit was granted, or will be by the write that is under way."""
+    """Return what an occupying unit was granted, or will be by the write that is in flight."""
     if record.granting is not None:
         return record.granting
     if record.state is UnitState.ASSUMED:
@@ -228,7 +227,7 @@ def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
 
 
 def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
-    """Return whether two versions of a waiting unit ask for the same, in the same place."""
+    """Return whether two versions of a pending unit ask for the same, at the same position."""
     old, new = before.metadata, after.metadata
     return (
         before.spec == after.spec
@@ -242,7 +241,7 @@ def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
 def _claim_conditions(unit: QueueUnit) -> tuple[bool, str]:
     """Return `is_adopted`, which not every quota allows, and `contested_since`, which moves it."""
     adopted, contested = False, ""
-    # In one pass: each version of each unit comes here.
+    # One pass: this runs for each version of each unit.
     for condition in unit.status.conditions:
         if condition.type == ADOPTED:
             adopted = condition.status == "True"
@@ -270,9 +269,9 @@ def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand 
 def judge_place(
     unit: QueueUnit, queue: Queue | None, name: str, inactive: Mapping[str, str] = _NONE_INACTIVE
 ) -> Refusal | None:
-    """Return whether the queue of that name is missing or asks for something that holds the unit.
+    """Return why a queue keeps the unit on hold: it does not exist, or needs an inactive check.
 
-    `inactive`: admission checks that cannot be carried out now, each with the reason.
+    `inactive`: inactive admission checks, each with the reason. None: it does not.
     """
     if queue is None:
         return Refusal(reason=Reason.NO_QUEUE, other=name)

@@ -13,7 +13,7 @@ from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Reason
 
 OUT_OF_LINE: Final = frozenset({UnitState.ON_HOLD, UnitState.CONFLICT})
-"""The standings that are counted here."""
+"""The states that are counted here."""
 
 
 class UnitsOnHold:
@@ -31,13 +31,13 @@ class UnitsOnHold:
         return self._counts.get(queue, {})
 
     def add(self, record: CachedUnit) -> None:
-        """Count a unit whose standing is one of `OUT_OF_LINE`."""
+        """Count a unit whose state is one of `OUT_OF_LINE`."""
         queue, reason = _place_of(record)
         of_queue = self._counts.setdefault(queue, {})
         of_queue[reason] = of_queue.get(reason, 0) + 1
 
     def remove(self, record: CachedUnit) -> None:
-        """Count it no more; nothing is left of a queue or reason without units."""
+        """Undo `add`; queues and reasons whose count reaches zero are dropped."""
         queue, reason = _place_of(record)
         of_queue = self._counts[queue]
         of_queue[reason] -= 1

@@ -2,8 +2,7 @@
 
 Read in this order:
 
-1. ``quota_cache``: the only entry: facts and charges in, whether a demand fits, which units to
-   wake.
+1. ``quota_cache``: the entry: facts and charges in, whether a demand fits, which units to wake.
 2. ``quota_ledger``: what is charged, by unit; ``tree_usage``: the sums that follow;
    ``tree_changes``: when something was charged; ``usage_trees``: all together, for all trees.
 3. ``limit_checks``: plain limits; ``min_guarantee``: what is kept for the owners of a min.

@@ -1,9 +1,9 @@
 """All quotas with what is charged to them: whether a demand fits, and which waiters to wake.
 
-The only entry of this package. Facts and charges are kept as they came (the specs of the quotas,
-`quota_ledger`). Trees with running sums (`usage_trees`) are built from them and updated with every
-charge. A change of a quota drops the trees and wakes all waiters; the next question builds the
-trees again, so many changes in a row cost one build.
+The entry of this package; only `reclaim` is called beside it, with its trees. Facts and charges are
+kept as they came (the specs of the quotas, `quota_ledger`). Trees with running sums (`usage_trees`)
+are built from them and updated with every charge. A change of a quota drops the trees and wakes all
+waiters; the next question builds the trees again, so many changes in a row cost one build.
 
 `check` applies the rules of the mode, the cheap ones first:
 

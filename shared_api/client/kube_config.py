@@ -1,9 +1,9 @@
 """Where the API server is and how to log in, from a kubeconfig or from inside a pod.
 
 The one module that imports the official `kubernetes` package: it reads and merges kubeconfig
-files, picks the context, and finds certificates and the service account of a pod. This module adds
-what the package lacks: a time limit for plugins, files that are read again when they rotate, and
-errors of one line.
+files, picks the context, finds certificates, and knows what a pod is given. What it leaves open
+is done here: a plugin that hangs is given up, files that rotate are read again, and what is
+wrong comes out as one line.
 
 The package costs 0.2 s and up to 35 MB to import, so it is imported when a function runs.
 """
@@ -40,15 +40,15 @@ SERVICE_ACCOUNT_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where the kubelet puts a service account's token and authorities into a pod."""
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 PLUGIN_SECONDS: Final = 45.0
-"""Time limit of an exec plugin; those that call a cloud's command line take a few seconds."""
+"""For an exec plugin to answer; those that call a cloud's command line take a few seconds."""
 MAX_REASON_CHARS: Final = 300
-"""A message of a plugin or parser is cut to this length in the one-line error."""
+"""Of a plugin's or parser's words in our one line."""
 _BAD_FILE: Final = (yaml.YAMLError, OSError, ValueError, TypeError, LookupError, AttributeError)
 """What the package raises, in addition to its own exception, for a malformed file."""
 
 
 class _Reading(msgspec.Struct, frozen=True):
-    """The result of reading the configuration once."""
+    """What one reading of the configuration brought."""
 
     server: str
     fresh: Credentials
@@ -117,7 +117,7 @@ def _existing_files(paths: str) -> list[Path]:
 
 
 def _untyped(official: Any) -> Any:  # noqa: ANN401 - that is its use
-    """Return a class of the package, untyped: its methods have no annotations."""
+    """Let a class of the package be called, whose methods have no annotations."""
     return official
 
 
@@ -176,8 +176,8 @@ def _read_files(files: list[Path], context: str | None) -> _Reading:
     )
 
     shown = os.pathsep.join(str(file) for file in files)
-    # The package writes certificates that are inline in the kubeconfig to files. These are deleted
-    # with the folder, after their content has been read.
+    # Certificates that stand in the kubeconfig itself are written to files by the package; they
+    # go with the folder, when their content has been read.
     with _one_line(f"kubeconfig {shown}"), tempfile.TemporaryDirectory() as folder:
         merged = _untyped(KubeConfigMerger)(shown).config
         loader = _untyped(KubeConfigLoader)(
@@ -206,7 +206,7 @@ def _read_files(files: list[Path], context: str | None) -> _Reading:
 
 
 def _user_of(merged: Any, name: str | None) -> tuple[dict[str, Any], Path]:  # noqa: ANN401 - the package has no types
-    """Return the user's entry of the merged file, corrected in place, and its file's folder."""
+    """Return the user's part of the merged file, corrected in place, and its file's folder."""
     if not name:
         return {}, Path()
     found = merged["users"].get_with_name(name)  # raises where the loader would go on without
@@ -239,8 +239,7 @@ def _fresh_login(
         private_key_pem=key,
         ca_pem=authorities,
     )
-    # Files that the package wrote for inline data are in the list as well. They are deleted before
-    # their state is first looked at, so they never cause a renewal.
+    # Files that the package made for data in the kubeconfig are watched as well: they go, once.
     watched = filter(None, (*named, user.get("tokenFile")))
     return Credentials(login, (*map(str, files), *watched))
 
@@ -270,7 +269,7 @@ def _with_plugin(
     cluster: Any,  # noqa: ANN401 - the package has no types
     folder: Path,
 ) -> Credentials:
-    """Return the credentials with what the user's exec plugin grants."""
+    """Add what the user's exec plugin grants."""
     status = _run_plugin(plugin, cluster, folder)
     if not status.token and not (status.client_certificate_data and status.client_key_data):
         raise ValueError(f"the exec plugin {plugin.get('command')} granted nothing")
