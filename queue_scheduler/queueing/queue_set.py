@@ -1,13 +1,14 @@
-"""All queues: the lines of those that exist, and whose turn it is among them.
+"""All queues, and which of them has its turn.
 
-Owns `SchedulingQueue` and `FairOrder`, and keeps the two in step: after a change of a line,
-`refresh` tells the turn order whether the queue can move. What became possible for other
-queues collects as *touched domains*; `take_wakes` turns them into names of queues to wake.
+Owns the `SchedulingQueue`s and the `FairOrder`, and keeps them consistent: after a change of a
+queue, `refresh` updates in the fair order whether it is *movable*: it has a unit to decide and does
+not back off. A *domain* is a limit that queues compete for. Domains in which another queue may have
+its turn now are collected as *touched*; `take_wakes` turns them into names of queues to wake.
 
-Why that is enough: a worker goes on asking until it is told to rest. A queue that rests because
-it cannot move is woken when it becomes movable and first in a domain; one that rests behind
-another is woken when it becomes first in a domain that they share, since whatever puts it
-there (the other was served, stopped, or left the domain) touches that domain.
+Why that is enough: a worker asks until it gets a Rest. A queue that rests because it is not movable
+is woken when it becomes movable and first in a domain. One that rests behind another is woken when
+it becomes first in a domain that they share, since whatever puts it there (the other was served,
+stopped, or left the domain) touches that domain.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.queue import Queue
 
 Place = tuple[Rank, int, str, int, OrderKey | None]
-"""Sorts units of all queues: by their queue's turn, then by their place in its line.
+"""Sorts units of all queues: by the turn of their queue, then by their position in it.
 
-Somebody may still keep a place from before a change of the policy, or of a queue that is gone: the
-generation sees to it that places of two kinds are never compared.
+A caller may keep a place from before a change of the policy, or of a deleted queue: the generation
+keeps positions of two policies from being compared.
 """
 
 Domains = Callable[[str], frozenset[str]]
-"""From the name of a quota to the limits its units compete for."""
+"""From the name of a quota to the limits that its units compete for."""
 
 
 class QueueSet:
     """The queues, by name.
 
     Attributes:
-        line: From the name of a queue to its line; None where there is no such queue.
+        line: From the name of a queue to its SchedulingQueue; None: there is no such queue.
         queue_ahead_of: From the name of a queue to the one whose turn comes before its own, or "";
             None: it has nothing to decide.
-        changed_heads: The quotas whose first waiting unit may have changed since somebody looked.
+        changed_heads: The quotas whose first pending unit may have changed; cleared by `WakeUp`.
     """
 
     line: Callable[[str], SchedulingQueue | None]
@@ -61,7 +62,7 @@ class QueueSet:
     def _keep(self, queues: dict[str, SchedulingQueue], turns: FairOrder) -> None:
         self._queues = queues
         self._turns = turns
-        # Asked several times per decision: their own answers, without a call between.
+        # Called several times per decision: the bound methods save a call each.
         self.line = queues.get
         self.queue_ahead_of = turns.queue_ahead_of
 
@@ -83,7 +84,7 @@ class QueueSet:
     # --- queues come and go -------------------------------------------------------------------
 
     def put(self, queue: Queue, policy: QueuePolicy, rank: Rank) -> SchedulingQueue:
-        """Add a queue, or replace the object of one; its line must be empty for a new policy."""
+        """Add a queue, or replace its object; for a new policy it must have no pending units."""
         name = queue.metadata.name
         line = self._queues.get(name)
         if line is None:
@@ -101,22 +102,22 @@ class QueueSet:
         return line
 
     def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
-        """Let a queue behave like this; one that is stopped has no unit that could start."""
+        """Set the options of a queue; in a stopped one, no unit is the first of its quota."""
         was_stopped, depth = line.options.is_stopped, line.depth
         line.options = options
         if was_stopped != options.is_stopped or depth != line.depth:
             self.changed_heads.update(dict.fromkeys(line.quotas()))
 
     def may_start(self, name: str) -> bool:
-        """Return whether the units of a queue may start, those too that hold quota already.
+        """Return whether a queue is not stopped; that also concerns its admitted units.
 
-        A queue that does not exist stops nobody.
+        A queue that does not exist is not stopped.
         """
         line = self._queues.get(name)
         return line is None or not line.options.is_stopped
 
     def remove(self, name: str) -> None:
-        """Forget a queue whose line is empty."""
+        """Forget a queue without pending units."""
         line = self._queues.pop(name)
         assert line.length == 0, f"queue {name} removed with {line.length} units in line"
         del self._ranks[name]
@@ -126,12 +127,12 @@ class QueueSet:
     # --- units come and go --------------------------------------------------------------------
 
     def enqueue(self, info: QueueUnitInfo) -> int | None:
-        """Put a unit in its queue's line; return the number of its class if that wakes by it."""
+        """Add a unit to its queue; return the number of its class if that is woken by it."""
         line = self._queues[info.queue]
         band = line.first_band
         woken = line.add(info)
         if line.first_band != band:
-            # Who stands in a later band than the first could not start even if it fitted.
+            # Units of a later band than the first could not start even if they fitted.
             self.changed_heads.update(dict.fromkeys(line.quotas()))
         queues = self._queues_of_quota.setdefault(info.quota, {})
         if info.queue not in queues:
@@ -143,7 +144,7 @@ class QueueSet:
         return woken
 
     def withdraw(self, info: QueueUnitInfo) -> int | None:
-        """Take a unit out of line; return the number of its class if that is empty now."""
+        """Remove a unit from its queue; return the number of its class if that is empty now."""
         line = self._queues[info.queue]
         band = line.first_band
         emptied = line.remove(info)
@@ -161,7 +162,7 @@ class QueueSet:
         return emptied
 
     def _note_depth(self, line: SchedulingQueue, position: int) -> None:
-        """Note the quota whose first unit has just gone beyond a queue's depth, or come within."""
+        """Note the quota whose first unit has just moved beyond a queue's depth, or within it."""
         if line.length <= position:
             return
         moved = next(islice(line.in_order(), position, None))
@@ -170,17 +171,17 @@ class QueueSet:
             self.changed_heads[quota] = None
 
     def quotas(self) -> Collection[str]:
-        """Return the quotas of which units wait in any queue."""
+        """Return the quotas that have pending units in any queue."""
         return self._queues_of_quota.keys()
 
     def queues_of(self, quota: str) -> tuple[str, ...]:
-        """Return the queues in which units of the quota wait, sorted."""
+        """Return the queues in which the quota has pending units, sorted."""
         return tuple(sorted(self._queues_of_quota.get(quota, ())))
 
     def first_waiting(self, quota: str) -> OrderKey | None:
-        """Return the place of the quota's first waiting unit that could start if it fitted.
+        """Return the position of the quota's first pending unit that could start if it fitted.
 
-        Where several queues have units of it, the queue of the higher rank comes first.
+        If several queues have units of it, the one that is offered first by its rank counts.
         """
         names: Collection[str] = self._queues_of_quota.get(quota, {})
         if len(names) > 1:
@@ -194,14 +195,14 @@ class QueueSet:
     # --- turns --------------------------------------------------------------------------------
 
     def on_limits_changed(self, domains: Domains) -> None:
-        """A quota came, changed or went: queues may compete with others from now on."""
+        """Recompute what queues compete for, after a quota was created, changed or deleted."""
         for name in list(self._competes):
             if self._competes[name] != self._find_competes(name, domains):
                 del self._competes[name]
                 self.refresh(self._queues[name], domains)
 
     def refresh(self, line: SchedulingQueue, domains: Domains) -> None:
-        """Tell the turn order whether the queue can move now."""
+        """Update in the fair order whether the queue is movable."""
         name = line.name
         if line.not_before or line.next_key() is None:
             self._touch(self._turns.set_resting(name))
@@ -211,12 +212,12 @@ class QueueSet:
             competes = self._competes[name] = self._find_competes(name, domains)
         entry = (self._ranks[name], line.turn, name)
         if not competes and self._turns.competes_of(name) != competes:
-            # Nobody else's turn depends on it, so no domain would ever name it.
+            # It is in no domain, so `take_wakes` would not find it by one.
             self._called[name] = None
         self._touch(self._turns.set_movable(entry, competes))
 
     def place_of(self, waiter: tuple[str, int]) -> Place:
-        """Return the place of a class (queue, number): its queue's turn, and its first unit's."""
+        """Return the place of a class (queue, number), by its queue's turn and its first unit."""
         name, number = waiter
         line = self._queues[name]
         return (self._ranks[name], line.turn, name, line.generation, line.head_of(number))
@@ -235,7 +236,7 @@ class QueueSet:
         self._next_turn += 1
 
     def back_off(self, line: SchedulingQueue, until: float) -> None:
-        """Let a queue rest until then; its worker is woken to hear of it."""
+        """Let a queue rest until then; its worker is woken once to learn it."""
         line.not_before = max(line.not_before, until)
         self._called[line.name] = None
 

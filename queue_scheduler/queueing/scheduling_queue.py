@@ -1,19 +1,19 @@
-r"""One queue's line: which unit comes next, and what the refused ones hold back.
+r"""The pending units of one queue: which is next, and which the refused ones hold back.
 
-Units wait in *classes*: equal quota, equal demand, equal answers from every filter. A class
-has its units in order, and one refusal for all of them; a decision looks at the first unit of
-a class only. A class is awake, or asleep with its refusal, until a fact wakes it.
+Units are grouped in *classes*: equal quota, equal demand, equal answers from every filter. A class
+has its units in order, and one refusal for all of them; a decision looks only at the first unit of
+a class. A class is *awake*, or *asleep* with its refusal until a fact wakes it.
 
 *Held back*, in policies that block, is not a state but a comparison: the first awake unit of a
-quota may not be offered while an asleep unit of the same quota stands before it; in strict queues
-nor while it has less priority than one whose nodes are asked for. So the line keeps, per quota, the
-heads of its awake and of its asleep classes, and over the quotas the units that may be offered. All
-three are heaps whose entries are never removed when they go stale (the head left, the class fell
-asleep) but dropped when they surface. Every operation is O(log n), whatever the number of classes;
-each quota is looked at when the highest priority changes of those whose nodes are asked for.
+quota is not offered while an asleep unit of the same quota stands before it; in strict queues, also
+not while its priority is below that of a unit whose nodes are requested. So the queue keeps, per
+quota, the heads of its awake and of its asleep classes, and over all quotas the units that may be
+offered. All three are heaps whose stale entries (the head left, the class fell asleep) are dropped
+when they reach the top. Every operation is O(log n), whatever the number of classes, except that
+every quota is looked at when the highest priority of the units with requested nodes changes.
 
-Policies may divide the line into *bands*. The order keys then begin with the band, and the line
-counts its units by band: what stands in a later band than the first unit is not offered.
+Policies may divide the queue into *bands*. The order keys then begin with the band, and the queue
+counts its units by band: units of a later band than that of the first unit are not offered.
 
 Assumptions: order keys are unique within the queue; a class key fixes the quota.
 """
@@ -52,18 +52,18 @@ from shared_api.objects.queue_unit import QueueUnit
 
 
 class AdmittedUnit(NamedTuple):
-    """What of an admitted unit its queue's next decision may depend on.
+    """The part of an admitted unit that the next decision of its queue may depend on.
 
-    A queue that waits for pods rests while a unit of it is in flight: admitted, its pods not
-    running. A strict queue offers nothing of less priority than a unit whose nodes are asked for.
-    Both are read off the unit as it is: so what counts is the same after a restart.
+    A queue that waits for pods rests while one of its units is in flight: admitted, its pods not
+    running. A strict queue offers no unit of lower priority than one whose nodes are requested.
+    Both follow from the unit's object, so they are the same after a restart.
 
     Attributes:
-        uid: Which.
-        is_in_flight: Whether it is.
-        displaced_above: The priority above which others may displace it; None: nobody may.
-        asks_for_nodes: Whether nodes are being looked for.
-        priority: Its own.
+        uid: Its uid.
+        is_in_flight: Whether it is in flight.
+        displaced_above: The priority above which others may displace it; None: none may.
+        asks_for_nodes: Whether its nodes are requested.
+        priority: Its priority.
     """
 
     uid: Uid
@@ -74,25 +74,25 @@ class AdmittedUnit(NamedTuple):
 
 
 class SchedulingQueue:
-    """The line of one Queue object.
+    """The pending units of one Queue object, and its options.
 
     Attributes:
         name: Name of the queue; it is its identity.
         queue: The object as last seen.
-        is_backfilling: Whether `backfill` judges who passes a refused unit; not under policies with
-            bands.
-        lets_evict: Whether units of it may evict others of it, by their priority.
-        counts_admitted: Whether what it decides next depends on admitted units (`in_flight`).
-        depth: Only so many positions are looked at; None: all.
-        in_flight: The units that are admitted and do not run yet, where the queue waits for pods:
-            the priority above which others may displace them, None where nobody may.
-        requests: The units whose nodes are asked for, where the queue is strict.
-        not_before: The worker is backing off until then, in its clock's seconds.
-        reasons_version: Goes up when the reason why some class waits changes.
-        generation: Another one after a change of the policy: then places are of another kind.
-        turn: When it was last served, counted in decisions of the engine; fair turns go by it.
-        length: How many units wait.
-        first_band: The band of the first unit in line; 0 where nobody waits.
+        is_backfilling: Whether `backfill` decides which units pass a refused one; never under
+            policies with bands.
+        lets_evict: Whether its units may evict others of it, by priority.
+        counts_admitted: Whether its next decision depends on admitted units (`in_flight`).
+        depth: How many positions are considered; None: all.
+        in_flight: The units that are admitted and do not run yet, if the queue waits for pods, each
+            with the priority above which others may displace it; None: none may.
+        requests: The units whose nodes are requested, if the queue is strict.
+        not_before: Until when its worker backs off, in seconds of the worker's clock.
+        reasons_version: Increases when the reason why a class is pending changes.
+        generation: Changes with the policy: positions of two policies cannot be compared.
+        turn: When it was last served, counted in decisions of the engine; the fair order uses it.
+        length: The number of pending units.
+        first_band: The band of the first unit; 0 if there is none.
     """
 
     def __init__(self, queue: Queue, policy: QueuePolicy) -> None:
@@ -111,15 +111,15 @@ class SchedulingQueue:
         self._numbered: dict[int, UnitClass] = {}
         self._by_quota: dict[str, ClassQueue] = {}
         self._offers: list[tuple[OrderKey, str]] = []
-        # Quotas whose offer is not looked up yet; while there is none, the first offer is valid.
+        # Quotas whose offer is to be looked up again; if there is none, the first offer is valid.
         self._changed: dict[str, None] = {}
-        # Whom the offers leave out: `requests.highest` as it was when they were looked up.
+        # `requests.highest` when the offers were looked up: units below it were left out.
         self._asked: int | None = None
         self._next_number = 0
 
     @property
     def policy(self) -> QueuePolicy:
-        """How it orders and blocks; changed only while nobody waits."""
+        """How it orders and blocks; changed only while no unit is pending."""
         return self._policy
 
     @policy.setter
@@ -133,7 +133,7 @@ class SchedulingQueue:
 
     @property
     def options(self) -> QueueOptions:
-        """What the queue asks for besides."""
+        """The further settings of the queue."""
         return self._options
 
     @options.setter
@@ -144,7 +144,7 @@ class SchedulingQueue:
         self._derive()
 
     def _derive(self) -> None:
-        """Find what follows from policy and options: every decision asks for it several times."""
+        """Derive from policy and options what every decision reads several times."""
         options = self._options
         self._is_stopped = options.is_stopped
         self.counts_admitted = options.waits_for_pods or options.is_strict
@@ -159,14 +159,14 @@ class SchedulingQueue:
         self._is_limited = self._is_stopped or self._banded is not None or self.depth is not None
 
     def bounded(self, unit: QueueUnit) -> QueueUnit:
-        """Return a unit as it counts here: with no more priority than the queue's ceiling."""
+        """Return a unit with its priority limited to the queue's ceiling."""
         most = self._max_priority
         if most is None or unit.spec.priority <= most:
             return unit
         return replace(unit, spec=replace(unit.spec, priority=most))
 
     def place(self, unit: QueueUnit, sorted_by_plugin: OrderKey | None) -> OrderKey:
-        """Return a `bounded` unit's place: its band, if the policy has any, and its order in it."""
+        """Return the position of a `bounded` unit: its order key, after its band if it has one."""
         key = sorted_by_plugin or self.policy.order_key(unit)
         if self._banded is None:
             return key
@@ -174,26 +174,26 @@ class SchedulingQueue:
         return (min(max(band, 0), len(self._bands) - 1), *key)
 
     def holds_back(self, key: OrderKey) -> HoldsBack:
-        """Return what the unit of that place does to those behind it while it is refused.
+        """Return what a unit at that position does, while it is refused, to those behind it.
 
-        In a queue that backfills that is not for the line to say.
+        In a queue that backfills this is NOBODY: `backfill` decides instead.
         """
         return HoldsBack.NOBODY if self.is_backfilling else self._bands[self.band_of(key)]
 
     def band_of(self, key: OrderKey) -> int:
-        """Return the band of a place."""
+        """Return the band of a position."""
         return key[0] if self._banded is not None else 0
 
     def would_keep_from_turn(
         self, place: OrderKey, quota: str, info: QueueUnitInfo, besides: int = 0
     ) -> bool:
-        """Return whether a waiting unit would not be asked while another stands refused in line.
+        """Return whether another unit, pending and refused, would keep this one from being asked.
 
         Args:
-            place: Where the other would stand.
-            quota: That of the other.
-            info: The waiting unit.
-            besides: So many more would come to stand before it.
+            place: The position that the other would have.
+            quota: The quota of the other.
+            info: The pending unit.
+            besides: How many further units would be placed before it.
         """
         if place > info.order_key:
             return False
@@ -207,15 +207,15 @@ class SchedulingQueue:
 
     @property
     def asks_past_refused(self) -> bool:
-        """Whether a refused unit never keeps another from its turn, wherever the two stand."""
+        """Whether a refused unit never keeps another from being asked, whatever their positions."""
         return self.depth is None and len(self._bands) == 1 and not self._blocks
 
-    # --- who waits ----------------------------------------------------------------------------
+    # --- pending units ------------------------------------------------------------------------
 
     def add(self, info: QueueUnitInfo) -> int | None:
-        """Put a unit in line; return the number of its class if that slept and wakes by it.
+        """Add a unit; return the number of its class if that was asleep and is woken by it.
 
-        A class sleeps in the place of its first unit. One that comes before it has to be asked.
+        A class is asleep at the position of its first unit, so a unit before that must be asked.
         """
         unit_class = self._classes.get(info.class_key) or self._new_class(info)
         unit_class.order.add(info.order_key)
@@ -230,7 +230,7 @@ class SchedulingQueue:
         return unit_class.number if is_woken else None
 
     def remove(self, info: QueueUnitInfo) -> int | None:
-        """Take a unit out; return the number of its class if that is empty now."""
+        """Remove a unit; return the number of its class if that is empty now."""
         unit_class = self._classes[info.class_key]
         head = unit_class.order.remove(info.order_key)
         self._count(info.order_key, -1)
@@ -244,14 +244,14 @@ class SchedulingQueue:
         return unit_class.number
 
     def share(self, key: ClassKey, demand: UnitDemand) -> tuple[ClassKey, UnitDemand]:
-        """Return the equal values that units of this class have already, to save memory."""
+        """Return the equal objects that units of this class share, to save memory."""
         unit_class = self._classes.get(key)
         if unit_class is None:
             return key, demand
         return unit_class.key, unit_class.demand if unit_class.demand == demand else demand
 
     def class_number(self, info: QueueUnitInfo) -> int:
-        """Return the number of a waiting unit's class: a name for it that survives a fork."""
+        """Return the number of a pending unit's class, by which a fork knows it as well."""
         return self._classes[info.class_key].number
 
     def head_of(self, number: int) -> OrderKey | None:
@@ -259,7 +259,7 @@ class SchedulingQueue:
         unit_class = self._numbered.get(number)
         return unit_class.head if unit_class is not None else None
 
-    # --- who is admitted ----------------------------------------------------------------------
+    # --- admitted units -----------------------------------------------------------------------
 
     def count_admitted(self, unit: AdmittedUnit) -> bool:
         """Count an admitted unit; return whether that may change the next decision."""
@@ -279,7 +279,7 @@ class SchedulingQueue:
         return self.requests.discard(uid) or was_in_flight
 
     def recount_admitted(self, units: Iterable[AdmittedUnit]) -> None:
-        """Count these and no others, by what the queue asks for now."""
+        """Replace what is counted by these units, by the present options."""
         self.in_flight, self.requests = {}, NodeRequests()
         for unit in units:
             self.count_admitted(unit)
@@ -295,7 +295,7 @@ class SchedulingQueue:
         highest = max(want.values(), default=None)
         assert self.requests.highest == highest, f"queue {self.name}: {self.requests.highest}"
 
-    # --- who is next --------------------------------------------------------------------------
+    # --- the next unit ------------------------------------------------------------------------
 
     def next_key(self) -> OrderKey | None:
         """Return the place of the unit to decide next, or None."""
@@ -317,21 +317,21 @@ class SchedulingQueue:
 
     @property
     def may_overtake(self) -> bool:
-        """Whether a unit may be decided while others are under way: it may displace them."""
+        """Whether a unit may be decided while others are in flight, since it may displace them."""
         return self.lets_evict and None not in self.in_flight.values()
 
     def _overtakes(self, key: OrderKey) -> bool:
-        """Return whether a place begins with a higher priority than all have that are under way."""
+        """Return whether a position has a higher priority than all units in flight."""
         under_way = self.in_flight.values()
         return isinstance(key[0], int) and all(key < (-(each or 0),) for each in under_way)
 
     def refuse(self, info: QueueUnitInfo, refusal: Refusal, at: int | None = None) -> int:
-        """Put the unit's class to sleep; return the class's number.
+        """Put the unit's class to sleep; return the number of the class.
 
         Args:
-            info: The unit that was asked.
+            info: The unit that was refused.
             refusal: Why it may not start.
-            at: When, in seconds since the epoch.
+            at: When, in seconds since the epoch; None: unknown.
         """
         unit_class = self._classes[info.class_key]
         unit_class.refusal = refusal
@@ -343,7 +343,7 @@ class SchedulingQueue:
         return unit_class.number
 
     def wake(self, number: int) -> bool:
-        """Wake the class of that number; False where it is gone or awake."""
+        """Wake the class of that number; return False if it is gone or awake."""
         unit_class = self._numbered.get(number)
         if unit_class is None or unit_class.refusal is None:
             return False
@@ -358,7 +358,7 @@ class SchedulingQueue:
     # --- questions ----------------------------------------------------------------------------
 
     def refusal_of(self, info: QueueUnitInfo) -> Refusal:
-        """Return why a waiting unit waits."""
+        """Return why a unit is pending."""
         unit_class = self._classes[info.class_key]
         if self._is_stopped:
             return Refusal(reason=Reason.STOPPED_QUEUE, quota=info.quota, other=self.name)
@@ -380,16 +380,16 @@ class SchedulingQueue:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
 
     def slept_since(self, info: QueueUnitInfo) -> int | None:
-        """Return since when `refusal_of` says what it was told; None: it says what is so now."""
+        """Return when `refusal_of` was found, in epoch seconds (0: unknown); None: it is now."""
         unit_class = self._classes[info.class_key]
         if self._is_stopped or unit_class.refusal is None:
             return None
         return unit_class.refused_at or 0
 
     def count_by_reason(self) -> dict[Reason, int]:
-        """Return how many units wait for which reason; the reasons are those of `refusal_of`.
+        """Return how many units are pending for each reason; the reasons are those of `refusal_of`.
 
-        Costs the classes, not the units; where units stand beyond `max_depth`, that as well.
+        The cost grows with the classes, not the units; and with `depth`, if units are beyond it.
         """
         if self._is_stopped:
             return {Reason.STOPPED_QUEUE: self.length} if self.length else {}
@@ -404,12 +404,12 @@ class SchedulingQueue:
         return counts
 
     def in_order(self, quota: str | None = None) -> Iterator[OrderKey]:
-        """Iterate lazily over all places in line, or those of one quota."""
+        """Iterate lazily over all positions in order, or those of one quota."""
         classes = self._numbered if quota is None else self._classes_of(quota)
         return merge(*(unit_class.order for unit_class in classes.values()))
 
     def count_before(self, key: OrderKey) -> int:
-        """Return how many units stand before that place."""
+        """Return how many units come before that position."""
         return sum(unit_class.order.count_before(key) for unit_class in self._classes.values())
 
     def last_refusals(self) -> Iterator[tuple[OrderKey, Refusal]]:
@@ -420,9 +420,10 @@ class SchedulingQueue:
                 yield head, unit_class.refusal
 
     def head(self) -> OrderKey | None:
-        """Return the place of the first unit that others start after, or may start; None: no one.
+        """Return the position of the head of the queue; None: there is none.
 
-        One that asks for more than its quota may ever have is passed by, unless it holds others up.
+        That is the first unit, except that units that ask for more than their quota may ever have
+        are skipped if they hold back no others.
         """
         return min(
             (
@@ -439,11 +440,11 @@ class SchedulingQueue:
         )
 
     def quotas(self) -> Iterator[str]:
-        """Iterate over the quotas that units in line are charged to."""
+        """Iterate over the quotas of pending units."""
         return iter(self._by_quota)
 
     def first_eligible(self, quota: str) -> OrderKey | None:
-        """Return the place of the quota's first unit that could start if it fitted, or None."""
+        """Return the position of the quota's first unit, or None if it cannot start in any case."""
         of_quota = None if self._is_stopped else self._by_quota.get(quota)
         first = of_quota.first() if of_quota is not None else None
         if first is None or (self._banded is not None and first[0] != self.first_band):
@@ -451,12 +452,12 @@ class SchedulingQueue:
         return None if self.depth is not None and self._is_beyond(first, self.depth) else first
 
     def first_of(self, quota: str) -> OrderKey | None:
-        """Return the place of the quota's first unit, or None."""
+        """Return the position of the quota's first unit, or None."""
         of_quota = self._by_quota.get(quota)
         return of_quota.first() if of_quota is not None else None
 
     def copy(self) -> SchedulingQueue:
-        """Return an independent copy; costs the classes and one pointer per unit."""
+        """Return an independent copy; copies the classes, and one pointer per unit."""
         twin = SchedulingQueue(self.queue, self.policy)
         twin.options = self.options
         twin.in_flight = dict(self.in_flight)
@@ -515,7 +516,7 @@ class SchedulingQueue:
     # --- inside -------------------------------------------------------------------------------
 
     def _count(self, key: OrderKey, one: int) -> None:
-        """A unit came (1) or left (-1)."""
+        """Count a unit that was added (1) or removed (-1)."""
         self.length += one
         self._in_band[key[0] if self._banded is not None else 0] += one
         if self._banded is not None:
@@ -550,15 +551,15 @@ class SchedulingQueue:
             self._changed.clear()
 
     def _note(self, unit_class: UnitClass) -> None:
-        """The head of a class, or its sleep, changed: what its quota offers follows."""
+        """Note that a class has another head, or was woken or put to sleep."""
         self._by_quota[unit_class.quota].note(unit_class)
         self._changed[unit_class.quota] = None
 
     def _renew_offers(self) -> None:
-        """Look up what the changed quotas offer, and drop what is stale from the top."""
+        """Look up the offers of the changed quotas, and drop stale ones from the top."""
         offers = self._offers
         if len(self._by_quota) == 1:
-            # A queue of one quota, as most are, has no need of a heap.
+            # Most queues have units of one quota, and need no heap.
             (quota,) = self._by_quota
             key = self._offer_of(quota)
             self._offers = [(key, quota)] if key is not None else []
@@ -577,7 +578,7 @@ class SchedulingQueue:
             heappop(offers)
 
     def _offer_of(self, quota: str) -> OrderKey | None:
-        """Return the place of the unit that a quota may offer: not refused, not held back."""
+        """Return the position of the unit that a quota may offer: not refused, not held back."""
         of_quota = self._by_quota.get(quota)
         key = of_quota.first_awake() if of_quota is not None else None
         if key is None or not (self._blocks or self.requests.highest is not None):
@@ -588,7 +589,7 @@ class SchedulingQueue:
     def _reasons_of(
         self, unit_class: UnitClass, beyond: OrderKey | None
     ) -> Iterator[tuple[Reason, int]]:
-        """Iterate over why units of a class wait; `beyond`: the first place beyond the depth."""
+        """Yield why units of a class are pending, and how many; `beyond`: the first past depth."""
         count = len(unit_class.order)
         if unit_class.refusal is not None:
             yield unit_class.refusal.reason, count
@@ -611,7 +612,7 @@ class SchedulingQueue:
         yield Reason.WAITING, near
 
     def _barrier(self, quota: str) -> OrderKey | None:
-        """Return the place of the quota's first unit that blocks by a refusal, or is held back."""
+        """Return the position from which on units of the quota are held back, or None."""
         of_quota = self._by_quota.get(quota)
         first = of_quota.first_asleep() if of_quota is not None and self._blocks else None
         if first is not None and self._blocks_in_part:
@@ -622,7 +623,7 @@ class SchedulingQueue:
         return held if first is None or (held is not None and held < first) else first
 
     def _is_beyond(self, key: OrderKey, depth: int) -> bool:
-        """Return whether at least `depth` units stand before that place."""
+        """Return whether at least `depth` units come before that position."""
         before = 0
         for unit_class in self._classes.values():
             if (before := before + unit_class.order.count_before(key)) >= depth:
