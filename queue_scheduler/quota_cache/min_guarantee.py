@@ -1,27 +1,27 @@
 """The owner's guarantee: what is within min can start, without eviction (DECISIONS.md 16).
 
-A quota may borrow what others do not use. When an owner comes back while all of his min is lent, he
-waits until borrowers finish; and he would wait for ever if each time room came free another
-borrower took it. So the first waiting unit of an owner is *protected*: room it needs is not lent.
+A quota may borrow what others do not use. If an owner needs its min while all of it is lent, its
+units wait until borrowers finish; and they would wait forever if another borrower took the room
+each time. So the first pending unit of an owner is *protected*: room that it needs is not lent.
 
 **Entitled.** Mins may be over-promised, so a quota is entitled to its min, scaled down by exact
 proportion where the claims of siblings exceed what their parent is entitled to (at the root: what
 the nodes have; nothing limits the root in `max` and `min` mode). The claim of a parent is its min,
-or what its children claim if that is more, within its max: it must be able to carry its children.
-So at every limit on a chain the entitlements below it add up to no more than the limit.
+or what its children claim if that is more (it must be able to carry them), within its max. So at
+every limit on a chain the entitlements below it add up to no more than the limit.
 
-**Protected** is a demand that, whole, keeps its quota within what it is entitled to, on every
+**Protected** is a demand that, as a whole, keeps its quota within its entitlement on every
 resource. It could start if all borrowed use were gone: then every quota is within its entitlement,
-and these fit everywhere.
+and entitlements fit at every limit.
 
 **Refused** is a unit that takes its quota above what it is entitled to on some resource, while at
 some limit that it shares with protected demands of other quotas (an ancestor's max; in `runtime`
 mode also the total) less would be left than they need, on a resource that it takes.
 
-Of an ElasticQuotaTree, where nobody need be guaranteed anything of what all his limits leave open,
-that does not count; jobs are counted by limits and guaranteed to nobody; and only what fits where
-everybody else is idle is protected: limits on jobs, and mins for what is not preemptible, are not
-what borrowers give back.
+An ElasticQuotaTree differs in three ways. A resource that no limit of the chain names does not
+count. Jobs are counted by limits and never guaranteed. And a demand is protected only if it fits
+while all other quotas are idle: limits on jobs, and mins for what is not preemptible, are not freed
+by borrowers.
 
 Nearest shared limit or all of them? A demand counts at every limit on both chains: the nearest may
 be wide while the one above it is what both wait for. Two borrowers never block each other, since
@@ -61,14 +61,14 @@ class Entitlements:
     """What every quota of some trees is entitled to, by name.
 
     Args:
-        trees: With nothing charged yet; `renew` each when something is.
+        trees: The trees, with nothing charged yet; call `renew` for each after charging.
     """
 
     __slots__ = ("_amounts", "_idle")
 
     def __init__(self, trees: Iterable[TreeUsage]) -> None:
         self._amounts: dict[str, Amounts] = {}
-        # What is asked for, and seen by the parent, while nothing is charged to anybody.
+        # `asked` and `limited` of each quota while nothing is charged.
         self._idle: dict[str, tuple[Amounts, Amounts]] = {
             books.name: (dict(books.asked), dict(books.limited))
             for tree in trees
@@ -84,7 +84,7 @@ class Entitlements:
         return copy
 
     def renew(self, tree: TreeUsage) -> None:
-        """Compute anew what every quota of a tree is entitled to."""
+        """Recompute what every quota of a tree is entitled to."""
         ordered = [tree.nodes[node.name] for node in tree.tree.top_down()]
         claims: dict[str, Amounts] = {}
         for books in reversed(ordered):
@@ -103,7 +103,7 @@ class Entitlements:
         return books.used.get(key, 0) - self.of(books.name).get(key, 0)
 
     def borrows(self, books: NodeUsage, items: Items) -> bool:
-        """Return whether a quota uses more than it is entitled to, with these amounts besides."""
+        """Return whether a quota, with these amounts added, uses more than it is entitled to."""
         if books.is_special:
             return True
         used, entitled = books.used, self._amounts.get(books.name, NOTHING)
@@ -189,11 +189,11 @@ def _share(
 
 
 class ProtectedDemands:
-    """The waiting demands that engine and owners agree on, one per quota, and which count.
+    """The first pending demand of each quota, and which of them are protected (they *count*).
 
     Attributes:
-        entitlements: What quotas are entitled to, in the trees that are asked about now.
-        counted_in: The trees in which any demand counts, with how many.
+        entitlements: What quotas are entitled to, in the present trees.
+        counted_in: The trees in which any demand counts, each with the number of these.
     """
 
     __slots__ = ("_counted", "_demands", "_kept", "counted_in", "entitlements")
@@ -203,7 +203,7 @@ class ProtectedDemands:
         self.entitlements = Entitlements(())
         self._counted: dict[str, tuple[NodeUsage, Items]] = {}
         self.counted_in: dict[TreeUsage, int] = {}
-        # What follows from that: the sums at every quota.
+        # Derived: the sums of what counts, at every quota of the chains.
         self._kept: dict[NodeUsage, Amounts] = {}
 
     def fork(self) -> ProtectedDemands:
@@ -233,9 +233,9 @@ class ProtectedDemands:
         return copy
 
     def put(self, quota: str, demand: Demand | None) -> bool:
-        """Take the demand that now waits first in a quota; say whether it is another one.
+        """Take the first pending demand of a quota; return whether it differs from the known one.
 
-        `refresh` makes it count.
+        Whether it counts is decided by `refresh`.
         """
         if self._demands.get(quota) == demand:
             return False
@@ -255,17 +255,17 @@ class ProtectedDemands:
         return [quota for quota in quotas if quota in demands] if demands else []
 
     def start(self, entitlements: Entitlements) -> None:
-        """Drop what is counted: the books it was counted in are gone, others take their place."""
+        """Drop what is counted: it was counted in trees that are replaced by others."""
         self.entitlements = entitlements
         self._counted.clear()
         self.counted_in.clear()
         self._kept.clear()
 
     def refresh(self, quota: str, books: NodeUsage | None) -> bool:
-        """Judge the quota's demand again; say whether another one counts than before."""
+        """Decide whether the quota's demand counts; return whether what counts has changed."""
         demand = self._demands.get(quota)
         wanted: Items = []
-        # Nobody else could take the room of one that is alone.
+        # No other quota could take the room of one that is alone.
         if demand is not None and books is not None and not (books.is_special or books.is_alone):
             wanted = limited_items(books, demand.amounts)
             is_tree = books.tree.settings.kind is QuotaKind.TREE
@@ -313,11 +313,11 @@ class ProtectedDemands:
         return dict(counted[1]) if counted else NOTHING
 
     def kept_at(self, node: NodeUsage) -> Mapping[str, int]:
-        """Return what is kept in a quota and below it."""
+        """Return what is kept for the protected demands of a quota and of those below it."""
         return self._kept.get(node, NOTHING)
 
     def one_below(self, node: NodeUsage, without: NodeUsage, key: str) -> str:
-        """Return a quota below `node` whose protected demand wants this resource."""
+        """Return a quota at or below `node` with a protected demand for this resource of others."""
         own = self.own(without.name).get(key, 0)
         while True:
             for child in node.children:
@@ -349,10 +349,9 @@ class ProtectedDemands:
 
 
 def limited_items(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
-    """Return what of a demand somebody might lack.
+    """Return the amounts of a demand that a limit can refuse.
 
-    Of a tree that is what some quota of the chain limits: of the rest everybody may have what he
-    wants.
+    In an ElasticQuotaTree these are the resources that some quota of the chain limits.
     """
     items = books.counted(amounts)
     if books.tree.settings.kind is not QuotaKind.TREE:
@@ -363,9 +362,9 @@ def limited_items(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
 def room_beside(
     protected: ProtectedDemands, node: NodeUsage, key: str, via: NodeUsage | None = None
 ) -> int | None:
-    """Return what a borrower without a protected demand of his own may take at a node.
+    """Return what a borrower without a protected demand of its own may take at a node.
 
-    None: nothing is kept for anybody there. `via`: his quota, where that makes a difference.
+    None: nothing is kept there. `via`: the borrower's quota, if the answer depends on it.
     """
     tree = node.tree
     others = protected.kept_at(node).get(key, 0)

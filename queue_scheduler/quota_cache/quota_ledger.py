@@ -1,9 +1,9 @@
-"""Who has booked what, by owner, and the sums per quota name.
+"""What is charged, by owner, and the sums per quota name.
 
-Usage and foreign pods are kept under the *name* of their quota, unmasked, whether that quota
-exists or not: a quota that is deleted and made again, edited or moved to another parent finds them.
-The sums per name make it cheap to build the trees anew after an edit. Owners, pods and sums change
-together, in the methods of `QuotaLedger` alone.
+Charges and foreign pods are kept under the *name* of their quota, with all their resources, whether
+that quota exists or not: so they are found when a quota is recreated, edited or moved to another
+parent. The sums per name make it cheap to rebuild the trees after an edit. Owners, pods and sums
+change together, only in the methods of `QuotaLedger`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from queue_scheduler.quota_cache.tree_usage import without_zeros
 from shared_api.resource_list import Amounts
 
 Booking: TypeAlias = tuple[str, Demand]
-"""The quota that is charged, and with what."""
+"""(quota, demand) of one charge."""
 
 
 class ForeignPod(msgspec.Struct, frozen=True, gc=False):
-    """A pod without unit: what it asks for, and whether it is bound to a node."""
+    """A pod without a unit: what it asks for, and whether it is bound to a node."""
 
     quota: str
     demand: Demand
@@ -50,7 +50,7 @@ class ChargedSums:
 
     def add(self, demand: Demand, sign: int) -> None:
         """Add (1) or take back (-1) a demand; what is negative in it does not count."""
-        # Written out: twice in the life of every unit.
+        # Written out for speed: this runs twice in the life of every unit.
         amounts = self.amounts
         for key, amount in demand.amounts.items():
             if amount > 0:
@@ -98,7 +98,7 @@ class Account:
 
 
 class QuotaLedger:
-    """All bookings and foreign pods, and an account of each quota name that they are charged to."""
+    """All charges and foreign pods, and an account of each quota name that they are charged to."""
 
     __slots__ = ("_accounts", "_owners", "_pods")
 
@@ -116,7 +116,7 @@ class QuotaLedger:
         return copy
 
     def book(self, owner: str, quota: str, demand: Demand) -> Booking | None:
-        """Charge a demand to a quota under `owner`, in place of what the owner had; return that."""
+        """Charge a demand to a quota for `owner`; return the earlier charge that it replaces."""
         old = self._owners.get(owner)
         if old is not None:
             self._open_account(old[0]).units.add(old[1], -1)
@@ -126,7 +126,7 @@ class QuotaLedger:
         return old
 
     def release(self, owner: str) -> Booking | None:
-        """Take back what an owner has booked, if anything; return that."""
+        """Release the charge of an owner, if there is one; return it."""
         old = self._owners.pop(owner, None)
         if old is not None:
             account = self._accounts.get(old[0]) or self._open_account(old[0])
@@ -134,14 +134,11 @@ class QuotaLedger:
         return old
 
     def booking(self, owner: str) -> Booking | None:
-        """Return what an owner has booked, or None."""
+        """Return the charge of an owner, or None."""
         return self._owners.get(owner)
 
     def put_pod(self, key: str, pod: ForeignPod | None) -> ForeignPod | None:
-        """Charge a foreign pod, in place of what was known under its key; return that.
-
-        None: it is gone.
-        """
+        """Charge a foreign pod; return what it replaces under its key. None: the pod is gone."""
         old = self._pods.get(key)
         if old == pod:
             return old

@@ -1,22 +1,22 @@
-"""What is charged to every quota of a tree, and the sums that follow, kept up to date.
+"""The sums of what is charged to every quota of a tree, updated with every charge.
 
-The life of an amount: it is charged to one quota (`own`), and from there
+An amount is charged to one quota (`own`), and from there
 
-    used       counts in the quota and in every ancestor, unlimited;
+    used       counts in the quota and in every ancestor, not cut by any limit;
     pending    the part of it that is foreign pods without a node
     asked      own + what the children ask for after their limits   (koord-scheduler's childRequest)
     limited    asked, raised to min where the quota does not lend, and cut at max
     committed  at the root: units, and pods that are bound; what takes room on nodes now
 
-`used` is what a quota's own max and min are compared with; `taken`, without what is pending, what
-an ancestor's max is: pods that nobody lets in must not block a whole branch. `asked` and `limited`
-are what the division of runtimes is fed with, and are kept in `runtime` mode only. Where quotas
-keep part of their min (`QuotaSpec.kept`), `asked` is what an ancestor's max is compared with, and
-`limited` is asked, raised to what is kept, and never cut. A change walks up one chain, and stops
-where a limit swallows it: nothing is ever summed over a tree but when it is built.
+`used` is compared with a quota's own max and min. `taken`, which is used without pending, is
+compared with the max of an ancestor: pods that have no node must not block a whole branch. `asked`
+and `limited` are the input of the division of runtimes, and are kept only in `runtime` mode. If
+quotas keep part of their min (`QuotaSpec.kept`), `asked` is compared with the max of an ancestor,
+and `limited` is asked, raised to what is kept, and never cut. A change walks up one chain, and ends
+at a limit that absorbs it; sums over a whole tree are computed only when it is built.
 
 A unit charged to a quota that is not in any tree (deleted, or its chain is broken) is charged to
-the `orphans`: it holds room on nodes, and no quota.
+the `orphans`: it takes room on nodes, and counts in no quota.
 
 Source: koordinator, pkg/scheduler/plugins/elasticquota/core/group_quota_manager.go.
 """
@@ -37,15 +37,15 @@ Items: TypeAlias = list[tuple[str, int]]
 """Positive amounts that count in a quota, as pairs: faster to walk than a dict."""
 
 ORPHANS: Final = ""
-"""Name of what stands for quotas that are in no tree."""
+"""Name of the NodeUsage for quotas that are in no tree."""
 
 
 class NodeUsage:
-    """The place of one quota in its tree, its limits, and its sums; written by this module alone.
+    """The position of one quota in its tree, its limits, and its sums; only this module writes it.
 
-    Place and limits stay as they are built. Which sums are kept depends on the mode (see the
-    module); `active` counts the children that ask for anything, by resource. What others compute
-    from these is theirs to keep.
+    Position and limits do not change. Which sums are kept depends on the mode (see the module);
+    `active` counts the children that ask for anything, by resource. Modules that compute something
+    from these keep it themselves.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class NodeUsage:
         )
         # The names of the chain.
         self.path = tuple(each.name for each in self.chain)
-        # In `max` mode every level judges the resources that it names itself.
+        # In `max` mode every level checks the resources that its own max names.
         self._keys: frozenset[str] | None = (
             None if counts_all or settings.mode is QuotaMode.MAX else frozenset(node.spec.max)
         )
@@ -88,7 +88,7 @@ class NodeUsage:
             if settings.mode is QuotaMode.MAX
             else node.spec.max
         )
-        # Of what may not be preempted: min is the limit, too.
+        # The limits of what may not be preempted: its min.
         self.np_limits: Amounts = (
             {key: settings.oversold(amount) for key, amount in node.spec.min.items()}
             if settings.mode is QuotaMode.MAX
@@ -106,13 +106,13 @@ class NodeUsage:
         self.asked: Amounts = defaultdict(int)
         self.limited: Amounts = defaultdict(int)
         self.active: Amounts = defaultdict(int)
-        # By resource that is watched: the children that claim another amount since.
+        # By watched resource: the children whose claim changed since `take_claim_changes`.
         self.claim_changes: dict[str, dict[str, NodeUsage]] = {}
 
     def fork(self, parent: NodeUsage | None, tree: TreeUsage) -> NodeUsage:
-        """Return a copy with sums of its own; what follows from the quotas alone is shared.
+        """Return a copy with its own sums; what depends only on the quotas is shared.
 
-        `TreeUsage.fork` adds its children. Nobody watches it yet: divisions are not copied.
+        `TreeUsage.fork` adds its children. No claims are watched: divisions are not copied.
 
         Args:
             parent: The copy of its parent.
@@ -150,7 +150,7 @@ class NodeUsage:
         return used - self.pending[key] if key in self.pending else used
 
     def limited_at(self, key: str, asked: int) -> int:
-        """Return what the parent sees of an amount that is asked for here."""
+        """Return `limited` for this `asked`: at least the reserve, at most the ceiling."""
         reserved = self.reserve.get(key)
         if reserved is not None and reserved > asked:
             asked = reserved
@@ -158,14 +158,14 @@ class NodeUsage:
         return asked if limit is None or asked < limit else limit
 
     def watch_claims(self, key: str) -> Mapping[str, NodeUsage]:
-        """Return what will hold the children that claim another amount of a resource since now.
+        """Return a mapping that from now on collects the children whose claim changes.
 
-        There is one who watches: `take_claim_changes` empties it.
+        There is one watcher per resource: `take_claim_changes` empties the mapping.
         """
         return self.claim_changes.setdefault(key, {})
 
     def take_claim_changes(self, key: str) -> list[NodeUsage]:
-        """Return the children that claim another amount since `watch_claims` or the last call."""
+        """Return the children whose claim changed since `watch_claims` or the last call."""
         changes = self.claim_changes[key]
         children = list(changes.values())
         changes.clear()
@@ -185,11 +185,11 @@ class NodeUsage:
 
 
 class TreeUsage:
-    """The sums of one tree. `total` is what its nodes have; None: nobody knows.
+    """The sums of one tree.
 
-    `keeps_mins`: some quota keeps part of its min from its siblings.
-
-    `ignored_specials` are default and system quota where they take no part in the division.
+    `total` is what its nodes have; None: unknown. `keeps_mins`: some quota keeps part of its min
+    from its siblings. `ignored_specials` are the default and the system quota, if they take no part
+    in the division.
     """
 
     __slots__ = (
@@ -217,7 +217,7 @@ class TreeUsage:
             self._add(node)
         self.keeps_mins = any(books.spec.kept for books in self.nodes.values())
         if self.divides or self.keeps_mins:
-            # What is reserved is asked for while nothing is charged.
+            # A reserve counts as requested even while nothing is charged.
             for books in reversed([self.root, *self.nodes.values()]):
                 for key in books.reserve:
                     ask_for(books, key, 0)
@@ -226,7 +226,7 @@ class TreeUsage:
                 books.is_alone = len(books.chain) == 1 and not books.children
 
     def _beside(self, spec: QuotaSpec, *, counts_all: bool = False) -> NodeUsage:
-        """Return books that take no part in the division."""
+        """Return the sums of a quota that takes no part in the division."""
         node = QuotaNode(spec, self.tree.root, self.tree.tree_id)
         return NodeUsage(node, self.root, self, divides=False, counts_all=counts_all)
 
@@ -259,7 +259,7 @@ class TreeUsage:
         return twin
 
     def twin_of(self, books: NodeUsage) -> NodeUsage:
-        """Return the quota, or the root, that is here what `books` are in another fork."""
+        """Return the quota, or the root, of this fork that `books` is in another one."""
         return self.root if books.parent is None else self.nodes[books.name]
 
     def put_total(self, total: Amounts) -> None:
@@ -268,14 +268,14 @@ class TreeUsage:
         self.remaining = defaultdict(int, total)
 
     def left(self, key: str) -> int:
-        """Return what is divided among the quotas: the total without the special quotas' demand.
+        """Return what is divided among the quotas: the total less what special quotas ask for.
 
-        koord-scheduler takes off what their pods use; what is demanded will be used.
+        koord-scheduler subtracts what their pods use; what they ask for will be used.
         """
         return self.remaining.get(key, 0)
 
     def charge(self, books: NodeUsage, items: Items, *, frees: bool, commits: bool) -> None:
-        """Add to an own amount of a quota; where it `frees`, the amounts are negative."""
+        """Charge amounts to a quota; if it `frees`, they are negative."""
         for node in books.chain:
             used = node.used
             for key, amount in items:
@@ -294,7 +294,7 @@ class TreeUsage:
     def _charge_division(self, books: NodeUsage, items: Items, *, commits: bool) -> None:
         keys = [key for key, _ in items]
         if books.children:
-            # A parent with pods of its own must be covered for them, on all resources.
+            # A parent with pods of its own must have a runtime for them, on all resources.
             keys += self.tree.root.governed_keys
         elif books.reserve:
             keys += books.reserve
@@ -307,8 +307,8 @@ class TreeUsage:
             own[key] += amount
             ask_for(books, key, amount)
         if books.reserve and not books.children:
-            # Whether it has demand at all matters on all its resources: one that does not lend is
-            # unseeded no more (`koord_scheduler_state`).
+            # Whether it has any demand matters on all its resources: a quota that does not lend is
+            # then no longer unseeded (`koord_scheduler_state`).
             assert books.parent is not None
             for changes in books.parent.claim_changes.values():
                 changes[books.name] = books
@@ -324,9 +324,9 @@ class TreeUsage:
                     committed[key] += amount
 
     def suppose(self, books: NodeUsage, items: Items) -> None:
-        """Add to what units take, negative amounts as well, as if for good.
+        """Add a hypothetical charge; amounts may be negative.
 
-        Nobody is told of it: whoever does this takes it back before anybody else asks.
+        No change is noted. The caller must take it back before anything else is asked.
         """
         for node in books.chain:
             used = node.used
@@ -361,7 +361,7 @@ class TreeUsage:
 
 
 def ask_for(books: NodeUsage, key: str, delta: int) -> None:
-    """Change what a quota asks for, and what its ancestors do in turn."""
+    """Change what a quota asks for, and in turn what its ancestors ask for."""
     if not books.divides:
         return
     node: NodeUsage = books
@@ -393,9 +393,10 @@ def _ask_for_all(books: NodeUsage, items: Items) -> None:
 
 
 def taken_by(books: NodeUsage, node: NodeUsage, key: str) -> int:
-    """Return what is taken at a quota of the chain of `books`, for who is charged to `books`.
+    """Return what is taken at `node`, as a demand that is charged to `books` below it sees it.
 
-    What quotas keep for themselves counts as taken, but not on his own way: it is kept for him.
+    What quotas keep for themselves counts as taken, except on the chain of `books`: there it is
+    kept for this demand.
     """
     if not books.tree.keeps_mins:
         return node.taken(key)
@@ -419,5 +420,5 @@ def governs(books: NodeUsage, key: str) -> bool:
 
 
 def without_zeros(amounts: Mapping[str, int]) -> Amounts:
-    """Return the amounts that are not zero; sums keep zeros of what was taken back."""
+    """Return the amounts that are not zero; released amounts leave zeros in the sums."""
     return {key: amount for key, amount in amounts.items() if amount}

@@ -1,7 +1,7 @@
-"""The trees that follow from quotas, nodes and the ledger, with sums that follow every booking.
+"""The trees built from quotas, nodes and the ledger, with sums that are updated by every charge.
 
-Built anew when a quota or the nodes' total changes, from sums per quota name, so that it costs
-what there are quotas, not units. A copy is cheaper: it shares what follows from the quotas alone.
+Rebuilt when a quota or the nodes' total changes, from sums per quota name, so the cost grows with
+the quotas and not with the units. A fork is cheaper: it shares what depends only on the quotas.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from shared_api.well_known_labels import DEFAULT_QUOTA, SYSTEM_QUOTA
 
 
 class UsageTrees:
-    """Every quota's books by name, their trees by tree id."""
+    """The NodeUsage of every quota by name (`books`), and the trees by tree id."""
 
     __slots__ = (
         "_counts_pending",
@@ -67,7 +67,7 @@ class UsageTrees:
         entitlements: Entitlements,
         walks: dict[str, RuntimeCheck],
     ) -> None:
-        """Keep the books of these trees, in which everything is charged (`build_usage_trees`)."""
+        """Take these trees, in which everything is charged already (`build_usage_trees`)."""
         self.settings = settings
         self._mode = settings.mode
         self._is_quota_tree = settings.kind is QuotaKind.TREE
@@ -90,12 +90,12 @@ class UsageTrees:
     # --- charging -------------------------------------------------------------------------------
 
     def books_of_unit(self, quota: str) -> NodeUsage:
-        """Return the books that a unit is charged in: the orphans' if its quota is in no tree."""
+        """Return where a unit is charged: in the orphans if its quota is in no tree."""
         books = self.books.get(quota)
         return self.trees[""].orphans if books is None else books
 
     def books_of_pod(self, quota: str) -> NodeUsage:
-        """Return the books that a foreign pod is charged in.
+        """Return where a foreign pod is charged.
 
         A quota that does not exist counts as the default quota, as for koord-scheduler.
         """
@@ -109,13 +109,13 @@ class UsageTrees:
     def charge_unit(
         self, quota: str, demand: Demand, sign: int, checked: Items | None = None
     ) -> NodeUsage:
-        """Add (1) or take back (-1) a booking; return where it was charged.
+        """Add (1) or take back (-1) a charge; return where it was charged.
 
         Args:
             quota: Its name.
-            demand: What is booked.
+            demand: What is charged.
             sign: 1 or -1.
-            checked: What counts of it, where `check` has let it through just before.
+            checked: Its counted amounts, if `check` has just let it through.
         """
         books = self.books.get(quota) or self.trees[""].orphans
         _charge(books, demand, sign, commits=True, items=checked)
@@ -132,7 +132,7 @@ class UsageTrees:
         return books
 
     def charge_accounts(self, accounts: Iterable[tuple[str, Account]]) -> None:
-        """Charge all that is booked, by quota name, where nothing is charged yet."""
+        """Charge all accounts, by quota name, to trees with nothing charged yet."""
         for name, account in accounts:
             self._charge_account(name, account)
         for tree in self.trees.values():
@@ -174,7 +174,7 @@ class UsageTrees:
         return self.walks[tree.tree.tree_id].check(books, items)
 
     def _check_sums(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
-        """Return why what `runtime` mode compares with plain limits refuses, or None."""
+        """Return why a plain limit of `runtime` mode refuses, or None."""
         tree = books.tree
         if tree.total is None:
             return Refusal(reason=Reason.NO_CAPACITY, quota=tree.root.name)
@@ -190,7 +190,7 @@ class UsageTrees:
     def check_same_reason(
         self, books: NodeUsage, items: Items, demand: Demand, refusal: Refusal
     ) -> Refusal | None:
-        """Return whether runtimes refuse on the resource they refused on before; None: ask anew."""
+        """Return why sums, or runtimes on the same resource, still refuse; None: ask `check`."""
         if self.settings.guarantee_usage:
             return None
         now = self._check_sums(books, items, demand)
@@ -201,7 +201,7 @@ class UsageTrees:
         return walk.check_resource(books, refusal.resource, amount)
 
     def forget_levels(self, tree: TreeUsage) -> None:
-        """Answer the next question from the sums alone: they moved, and no clock says so."""
+        """Forget what was computed from the sums, which have changed without the clock moving."""
         walk = self.walks.get(tree.tree.tree_id)
         if walk is not None:
             walk.forget_levels()
@@ -213,10 +213,10 @@ class UsageTrees:
             return Refusal(reason=Reason.UNKNOWN_QUOTA, quota=quota)
         return Refusal(reason=Reason.BROKEN_CHAIN, quota=quota, other=culprit)
 
-    # --- for those who wait ---------------------------------------------------------------------
+    # --- for waiters ----------------------------------------------------------------------------
 
     def node(self, tree_id: str, name: str) -> NodeUsage | None:
-        """Return a quota's books, or the root's by its name."""
+        """Return the NodeUsage of a quota, or of the root, by name."""
         tree = self.trees[tree_id]
         return tree.root if name == tree.root.name else tree.nodes.get(name)
 
@@ -240,7 +240,7 @@ class UsageTrees:
         return room(books.tree, books, reason, key, asking)
 
     def doubtful(self, tree: TreeUsage, key: str, scopes: Scopes) -> list[Hashable]:
-        """Return who of those refused by runtimes may be let in by what was charged."""
+        """Return the waiters refused by runtimes that what was charged may enable."""
         return find_doubtful(tree, self.walks[tree.tree.tree_id], key, scopes)
 
 
@@ -250,7 +250,7 @@ def build_usage_trees(
     nodes_total: Mapping[str, int] | None,
     ledger: QuotaLedger,
 ) -> UsageTrees:
-    """Return the trees of these quotas, with all charged that the ledger says."""
+    """Return the trees of these quotas, with everything in the ledger charged."""
     specs = list(specs)
     is_runtime = settings.mode is QuotaMode.RUNTIME
     specials = _special_specs(settings, specs)
@@ -296,7 +296,7 @@ def _charge_sums(books: NodeUsage, sums: ChargedSums, *, commits: bool = True) -
 
 
 def _special_specs(settings: QuotaSettings, specs: Iterable[QuotaSpec]) -> list[QuotaSpec]:
-    """Return default and system quota as their objects say, or else the settings."""
+    """Return the default and the system quota, from their objects or else from the settings."""
     maxima = {
         SYSTEM_QUOTA: settings.system_quota_max,
         DEFAULT_QUOTA: settings.default_quota_max,
