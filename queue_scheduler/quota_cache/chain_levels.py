@@ -2,8 +2,8 @@
 
 A demand J in quota q changes what the quotas of q's chain ask for, and so what their parents have
 to divide. Each level is one parent on the way: what it has with J and without it, and what its
-children get of that. Levels are kept until something is charged: many who wait, and who may be
-asked about at one moment, ask the same about the levels above them.
+children get of that. Levels are kept until something is charged: many waiters, and many candidates
+of one decision, ask the same about the levels above them.
 """
 
 from __future__ import annotations

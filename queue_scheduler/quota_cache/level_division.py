@@ -1,9 +1,9 @@
 """One division of one resource among the children of one quota, from the running sums.
 
 The same arithmetic as `runtime_division`, tolerant, for a single parent and resource. Children that
-ask for nothing and reserve nothing get nothing, and are left out. Divisions are kept until a child
-claims another amount, which its parent says (`NodeUsage.watch_claims`). Where shares are rounded
-half up, so is what they all have in common (`water_filling`).
+ask for nothing and reserve nothing get nothing, and are left out. Divisions are kept until the
+claim of a child changes (`NodeUsage.watch_claims`). If shares are rounded half up, the part that
+all divisions of a level share is kept as well (`water_filling`).
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage, has_dem
 from shared_api.resource_list import Amounts, add
 
 Grants: TypeAlias = dict[str, int] | WaterFilling
-"""What each child gets, by name; who is missing gets nothing."""
+"""What each child gets, by name; a missing child gets nothing."""
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """A state of the scheduler's memory: are those that may be so unseeded, unrefreshed?"""
+    """An assumed state of koord-scheduler: whether the quotas that can be are in it."""
 
     unseeded: bool = False
     unrefreshed: bool = False
 
 
 PoolQuestion: TypeAlias = tuple[int | None, bool, bool]
-"""The total that mins are scaled to (None: they are not), and who is unseeded and unrefreshed."""
+"""(total that mins are scaled to, or None if they are not; unseeded; unrefreshed)."""
 
 MOST_KNOWN: Final = 256
-"""Divisions that are remembered per node and resource until somebody there asks for more or less:
-of a hundred who wait, many ask the same question about the levels above them."""
+"""Divisions that are kept per node and resource until a claim there changes: of a hundred waiters,
+many ask the same question about the levels above them."""
 
 Row: TypeAlias = tuple[NodeUsage, str, Amounts, int, int, bool]
 """child, its name, what it asks for (running), its min, its weight, whether it lends."""
@@ -45,7 +45,7 @@ Row: TypeAlias = tuple[NodeUsage, str, Amounts, int, int, bool]
 class _Known:
     """What is known of one resource among the children of one quota.
 
-    `changed` has those that claim another amount since.
+    `changed` collects the children whose claim has changed since.
     """
 
     __slots__ = ("changed", "grants", "pools")
@@ -84,7 +84,7 @@ class LevelDivision:
         self._min_sums: dict[str, Amounts] = {
             parent.name: _sum_of_mins(parent) for parent in parents
         }
-        # Parents of somebody who does not lend, and of parents.
+        # Parents with a child that does not lend, and parents with a child that has children.
         self._reserving = _parents_of(parents, lambda child: bool(child.reserve))
         self._grandparents = _parents_of(parents, lambda child: bool(child.children))
 
@@ -106,7 +106,7 @@ class LevelDivision:
     def keep(
         self, parent: NodeUsage, key: str, total: int | None, memory: Memory, grants: Grants
     ) -> None:
-        """Note a division that was foreseen with a change: it has come true."""
+        """Keep a division that was computed for a charge which has now been made."""
         question = (total, memory.unseeded, memory.unrefreshed, None, 0)
         self._find_known(parent, key).grants[question] = grants
 
@@ -121,7 +121,7 @@ class LevelDivision:
     ) -> Grants:
         """Return what the children get of a total, or would get if `changed` asked for `request`.
 
-        A total of None: nobody divides among the parents.
+        A total of None: nothing is divided at the level of the parents.
         """
         known = self._find_known(parent, key)
         question = (total, memory.unseeded, memory.unrefreshed, changed, request)
@@ -255,10 +255,10 @@ class LevelDivision:
         changed: NodeUsage | None,
         request: int,
     ) -> tuple[list[str], list[ClaimTuple]]:
-        """Return who claims anything, and what."""
+        """Return the names of the children with a claim, and their claims."""
         available = total or 0
         min_sum = self.min_sum(parent, key)
-        # Whose min is not scaled; everybody's, where the mins fit.
+        # Quotas whose min is not scaled; if the mins fit, none is.
         unscaled = self._unrefreshed if memory.unrefreshed else NO_QUOTAS
         is_scaled = self._is_scaled(parent, key, total)
         names: list[str] = []

@@ -1,11 +1,12 @@
-"""What an owner may take back: which quotas use more than they are entitled to, and what of it.
+"""What an owner may reclaim: which quotas use more than they are entitled to, and how much more.
 
-An owner within what he is entitled to (`min_guarantee`) may be kept out by borrowers. A quota
-borrows where its use is above what it is entitled to, and so does each quota above it, up to the
-limit that it shares with the owner: what one child borrows of another is nobody else's business.
+Borrowers may keep out an owner that is within its entitlement (`min_guarantee`). A quota borrows
+from the owner on a resource if its use is above its entitlement, and so is that of each quota above
+it, up to the limit that it shares with the owner: what one child borrows from another is not
+borrowed from the owner.
 
-Nobody is brought below what he is entitled to: of a quota that borrows, units go only as far as use
-stays at that or above, on every resource on which it was above.
+No quota is brought below its entitlement: units of a quota that borrows are evicted only as long as
+its use stays at or above its entitlement, on every resource on which it was above.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Place: TypeAlias = tuple[NodeUsage, str]
 
 
 def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, ...]:
-    """Return the quotas from which a demand of `quota` may take back; () if it is not owed."""
+    """Return the quotas from which a demand of `quota` may reclaim; () if it is not owed."""
     if not is_owed(trees, quota, demand):
         return ()
     books = trees.books[quota]
@@ -39,7 +40,7 @@ def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, 
 
 
 def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:
-    """Return whether a demand keeps its quota, whole, within what that is entitled to."""
+    """Return whether a demand, as a whole, keeps its quota within its entitlement."""
     books = trees.books.get(quota)
     if books is None or books.is_special:
         return False
@@ -48,7 +49,7 @@ def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:
 
 
 def _between(node: NodeUsage, owner: NodeUsage) -> tuple[NodeUsage, ...]:
-    """Return a quota and its ancestors, without those that are the owner's as well."""
+    """Return a quota and its ancestors, without those that it shares with the owner."""
     return tuple(each for each in node.chain if each not in owner.chain)
 
 
@@ -62,23 +63,24 @@ def _borrows(
 
 
 def _guaranteed(books: NodeUsage, demand: Demand) -> Items:
-    """Return what of a demand may be guaranteed: jobs are to nobody."""
+    """Return the amounts of a demand that can be guaranteed: all but the number of jobs."""
     items = limited_items(books, demand.amounts)
     return [item for item in items if item[0] not in JOB_COUNTS]
 
 
 class Lent:
-    """What may be taken back for a demand: counts what is taken, and says how much more may be.
+    """What may be reclaimed for a demand: counts what is taken, and tells how much more may be.
 
-    A unit holds something that the demand wants, of which each of its quotas uses too much. And of
-    a resource of which a quota uses too much, no more goes than that: all that is taken together.
+    A unit may be evicted if it holds a resource that the demand asks for, and each quota between it
+    and the owner's chain is above its entitlement on that. All units that are taken together must
+    not bring such a quota below its entitlement.
 
     Args:
-        trees: The quotas, with what is used.
-        ledger: Who has booked what.
-        quota: That of the demand.
-        demand: What is wanted.
-        leaving: Owners of bookings that go anyway: as if they were gone.
+        trees: The quotas, with their usage.
+        ledger: The charges.
+        quota: The quota of the demand.
+        demand: What is asked for.
+        leaving: Owners of charges that are being released anyway; they count as released.
 
     Attributes:
         taken: The sums of what is taken so far.
@@ -100,7 +102,7 @@ class Lent:
         self._wanted = frozenset(key for key, _ in wanted)
         self.taken: dict[Place, int] = {}
         self._levels: dict[str, tuple[NodeUsage, ...]] = {}
-        # What goes anyway is borrowed by nobody any more.
+        # What is released anyway is no longer borrowed.
         self._gone: dict[Place, int] = {}
         for owner in leaving:
             items, levels = self._booked(owner)
@@ -109,18 +111,18 @@ class Lent:
                     self._gone[each, key] = self._gone.get((each, key), 0) + amount
 
     def copy(self) -> Lent:
-        """Return another that has taken the same."""
+        """Return an independent copy that has taken the same."""
         twin = copy(self)
         twin.taken = dict(self.taken)
         return twin
 
     def places(self, owner: str) -> frozenset[Place]:
-        """Return what an owner's booking is counted in; who shares none does not hinder him."""
+        """Return where an owner's charge counts; owners without a common place do not interact."""
         items, levels = self._booked(owner)
         return frozenset(place for place, _ in self._limited(items, levels))
 
     def take(self, owner: str, count: int) -> int:
-        """Take up to so many bookings like that of an owner; return how many may go."""
+        """Take up to `count` charges like that of an owner; return how many may be released."""
         items, levels = self._booked(owner)
         if not any(
             key in self._wanted and all(self._excess((each, key)) > 0 for each in levels)
@@ -136,7 +138,7 @@ class Lent:
         return count
 
     def _booked(self, owner: str) -> tuple[Items, tuple[NodeUsage, ...]]:
-        """Return what counts of a booking, and the quotas that are not the demand's as well."""
+        """Return the counted amounts of a charge, and its quotas that the demand does not share."""
         booked = self._ledger.booking(owner)
         node = None if booked is None else self._trees.books.get(booked[0])
         if booked is None or node is None or self._books is None:
@@ -147,10 +149,10 @@ class Lent:
         return _guaranteed(node, booked[1]), levels
 
     def _limited(self, items: Items, levels: tuple[NodeUsage, ...]) -> Iterator[tuple[Place, int]]:
-        """Iterate over what of a booking is held where too much is used; the rest may fall."""
+        """Yield the parts of a charge in quotas that are above their entitlement."""
         for each in levels:
             for key, amount in items:
-                # Also where what goes anyway is all of that.
+                # Even if what is released anyway is all of the excess.
                 if self._entitlements.excess(each, key) > 0:
                     yield (each, key), amount
 

@@ -1,16 +1,17 @@
-"""The promise of `runtime_contract`, answered from the books in a walk down one chain.
+"""The promise of `runtime_contract`, checked with the running sums in a walk down one chain.
 
-Dimensions never influence each other, so every resource is walked alone. A demand J in quota q
-changes what the quotas of q's chain ask for, and nobody else. Walk from the root to q and ask at
-each parent p, which has T to give, what its division does to its children.
+Resources never influence each other, so each is walked alone. A demand J in quota q changes only
+what the quotas of q's chain ask for. The walk goes from the root to q. At each parent p, which has
+T to divide, it asks what the division does to the children of p.
 
-**Plain.** Where p surely grants all that is asked for, with J and without
-(`unconstrained_levels`), its other children get what they got, nothing below them changes, and the
-walk goes on to the next quota of the chain with T = what that asks for.
+**Plain.** If p certainly grants all that is asked for, with J and without (`unconstrained_levels`),
+its other children get what they got, nothing below them changes, and the walk continues with the
+next quota of the chain and T = what that asks for.
 
-**Else** p is divided with J, in every possible state of memory. A leaf that is covered then is not
-hurt, whatever it had. Where another child's amount matters p is divided without J as well; if the
-amount changed, that child's whole subtree is compared, quota by quota. That is exact, and slower.
+**Otherwise** p is divided with J, in every possible state of koord-scheduler (`Memory`). A leaf
+that is covered then is not hurt, whatever it had. If another child's amount matters, p is divided
+without J as well; if the amount changed, that child's whole subtree is compared, quota by quota.
+That is exact, and slower.
 """
 
 from __future__ import annotations
@@ -107,14 +108,14 @@ class RuntimeCheck:
         return self._check_doubtful(books, doubtful, seeds=seeds) if doubtful else None
 
     def check_resource(self, books: NodeUsage, key: str, amount: int) -> Refusal | None:
-        """Return the refusal on one resource alone: cheap to ask again whoever it refused."""
+        """Return the refusal on one resource alone: a cheap way to re-check a waiter."""
         self._foreseen.clear()
         if self.plain.is_plain_chain(books, key, amount):
             return None
         return self._check_doubtful(books, [(key, amount)], seeds=may_be_unseeded(books))
 
     def come_true(self) -> None:
-        """Keep the divisions of the last `check`: what it asked for has just been charged."""
+        """Keep the divisions of the last `check`, whose demand has just been charged."""
         for level, key, memory in self._foreseen:
             if level.granted_after is not None:
                 parent, total, grants = level.parent, level.total_after, level.granted_after
@@ -122,15 +123,15 @@ class RuntimeCheck:
         self._foreseen.clear()
 
     def forget_levels(self) -> None:
-        """Keep no level: the sums have changed, and the tree's clock does not tell."""
+        """Forget all levels: the sums have changed without the tree's clock moving."""
         self.levels.forget()
 
     def _check_doubtful(self, books: NodeUsage, doubtful: Items, *, seeds: bool) -> Refusal | None:
         """Divide for these resources; `seeds`: q may be unseeded, J its first pod.
 
-        Then what q asks for by its min comes into force on resources that J does not take, too.
-        The contract asks for limits on all resources before it asks who is hurt; here the first
-        resource that fails decides, which says no to the same demands, sooner.
+        Then the min of q counts as its request on resources that J does not take, too. The contract
+        checks the limits of all resources before it checks which quotas are hurt; here the first
+        resource that fails decides, which refuses the same demands, sooner.
         """
         for (key, amount), memory in product(doubtful, self._memories):
             levels = self.levels.descend(books, key, amount, memory)
@@ -160,7 +161,7 @@ class RuntimeCheck:
             return None  # it asks for more and takes it off the total at once
         number = levels.index(level)
         if number and (subject is None or subject.name == breach.refusal.quota):
-            # Somebody is short among the children of one parent: then it is what that has.
+            # A child of one parent gets too little: the subject is that parent, and what it has.
             subject, had, has = level.parent, level.total_before, level.total_after
             number -= 1
         elif subject is None:

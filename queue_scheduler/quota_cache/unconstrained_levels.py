@@ -1,31 +1,34 @@
-"""Where a division grants all that is asked for, which sums say without dividing.
+"""Levels whose division grants all that is asked for, found by sums, without dividing.
 
-A demand J in quota q changes what the quotas of q's chain ask for, and nobody else. A parent p,
-which has T to give, is
+A demand J in quota q changes only what the quotas of q's chain ask for. A parent p, which has T to
+divide, is
 
 **plain** if T covers what all its children ask for (sum of `limited` <= T): then every child gets
-exactly that. For: a child that asks for no more than its floor gets it, or its floor if it does
-not lend, which is not more than it asks for (min <= max). What is then left, S, is at least what
-the hungry lack, G. Each round hands out all of S (largest remainder, W > 0), of which nobody keeps
-more than he lacks; so S - G stays, and while somebody is hungry there is something to hand out.
-And every round somebody is filled or nothing comes back. So all are filled.
+exactly that. Proof: a child that asks for no more than its floor gets it, or its floor if it does
+not lend, which is not more than it asks for (min <= max). The other children are *hungry*. What is
+then left, S, is at least what the hungry lack, G. Each round hands out all of S (largest remainder,
+W > 0, the sum of the weights of the hungry), of which no child keeps more than it lacks; so S - G
+stays, and while a child is hungry there is something to hand out. In every round a child is filled,
+or nothing comes back. So all are filled.
 
-It takes care where
+Exceptions:
 
   * a weight is 0 or less: such a child gets no more than its floor, so what it asks for must be
     within its (scaled) min;
   * default or system quota have a negative weight (overflow): they get nothing, and W must stay
-    positive whoever of the others is hungry: every other weight is larger than they are negative;
+    positive whichever of the others are hungry: every other weight exceeds the absolute value of
+    their sum;
   * shares are rounded half up: a round with n hungry may lose n/2 units, all rounds n(n+1)/4
     (with float64 less than n(n+1)/2). Then G is more than S by that at the end, but for what T
     exceeds the sum by; and n units are made up for (`runtime_division`). So all are filled where
     n is at most 3, or T exceeds the sum by n*n. Below the first level T is just the sum where
-    everybody lends, so where many are hungry a division is the rule;
+    all lend, so if many are hungry a division is usual;
   * float64 is no longer exact, or a quota that does not lend has min > max.
 
-Where p is plain with J and without it, its other children get what they got, nothing below them
-changes, and the next quota of the chain has T = what that asks for. Plain is plain in every state
-of the scheduler's memory: it does not depend on floors. And the less J asks for, the plainer.
+If p is plain with J and without it, its other children get what they got, nothing below them
+changes, and the next quota of the chain has T = what that asks for. A plain level is plain in every
+state of koord-scheduler (`Memory`), since it does not depend on floors. A level that is plain for J
+is plain for every smaller demand.
 """
 
 from __future__ import annotations
@@ -41,11 +44,11 @@ LARGEST_EXACT: Final = 2**50
 """Beyond this a float64 expression of koord-scheduler may be off by a unit."""
 
 FEW_HUNGRY: Final = 3
-"""Of so many children rounding half up loses no more units than are made up for."""
+"""With this many hungry children, rounding half up loses no more units than it makes up for."""
 
 
 class UnconstrainedLevels:
-    """Looks at the sums of one tree."""
+    """Tells which levels of one tree are plain."""
 
     __slots__ = ("_check_parent", "_division", "_half_up", "_odd", "_tree", "_weak")
 

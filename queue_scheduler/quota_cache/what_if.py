@@ -1,10 +1,10 @@
-"""What `check` would say if other units were booked: asked of the living sums, then taken back.
+"""What `check` would return for other charges: the sums are changed, asked, and changed back.
 
-A fork could be asked, and costs what there is to copy. Here the sums of the trees are moved by what
-the question supposes, net per quota, the question is asked, and they are moved back: integers, so
-nothing is left of it. What follows from the sums and is kept by a reading of the tree's clock is
-forgotten on both sides; what follows from them and is watched (the divisions of `level_division`)
-notices by itself. Those who wait are not told: neither clock nor marks move.
+A fork would give the same answers, and costs a copy. Here the hypothetical charges are applied to
+the sums of the trees, net per quota; the question is asked; and the charges are taken back. The
+sums are integers, so nothing is left over. What is kept by a reading of the tree's clock is
+forgotten before and after; the divisions of `level_division` watch the claims, and so find out.
+Waiters are not affected: neither the clock nor the marks of `TreeChanges` move.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
 
 Added: TypeAlias = tuple[str, Demand]
-"""A quota, and what would be booked in it besides."""
+"""A quota, and what would be charged to it in addition."""
 
 NetChange: TypeAlias = tuple[dict[str, int], dict[str, int]]
-"""What one quota's bookings change by: all of them, and the non-preemptible part."""
+"""By how much the charges of one quota change: in all, and the non-preemptible part."""
 
 
 def net_changes(
     ledger: QuotaLedger, released: Iterable[str], added: Sequence[Added]
 ) -> dict[str, NetChange]:
-    """Add up what bookings change by, per quota name, if these owners had nothing booked."""
+    """Return the changes per quota name if these owners had no charge, and `added` were charged."""
     changes: dict[str, NetChange] = {}
     gone = [booked for booked in map(ledger.booking, dict.fromkeys(released)) if booked]
     _add_up(changes, gone, -1)
@@ -39,7 +39,7 @@ def net_changes(
 
 
 def _add_up(changes: dict[str, NetChange], bookings: Sequence[Added], sign: int) -> None:
-    # Units of one kind share their amounts, so most sums are products.
+    # Equal units share one object of amounts, so most sums are products.
     kinds = [(quota, id(one.amounts), one.non_preemptible) for quota, one in bookings]
     one_of = dict(zip(kinds, bookings, strict=True))
     for kind, count in Counter(kinds).items():
@@ -55,7 +55,7 @@ def _add_up(changes: dict[str, NetChange], bookings: Sequence[Added], sign: int)
 def supposed(
     trees: UsageTrees, protected: ProtectedDemands, changes: Mapping[str, NetChange]
 ) -> Iterator[None]:
-    """Have the sums as they would be, as long as the question takes."""
+    """Apply the changes to the sums within the `with` block."""
     moves: list[tuple[NodeUsage, Items, Items]] = []
     for quota, (amounts, np_amounts) in changes.items():
         books = trees.books_of_unit(quota)
@@ -88,9 +88,9 @@ def _move(
 
 
 def _judge_protected(trees: UsageTrees, protected: ProtectedDemands, books: NodeUsage) -> None:
-    """Judge again what is protected where these books matter for that."""
+    """Update which demands are protected, if the charges of this quota matter for that."""
     if books.is_special and books.tree.divides:
-        # What is divided among all others has changed.
+        # The amount that is divided among all other quotas has changed.
         trees.entitlements.renew(books.tree)
         for name in protected.quotas():
             protected.refresh(name, trees.books.get(name))
