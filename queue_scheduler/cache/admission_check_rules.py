@@ -1,19 +1,19 @@
 r"""Which admission checks a unit needs, and what their states add up to. Pure.
 
-A queue lists checks, each with a selector of unit labels. A unit that needs some is Reserved by its
-decision: booked, and its job stays suspended. Each check has one entry in the unit's status, which
-its controller answers in::
+A queue lists checks, each with a selector of unit labels. The decision for a unit that needs any is
+the phase Reserved: the unit is charged, and its job stays suspended. Each check has an entry in the
+unit's status, in which its controller answers::
 
     Reserved --> every needed check Ready ----> admitted (`phase_after`)
-            \--> one says Retry or Rejected --> put back, and comes again after a while
-             \-> not all Ready in time -------> put back, and the silent ones are named
-              \> its queue is stopped --------> in line again
+            \--> one is Retry or Rejected ----> gives its quota back, requeued after a backoff
+             \-> not all Ready in time -------> the same; the message names the missing ones
+              \> its queue is stopped --------> pending again
 
-One that waits names, in its condition Admitted, the checks that cannot be carried out now.
+The condition Admitted of a unit that waits names the inactive checks.
 
-What is needed is judged by the queue and the unit as they are now: a check that was taken off the
-queue counts no more, one that was put on gets its entry. After the admission a check may still
-refuse: that asks the unit's place back, which whoever has the job's side carries out.
+Which checks are needed follows from the present queue and unit: a check that the queue no longer
+lists does not count, and a new one gets its entry. After the admission a check may still refuse:
+then the unit's eviction is requested, and carried out by the controllers of its job.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PENDING: Final = "Pending"
 READY: Final = "Ready"
 
 SHOWN_CHARS: Final = 300
-"""Of a check's message in ours, which may name eight checks; the entry has it whole."""
+"""A check's message is cut to this in ours, which may name eight checks; its entry has it all."""
 
 NOT_ACTIVE: Final = "its condition Active is False"
-"""Of a check that does not say why."""
+"""The reason of an inactive check that gives none."""
 
 
 class Shortfall(StrEnum):
-    """Why the checks of a unit gave its quota back; the words are a metric's label."""
+    """Why a unit gave its quota back because of checks; the values are a metric's label."""
 
     RETRY = "retry"
     REJECTED = "rejected"
@@ -71,7 +71,7 @@ def lists_check(queue: Queue, name: str) -> bool:
 def selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
     """Return whether a selector matches labels; no selector matches all.
 
-    An operator that is unknown matches: what might hold a unit holds it.
+    An unknown operator matches: if a check may be needed, it is.
     """
     if selector is None:
         return True
@@ -94,10 +94,10 @@ def selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
 
 
 def phase_after(open_checks: Sequence[str], when_admitted: Phase = Phase.DEQUEUED) -> Phase:
-    """Return the phase of a unit whose quota is booked and that waits for these checks.
+    """Return the phase of a charged unit that waits for these checks.
 
-    The one place that says what follows a decision, and what follows the last check.
-    `when_admitted`: what its queue does then (`Engine.phase_when_admitted`).
+    The only rule for what follows a decision, and what follows the last check. `when_admitted`: the
+    phase without open checks (`Engine.phase_when_admitted`).
     """
     return Phase.RESERVED if open_checks else when_admitted
 
@@ -106,14 +106,14 @@ def phase_after(open_checks: Sequence[str], when_admitted: Phase = Phase.DEQUEUE
 
 
 def fresh_entries(names: Iterable[str], now: Timestamp) -> list[dict[str, Any]]:
-    """Return the entries of checks that nobody has answered yet, as JSON."""
+    """Return the entries of checks without an answer, as JSON."""
     return [
         {"name": name, "state": PENDING, "lastTransitionTime": now, "message": ""} for name in names
     ]
 
 
 def entries_of(unit: QueueUnit, names: Sequence[str], now: Timestamp) -> list[dict[str, Any]]:
-    """Return the entries of these checks as JSON: as they are, or Pending where there is none.
+    """Return the entries of these checks as JSON: the present ones, or else Pending.
 
     A merge patch replaces lists whole, so whatever a check has written is carried over.
     """
@@ -148,18 +148,18 @@ class GoOn(msgspec.Struct, frozen=True):
 
 
 class AddEntries(msgspec.Struct, frozen=True):
-    """The queue has come to ask for more: the status gets the entries of `checks`."""
+    """The queue asks for further checks: the status gets the entries of `checks`."""
 
     checks: tuple[str, ...]
 
 
 class PutBack(msgspec.Struct, frozen=True):
-    """The unit gives its quota back and comes again.
+    """The unit gives its quota back, and is requeued after a backoff.
 
     Attributes:
-        checks: The culprits.
+        checks: The checks that caused it.
         why: What they did.
-        message: The same for people.
+        message: The same as text for users.
     """
 
     checks: tuple[str, ...]
@@ -168,7 +168,7 @@ class PutBack(msgspec.Struct, frozen=True):
 
 
 class AskBack(msgspec.Struct, frozen=True):
-    """A check refuses a unit that is admitted already: its place is asked back."""
+    """A check refuses a unit that is admitted already: its eviction is requested."""
 
     checks: tuple[str, ...]
     why: Shortfall
@@ -176,14 +176,14 @@ class AskBack(msgspec.Struct, frozen=True):
 
 
 class Withdraw(msgspec.Struct, frozen=True):
-    """Its queue is stopped: the unit gives its quota back, and is in line again."""
+    """Its queue is stopped: the unit gives its quota back, and is pending again."""
 
 
 class WaitForChecks(msgspec.Struct, frozen=True):
     """Nothing to do until a check answers, or the time for that is over.
 
     Attributes:
-        inactive: Checks that cannot be carried out now, of those that are waited for.
+        inactive: The inactive checks among those without an answer.
     """
 
     inactive: tuple[str, ...] = ()
@@ -202,17 +202,16 @@ def judge_checks(
     timeout_seconds: float,
     when_admitted: Phase | None = Phase.DEQUEUED,
 ) -> CheckVerdict:
-    """Say what follows from the states of a booked unit's checks.
+    """Return what follows from the states of a charged unit's checks.
 
     Args:
         unit: Its object.
-        queue: Its queue; None where that is missing: nobody knows what it asks for, so the unit
-            does not go on.
-        inactive: Checks that cannot be carried out now, each with the reason.
+        queue: Its queue; None: it does not exist, so the needed checks are unknown, and the unit
+            is not admitted.
+        inactive: The inactive checks, each with the reason.
         is_late: Whether the time for the checks to answer is over (`engine.deadlines`).
         timeout_seconds: How long that time is; for the message.
-        when_admitted: What its queue does when all are content; None: it is stopped, so that no
-            unit starts.
+        when_admitted: The phase if all are Ready; None: the queue is stopped, so no unit starts.
     """
     states = {state.name: state for state in unit.status.admission_checks}
     needed = tuple(states) if queue is None else needed_checks(queue, unit)
@@ -244,7 +243,7 @@ def _refuses(state: AdmissionCheckState) -> bool:
 
 
 def _leaves(unit: QueueUnit) -> bool:
-    """Return whether its place is being taken or given back: it must not be released any more."""
+    """Return whether the unit is leaving its quota, and so must not be released."""
     return (
         is_being_evicted(unit)
         or is_given_back(unit)
@@ -254,7 +253,7 @@ def _leaves(unit: QueueUnit) -> bool:
 
 
 def _tell_refusals(refused: Sequence[AdmissionCheckState]) -> tuple[Shortfall, str]:
-    """Return what checks that refuse did, and the words for it."""
+    """Return what refusing checks did, and the message."""
     is_rejected = any(state.state == "Rejected" for state in refused)
     told = (f"{state.name} says {state.state}{_because(state.message)}" for state in refused)
     why = Shortfall.REJECTED if is_rejected else Shortfall.RETRY
@@ -280,7 +279,7 @@ def _because(message: str) -> str:
 
 
 def shown(message: str) -> str:
-    """Return as much of somebody else's words as is repeated in ours."""
+    """Return a message, cut to `SHOWN_CHARS`."""
     return message if len(message) <= SHOWN_CHARS else f"{message[:SHOWN_CHARS]}..."
 
 
@@ -288,13 +287,13 @@ def shown(message: str) -> str:
 
 
 class KnownChecks:
-    """The AdmissionCheck objects, as far as they hold units.
+    """Which AdmissionChecks exist, and which are inactive: units that need these are on hold.
 
-    A check without an object holds nobody: its entry waits for whoever answers.
+    A check without an object puts no unit on hold: its entry waits for an answer.
 
     Attributes:
-        are_served: Whether the cluster has the kind; None: nobody has looked yet.
-        inactive: Why each check that says so cannot be carried out.
+        are_served: Whether the cluster has the kind; None: not known yet.
+        inactive: The checks whose condition Active is False, each with the reason.
     """
 
     def __init__(self) -> None:
@@ -303,7 +302,7 @@ class KnownChecks:
         self._names: set[str] = set()
 
     def put(self, check: AdmissionCheck) -> bool:
-        """Take a check; say whether it holds units otherwise than before."""
+        """Take a check; return whether its effect on units has changed."""
         name = check.metadata.name
         self._names.add(name)
         active = find_condition(check.status.conditions, ACTIVE)
@@ -314,12 +313,12 @@ class KnownChecks:
         return before != why
 
     def drop(self, name: str) -> bool:
-        """Forget a check; say whether it held units."""
+        """Forget a check; return whether it was inactive."""
         self._names.discard(name)
         return self.inactive.pop(name, None) is not None
 
     def names(self) -> tuple[str, ...]:
-        """Return the checks that there are."""
+        """Return the names of the checks that exist."""
         return tuple(sorted(self._names))
 
     def missing(self, queue: Queue) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""Which units occupy quota, by queue and by quota, so that those to evict are found quickly.
+"""Which units occupy quota, by queue and by quota, so that victims are found quickly.
 
-Of ten thousand units that run, a preemptor needs a few of the lowest priority. So they lie in
-buckets, by what their eviction costs first: priority, and whether all their pods run. Who comes is
-put into one when somebody asks: a decision does not wait for that.
+Of ten thousand running units, a preemptor needs a few of the lowest priority. So they are kept in
+buckets, by the main costs of their eviction: priority, and whether all their pods run. New units
+are put into buckets at the next question, so that a decision does not take that time.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class AdmittedUnits:
     """Keys of the units that occupy quota; `add` and `remove` are each other's undo.
 
     Attributes:
-        leaving: Keys of those whose eviction was asked for and is not carried out.
+        leaving: Keys of the units whose eviction was requested and is not carried out yet.
         left: How many of them have been removed so far.
-        changes: How often somebody went, or got another price or label.
+        changes: How often a unit was removed, or its bucket or labels changed.
     """
 
     def __init__(self) -> None:
         self.leaving: dict[str, None] = {}
         self.left = 0
         self.changes = 0
-        # Those that came since somebody asked; the others by bucket.
+        # Units that were added since the last question; the others are in buckets.
         self._fresh: dict[str, CachedUnit] = {}
         self._bucket_of: dict[str, Bucket] = {}
         # Of a queue by quota, and of a quota by queue: the same buckets in both.
@@ -68,7 +68,7 @@ class AdmittedUnits:
             self.leaving[info.key] = None
 
     def remove(self, record: CachedUnit) -> None:
-        """Forget one; nothing is left of a bucket or name without units."""
+        """Forget a unit; buckets and names without units are dropped."""
         info = record.info
         if info is None:
             return
@@ -88,7 +88,7 @@ class AdmittedUnits:
                 self._close(info.queue, info.quota)
 
     def replace(self, before: CachedUnit, after: CachedUnit) -> None:
-        """Take a newer object of a unit that stays where it is."""
+        """Take a newer object of a unit that stays admitted."""
         is_leaving = is_being_evicted(after.unit)
         key = after.key
         bucket = self._bucket_of.get(key)

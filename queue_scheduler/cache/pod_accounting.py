@@ -1,23 +1,23 @@
-"""Whose pod is it? Every living pod is counted exactly once: for a unit, or as foreign.
+"""Which unit each living pod belongs to: each is counted exactly once, for a unit or as foreign.
 
-A pod belongs to a unit of its own namespace, by its annotation `koord-queue/related-queueunit`,
-else, or where it names one that does not exist (a job's unit may be made again under another name),
-by its controller: the unit's consumer, or one of the unit's `podOwners`. Anybody may annotate a pod
-who may make one: of a pod with another controller the annotation counts only where its labels name
-the same quota as its unit, so that nobody has a pod charged where koord-scheduler does not.
+A pod belongs to the unit of its own namespace that its annotation `koord-queue/related-queueunit`
+names. Without the annotation, or if there is no such unit (a job's unit may be recreated under
+another name), it belongs to a unit by its controller: the unit's consumer, or one of the unit's
+`podOwners`. Every user who may create a pod may annotate it. So for a pod with another controller
+the annotation counts only if the pod's labels name the quota of the unit: no pod is charged to a
+quota that koord-scheduler does not charge.
 
-What a unit occupies is at least what its living pods ask for, also when its phase says that it
-occupies nothing any more: ended, evicted, deleted. A pod that names a unit which is not its own, or
-does not exist, and is nobody else's, is a *stray*: it is charged to the quota it names, in every
-mode, until it is gone. So is one whose unit has moved to another quota while it waits. All other
-pods are foreign.
+A unit occupies at least what its living pods ask for, even if its phase says that it occupies
+nothing any longer: ended, evicted, deleted. A *stray* is a pod that names a unit that is not its
+own, or does not exist, and belongs to no other: it is charged to the quota that it names, in every
+mode, until it is gone. So is a pod whose unit has moved to another quota while it is pending. All
+other pods are foreign.
 
-Units are told apart by uid. A unit made again under its old name does not inherit pods that are
-older, by whole seconds, than itself and its job, unless they are of its own job by the job's uid:
-the clocks of API servers differ. Nor does one that was made for a job that already ran (adopted),
-if it says since when there is that job. A pod that once belonged to a unit stays with it when the
-unit is gone, until it is found to be another's. One that the queue holds by its gate is nobody's:
-its unit says what it will ask for.
+Units are identified by uid. A unit that was recreated under its old name does not inherit pods that
+are older, by whole seconds, than itself and its job, unless they belong to its job by the job's
+uid: the clocks of API servers differ. Nor does an adopted unit, if it records when its job was
+created. A pod of a unit stays with it when the unit is gone, until it is found to belong to
+another. A pod that is held by the queue's gate belongs to none: its unit has its demand.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ from shared_api.well_known_labels import (
 )
 
 STRAY = "stray:"
-"""Prefix of the group of pods that name a unit which is not theirs; the unit's key follows, and
-what they name of quotas and trees: units of one name may have been of several, one after another.
-"""
+"""Prefix of the groups of strays. The key of the named unit follows, and the quotas and trees that
+the pods name: units of one name may have had several, one after another."""
 
 _Key = TypeVar("_Key", bound=str)
 
@@ -72,14 +71,14 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 FindUnit = Callable[[str], QueueUnit | None]
-"""From `namespace/name` to the unit as last seen."""
+"""From `namespace/name` to the newest known unit."""
 
 
 class PodAccounting:
     """Groups living pods by unit, and reports which groups changed.
 
     Args:
-        find_unit: Finds the units that were told. One that is just being told need not be there.
+        find_unit: Finds known units; one that `on_unit` is just being called for may be missing.
     """
 
     def __init__(self, find_unit: FindUnit) -> None:
@@ -88,7 +87,7 @@ class PodAccounting:
         self._pods: dict[str, PodFacts] = {}
         self._group_of: dict[str, Group] = {}
         self._members: dict[Group, dict[str, None]] = {}
-        # Replaced, never changed in place: charges and plugins keep what they were given.
+        # Replaced, never changed in place: charges and plugins keep references.
         self._living: dict[Group, Occupancy] = {}
         self._by_unit_key: dict[str, dict[str, None]] = {}
         self._by_owner: dict[Uid, dict[str, None]] = {}
@@ -102,11 +101,11 @@ class PodAccounting:
     # --- facts --------------------------------------------------------------------------------
 
     def on_unit(self, unit: QueueUnit, before: QueueUnit | None) -> None:
-        """Learn whose pods a unit's are; pods that came before it are found again.
+        """Take a new or changed unit; pods that arrived before it are grouped again.
 
         Args:
             unit: The unit as it is now.
-            before: As it was told last.
+            before: Its previous object; None: it is new.
         """
         if before is None or not _has_same_owners(before, unit):
             if before is not None:
@@ -121,14 +120,14 @@ class PodAccounting:
         self._arriving = None
 
     def on_unit_gone(self, unit: QueueUnit) -> None:
-        """Forget a unit, which is found no more; its living pods keep the group of its uid."""
+        """Forget a deleted unit; its living pods keep the group of its uid."""
         self._forget_owners(unit)
         self._regroup_pods_of(unit)
 
     def on_pod(self, pod: Pod) -> str | None:
         """Take a new or changed pod; return what is newly wrong with its requests, if anything."""
         key = pod.metadata.key
-        # One that the queue holds by its gate takes part in nothing: its unit speaks for it.
+        # A pod that is held by the queue's gate is not counted: its unit has its demand.
         if not pod.is_living or pod.has_gate(ADMISSION_GATE):
             self.on_pod_gone(pod)
             return None
@@ -247,12 +246,12 @@ class PodAccounting:
         keys = self._units_of_owner.get(facts.owner, ()) if facts.owner else ()
         units = [each for key in keys if (each := self._unit_beside(facts, key)) is not None]
         if len(units) > 1:
-            # Somebody's mistake, or trick; every process must pick the same, and the likeliest.
+            # A mistake, or a trick: every process must choose the same one, the likeliest.
             units.sort(key=lambda unit: _rank(facts, unit))
         return units[0] if units else None
 
     def _unit_beside(self, facts: PodFacts, key: str) -> QueueUnit | None:
-        """Return a unit if it is in the pod's namespace: in another, nobody has a say about it."""
+        """Return a unit if it is in the pod's namespace: others must not affect the pod."""
         return self._unit(key) if key.startswith(f"{facts.namespace}/") else None
 
     def _find_group(self, facts: PodFacts) -> tuple[Group, str]:
@@ -263,10 +262,10 @@ class PodAccounting:
         return group_of_strays(facts.unit_key, facts.labels) if facts.unit_key else "", ""
 
     def _settled(self, facts: PodFacts, before: Group, found: Group) -> Group:
-        """Return the group of a pod that was in `before`, where its labels say `found` now.
+        """Return the group of a pod that was in `before`, and is in `found` by its object.
 
-        No pod goes from a unit, even one that is gone, to nobody. But one that names a unit which
-        is of another quota by now is charged where its own labels say, as after a restart.
+        A pod of a unit, even of one that is gone, does not become foreign. But if its unit is in
+        another quota by now, it is charged where its own labels say, as after a restart.
         """
         is_unit = bool(found) and not is_stray(found)
         was_unit = bool(before) and not is_stray(before)
@@ -293,7 +292,7 @@ class PodAccounting:
             self._join(key, found, unit_key)
 
     def _join(self, key: str, group: Group, unit_key: str) -> None:
-        """Put a pod into a group; `unit_key` is that of the group's unit, "" where it is gone."""
+        """Add a pod to a group; `unit_key` is the key of the group's unit, "" if it is gone."""
         self._group_of[key] = group
         if group:
             if unit_key:
@@ -360,18 +359,18 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
 
 
 def _named_unit(meta: ObjectMeta) -> str:
-    """Return the unit that a pod names in its own namespace, or ""; it is nobody's elsewhere."""
+    """Return the key of the unit that a pod names in its own namespace, or ""."""
     key = read_annotation(meta.annotations, RELATED_QUEUE_UNIT) or ""
     return key if key.startswith(f"{meta.namespace}/") else ""
 
 
 def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
-    """Return whether a pod that names a unit of its namespace is the unit's.
+    """Return whether a pod that names a unit of its namespace belongs to it.
 
-    It is by its controller. Otherwise its labels must name the unit's quota, and it must not be of
-    an earlier unit of that name. Pods that are queued themselves are older than their unit, and no
-    older than their job; so are those of a job that ran before it had a unit, of which a unit made
-    by hand does not say since when there is one.
+    It does if its controller is one of the unit's. Otherwise its labels must name the unit's quota,
+    and it must not belong to an earlier unit of that name. Pods that are queued themselves are
+    older than their unit, and not older than their job. So are the pods of a job that ran before it
+    had a unit; a unit that was made by hand does not record when that job was created.
     """
     if facts.owner != NO_UID and facts.owner in _owners_of_pods(unit):
         return True
@@ -387,13 +386,13 @@ def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
 def _names_quota_of(unit: QueueUnit, labels: Mapping[str, str]) -> bool:
     """Return whether labels of a pod name the quota that a unit is charged to.
 
-    A unit without a label is charged to its namespace's quota. So is a pod that has none either;
-    one that was released bears the name, which the unit's placement has as well.
+    A unit without a label is charged to its namespace's quota, and so is a pod without one. A
+    released pod has the label; then the unit's placement names the same quota.
     """
     own = unit.metadata.labels
     of_unit, of_pod = read_quota_name(own), read_quota_name(labels)
     if of_unit == of_pod:
-        # Of an ElasticQuotaTree another label may name the node.
+        # In an ElasticQuotaTree another label may name the node.
         nodes = {read_tree_quota_name(own), read_tree_quota_name(labels)} - {""}
         return len(nodes) <= 1
     if of_unit:
@@ -409,7 +408,7 @@ def _rank(facts: PodFacts, unit: QueueUnit) -> tuple[bool, bool, str]:
 
 
 def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
-    """Return the uids of the controllers of its pods, each once: the job may be listed, too."""
+    """Return the uids of the controllers of its pods, each once; `podOwners` may list the job."""
     consumer = unit.spec.consumer_ref
     own = (consumer.uid,) if consumer is not None and consumer.uid else ()
     return tuple(dict.fromkeys((*own, *unit.status.pod_owners)))

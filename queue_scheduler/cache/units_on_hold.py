@@ -82,7 +82,7 @@ class FactWaits:
             self._keys.setdefault(name, {})[key] = None
 
     def remove(self, key: str, names: Iterable[str]) -> None:
-        """Let it wait no more; nothing is left of a fact that nobody waits for."""
+        """Undo `add`; facts that no unit waits for are dropped."""
         for name in names:
             keys = self._keys[name]
             del keys[key]

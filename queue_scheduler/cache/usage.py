@@ -1,14 +1,13 @@
-"""What is booked for whom: admissions and living pods, turned into one charge per uid.
+"""What is charged for units: admissions and living pods, turned into one charge per uid.
 
-A booked unit is charged the larger of what it was granted and what its living pods ask for; so it
-is with the number of pods.
-A unit in any other standing, or one that is gone, is charged what its living pods ask for,
-until the last of them is gone; so are strays (`pod_accounting`). Plugins hear of a charge only
-when it changes, and of all that is in it: they keep nothing of their own about a uid, so their
-books follow from the objects as the charges do.
+An admitted unit is charged the larger of what it was granted and what its living pods ask for, in
+amounts and in the number of pods. A unit in any other state, or one that is gone, is charged what
+its living pods ask for, until the last of them is gone; so are strays (`pod_accounting`). Plugins
+get a charge only when it changes, and then all of it: they keep nothing else about a uid, so what
+they know follows from the objects, as the charges do.
 
-Whose quota: that of the unit as it is now; of a unit that is gone the one it was charged to
-last; of strays the one that their pods name.
+The quota is that of the unit's present object; if the unit is gone, the one that it was charged to
+last; for strays, the one that their pods name.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from shared_api.resource_list import Amounts
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
-    """What is booked for one uid."""
+    """What is charged for one uid."""
 
     quota: str
     amounts: Amounts
@@ -35,18 +34,18 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def occupancy(self) -> Occupancy:
-        """What is charged, whomever it is charged to."""
+        """The amounts and the number of pods, without the quota."""
         return Occupancy(self.amounts, self.pods)
 
 
 class Usage:
-    """Charges by uid, kept in step with the plugins that keep books.
+    """Charges by uid; the plugins with Reserve get every change.
 
     Attributes:
         pods: The pods, by unit.
-        ends: Until when the units that are booked as a whole say they will run.
-        changes: Goes up whenever something booked changes.
-        eased: Goes up whenever that may make room, or an end may be another.
+        ends: Until when admitted units declare that they run.
+        changes: Increases when any charge changes.
+        eased: Increases when that may have freed room, or an expected end may have changed.
     """
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
@@ -61,11 +60,11 @@ class Usage:
         return iter(self._charges)
 
     def charge_of(self, uid: Uid) -> Charge | None:
-        """Return what is booked for a uid."""
+        """Return what is charged for a uid, or None."""
         return self._charges.get(uid)
 
     def note_reserved(self, info: QueueUnitInfo) -> None:
-        """Remember a unit that the plugins have just reserved whole."""
+        """Note the charge of a unit for whose whole demand the plugins have just reserved."""
         self.changes += 1
         self.ends.note(info)
         asked = info.demand
@@ -75,18 +74,18 @@ class Usage:
             self.charge_admitted(info, asked.occupancy)
 
     def charge_admitted(self, info: QueueUnitInfo, admitted: Occupancy) -> None:
-        """Book a unit whose object says that it occupies quota."""
+        """Charge a unit whose object says that it occupies quota."""
         uid = info.uid
         if self.ends.note(info) and uid in self._charges:
-            self._note_eased()  # what was not charged before makes no room
+            self._note_eased()  # a unit that was not charged before frees no room
         if self.pods.has_living(uid):
             admitted = self.pods.living(uid).at_least(admitted)
         self._set(uid, Charge(info.quota, admitted.amounts, info.non_preemptible, admitted.pods))
 
     def charge_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> None:
-        """Book only what the living pods of a unit ask for.
+        """Charge only what the living pods of a unit ask for.
 
-        Where its quota is not known (""), the one that it was charged to last stays.
+        If its quota is unknown (""), the quota that it was charged to last stays.
         """
         if not self.pods.has_living(uid):
             self.release(uid)
@@ -99,7 +98,7 @@ class Usage:
         self._set(uid, Charge(quota, living.amounts, non_preemptible, living.pods))
 
     def charge_left_behind(self, uid: Uid) -> None:
-        """Book what the living pods of a unit that does not exist ask for."""
+        """Charge what the living pods of a unit that does not exist ask for."""
         if not self.pods.has_living(uid):
             self.release(uid)
             return
@@ -115,7 +114,7 @@ class Usage:
         self._set(uid, Charge(quota, living.amounts, non_preemptible, living.pods))
 
     def release(self, uid: Uid) -> None:
-        """Book nothing for a uid."""
+        """Release the charge of a uid, if there is one."""
         self.ends.drop(uid)
         if self._charges.pop(uid, None) is not None:
             self.changes += 1
@@ -123,7 +122,7 @@ class Usage:
             self._plugins.unreserve(uid)
 
     def tell_foreign(self) -> None:
-        """Pass on the pods that no unit accounts for, as far as they changed."""
+        """Pass the foreign pods that changed to the plugins."""
         for key, pod in self.pods.take_changed_foreign():
             self._note_eased()
             self._plugins.on_foreign_pod(key, pod)

@@ -1,16 +1,16 @@
-"""Whose turn it is among queues that compete for the same limits.
+"""Which queue has its turn, among queues that compete for the same limits.
 
 Queues compete when they share a *domain*: a limit that both are charged to (the top of a quota
 chain, or in `runtime` mode the whole tree, whose division every start changes). Within a
 domain the movable queue of the highest rank goes first, and of equal rank the one that was
-served longest ago; to be refused is not to be served. The others rest until it has started one, or
-has nothing more to ask for, or backs off.
+served longest ago; only an admission counts as served, a refusal does not. The others rest until
+that queue has admitted a unit, has no unit to decide, or backs off.
 
-The order (rank, turn, name) is total, so the first movable queue of all never waits for
-another: some queue can always go on.
+The order (rank, turn, name) is total, so the first movable queue of all never waits for another:
+some queue can always continue.
 
-The heaps are lazy: an entry counts only while it is the queue's newest and the queue is
-movable; others are dropped when they surface.
+The heaps are lazy: an entry counts only while it is the newest of its queue and the queue is
+movable; stale entries are dropped when they reach the top.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FairOrder:
         self._heaps: dict[str, list[Entry]] = {}
 
     def set_movable(self, entry: Entry, domains: frozenset[str]) -> frozenset[str]:
-        """Say that a queue can move; return the domains whose order that changes."""
+        """Note that a queue is movable; return the domains whose order that changes."""
         name = entry[2]
         known = self._movable.get(name)
         if known == (entry, domains):
@@ -52,12 +52,12 @@ class FairOrder:
         return domains | known[1]
 
     def set_resting(self, name: str) -> frozenset[str]:
-        """Say that a queue cannot move; return the domains in which somebody may follow."""
+        """Note that a queue is not movable; return the domains where another may have its turn."""
         known = self._movable.pop(name, None)
         return known[1] if known else frozenset()
 
     def competes_of(self, name: str) -> frozenset[str] | None:
-        """Return the domains of a movable queue; None where it is not movable."""
+        """Return the domains of a queue; None: it is not movable."""
         known = self._movable.get(name)
         return known[1] if known is not None else None
 
@@ -74,7 +74,7 @@ class FairOrder:
         return None
 
     def queue_ahead_of(self, name: str) -> str | None:
-        """Return a queue that must go before this one, or ""; None: this one cannot move."""
+        """Return a queue whose turn comes before this one's, or ""; None: this is not movable."""
         known = self._movable.get(name)
         if known is None:
             return None

@@ -48,13 +48,13 @@ _DURATION: Final = "a duration such as 30s, 5m or 1h30m"
 
 
 class StopPolicy(StrEnum):
-    """Whether a queue is stopped; the words are Kueue's."""
+    """Whether a queue is stopped; the values are Kueue's."""
 
     NONE = "None"
     HOLD = "Hold"
-    """Nothing starts; what has started goes on."""
+    """No unit is admitted; admitted ones continue."""
     HOLD_AND_DRAIN = "HoldAndDrain"
-    """Besides, what has started is asked back."""
+    """In addition, admitted units are evicted."""
 
 
 class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -63,19 +63,19 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     Attributes:
         max_depth: Only this many positions are considered; None: all.
         waits_for_pods: Whether one unit at a time may be admitted and not running yet.
-        backfill: Whether who stands behind a refused unit may pass it only if that delays nobody.
+        backfill: Whether units may pass a refused one only if they do not delay it.
         stop: Whether it is stopped.
-        max_priority: No unit counts as if it had a higher priority; None: no ceiling.
+        max_priority: The ceiling of its units' priorities; None: no ceiling.
         priority_threshold: From this priority on a unit is high (policy Intelligent).
-        status_interval_seconds: Between two writes of its status.
-        check_timeout_seconds: How long admission checks may take; 0: for ever; None: the setting
-            counts.
-        problems: What of its annotations cannot be read, in words.
-        is_strict: Whether nodes are asked for before a unit may start. Not the object's to say: the
-            program's flags name these queues.
+        status_interval_seconds: The time between two writes of its status.
+        check_timeout_seconds: How long admission checks may take; 0: forever; None: the program's
+            setting counts.
+        problems: What cannot be parsed in its annotations, as text.
+        is_strict: Whether nodes are requested before a unit may start. The program's flags name
+            these queues, not the object.
         preempts: Whether a unit may evict others of the queue that have a lower priority; those
             whose pods do not all run yet.
-        preempts_running: Whether those whose pods run as well.
+        preempts_running: Whether also those whose pods all run.
     """
 
     max_depth: int | None = None
@@ -101,9 +101,9 @@ DEFAULT_OPTIONS: Final = QueueOptions()
 
 
 def recorded_options(queue: Queue) -> QueueOptions:
-    """Return what a scheduler before this one had in force, as far as it must outlive a restart.
+    """Return the options that were in force before a restart and must outlive it.
 
-    A queue that was stopped must not start to admit because a word is misspelt.
+    A stopped queue must not start to admit because its annotation is misspelled.
     """
     stop = _as_stop_policy(queue.status.stop_policy_in_force)
     return QueueOptions(stop=stop or StopPolicy.NONE)
@@ -138,7 +138,7 @@ def places_differently(before: Queue, after: Queue) -> bool:
 
 
 class _AnnotationReader:
-    """Reads the annotations of one queue, and notes what it cannot read."""
+    """Parses the annotations of one queue, and notes what it cannot parse."""
 
     def __init__(self, annotations: Mapping[str, str]) -> None:
         self._annotations = annotations
@@ -176,8 +176,8 @@ class _AnnotationReader:
     def max_priority(self, before: int | None) -> int | None:
         """Return `koord-queue/max-priority`; absent: None.
 
-        Whoever wrote what cannot be read wanted a ceiling: where none is known, as after a restart,
-        nobody has more than who asks for nothing.
+        A value that cannot be parsed was meant as a ceiling. If none is known, as after a restart,
+        no unit has a higher priority than one that asks for none.
         """
         text = read_annotation(self._annotations, MAX_PRIORITY)
         if text is None:

@@ -2,21 +2,24 @@
 
 | policy | order | a refused unit holds back |
 |---|---|---|
-| Priority | priority, creation, name | nobody |
+| Priority | priority, creation, name | none |
 | Block | priority, creation, name | those behind it that are charged to the same quota |
 | FIFO | creation, name | those behind it that are charged to the same quota |
 | Intelligent | high before low, priority, non-preemptible first, creation, name | see below |
 
-Intelligent takes a unit for a high one if its priority is at least the queue's threshold. A refused
-high unit holds back those behind it of its quota, and while any high unit stands in line no low one
-is tried; a refused low one holds back nobody. A policy is two pure answers, three
-where it has *bands* as Intelligent has, so other people's load through the entry point
-`koord_queue.queue_policies` (a callable without arguments that returns one). Creation is the
-unit's own, which the API server writes. Where the job is older (its unit was deleted and made
-again, or the controllers came late), they say so in the unit's status, which only they may write:
-it keeps its place. No annotation counts, so nobody can date a unit back. A unit whose job somebody
-kept resuming out of turn (`contested_since`) counts as created when the controllers said so last:
-the end of the line, or, where priority comes first, of its priority.
+In Intelligent, a unit is *high* if its priority is at least the queue's threshold. A refused high
+unit holds back those behind it of its quota, and while any high unit is pending no low one is
+tried; a refused low one holds back none.
+
+A policy is two pure functions, or three if it has *bands*, as Intelligent has. Third-party policies
+load by the entry point `koord_queue.queue_policies`: a callable without arguments that returns one.
+
+Creation is the unit's own, which the API server writes. If the job is older (its unit was deleted
+and recreated, or the controllers started late), the controllers say so in the unit's status, which
+only they may write, and the unit keeps its position. No annotation counts, so users cannot date a
+unit back. A unit whose job was resumed against the queue again and again (`contested_since`) counts
+as created when the controllers last said so: at the end of the queue, or, if priority comes first,
+of its priority.
 """
 
 from __future__ import annotations
@@ -35,11 +38,11 @@ from shared_api.well_known_labels import PREEMPTIBLE
 _TIME: Final = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
 )
-"""RFC 3339 in UTC, as the API server writes it: such texts sort as times."""
+"""RFC 3339 in UTC, as the API server writes it: such strings sort like times."""
 
 
 class HoldsBack(Enum):
-    """Which units behind a refused one wait with it."""
+    """Which units behind a refused one are held back by it."""
 
     NOBODY = "nobody"
     SAME_QUOTA = "same quota"
@@ -50,7 +53,7 @@ class QueuePolicy(Protocol):
 
     @property
     def name(self) -> str:
-        """The word in `spec.queuePolicy`."""
+        """Its value in `spec.queuePolicy`."""
         ...
 
     @property
@@ -59,20 +62,20 @@ class QueuePolicy(Protocol):
         ...
 
     def order_key(self, unit: QueueUnit) -> OrderKey:
-        """Return the unit's place; ends in namespace and name, so that no two are equal.
+        """Return the unit's position; ends in namespace and name, so that no two are equal.
 
-        `spec.priority` of `unit` is at most what the queue lets its units have.
+        `spec.priority` of `unit` is already limited to the queue's ceiling.
         """
         ...
 
 
 class BandedPolicy(QueuePolicy, Protocol):
-    """A policy that divides its line into bands, which are tried one after the other.
+    """A policy that divides its queue into bands, which are tried one after the other.
 
-    What a band is, is the policy's; units of a band that comes before stand before all of the next.
-    While a unit of a band stands in line, refused or not, none of a later band is tried, whatever
-    its quota. Units that are held (inactive, in backoff) stand in no line and hold up nobody.
-    `bands` counts in place of `holds_back`.
+    What a band means is up to the policy; all units of a band come before those of the next. While
+    a unit of a band is pending, refused or not, none of a later band is tried, whatever its quota.
+    Units on hold (inactive, in backoff) are in no queue and hold back none. `bands` counts instead
+    of `holds_back`.
     """
 
     @property
@@ -83,8 +86,8 @@ class BandedPolicy(QueuePolicy, Protocol):
     def band(self, unit: QueueUnit, queue: Queue, options: QueueOptions) -> int:
         """Return the unit's band, an index of `bands`; asked when the unit or the queue changes.
 
-        `spec.priority` is bounded as for `order_key`. What `options` has is what is in force, which
-        an annotation of the queue need not say.
+        `spec.priority` is limited as for `order_key`. `options` are those in force; annotations of
+        the queue may differ.
         """
         ...
 
@@ -98,15 +101,15 @@ def is_banded(policy: QueuePolicy) -> TypeGuard[BandedPolicy]:
 
 
 def bands_of(policy: QueuePolicy) -> tuple[HoldsBack, ...]:
-    """Return what a refused unit of each band holds back; one band where there are none."""
+    """Return what a refused unit of each band holds back; one band if the policy has none."""
     bands = policy.bands if is_banded(policy) else ()
     return bands or (policy.holds_back,)
 
 
 def creation_order(unit: QueueUnit) -> tuple[str, str, str]:
-    """Return (creation time of unit or job, or when it lost its place, namespace, name).
+    """Return (creation time of unit or job, or when it lost its position, namespace, name).
 
-    The job's creation counts where it is proved.
+    The job's creation counts if the controllers have proved it.
     """
     meta = unit.metadata
     proved = unit.status.job_creation_timestamp or ""
@@ -135,7 +138,7 @@ class _BuiltIn:
 
 
 class _Intelligent:
-    """Those of high priority one after the other, and the others when none of them waits."""
+    """Units of high priority one after the other, and the others while none of these is pending."""
 
     __slots__ = ()
 

@@ -1,9 +1,9 @@
-"""Strict mode: in some queues, nodes are asked for before a unit may start. Pure.
+"""Strict mode: in some queues, nodes are requested before a unit may start. Pure.
 
-Quota is booked as ever; then the unit is SchedReady, and whoever reserves nodes answers
-SchedSucceed or SchedFailed. While nodes are looked for, nobody of the same queue may take them who
-comes after by priority: units of less priority wait, and with them who stands behind one that is
-charged to the same quota; those of the same or more priority go on.
+Quota is charged as always; then the unit is SchedReady, and the program that reserves nodes answers
+with SchedSucceed or SchedFailed. While nodes are requested for a unit, units of the same queue with
+a lower priority must not take them: they wait, and so do units behind one of them that are charged
+to the same quota. Units of the same or a higher priority continue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase
 
 SMALL_UNIT: Final[Mapping[str, int]] = {"cpu": 128_000, "nvidia.com/gpu": 8}
-"""Upstream's: what one machine of its makers has."""
+"""Upstream's default: the size of one machine of its authors."""
 
 
 ASKED_FOR_NODES: Final = "Waiting scheduler to schedule this queueUnit"
@@ -29,11 +29,11 @@ class StrictMode(msgspec.Struct, frozen=True, kw_only=True):
     """Which queues are strict.
 
     Attributes:
-        is_on: Whether any is.
-        included: Those that are; empty: all.
-        excluded: Those that are not, for all that.
-        small: Units that ask for no more than this of these resources need not ask for nodes (cpu
-            in milli); empty: all must.
+        is_on: Whether any queue is strict.
+        included: The strict queues; empty: all.
+        excluded: Queues that are not strict, even if they are included.
+        small: Units that ask for at most these amounts start without a request for nodes (cpu in
+            milli); empty: none do.
     """
 
     is_on: bool = False
@@ -65,16 +65,16 @@ class StrictMode(msgspec.Struct, frozen=True, kw_only=True):
 NOT_STRICT: Final = StrictMode()
 
 MAX_ATTEMPTS: Final = 2**63 - 1
-"""What the field holds, an int64; after it the count begins again."""
+"""The largest int64, which the field holds; after it the count restarts."""
 
 
 def request_nodes(unit: QueueUnit) -> dict[str, Any]:
-    """Return what a move to SchedReady writes besides: verdicts name the attempt they are about."""
+    """Return what else a move to SchedReady writes: answers name the attempt they are about."""
     return {"attempts": unit.status.attempts % MAX_ATTEMPTS + 1}
 
 
 class NodeRequests:
-    """The units of one strict queue whose nodes are being looked for.
+    """The units of one strict queue for which nodes are requested.
 
     Attributes:
         highest: The highest of their priorities; None: there is no such unit.
@@ -87,19 +87,19 @@ class NodeRequests:
         self.highest: int | None = None
 
     def add(self, uid: Uid, priority: int) -> None:
-        """Nodes are asked for."""
+        """Note that nodes are requested for a unit."""
         self._priorities[uid] = priority
         self.highest = priority if self.highest is None else max(self.highest, priority)
 
     def discard(self, uid: Uid) -> bool:
-        """They are found, or not; return whether this unit had asked."""
+        """Note that a request has ended; return whether there was one for this unit."""
         if self._priorities.pop(uid, None) is None:
             return False
         self.highest = max(self._priorities.values(), default=None)
         return True
 
     def hold_back(self, priority: int) -> bool:
-        """Return whether a unit of this priority must wait for an answer."""
+        """Return whether a unit of this priority must wait until a request has ended."""
         return self.highest is not None and priority < self.highest
 
     def copy(self) -> NodeRequests:
