@@ -1,7 +1,7 @@
-"""Until when what is booked says that it will run: declared maximum execution times. Pure.
+"""When admitted units end at the latest, by their declared maximum execution times. Pure.
 
-The clock of a run starts when the unit's pods run (condition `PodsReady`), and goes on from what
-earlier runs took. A unit whose pods do not run yet starts now at the earliest, whenever now is. One
+The time of a run begins when the unit's pods run (condition `PodsReady`); the time of earlier runs
+counts as well. A unit whose pods do not run yet is taken to begin now, whenever that is. A unit
 that declares nothing has no end.
 """
 
@@ -19,12 +19,12 @@ from shared_api.timestamps import read_time
 
 
 class ExpectedEnd(msgspec.Struct, frozen=True, gc=False):
-    """When a booked unit ends by what it declares.
+    """When an admitted unit ends by what it declares.
 
     Attributes:
-        quota: What it is charged to.
-        seconds: How long it may run yet, from `since` on.
-        since: When its pods began to run, in seconds since the epoch; None: they do not yet.
+        quota: The quota that it is charged to.
+        seconds: How long it may still run, from `since` on.
+        since: When its pods began to run, in seconds since the epoch; None: they do not run yet.
     """
 
     quota: str
@@ -32,12 +32,12 @@ class ExpectedEnd(msgspec.Struct, frozen=True, gc=False):
     since: int | None
 
     def at(self, wall: int) -> int:
-        """Return when it ends, seen from a wall time; past ends are those of overdue units."""
+        """Return when it ends if `wall` is now, both in seconds since the epoch."""
         return (wall if self.since is None else self.since) + self.seconds
 
 
 class ExpectedEnds:
-    """The ends of what is booked, by uid."""
+    """The expected ends of admitted units, by uid."""
 
     def __init__(self) -> None:
         self._ends: dict[Uid, ExpectedEnd] = {}
@@ -46,7 +46,7 @@ class ExpectedEnds:
         return iter(self._ends.items())
 
     def note(self, info: QueueUnitInfo) -> bool:
-        """Take a booked unit as it is now; say whether its end is another than was known."""
+        """Take a new or changed admitted unit; return whether its expected end has changed."""
         seconds = remaining_seconds(info.unit)
         if seconds is None:
             return bool(self._ends) and self._ends.pop(info.uid, None) is not None
@@ -56,7 +56,7 @@ class ExpectedEnds:
         return before != after
 
     def drop(self, uid: Uid) -> None:
-        """Forget a unit: it is not booked, or not as a whole."""
+        """Forget a unit that is no longer admitted."""
         self._ends.pop(uid, None)
 
     def copy(self) -> ExpectedEnds:
@@ -67,7 +67,7 @@ class ExpectedEnds:
 
 
 def remaining_seconds(unit: QueueUnit) -> int | None:
-    """Return how long a unit may run yet, earlier runs taken off; None where it does not say."""
+    """Return how long a unit may still run, without its earlier runs; None: it declares nothing."""
     declared = unit.spec.maximum_execution_time_seconds
     if declared is None:
         return None

@@ -1,8 +1,8 @@
 """Demands with fewer pods: what a unit asks for when it may run with less than all. Pure.
 
-Where pod sets state a `minCount`, the pods that may be missing are counted over all of them, and
-the same share of these is left out of each. So there is one line of demands, from the whole to the
-least, and each asks for no more than the one before it.
+If pod sets have a `minCount`, the pods that may be missing are counted over all sets, and the same
+share of them is left out of each set. So there is one sequence of demands, from the whole to the
+least, in which each asks for no more than the one before.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class WakeUp:
                 self._units.changed_lines[name] = None
 
     def wake(self, waiter: Waiter) -> None:
-        """Ask a class again, whatever it waits for."""
+        """Wake a class, whatever it waits for; its queue asks it again when it has its turn."""
         line = self._units.queues.line(waiter[0])
         if line is not None and line.wake(waiter[1]):
             self._plugins.stop_waiting(waiter)
@@ -136,14 +136,14 @@ class WakeUp:
         changed.clear()
 
     def forget_refusals(self) -> None:
-        """Ask all units again; for a fork that lacks the plugins that refused them."""
+        """Wake all classes; for a fork that lacks the plugins that refused them."""
         for line in self._units.queues:
             self.wake_all(line)
         self.on_limits_changed()
         self.settle()
 
     def wake_all(self, line: SchedulingQueue) -> None:
-        """Ask every unit of a queue again."""
+        """Wake every class of a queue."""
         for number in line.wake_all():
             self._plugins.stop_waiting((line.name, number))
         self._units.changed_lines[line.name] = None

@@ -181,7 +181,7 @@ class PreemptionRounds:
         return kept
 
     def wait(self, waiter: Waiter, refusal: Refusal) -> None:
-        """Ask a class that `hold_up` refused again, when the answer may have changed."""
+        """Register a class that `hold_up` refused, to be woken when the answer may have changed."""
         self.is_idle = False
         if refusal.reason is not Reason.ROOM_FOR_PREEMPTOR:
             self.waiters.stand_back(waiter, self._under_way(waiter[0]))
@@ -191,7 +191,7 @@ class PreemptionRounds:
             self.waiters.ask_now(waiter)
 
     def ask_at(self, waiter: Waiter, at: float) -> None:
-        """Ask a class again at a time in seconds of the monotonic clock, whatever it waits for."""
+        """Register a class, to be woken at a time in seconds of the monotonic clock."""
         self.is_idle = False
         self.waiters.ask_at(waiter, at)
 
@@ -252,7 +252,7 @@ class PreemptionRounds:
         leaving: Sequence[CachedUnit],
         moment: Moment,
     ) -> None:
-        """Ask a class again when a round ends, or a leaving unit hangs for `STUCK_SECONDS`."""
+        """Register a class, to be woken when a round ends, or a unit leaves for `STUCK_SECONDS`."""
         self.is_idle = False
         waiter = _waiter(line, info)
         self.waiters.hold_behind_rounds(waiter, self._count_releases())

@@ -1,4 +1,4 @@
-"""Sorted keys of the units that wait, cheap to change and to copy.
+"""Sorted keys of pending units, cheap to change and to copy.
 
 A list of short sorted lists. Inserting or removing moves at most one short list's worth of
 pointers, so it stays at some microseconds with 100,000 keys, where one long list would move

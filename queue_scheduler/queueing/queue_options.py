@@ -1,7 +1,7 @@
-"""What a Queue object asks for besides its order: how deep it looks, what it waits for. Pure.
+"""The options of a Queue object, in addition to its order: its depth, what it waits for. Pure.
 
-One place reads a queue's annotations, so that one table of docs/queues.md can list them. What can
-not be read changes nothing: what was in force goes on, and a sentence about it is kept for the
+Only this module reads a queue's annotations, so one table of docs/queues.md can list them. A value
+that cannot be parsed changes nothing: the value in force stays, and a sentence about it is kept for
 users.
 """
 

@@ -1,4 +1,4 @@
-"""One quota as a person may see it."""
+"""One quota with its numbers, as users see it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def find_view(
     ledger: QuotaLedger,
     protected: ProtectedDemands,
 ) -> QuotaView | None:
-    """Return one quota with its numbers, or None; of two objects of one name the older's."""
+    """Return one quota with its numbers, or None; of two objects of one name, the older one."""
     books = trees.books.get(name)
     if books is not None:
         spec = books.spec
@@ -39,7 +39,7 @@ def _build_view(
     account: Account,
     protected: ProtectedDemands,
 ) -> QuotaView:
-    """Return the numbers of a quota; one that is in no tree is only booked."""
+    """Return the numbers of a quota; if it is in no tree, only its charges are known."""
     books = trees.books.get(spec.name)
     if books is None:
         books = NodeUsage(

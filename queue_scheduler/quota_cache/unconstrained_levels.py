@@ -170,7 +170,7 @@ class UnconstrainedLevels:
     def is_plain_root(
         self, child: NodeUsage | None, key: str, needed: int, total: int, delta: int
     ) -> bool:
-        """Say the same of the root, where default and system quota are besides."""
+        """Return the same for the root, which also has the default and the system quota."""
         negative = 0
         for books in self._tree.special.values():
             asked = books.limited.get(key, 0)

@@ -6,7 +6,7 @@ whether they fit the quota like any other demand, and are then kept for the job 
 and go.
 
     unit has grown --> looked at --> fits --> patch --> written
-                                          \-> refused, lost to somebody: looked at again
+                                          \-> refused, or a conflict: looked at again
                                 \-> refused: looked at again every few seconds
 
 No start depends on this, so a refused growth takes no place in the queue, and is tried again every
