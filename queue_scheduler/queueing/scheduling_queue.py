@@ -380,7 +380,10 @@ class SchedulingQueue:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
 
     def slept_since(self, info: QueueUnitInfo) -> int | None:
-        """Return when `refusal_of` was found, in epoch seconds (0: unknown); None: it is now."""
+        """Return when the answer of `refusal_of` was found; None: it is current.
+
+        In seconds since the epoch; 0: unknown.
+        """
         unit_class = self._classes[info.class_key]
         if self._is_stopped or unit_class.refusal is None:
             return None
