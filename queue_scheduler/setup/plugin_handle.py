@@ -87,7 +87,6 @@ class PluginHandle:
             records = engine.units.records.values()
             return tuple(r.unit for r in records if r.info is not None and r.info.quota == quota)
 
-        # Scans every unit, which is too long under the engine's lock.
         return units(self._engine().fork())
 
     def update_queue_status(self, queue: Queue, status: Mapping[str, Any]) -> None:
