@@ -20,7 +20,7 @@ from shared_api.leader_election import Leadership
 POLL_SECONDS: Final = 0.1
 """How often what is waited for is looked at; a take-over takes seconds, once in a process."""
 
-log = structlog.get_logger("takeover")
+log = structlog.get_logger("leader_warmup")
 
 
 class FreshCache(Protocol):

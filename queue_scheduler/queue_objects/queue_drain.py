@@ -46,7 +46,7 @@ RETRIES: Final = Backoff(base_seconds=1.0, cap_seconds=300.0)
 """Before an eviction that was not written is written again. What keeps failing needs an
 administrator, and is in the log at the same pauses."""
 
-log = structlog.get_logger("queue_drains")
+log = structlog.get_logger("queue_drain")
 
 
 class _Failed(msgspec.Struct, frozen=True):

@@ -97,7 +97,7 @@ second by default; as writes they would take some kilobytes each, and be old at 
 BOOKED: Final = "Quota is reserved: its namespace may name the quota"
 """The message of an adopted unit that is charged after it was not."""
 
-log = structlog.get_logger("waiting_reporter")
+log = structlog.get_logger("pending_reason")
 
 
 class _Rank(Enum):

@@ -43,7 +43,7 @@ AGAIN_SECONDS: Final = 5.0
 READ_AGAIN_SECONDS: Final = 2.0
 """Until a unit that could not be read is read again."""
 
-log = structlog.get_logger("growth_cycle")
+log = structlog.get_logger("scale_up")
 
 
 class ScaleUp:

@@ -62,7 +62,7 @@ FEWEST_CONFLICTS: Final = 2
 STATUS_REFUSED: Final = "StatusRefused"
 """Reason of the event."""
 
-log = structlog.get_logger("unit_looks")
+log = structlog.get_logger("unit_reconciler")
 
 
 class SendStatus(msgspec.Struct, frozen=True):
