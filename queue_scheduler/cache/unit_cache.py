@@ -83,7 +83,7 @@ class UnitCache:
             hold, came off it, or are charged although their object denies it; cleared by
             `pending_reason`.
         lowered_lately: Keys of new pending units whose priority the ceiling of their queue lowers;
-            cleared by `QueueFacts.take_notices`.
+            cleared by `QueueState.take_notices`.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.debug_api.snapshots import (
-    QueueFacts,
+    QueueSnapshot,
     UnitFacts,
     WouldPreempt,
     find_booked_quotas,
@@ -395,7 +395,7 @@ def _view_job(unit: QueueUnit) -> JobView:
     return JobView(api_version=consumer.api_version, kind=consumer.kind, name=consumer.name)
 
 
-def view_queue(facts: QueueFacts) -> QueueView:
+def view_queue(facts: QueueSnapshot) -> QueueView:
     """Return one queue with its head and the refusal nearest to the front."""
     return QueueView(
         name=facts.queue.metadata.name,

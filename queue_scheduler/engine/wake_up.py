@@ -1,8 +1,8 @@
 """What follows a change: which classes are woken, and which queue is offered freed capacity next.
 
-The engine changes its state and then settles: charges follow the pods that came and went, the first
-pending units are protected, classes that the change may help are woken, and the turns of queues are
-updated. Every fact and every decision ends here.
+The engine changes its state and then wakes what that affects: charges follow the pods that came and
+went, the first pending units are protected, classes that the change may help are woken, and the
+turns of queues are updated. Every fact and every decision ends here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WakeUp:
         self._backfill = backfill
         self._protected: dict[str, QueueUnitInfo] = {}
 
-    def settle(self, *, is_news: bool = True) -> tuple[str, ...]:
+    def wake_affected(self, *, is_news: bool = True) -> tuple[str, ...]:
         """Apply a change: charge pods, wake the classes it helps; return the queues to ask.
 
         Args:
@@ -140,7 +140,7 @@ class WakeUp:
         for line in self._units.queues:
             self.wake_all(line)
         self.on_limits_changed()
-        self.settle()
+        self.wake_affected()
 
     def wake_all(self, line: SchedulingQueue) -> None:
         """Wake every class of a queue."""

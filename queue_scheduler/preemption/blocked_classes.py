@@ -62,9 +62,9 @@ class BlockedClasses:
         self._watch(releases)
         self._behind_rounds[waiter] = None
 
-    def stand_back(self, waiter: Waiter, under_way: frozenset[Uid]) -> None:
+    def stand_back(self, waiter: Waiter, in_flight: frozenset[Uid]) -> None:
         """Register a class, to be woken when other units than these are in flight in its queue."""
-        self._stood_back[waiter] = under_way
+        self._stood_back[waiter] = in_flight
 
     def ask_at(self, waiter: Waiter, at: float) -> None:
         """Register a class, to be woken at a time, in seconds of the monotonic clock."""
@@ -103,23 +103,23 @@ class BlockedClasses:
         self._wake(self._behind_rounds)
 
     def wake_after(
-        self, releases: Releases, under_way: Callable[[str], frozenset[Uid]] | None = None
+        self, releases: Releases, in_flight: Callable[[str], frozenset[Uid]] | None = None
     ) -> None:
         """Wake the classes for which something was released, or other units are in flight.
 
         Args:
             releases: What was released until now.
-            under_way: Returns the units in flight of a queue; None: they are the same as before.
+            in_flight: Returns the units in flight of a queue; None: they are the same as before.
         """
         before, self._seen = self._seen, releases
         if releases[:2] != before[:2]:
             self._wake(self._behind_rounds)
         if releases != before:
             self._wake(self._kept_out)
-        if under_way is None:
+        if in_flight is None:
             return
         for waiter, seen in list(self._stood_back.items()):
-            if under_way(waiter[0]) != seen:
+            if in_flight(waiter[0]) != seen:
                 del self._stood_back[waiter]
                 self._woken[waiter] = None
 

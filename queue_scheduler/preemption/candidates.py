@@ -138,11 +138,11 @@ class VictimCandidates:
         must: tuple[Victim, ...] = ()
         if line.in_flight:
             # The unit also waits for the pods of units in flight, so they all belong to its round.
-            under_way = self.find_under_way(line, info, wall)
-            must = under_way.victims
+            in_flight = self.find_in_flight(line, info, wall)
+            must = in_flight.victims
             leaving = (*leaving, *self._whose_room_is_free(info, leaving, must))
             if not must or self._plugins.check_without(info, leaving) is None:
-                return under_way
+                return in_flight
         found = Found(PREEMPTED, ())
         passed_over = frozenset((*leaving, *(victim.uid for victim in must)))
         for reason, batches in self._sources(line, info):
@@ -159,7 +159,7 @@ class VictimCandidates:
             found = Found(reason, (), min((at for at in again if at is not None), default=None))
         return found
 
-    def find_under_way(self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
+    def find_in_flight(self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
         """Return the units in flight in a queue that waits for pods, if the unit may evict them."""
         look = _Look(self._units, line, info, wall, self.protect_seconds)
         batches = self._of_queue(line, info, running=True) if line.lets_evict else ()

@@ -322,8 +322,8 @@ class SchedulingQueue:
 
     def _overtakes(self, key: OrderKey) -> bool:
         """Return whether a position has a higher priority than all units in flight."""
-        under_way = self.in_flight.values()
-        return isinstance(key[0], int) and all(key < (-(each or 0),) for each in under_way)
+        in_flight = self.in_flight.values()
+        return isinstance(key[0], int) and all(key < (-(each or 0),) for each in in_flight)
 
     def refuse(self, info: QueueUnitInfo, refusal: Refusal, at: int | None = None) -> int:
         """Put the unit's class to sleep; return the number of the class.
