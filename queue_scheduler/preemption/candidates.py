@@ -269,9 +269,12 @@ class _Look:
             for key in keys
         ]
         ordered.sort(reverse=True)
+        # Mostly none: a place costs as much as all else that is asked of a candidate.
+        any_returns = not self._line.asks_past_refused
         for since, _, key in ordered:
-            if self._may_go(records[key]) and not self._returns_in_front(records[key]):
-                yield self._candidate(records[key], bucket, since)
+            record = records[key]
+            if self._may_go(record) and not (any_returns and self._returns_in_front(record)):
+                yield self._candidate(record, bucket, since)
 
     def victim(self, one: Candidate) -> Victim:
         """Return a chosen candidate with the running time that is lost."""
@@ -324,8 +327,7 @@ class _Look:
         """
         line, info = self._line, record.info
         assert info is not None, f"{record.key} may go and has no demand"
-        # Mostly so, and a place costs as much as all else that is asked of a candidate.
-        if info.queue != line.name or line.asks_past_refused:
+        if info.queue != line.name:
             return False
         place = self._units.place_in(line, record.unit)
         if line.would_keep_from_turn(place, info.quota, self._info, self._before):
