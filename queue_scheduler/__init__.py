@@ -9,8 +9,8 @@ Read in this order:
 5. ``queueing``: which units are pending, and in which order.
 6. ``quota``: the quota arithmetic, from scratch; ``quota_cache``: the same from running sums, and
    which units to wake after a change.
-7. ``framework``: the contract of plugins; ``plugins``: the built-in ones; ``quota_plugin``: what
-   plugins with quotas share (``required_requests``).
+7. ``framework``: the contract of plugins; ``plugins``: the built-in ones; ``quota_plugin``: the
+   base of plugins with quotas (``required_requests``: what each pod must request).
 8. ``cycles``: the threads that feed the engine and carry out its decisions.
 9. ``unit_controllers``: what follows from one unit's object and the time: requeue, scale up,
    admission checks, time-outs, evictions.

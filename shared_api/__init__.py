@@ -1,27 +1,30 @@
-"""The common base of both programs: API objects, exact amounts, and the client of the API server.
+"""What both programs stand on: the API objects, exact amounts, and the path to the API server.
 
 Read in this order:
 
 1. ``objects``: the Kubernetes objects as frozen values, one file per kind.
-2. ``queue_unit_phases``: the life of a QueueUnit, as one table; ``evictions``: why and how a unit
-   gives its quota back.
-3. ``well_known_labels``: every label and annotation, with its writers and readers;
-   ``quota_names``: which quota and queue they name; ``well_known_kinds``: kinds of jobs by name.
+2. ``queue_unit_phases``: the life of a QueueUnit, as one table; ``evictions``: why a unit gives its
+   quota back, and until when; ``waiting_reasons``: which reasons of a pending unit need action;
+   ``placement``: which quota an admission is charged to.
+3. ``well_known_labels``: every label and annotation, what writes it and what reads it;
+   ``key_spelling``: misspelled ones; ``quota_names``: which quota and queue they name;
+   ``well_known_kinds``: kinds of jobs by name; ``field_path``: paths to fields, for declared kinds.
 4. ``quantity``, ``resource_list``: "500m" and "2Gi" as exact integers, and vectors of amounts;
-   ``resource_names``: deprecated names and their replacements; ``pod_requests``: the requests of
-   one pod.
+   ``resource_names``: deprecated names, and what replaces them; ``pod_requests``: what one pod
+   requests; ``durations``, ``timestamps``: how they are written and parsed.
 5. ``client``: how a request reaches the API server; ``informer``: how its answers become a cache.
-6. ``work_queue``, ``backoff``, ``leader_election`` (with ``lease_lock``), ``leader_warmup``: small
-   tools of both programs.
-7. ``process``: clocks, the loop that runs steps on a thread, probes, logs; ``metrics``.
-8. ``program``: the process around a program's work; ``program_flags``: the common flags;
-   ``upstream_flags``: flags that are accepted without effect;
-   ``access_review``: who may read metrics and the debug API; ``debug_api``: how that is served.
-9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.
-10. ``admission_check_kit``: a controller of admission checks, without a rule.
-11. ``fake_api_server``: an API server in memory; ``testing``: that server, the virtual clock and
-    builders, for tests and plugin authors.
+6. ``work_queue``, ``backoff``, ``leader_election`` (over ``lease_lock``), ``leader_warmup``: small
+   tools that both programs run on.
+7. ``process``: clocks, the one loop that runs steps on a thread, probes, logs; ``metrics``.
+8. ``program``: start, leader election and shutdown of a program; ``program_flags``: the flags that
+   both have; ``upstream_flags``: those that are accepted and have no effect; ``access_review``: who
+   may read their metrics and answers; ``debug_api``: how these are served.
+9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``;
+   ``installation_check``: whether an installation works, for `helm test`.
+10. ``admission_check_kit``: a controller of admission checks, but for its rule.
+11. ``fake_api_server``: an API server in memory; ``testing``: that, the virtual clock and builders,
+    for tests and plugin authors.
 
-Not here: any decision about which unit may start (``queue_scheduler``), and any knowledge of a kind
-of job other than its name (``queue_controllers``). This package imports neither.
+Not here: any decision about who may start (``queue_scheduler``) and anything that knows more
+of a kind of job than its name (``queue_controllers``). This package imports neither.
 """

@@ -1,4 +1,4 @@
-"""Durations in Go's format, in flags, files and annotations. Pure."""
+"""Durations as Go writes them, in flags, files and annotations. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from fractions import Fraction
 from typing import Final
 
 DURATION_PATTERN: Final = "([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+|0|"
-"""What `parse_duration` accepts, for schemas; to be set between ^( and )$."""
+"""What `parse_duration` accepts, for schemas; to be placed between ^( and )$."""
 
 LONGEST_TEXT: Final = 64
-"""Most characters of a duration; Go's own longest has 30. Annotations may have 256 KiB, through
-which a search takes minutes."""
+"""Longer texts are not parsed. Go writes at most 30 characters; an annotation may have 256 KiB,
+which would take minutes to search."""
 
 LONGEST_DURATION: Final = Fraction(2**63 - 1, 10**9)
-"""Go's longest duration in seconds, 292 years. A date so far ahead can still be written."""
+"""In seconds: the longest duration in Go, 292 years. A time that far ahead is a valid date."""
 
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)")
 _SECONDS: Final = {
@@ -33,10 +33,10 @@ class DurationError(ValueError):
 
 
 def parse_duration(text: str) -> Fraction:
-    """Return the exact seconds of a Go duration such as "30s", "5m" or "1h30m".
+    """Return the exact seconds of a Go duration such as "30s", "5m" or "1h30m"; "" and "0" are 0.
 
     Raises:
-        DurationError: The text is not a duration, or longer than Go's can be.
+        DurationError: It is not a duration, or is longer than `LONGEST_DURATION`.
     """
     if text in {"", "0"}:
         return Fraction(0)
@@ -52,7 +52,7 @@ def parse_seconds(value: str | int) -> float:
     """Return the seconds of a Go duration ("10m", "1h30m"), or of a whole number of seconds.
 
     Raises:
-        DurationError: The value is neither, negative, or longer than Go's can be.
+        DurationError: It is neither, is negative, or is longer than `LONGEST_DURATION`.
     """
     text = str(value)
     if text.isascii() and text.isdecimal() and len(text) <= LONGEST_TEXT:

@@ -20,7 +20,7 @@ from shared_api.leader_election import Leadership
 POLL_SECONDS: Final = 0.1
 """Interval between checks; a takeover takes seconds, once per process."""
 
-log = structlog.get_logger("takeover")
+log = structlog.get_logger("leader_warmup")
 
 
 class FreshCache(Protocol):

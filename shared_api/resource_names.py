@@ -1,9 +1,9 @@
-"""Resource names that Koordinator has deprecated, and the names that replace them.
+"""Resource names that Koordinator has given up, and what koord-scheduler reads in their place.
 
-koord-scheduler never sees the old names: it renames them when objects enter its caches. In pods
-(every container and init container, and the overhead) and in nodes it renames both groups below, in
-an ElasticQuota's `spec.min` and `spec.max` only the batch names. A name is kept if the new one is
-in the same list. Annotations of quotas are not renamed.
+koord-scheduler renames deprecated resources as objects enter its caches: both groups below in pods
+(every container and init container, and the overhead) and in nodes, and only the batch names in
+`spec.min` and `spec.max` of an ElasticQuota. A deprecated name stays if the list has the new one as
+well. Nothing is renamed in the annotations of quotas.
 
 Source: koordinator, apis/extension/deprecated.go and pkg/util/transformer.
 """
@@ -19,22 +19,22 @@ RENAMED_BATCH: Final[Mapping[str, str]] = {
     "koordinator.sh/batch-cpu": "kubernetes.io/batch-cpu",
     "koordinator.sh/batch-memory": "kubernetes.io/batch-memory",
 }
-"""The two overcommitted resources; the new names are in Kubernetes' own domain."""
+"""Overcommitted resources, deprecated name to current one: they moved to kubernetes.io."""
 
 RENAMED_DEVICES: Final[Mapping[str, str]] = {
     f"kubernetes.io/{device}": f"koordinator.sh/{device}"
     for device in ("rdma", "fpga", "gpu", "gpu-core", "gpu-memory", "gpu-memory-ratio")
 }
-"""The six devices, whose new names are in Koordinator's domain."""
+"""Devices, deprecated name to current one: they moved the other way, from kubernetes.io."""
 
 RENAMED: Final[Mapping[str, str]] = {**RENAMED_BATCH, **RENAMED_DEVICES}
-"""Old name -> new name in pods and nodes."""
+"""What is renamed in pods and nodes."""
 
 
 def rename_deprecated(amounts: Amounts, renamed: Mapping[str, str] = RENAMED) -> Amounts:
-    """Return the list with deprecated names replaced, except those whose new name it has already.
+    """Return the amounts by current names; a deprecated name stays if its new one is there as well.
 
-    A list without deprecated names is returned itself, not a copy: this is called for every pod.
+    Amounts without a deprecated name are returned as they are, not copied: every pod passes here.
     """
     if renamed.keys().isdisjoint(amounts):
         return amounts

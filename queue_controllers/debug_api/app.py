@@ -6,8 +6,8 @@
 | /debug/jobs/{namespace}/{kind}/{name} | one job: whether it is managed, and why or why not |
 | /openapi.json | the contract |
 
-Who may `get` a job may ask about it. Where a kind is not known here, there is nothing to ask about,
-and any valid token is told so.
+A token with the right to `get` a job may read the answer about it. If the kind is unknown or
+ambiguous, the answer is a 404, which any valid token may read.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class JobDebugApi:
     """The sources of the routes' answers.
 
     Args:
-        servers: Those of the kinds that are enabled.
-        known: All kinds with adapters.
+        servers: The servers of the enabled kinds.
+        known: All kinds that have an adapter, enabled or not.
         units: All units.
-        lookups: What this process has read of other objects; nothing is read for an answer.
+        lookups: What this process has read of other objects; an answer causes no reads.
         is_leader: Whether this replica decides.
     """
 
@@ -75,7 +75,7 @@ class JobDebugApi:
         self._is_leader = is_leader
 
     def right_of(self, request: Request) -> Right:
-        """Return what a reader needs: to get the job, or the path if it is about none."""
+        """Return the right that a request needs: to get its job, or its path if it names no job."""
         asked = request.path_params
         if not {"namespace", "kind", "name"} <= asked.keys():
             return PathRight(request.url.path)
@@ -125,10 +125,10 @@ class JobDebugApi:
         return self._answer(kind, key, explanation, job=view.job, unit=view.unit)
 
     def _kind_of(self, word: str) -> JobKind:
-        """Return the kind that a word names; of several versions the one that is served.
+        """Return the kind that a word names; of several versions, the one that is served.
 
         Raises:
-            HTTPException: It names none, or several.
+            HTTPException: It names no kind, or several.
         """
         found = find_kinds(word, self._kinds)
         names = sorted({resource_name(each) for each in found})

@@ -25,7 +25,7 @@ from shared_api.objects.queue_unit import QueueUnit
 
 
 def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFacts:
-    """Return the counts of the pods of a job that is held by gates."""
+    """Return the counts of a job's pods: per set, those that are gated and those that live."""
     others = []
     held: dict[str, int] = {}
     living: dict[str, int] = {}
@@ -45,12 +45,12 @@ def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFac
 
 
 def judge_gates(job: JobFacts, pods: PodFacts, *, admitted: bool) -> JobFacts:
-    """Return the facts with `suspended` as the gates have it.
+    """Return the facts with `suspended` derived from the gates of the pods.
 
     Args:
         job: What the adapter reports.
-        pods: As `count_gated` counts them.
-        admitted: Its unit is admitted, and no eviction of it is in progress.
+        pods: From `count_gated`.
+        admitted: Whether its unit is admitted and not being evicted.
     """
     runs = pods.running + pods.pending > 0
     suspended = bool(pods.held_of_sets) and not runs if admitted else not runs

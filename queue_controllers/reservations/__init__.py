@@ -9,7 +9,8 @@ Read in this order:
    none may be on.
 2. ``reservation_verdict``: what koord-scheduler has said of them.
 3. ``decide``: unit, Reservations, the time -> what to do; pure.
-4. ``execute``: one method per action; ``reservation_controller``: what to reconcile, and when.
+4. ``execute``: one method per action; ``reservation_controller``: what to reconcile, and when;
+   ``reservation_settings``: the settings.
 
 Not here: which queues are strict, and what becomes of a unit whose nodes were refused
 (``queue_scheduler``); how a job is released (``decision.release``).

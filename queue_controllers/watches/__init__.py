@@ -2,15 +2,16 @@
 
 Read in this order:
 
-1. ``informers``: watches, also of kinds that come and go; ``kind_election``: which extension serves
-   a kind.
-2. ``change_filter``: which changes need a reconcile; ``job_trimming``: what is kept of a job.
+1. ``informers``: creates the informers, also of kinds that come and go; ``kind_election``: which
+   extension serves a kind.
+2. ``change_filter``: which changes need a reconcile, and how soon (the handlers are in
+   ``queue_controllers.extension_server``); ``job_trimming``: what is kept of a job.
 3. ``pod_usage``: which pods belong to which job; ``pod_groups``: jobs that are only pods.
 4. ``owner_lookup``: owners of jobs; ``related_objects``, ``event_lookup``: what other objects and
    events say about a job.
 5. ``cluster_context``: quotas, namespaces, priority classes; ``kueue_presence``: whether Kueue is
    installed; ``admission_caches``: what the API server applies when it creates pods;
-   ``pod_preview``: its own answer to a dry run, asked again by ``preview_changes``.
+   ``pod_preview``: the API server's answer to a dry run; ``preview_changes``: when to ask again.
 6. ``undecodable_events``: events on objects that cannot be decoded.
 
 Not here: what a change leads to (``queue_controllers.decision``).

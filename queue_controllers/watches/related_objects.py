@@ -25,7 +25,7 @@ BELIEVED_SECONDS: Final = 60.0
 
 ObjectT = TypeVar("ObjectT")
 
-log = structlog.get_logger("other_objects")
+log = structlog.get_logger("related_objects")
 
 
 class RelatedObjectClient(Protocol):

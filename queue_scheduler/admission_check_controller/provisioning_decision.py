@@ -49,7 +49,7 @@ class MakeRequest(msgspec.Struct, frozen=True):
 
 
 class HandOver(msgspec.Struct, frozen=True):
-    """Let a pod template belong to its request, and go with it."""
+    """Make a request the owner of a pod template, so that it is deleted with it."""
 
     template: ObjectMeta
     request: ObjectMeta
@@ -160,8 +160,8 @@ def judge_admitted(
 def retries_of(unit: QueueUnit, state: AdmissionCheckState) -> int:
     """Return how many attempts there were before this one since the unit's pods last ran.
 
-    A check that is asked again begins with an entry of its own, so what counts is how often the
-    unit was put back, whoever did it.
+    A check that is asked again begins with a new entry, so what counts is how often the unit gave
+    its quota back, for whatever reason.
     """
     return max(state.retry_count or 0, backoffs_of(unit))
 
@@ -184,7 +184,7 @@ def unchanged(state: AdmissionCheckState, look_again_seconds: float | None = Non
 
 
 def hold(state: AdmissionCheckState, message: str) -> Verdict:
-    """Return the verdict of a check that cannot be carried out: who waits for it waits."""
+    """Return the verdict of a check that cannot be carried out: units keep waiting for it."""
     if state.state == CheckState.READY:
         return unchanged(state)
     return Verdict(CheckState.PENDING, message)
@@ -193,9 +193,9 @@ def hold(state: AdmissionCheckState, message: str) -> Verdict:
 def clear_unneeded(
     unit: QueueUnit | None, checks: frozenset[str], granted: Iterable[tuple[str, Granted]]
 ) -> list[Action]:
-    """Return what takes away all that a unit has and does not need any more.
+    """Return the actions that delete what a unit has and no longer needs.
 
-    A unit that is gone takes its objects with it; but for those that somebody has detached.
+    Objects of a deleted unit are garbage-collected, except those that were detached from it.
 
     Args:
         unit: None: it is gone.

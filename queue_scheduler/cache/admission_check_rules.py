@@ -1,20 +1,19 @@
-r"""Which admission checks a unit needs, and what follows from their states. Pure.
+r"""Which admission checks a unit needs, and what their states add up to. Pure.
 
-A queue lists checks, each with a selector of unit labels. A unit that needs some is Reserved by its
-admission: it is charged, and its job stays suspended. Each check has one entry in the unit's
-status, in which its controller answers::
+A queue lists checks, each with a selector of unit labels. The decision for a unit that needs any is
+the phase Reserved: the unit is charged, and its job stays suspended. Each check has an entry in the
+unit's status, in which its controller answers::
 
     Reserved --> every needed check Ready ----> admitted (`phase_after`)
-            \--> one is Retry or Rejected ----> requeued after a backoff
-             \-> not all Ready in time -------> requeued, naming the checks without an answer
+            \--> one is Retry or Rejected ----> gives its quota back, requeued after a backoff
+             \-> not all Ready in time -------> the same; the message names the missing ones
               \> its queue is stopped --------> pending again
 
-The condition Admitted of a unit that waits names the checks that cannot be performed now.
+The condition Admitted of a unit that waits names the inactive checks.
 
-The needed checks follow from the current queue and unit: a check that was removed from the queue no
-longer counts, and one that was added gets an entry. After the admission a check may still refuse:
-that requests the unit's eviction, which the controllers carry out, or the scheduler for units
-without controllers.
+Which checks are needed follows from the present queue and unit: a check that the queue no longer
+lists does not count, and a new one gets its entry. After the admission a check may still refuse:
+then the unit's eviction is requested, and carried out by the controllers of its job.
 """
 
 from __future__ import annotations
@@ -36,15 +35,14 @@ PENDING: Final = "Pending"
 READY: Final = "Ready"
 
 SHOWN_CHARS: Final = 300
-"""Longest part of a check's message that a unit's message quotes, which may name eight checks; the
-entry has the whole message."""
+"""A check's message is cut to this in ours, which may name eight checks; its entry has it all."""
 
 NOT_ACTIVE: Final = "its condition Active is False"
-"""Reason of a check that is not active and gives none."""
+"""The reason of an inactive check that gives none."""
 
 
 class Shortfall(StrEnum):
-    """Why the checks of a unit took its quota back; the values of a metric's label."""
+    """Why a unit gave its quota back because of checks; the values are a metric's label."""
 
     RETRY = "retry"
     REJECTED = "rejected"
@@ -71,9 +69,9 @@ def lists_check(queue: Queue, name: str) -> bool:
 
 
 def selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
-    """Return whether a selector matches labels; None matches all.
+    """Return whether a selector matches labels; no selector matches all.
 
-    An unknown operator matches: a check that may apply to a unit must not be skipped.
+    An unknown operator matches: if a check may be needed, it is.
     """
     if selector is None:
         return True
@@ -96,10 +94,10 @@ def selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
 
 
 def phase_after(open_checks: Sequence[str], when_admitted: Phase = Phase.DEQUEUED) -> Phase:
-    """Return the phase of a charged unit with these open checks.
+    """Return the phase of a charged unit that waits for these checks.
 
-    It is used for admissions and after the last check. `when_admitted` is the phase without open
-    checks (`Engine.phase_when_admitted`).
+    The only rule for what follows a decision, and what follows the last check. `when_admitted`: the
+    phase without open checks (`Engine.phase_when_admitted`).
     """
     return Phase.RESERVED if open_checks else when_admitted
 
@@ -115,9 +113,9 @@ def fresh_entries(names: Iterable[str], now: Timestamp) -> list[dict[str, Any]]:
 
 
 def entries_of(unit: QueueUnit, names: Sequence[str], now: Timestamp) -> list[dict[str, Any]]:
-    """Return the entries of these checks as JSON: the existing ones, or new ones in Pending.
+    """Return the entries of these checks as JSON: the present ones, or else Pending.
 
-    A merge patch replaces the whole list, so everything that a check has written is repeated.
+    A merge patch replaces lists whole, so whatever a check has written is carried over.
     """
     known = {state.name: state for state in unit.status.admission_checks}
     entries = []
@@ -128,7 +126,7 @@ def entries_of(unit: QueueUnit, names: Sequence[str], now: Timestamp) -> list[di
 
 
 def _body(state: AdmissionCheckState, now: Timestamp) -> dict[str, Any]:
-    """Return an entry as JSON; the schema requires some fields even if they are empty."""
+    """Return an entry as JSON; the schema requires some fields that may be empty."""
     body: dict[str, Any] = msgspec.to_builtins(state)
     required = {
         "name": state.name,
@@ -139,27 +137,27 @@ def _body(state: AdmissionCheckState, now: Timestamp) -> dict[str, Any]:
     return {**body, **required}
 
 
-# --- what follows from the states ---------------------------------------------------------------
+# --- what the states add up to ------------------------------------------------------------------
 
 
 class GoOn(msgspec.Struct, frozen=True):
-    """Every needed check is Ready: the unit moves to `to`, with only the entries of `checks`."""
+    """Every needed check is Ready: the unit moves to `to`, with the entries of `checks` alone."""
 
     to: Phase
     checks: tuple[str, ...]
 
 
 class AddEntries(msgspec.Struct, frozen=True):
-    """The queue requires more checks now: the status gets the entries of `checks`."""
+    """The queue asks for further checks: the status gets the entries of `checks`."""
 
     checks: tuple[str, ...]
 
 
 class PutBack(msgspec.Struct, frozen=True):
-    """The unit gives its quota back and is requeued.
+    """The unit gives its quota back, and is requeued after a backoff.
 
     Attributes:
-        checks: Names of the checks that cause it.
+        checks: The checks that caused it.
         why: What they did.
         message: The same as text for users.
     """
@@ -178,21 +176,21 @@ class AskBack(msgspec.Struct, frozen=True):
 
 
 class Withdraw(msgspec.Struct, frozen=True):
-    """Its queue is stopped: the unit gives its quota back and is pending again."""
+    """Its queue is stopped: the unit gives its quota back, and is pending again."""
 
 
 class WaitForChecks(msgspec.Struct, frozen=True):
-    """The unit waits until a check answers, or the time for that is over.
+    """Nothing to do until a check answers, or the time for that is over.
 
     Attributes:
-        inactive: The checks, of those without an answer, that cannot be performed now.
+        inactive: The inactive checks among those without an answer.
     """
 
     inactive: tuple[str, ...] = ()
 
 
 CheckVerdict = GoOn | AddEntries | PutBack | AskBack | Withdraw | WaitForChecks | None
-"""What to do with a unit; None: nothing because of its checks."""
+"""None: its checks ask for nothing."""
 
 
 def judge_checks(
@@ -207,14 +205,13 @@ def judge_checks(
     """Return what follows from the states of a charged unit's checks.
 
     Args:
-        unit: The unit.
-        queue: Its queue; None if it does not exist: its checks are unknown, so the unit does not
-            start.
-        inactive: Checks that cannot be performed now -> the reason.
+        unit: Its object.
+        queue: Its queue; None: it does not exist, so the needed checks are unknown, and the unit
+            is not admitted.
+        inactive: The inactive checks, each with the reason.
         is_late: Whether the time for the checks to answer is over (`engine.deadlines`).
-        timeout_seconds: That time, for the message.
-        when_admitted: The phase to move to when all are Ready; None: the queue is stopped, so no
-            unit starts.
+        timeout_seconds: How long that time is; for the message.
+        when_admitted: The phase if all are Ready; None: the queue is stopped, so no unit starts.
     """
     states = {state.name: state for state in unit.status.admission_checks}
     needed = tuple(states) if queue is None else needed_checks(queue, unit)
@@ -246,7 +243,7 @@ def _refuses(state: AdmissionCheckState) -> bool:
 
 
 def _leaves(unit: QueueUnit) -> bool:
-    """Return whether the unit is evicted or gives its quota back: it must not be released."""
+    """Return whether the unit is leaving its quota, and so must not be released."""
     return (
         is_being_evicted(unit)
         or is_given_back(unit)
@@ -256,7 +253,7 @@ def _leaves(unit: QueueUnit) -> bool:
 
 
 def _tell_refusals(refused: Sequence[AdmissionCheckState]) -> tuple[Shortfall, str]:
-    """Return what the refusing checks did, and the text for it."""
+    """Return what refusing checks did, and the message."""
     is_rejected = any(state.state == "Rejected" for state in refused)
     told = (f"{state.name} says {state.state}{_because(state.message)}" for state in refused)
     why = Shortfall.REJECTED if is_rejected else Shortfall.RETRY
@@ -282,7 +279,7 @@ def _because(message: str) -> str:
 
 
 def shown(message: str) -> str:
-    """Return the part of another program's message that is quoted."""
+    """Return a message, cut to `SHOWN_CHARS`."""
     return message if len(message) <= SHOWN_CHARS else f"{message[:SHOWN_CHARS]}..."
 
 
@@ -290,13 +287,13 @@ def shown(message: str) -> str:
 
 
 class KnownChecks:
-    """The AdmissionCheck objects, as far as they put units on hold.
+    """Which AdmissionChecks exist, and which are inactive: units that need these are on hold.
 
-    A check without an object holds no unit: its entry waits for an answer.
+    A check without an object puts no unit on hold: its entry waits for an answer.
 
     Attributes:
         are_served: Whether the cluster has the kind; None: not known yet.
-        inactive: Checks that are not active -> the reason.
+        inactive: The checks whose condition Active is False, each with the reason.
     """
 
     def __init__(self) -> None:
@@ -305,7 +302,7 @@ class KnownChecks:
         self._names: set[str] = set()
 
     def put(self, check: AdmissionCheck) -> bool:
-        """Add or replace a check; return whether that changes which units are on hold."""
+        """Take a check; return whether its effect on units has changed."""
         name = check.metadata.name
         self._names.add(name)
         active = find_condition(check.status.conditions, ACTIVE)
@@ -316,12 +313,12 @@ class KnownChecks:
         return before != why
 
     def drop(self, name: str) -> bool:
-        """Remove a check; return whether it put units on hold."""
+        """Forget a check; return whether it was inactive."""
         self._names.discard(name)
         return self.inactive.pop(name, None) is not None
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of the existing checks."""
+        """Return the names of the checks that exist."""
         return tuple(sorted(self._names))
 
     def missing(self, queue: Queue) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""The admitted units by queue and by quota, so that victims are found quickly.
+"""Which units occupy quota, by queue and by quota, so that victims are found quickly.
 
 Of ten thousand running units, a preemptor needs a few of the lowest priority. So they are kept in
-buckets by the main cost of their eviction: priority, and whether all their pods run. New units are
-put into buckets at the next query, so that an admission does not wait for that.
+buckets, by the main costs of their eviction: priority, and whether all their pods run. New units
+are put into buckets at the next question, so that a decision does not take that time.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, is_being_evicted
 
 Bucket: TypeAlias = tuple[int, bool]
-"""Priority, and whether all pods run: sorted by the cost of an eviction."""
+"""Priority, and whether all pods run: sorted by what an eviction costs."""
 
 Buckets: TypeAlias = dict[Bucket, dict[str, None]]
-"""Bucket -> keys of its units."""
+"""Keys of units."""
 
 _NONE: Final[Mapping[str, Buckets]] = {}
 
 
 class AdmittedUnits:
-    """Keys of the admitted units; `add` and `remove` undo each other.
+    """Keys of the units that occupy quota; `add` and `remove` are each other's undo.
 
     Attributes:
-        leaving: Keys of the units whose eviction was requested and is not completed.
+        leaving: Keys of the units whose eviction was requested and is not carried out yet.
         left: How many of them have been removed so far.
-        changes: Incremented when a unit leaves, or changes its bucket or labels.
+        changes: How often a unit was removed, or its bucket or labels changed.
     """
 
     def __init__(self) -> None:
         self.leaving: dict[str, None] = {}
         self.left = 0
         self.changes = 0
-        # Units added since the last query; the others are in buckets.
+        # Units that were added since the last question; the others are in buckets.
         self._fresh: dict[str, CachedUnit] = {}
         self._bucket_of: dict[str, Bucket] = {}
-        # Queue -> quota -> buckets, and quota -> queue -> the same buckets.
+        # Of a queue by quota, and of a quota by queue: the same buckets in both.
         self._by_queue: dict[str, dict[str, Buckets]] = {}
         self._by_quota: dict[str, dict[str, Buckets]] = {}
 
     def count(self, queue: str) -> int:
-        """Return how many units were admitted through a queue."""
+        """Return how many units came through a queue."""
         return sum(len(keys) for buckets in self.of_queue(queue) for keys in buckets.values())
 
     def of_queue(self, queue: str) -> Collection[Buckets]:
-        """Return the units that were admitted through a queue."""
+        """Return the units that came through a queue."""
         self._sort_in()
         return self._by_queue.get(queue, {}).values()
 
@@ -59,7 +59,7 @@ class AdmittedUnits:
         return self._by_quota.get(quota, {}).values()
 
     def add(self, record: CachedUnit) -> None:
-        """Add an admitted unit."""
+        """Take a unit that occupies quota."""
         info = record.info
         if info is None:
             return
@@ -68,7 +68,7 @@ class AdmittedUnits:
             self.leaving[info.key] = None
 
     def remove(self, record: CachedUnit) -> None:
-        """Remove a unit; drop buckets and names that have no units left."""
+        """Forget a unit; buckets and names without units are dropped."""
         info = record.info
         if info is None:
             return
@@ -88,7 +88,7 @@ class AdmittedUnits:
                 self._close(info.queue, info.quota)
 
     def replace(self, before: CachedUnit, after: CachedUnit) -> None:
-        """Replace the object of a unit that stays admitted."""
+        """Take a newer object of a unit that stays admitted."""
         is_leaving = is_being_evicted(after.unit)
         key = after.key
         bucket = self._bucket_of.get(key)
@@ -139,7 +139,7 @@ class AdmittedUnits:
         return twin
 
     def validate(self, records: Iterable[CachedUnit]) -> None:
-        """Rebuild the indexes; raise AssertionError with details if they differ."""
+        """Index again; raise AssertionError with the story if it differs."""
         fresh = AdmittedUnits()
         for record in records:
             if record.occupies:
@@ -156,12 +156,12 @@ class AdmittedUnits:
 def in_buckets(
     all_buckets: Iterable[Buckets], below: int | None, *, running: bool = True
 ) -> Iterator[tuple[Bucket, Iterable[str]]]:
-    """Iterate over buckets and their keys, the cheapest first; read them before any change.
+    """Iterate over buckets with the keys in them, the cheapest first; to be read at once.
 
     Args:
-        all_buckets: The buckets of one queue, or of several quotas.
+        all_buckets: Of one queue, or of several quotas.
         below: Only priorities below this; None: all.
-        running: Whether to include units whose pods all run.
+        running: Whether those as well whose pods all run.
     """
     found = list(all_buckets)
     for bucket in sorted({bucket for buckets in found for bucket in buckets}):
@@ -173,7 +173,7 @@ def in_buckets(
 
 
 class _Parts:
-    """The keys of one bucket, not copied: usually the first bucket has more than are needed."""
+    """The keys of one bucket, not gathered: mostly the first bucket has more than are needed."""
 
     __slots__ = ("_parts",)
 
@@ -185,12 +185,12 @@ class _Parts:
 
 
 def bucket_of(record: CachedUnit) -> Bucket:
-    """Return the bucket of a unit: the main cost of its eviction."""
+    """Return what an eviction of the unit costs first."""
     return record.priority, runs_whole(record.unit)
 
 
 def runs_whole(unit: QueueUnit) -> bool:
-    """Return whether the unit runs, by its phase or because all its granted pods run."""
+    """Return whether the unit runs: its phase says so, or all pods that it was granted do."""
     if unit.status.phase == Phase.RUNNING:
         return True
     admissions = unit.status.admissions

@@ -1,8 +1,8 @@
-"""When admitted units are expected to end, by their maximum execution times. Pure.
+"""When admitted units end at the latest, by their declared maximum execution times. Pure.
 
-The time of a run starts when the unit's pods run (condition `PodsReady`), and earlier runs count as
-well. A unit whose pods do not run yet starts now at the earliest, whenever it is asked for. A unit
-without a maximum execution time has no expected end.
+The time of a run begins when the unit's pods run (condition `PodsReady`); the time of earlier runs
+counts as well. A unit whose pods do not run yet is taken to begin now, whenever that is. A unit
+that declares nothing has no end.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from shared_api.timestamps import read_time
 
 
 class ExpectedEnd(msgspec.Struct, frozen=True, gc=False):
-    """When an admitted unit is expected to end.
+    """When an admitted unit ends by what it declares.
 
     Attributes:
         quota: The quota that it is charged to.
-        seconds: How long it may run, from `since` on.
+        seconds: How long it may still run, from `since` on.
         since: When its pods began to run, in seconds since the epoch; None: they do not run yet.
     """
 
@@ -32,7 +32,7 @@ class ExpectedEnd(msgspec.Struct, frozen=True, gc=False):
     since: int | None
 
     def at(self, wall: int) -> int:
-        """Return the end in seconds since the epoch, if it is `wall` now; overdue ends are past."""
+        """Return when it ends if `wall` is now, both in seconds since the epoch."""
         return (wall if self.since is None else self.since) + self.seconds
 
 
@@ -46,7 +46,7 @@ class ExpectedEnds:
         return iter(self._ends.items())
 
     def note(self, info: QueueUnitInfo) -> bool:
-        """Update the end of an admitted unit; return whether it has changed."""
+        """Take a new or changed admitted unit; return whether its expected end has changed."""
         seconds = remaining_seconds(info.unit)
         if seconds is None:
             return bool(self._ends) and self._ends.pop(info.uid, None) is not None
@@ -56,7 +56,7 @@ class ExpectedEnds:
         return before != after
 
     def drop(self, uid: Uid) -> None:
-        """Remove a unit that is not charged, or not as a whole."""
+        """Forget a unit that is no longer admitted."""
         self._ends.pop(uid, None)
 
     def copy(self) -> ExpectedEnds:
@@ -67,7 +67,7 @@ class ExpectedEnds:
 
 
 def remaining_seconds(unit: QueueUnit) -> int | None:
-    """Return the seconds that a unit may still run, less earlier runs; None: without limit."""
+    """Return how long a unit may still run, without its earlier runs; None: it declares nothing."""
     declared = unit.spec.maximum_execution_time_seconds
     if declared is None:
         return None

@@ -1,8 +1,8 @@
-"""Demands with fewer pods, for units that may run with less than all of them. Pure.
+"""Demands with fewer pods: what a unit asks for when it may run with less than all. Pure.
 
-If pod sets state a `minCount`, the pods that may be missing are counted over all pod sets, and the
-same share of them is left out of each. So the demands form one sequence from the whole to the
-least, and each requests no more than the previous one.
+If pod sets have a `minCount`, the pods that may be missing are counted over all sets, and the same
+share of them is left out of each set. So there is one sequence of demands, from the whole to the
+least, in which each asks for no more than the one before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shared_api.resource_list import Amounts, add, scale
 
 
 def demand_of(pod_sets: tuple[PodSetDemand, ...]) -> UnitDemand:
-    """Return what pod sets request together."""
+    """Return what pod sets ask for together."""
     total: Amounts = {}
     pods = 0
     for each in pod_sets:
@@ -26,12 +26,11 @@ def demand_of(pod_sets: tuple[PodSetDemand, ...]) -> UnitDemand:
 
 
 def with_least(demand: UnitDemand, min_counts: tuple[int | None, ...]) -> UnitDemand:
-    """Return a demand with its least demand set, if it may have fewer pods at all.
+    """Return a demand that knows its least, if it may have fewer pods at all.
 
     Args:
-        demand: The demand of a unit with pod sets.
-        min_counts: The least count of each pod set; None, or a value outside of 1 to its count,
-            requires all its pods.
+        demand: Of a unit that lists pod sets.
+        min_counts: By pod set; None, and what is not from 1 to its count, asks for all of it.
     """
     counts = [
         least if least is not None and 1 <= least <= each.count else each.count
@@ -46,7 +45,7 @@ def most_that(
 ) -> UnitDemand:
     """Return the largest demand between the two that fits, by a binary search.
 
-    It checks neither end: the whole is known not to fit, and the least is returned if nothing
+    It asks about neither end: the whole is known not to fit; the least is returned where nothing
     larger fits. Both have the same pod sets.
     """
     missing = [
@@ -69,7 +68,7 @@ def most_that(
 
 
 def shape_of(demand: UnitDemand) -> tuple[Hashable, ...]:
-    """Return a key that is equal for units with equal demands, whole or with fewer pods."""
+    """Return what units must have in common whose demands, whole or with fewer pods, are equal."""
     shape: tuple[Hashable, ...] = tuple(sorted(demand.total.items()))
     if demand.least is None:
         return shape

@@ -1,24 +1,23 @@
-"""Assigns every living pod to exactly one unit, or counts it as foreign.
+"""Which unit each living pod belongs to: each is counted exactly once, for a unit or as foreign.
 
-A pod belongs to a unit of its own namespace, by its annotation `koord-queue/related-queueunit`. If
-it has none, or names a unit that does not exist (a job's unit may be recreated under another name),
-it belongs to a unit by its controller: the unit's consumer, or one of the unit's `podOwners`. Any
-user who may create a pod may annotate it: if the pod has another controller, the annotation counts
-only if the pod's labels name the same quota as its unit, so that no pod is charged to a quota to
-which koord-scheduler does not charge it.
+A pod belongs to the unit of its own namespace that its annotation `koord-queue/related-queueunit`
+names. Without the annotation, or if there is no such unit (a job's unit may be recreated under
+another name), it belongs to a unit by its controller: the unit's consumer, or one of the unit's
+`podOwners`. Every user who may create a pod may annotate it. So for a pod with another controller
+the annotation counts only if the pod's labels name the quota of the unit: no pod is charged to a
+quota that koord-scheduler does not charge.
 
-A unit is charged at least what its living pods request, even if its phase says that it uses nothing
-any more: ended, evicted, deleted. A pod that names a unit to which it does not belong, or which
-does not exist, and belongs to no other unit, is a *stray*: it is charged to the quota that it
-names, in every mode, until it is gone. So is a pod whose unit has moved to another quota while it
-is pending. All other pods are foreign.
+A unit occupies at least what its living pods ask for, even if its phase says that it occupies
+nothing any longer: ended, evicted, deleted. A *stray* is a pod that names a unit that is not its
+own, or does not exist, and belongs to no other: it is charged to the quota that it names, in every
+mode, until it is gone. So is a pod whose unit has moved to another quota while it is pending. All
+other pods are foreign.
 
-Units are identified by uid. A unit that is recreated under its old name does not inherit pods that
+Units are identified by uid. A unit that was recreated under its old name does not inherit pods that
 are older, by whole seconds, than itself and its job, unless they belong to its job by the job's
-uid: the clocks of API servers differ. Nor does a unit that was made for a job that already ran
-(adopted), if it states when that job was created. A pod that once belonged to a unit stays with it
-when the unit is gone, until it is found to belong to another. A pod with the queue's scheduling
-gate belongs to no unit: its unit's demand already includes it.
+uid: the clocks of API servers differ. Nor does an adopted unit, if it records when its job was
+created. A pod of a unit stays with it when the unit is gone, until it is found to belong to
+another. A pod that is held by the queue's gate belongs to none: its unit has its demand.
 """
 
 from __future__ import annotations
@@ -47,9 +46,8 @@ from shared_api.well_known_labels import (
 )
 
 STRAY = "stray:"
-"""Prefix of the group of pods that name a unit to which they do not belong; the unit's key follows,
-and the quotas and trees that they name: successive units of one name may have had different ones.
-"""
+"""Prefix of the groups of strays. The key of the named unit follows, and the quotas and trees that
+the pods name: units of one name may have had several, one after another."""
 
 _Key = TypeVar("_Key", bound=str)
 
@@ -60,7 +58,7 @@ Group = str
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
-    """The stored fields of a living pod; amounts of zero are left out of `request`."""
+    """What is kept of a living pod; amounts of zero are left out of `request`."""
 
     uid: Uid
     namespace: str
@@ -73,14 +71,14 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 FindUnit = Callable[[str], QueueUnit | None]
-"""Returns the unit of a key (`namespace/name`) as last seen, or None."""
+"""From `namespace/name` to the newest known unit."""
 
 
 class PodAccounting:
     """Groups living pods by unit, and reports which groups changed.
 
     Args:
-        find_unit: Returns known units. The unit that `on_unit` is just called with may be missing.
+        find_unit: Finds known units; one that `on_unit` is just being called for may be missing.
     """
 
     def __init__(self, find_unit: FindUnit) -> None:
@@ -89,25 +87,25 @@ class PodAccounting:
         self._pods: dict[str, PodFacts] = {}
         self._group_of: dict[str, Group] = {}
         self._members: dict[Group, dict[str, None]] = {}
-        # Replaced, never modified in place: charges and plugins keep references to the values.
+        # Replaced, never changed in place: charges and plugins keep references.
         self._living: dict[Group, Occupancy] = {}
         self._by_unit_key: dict[str, dict[str, None]] = {}
         self._by_owner: dict[Uid, dict[str, None]] = {}
-        # Groups with pods, or with a change that was not taken yet; the unit may be gone.
+        # Of groups with members, or a change that is not taken yet; the unit may be gone.
         self._unit_key_of: dict[Group, str] = {}
-        # Sorted tuples, nearly always with one element, so that forks can share them.
+        # Sorted tuples: nearly always of one, and a fork shares them.
         self._units_of_owner: dict[Uid, tuple[str, ...]] = {}
         self._changed_groups: dict[Group, None] = {}
         self._changed_foreign: dict[str, None] = {}
 
-    # --- changes ------------------------------------------------------------------------------
+    # --- facts --------------------------------------------------------------------------------
 
     def on_unit(self, unit: QueueUnit, before: QueueUnit | None) -> None:
-        """Handle a new or changed unit; pods that are older than this call are regrouped.
+        """Take a new or changed unit; pods that arrived before it are grouped again.
 
         Args:
-            unit: The current unit.
-            before: The unit of the last call; None: it is new.
+            unit: The unit as it is now.
+            before: Its previous object; None: it is new.
         """
         if before is None or not _has_same_owners(before, unit):
             if before is not None:
@@ -122,14 +120,14 @@ class PodAccounting:
         self._arriving = None
 
     def on_unit_gone(self, unit: QueueUnit) -> None:
-        """Handle that a unit no longer exists; its living pods keep the group of its uid."""
+        """Forget a deleted unit; its living pods keep the group of its uid."""
         self._forget_owners(unit)
         self._regroup_pods_of(unit)
 
     def on_pod(self, pod: Pod) -> str | None:
-        """Handle a new or changed pod; return a new error in its requests, or None."""
+        """Take a new or changed pod; return what is newly wrong with its requests, if anything."""
         key = pod.metadata.key
-        # A pod with the queue's scheduling gate does not count: its unit's demand includes it.
+        # A pod that is held by the queue's gate is not counted: its unit has its demand.
         if not pod.is_living or pod.has_gate(ADMISSION_GATE):
             self.on_pod_gone(pod)
             return None
@@ -157,38 +155,38 @@ class PodAccounting:
         return problem
 
     def on_pod_gone(self, pod: Pod) -> None:
-        """Handle that a pod is gone or has ended; another pod of the same name stays."""
+        """Forget a pod that is gone or has ended; another one under its name stays."""
         key = pod.metadata.key
         facts = self._pods.get(key)
         if facts is not None and facts.uid == pod.metadata.uid:
             self._forget_pod(key, facts)
 
-    # --- queries ------------------------------------------------------------------------------
+    # --- questions ----------------------------------------------------------------------------
 
     def living(self, group: Group) -> Occupancy:
-        """Return what a group's living pods request together, without amounts of zero."""
+        """Return what a group's living pods ask for together; amounts of zero are left out."""
         return self._living.get(group, _NOTHING)
 
     def has_living(self, group: Group) -> bool:
-        """Return whether the group has a living pod."""
+        """Return whether a pod of the group lives."""
         return group in self._members
 
     def labels_of(self, group: Group) -> tuple[str, dict[str, str]]:
-        """Return (namespace, labels) of the first living pod of a group, by name."""
+        """Return (namespace, labels) of the pod of a living group that is first by name."""
         facts = self._pods[min(self._members[group])]
         return facts.namespace, facts.labels
 
     @property
     def has_changed(self) -> bool:
-        """Return whether there are changes to take."""
+        """Return whether there is something to take."""
         return bool(self._changed_groups or self._changed_foreign)
 
     def groups(self) -> list[tuple[Group, str]]:
-        """Return the groups with living pods, and the keys of their units ("": none)."""
+        """Return the groups that have living pods, with the keys of their units ("": none)."""
         return [(group, self._unit_key_of.get(group, "")) for group in self._members]
 
     def take_changed_groups(self) -> list[tuple[Group, str]]:
-        """Return, once, the groups whose living pods changed, and the keys of their units."""
+        """Return, once, the groups whose living pods changed, with the keys of their units."""
         changed = [(group, self._unit_key_of.get(group, "")) for group in self._changed_groups]
         for group in self._changed_groups:
             if group not in self._members:
@@ -197,13 +195,13 @@ class PodAccounting:
         return changed
 
     def take_changed_foreign(self) -> list[tuple[str, ForeignPod | None]]:
-        """Return, once, the foreign pods that were added, changed or removed (None)."""
+        """Return, once, the foreign pods that came, changed or went (None)."""
         changed = [(key, self._foreign(key)) for key in self._changed_foreign]
         self._changed_foreign.clear()
         return changed
 
     def fork(self, find_unit: FindUnit) -> PodAccounting:
-        """Return an independent copy that shares the immutable data of pods."""
+        """Return an independent copy that shares what is kept of pods."""
         twin = PodAccounting(find_unit)
         twin._pods = dict(self._pods)
         twin._group_of = dict(self._group_of)
@@ -233,7 +231,7 @@ class PodAccounting:
             settled = self._settled(self._pods[key], group, found)
             assert group == settled, f"pod {key} is with {group}, not {found}"
 
-    # --- internals ----------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------
 
     def _unit(self, key: str) -> QueueUnit | None:
         arriving = self._arriving
@@ -248,27 +246,26 @@ class PodAccounting:
         keys = self._units_of_owner.get(facts.owner, ()) if facts.owner else ()
         units = [each for key in keys if (each := self._unit_beside(facts, key)) is not None]
         if len(units) > 1:
-            # A mistake, or deliberate; every process must choose the same unit, the likeliest.
+            # A mistake, or a trick: every process must choose the same one, the likeliest.
             units.sort(key=lambda unit: _rank(facts, unit))
         return units[0] if units else None
 
     def _unit_beside(self, facts: PodFacts, key: str) -> QueueUnit | None:
-        """Return a unit if it is in the pod's namespace; units of other namespaces do not count."""
+        """Return a unit if it is in the pod's namespace: others must not affect the pod."""
         return self._unit(key) if key.startswith(f"{facts.namespace}/") else None
 
     def _find_group(self, facts: PodFacts) -> tuple[Group, str]:
-        """Return the group of a pod, and the key of the unit that it belongs to ("": none)."""
+        """Return the group that a pod is of, and the key of the unit that it is of ("": none)."""
         unit = self._find_unit_of(facts)
         if unit is not None:
             return unit.metadata.uid, unit.metadata.key
         return group_of_strays(facts.unit_key, facts.labels) if facts.unit_key else "", ""
 
     def _settled(self, facts: PodFacts, before: Group, found: Group) -> Group:
-        """Return the group of a pod that was in `before`, if its current data leads to `found`.
+        """Return the group of a pod that was in `before`, and is in `found` by its object.
 
-        No pod becomes foreign after it belonged to a unit, even one that is gone. But a pod that
-        names a unit which has moved to another quota is charged by its own labels, as after a
-        restart.
+        A pod of a unit, even of one that is gone, does not become foreign. But if its unit is in
+        another quota by now, it is charged where its own labels say, as after a restart.
         """
         is_unit = bool(found) and not is_stray(found)
         was_unit = bool(before) and not is_stray(before)
@@ -295,7 +292,7 @@ class PodAccounting:
             self._join(key, found, unit_key)
 
     def _join(self, key: str, group: Group, unit_key: str) -> None:
-        """Put a pod into a group; `unit_key` is the key of the group's unit, "" if it is gone."""
+        """Add a pod to a group; `unit_key` is the key of the group's unit, "" if it is gone."""
         self._group_of[key] = group
         if group:
             if unit_key:
@@ -368,12 +365,12 @@ def _named_unit(meta: ObjectMeta) -> str:
 
 
 def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
-    """Return whether a pod that names a unit of its namespace belongs to the unit.
+    """Return whether a pod that names a unit of its namespace belongs to it.
 
-    It does by its controller. Otherwise its labels must name the unit's quota, and it must not
-    belong to an earlier unit of that name. Pods that are queued themselves are older than their
-    unit, but not older than their job; so are pods of a job that ran before it had a unit. A unit
-    that was made by hand does not state when the job was created.
+    It does if its controller is one of the unit's. Otherwise its labels must name the unit's quota,
+    and it must not belong to an earlier unit of that name. Pods that are queued themselves are
+    older than their unit, and not older than their job. So are the pods of a job that ran before it
+    had a unit; a unit that was made by hand does not record when that job was created.
     """
     if facts.owner != NO_UID and facts.owner in _owners_of_pods(unit):
         return True
@@ -389,13 +386,13 @@ def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
 def _names_quota_of(unit: QueueUnit, labels: Mapping[str, str]) -> bool:
     """Return whether labels of a pod name the quota that a unit is charged to.
 
-    A unit without a label is charged to its namespace's quota, and so is a pod without one; a
-    released pod has the name of the quota, which the unit's placement has as well.
+    A unit without a label is charged to its namespace's quota, and so is a pod without one. A
+    released pod has the label; then the unit's placement names the same quota.
     """
     own = unit.metadata.labels
     of_unit, of_pod = read_quota_name(own), read_quota_name(labels)
     if of_unit == of_pod:
-        # For an ElasticQuotaTree another label may name the node.
+        # In an ElasticQuotaTree another label may name the node.
         nodes = {read_tree_quota_name(own), read_tree_quota_name(labels)} - {""}
         return len(nodes) <= 1
     if of_unit:
@@ -403,7 +400,7 @@ def _names_quota_of(unit: QueueUnit, labels: Mapping[str, str]) -> bool:
     placement = unit.status.placement
     if placement is not None:
         return placement.quota == of_pod
-    return is_booked(unit)  # admitted by an older version, which wrote no placement
+    return is_booked(unit)  # by an older version, which wrote no placement
 
 
 def _rank(facts: PodFacts, unit: QueueUnit) -> tuple[bool, bool, str]:
@@ -411,7 +408,7 @@ def _rank(facts: PodFacts, unit: QueueUnit) -> tuple[bool, bool, str]:
 
 
 def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
-    """Return the uids of the controllers of its pods, each once, even if the job is listed too."""
+    """Return the uids of the controllers of its pods, each once; `podOwners` may list the job."""
     consumer = unit.spec.consumer_ref
     own = (consumer.uid,) if consumer is not None and consumer.uid else ()
     return tuple(dict.fromkeys((*own, *unit.status.pod_owners)))
@@ -430,8 +427,8 @@ def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
     old, new, was, now = before.metadata, after.metadata, before.status, after.status
     return (
         old.uid == new.uid
-        and old.annotations == new.annotations  # when the job was created
-        and old.labels == new.labels  # which quota
+        and old.annotations == new.annotations  # since when
+        and old.labels == new.labels  # of which quota
         and was.placement == now.placement
         and (was.phase == now.phase or is_booked(before) == is_booked(after))
         and (was.conditions == now.conditions or is_adopted(before) == is_adopted(after))
@@ -439,12 +436,12 @@ def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
 
 
 def is_stray(group: Group) -> bool:
-    """Return whether a group is of pods that name a unit to which they do not belong."""
+    """Return whether a group is of pods that name a unit which is not theirs."""
     return group.startswith(STRAY)
 
 
 def group_of_strays(unit_key: str, labels: Mapping[str, str]) -> Group:
-    """Return the group of strays that name a unit, by the labels that plugins read."""
+    """Return the group of pods that name a unit, by what plugins read off their labels."""
     quota, node = read_quota_name(labels), read_tree_quota_name(labels)
     in_quota, at_node = f" in quota {quota}" if quota else "", f" at node {node}" if node else ""
     return f"{STRAY}{unit_key}{in_quota}{at_node}"
@@ -455,7 +452,7 @@ def _without_zeros(amounts: Amounts) -> Amounts:
 
 
 def _discard(index: dict[_Key, dict[str, None]], at: _Key, key: str) -> None:
-    """Remove `key` from the set at `at`, and the set from the index when it is empty."""
+    """Take `key` out of the set at `at`, and the set out of the index when it is empty."""
     members = index.get(at)
     if members is None:
         return

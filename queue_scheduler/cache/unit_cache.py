@@ -1,12 +1,12 @@
-"""Every unit and its state, and the counts that follow from the states.
+"""Every unit and its state: how units are placed, and the counts that follow from their states.
 
 A unit is *placed* from its object: its phase is judged, it is mapped to quota and queue, and its
-demand is read. `enter` and `leave` undo each other: between the two, a unit is in exactly one
-queue, one count, one set of waits. Its usage follows from its state (`usage`).
+demand is read. `leave` undoes `enter`: between the two, a unit is in exactly one of the queues, the
+admitted units, or the units on hold. What is charged follows from the state (`usage`).
 
 The state of a unit depends on its object and on the known queues, quotas and namespaces, never on
-the order in which these arrived: every unit that a change may map differently is placed again
-(`place_again`). So after a restart, or with late quotas, the result is the same.
+the order in which these arrived: whatever a fact may map differently is placed again
+(`place_again`). So a restart, or quotas that arrive late, lead to the same state.
 """
 
 from __future__ import annotations
@@ -56,9 +56,8 @@ from shared_api.queue_unit_phases import is_adopted
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE, PREEMPTIBLE
 
 GONE_REMEMBERED = 10_000
-"""Least number of uids of deleted units that are remembered: the answer to a write may arrive after
-the deletion, some seconds late (a write's timeout and its retries), and must not restore the
-unit."""
+"""Uids of deleted units that are remembered, at least: the answer to a write may arrive some
+seconds after the deletion (a write's timeout and its retries), and must not bring the unit back."""
 
 _NOT_THEIRS = Reason.QUOTA_NOT_IN_NAMESPACE
 
@@ -73,17 +72,18 @@ class UnitCache:
     """The units, by `namespace/name`.
 
     Attributes:
-        records: All units by key; written only here, read everywhere.
-        queues: The queues with their pending units.
-        bookings: The usage that is charged for units.
+        records: All units by key; written here, read everywhere.
+        queues: The queues, with their pending units.
+        bookings: What is charged for units.
         checks: The AdmissionCheck objects.
-        held: How many units are on hold or wait for their object after a failed write.
-        admitted: The admitted units, by the cost of their eviction.
-        changed_lines: Names of queues whose pending units changed; emptied by the reader.
-        held_lately: Keys of units that left their queue without being admitted, or returned to it,
-            or that are charged although their condition says otherwise; emptied by the reader.
-        lowered_lately: Keys of pending units whose priority their queue's ceiling lowers and for
-            which this is not reported yet; emptied by the reader.
+        held: The counts of units on hold, and of those whose admission was not written.
+        admitted: The units that occupy quota, by what their eviction costs.
+        changed_lines: Names of queues to refresh in the turn order; cleared by `WakeUp.pass_on`.
+        held_lately: Keys of units whose reason to be on hold is to be reported again: they went on
+            hold, came off it, or are charged although their object denies it; cleared by
+            `pending_reason`.
+        lowered_lately: Keys of new pending units whose priority the ceiling of their queue lowers;
+            cleared by `QueueState.take_notices`.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class UnitCache:
         self._gone_before: set[Uid] = set()
 
     def unit(self, key: str) -> QueueUnit | None:
-        """Return a unit as last seen, or None."""
+        """Return the newest known object of a unit; None: the unit is unknown."""
         record = self.records.get(key)
         return record.unit if record is not None else None
 
     def is_gone(self, uid: Uid) -> bool:
-        """Return whether a unit of that uid was deleted recently."""
+        """Return whether a unit of that uid was deleted not long ago."""
         return uid in self._gone or uid in self._gone_before
 
     def revive(self, uid: Uid) -> None:
@@ -120,16 +120,16 @@ class UnitCache:
             self._gone_before = self._gone_before - {uid}
 
     def held_for(self, name: str) -> tuple[str, ...]:
-        """Return the keys of the units that wait for an object (`Unmapped.waits_for`)."""
+        """Return the keys of the units that wait for a fact (`Unmapped.waits_for`)."""
         return self._waits_for.keys(name)
 
     def pending_count(self, queue_name: str) -> int:
-        """Return how many units are pending in a queue, or on hold before it."""
+        """Return how many units are pending in a queue, or on hold for it."""
         line = self.queues.line(queue_name)
         return (line.length if line is not None else 0) + self.held.total(queue_name)
 
     def admitted_count(self, queue_name: str) -> int:
-        """Return how many units of a queue are admitted."""
+        """Return how many units that came through a queue occupy quota."""
         return self.admitted.count(queue_name)
 
     # --- placing ------------------------------------------------------------------------------
@@ -141,14 +141,13 @@ class UnitCache:
         verdict: UnitState | Refusal,
         before: CachedUnit | None = None,
     ) -> None:
-        """Put a unit into the state that follows from its object.
+        """Enter a unit in the state that follows from its object, and charge it accordingly.
 
         Args:
-            unit: The unit.
-            version: Its resourceVersion.
-            verdict: The result of `judge`.
-            before: Its previous record, for which `leave` was called; None: it is new. Unchanged
-                parts are not read again.
+            unit: Its object.
+            version: The object's resourceVersion.
+            verdict: The answer of `judge`.
+            before: Its earlier record, which must have left; what has not changed is reused.
         """
         if verdict is UnitState.ENDED:
             record = CachedUnit(unit=unit, version=version, state=UnitState.ENDED)
@@ -169,9 +168,9 @@ class UnitCache:
             self._place_waiting(unit, version, demand, verdict, before)
 
     def _why_not_adopted(self, unit: QueueUnit) -> Refusal | None:
-        """Return why a unit whose job ran before it was queued is not charged to its named quota.
+        """Return why an adopted unit is not charged to the quota that it names; None: it is.
 
-        The queue has not admitted it, so the label of a running job would be enough to fill another
+        No decision was made about it, so the label of a running job would be enough to fill another
         team's quota. Its living pods are charged where koord-scheduler charges them.
         """
         if not is_adopted(unit):
@@ -188,7 +187,7 @@ class UnitCache:
         waits_for: tuple[str, ...] = ()
         mapped = self._plugins.map_unit(unit, self.queues)
         if not isinstance(mapped, Mapped):
-            # The quota or queue is missing: the usage stays charged under the quota's name.
+            # Its quota or queue is missing: what it occupies stays charged under the quota's name.
             waits_for = mapped.waits_for
             mapped = self._map_by_name(unit, mapped, known)
         info = self._info(unit, mapped, demand, known)
@@ -234,7 +233,7 @@ class UnitCache:
             hold = hold or mapped.refusal
             waits_for = mapped.waits_for
         if hold is not None and hold.reason is Reason.NO_QUEUE and hold.other:
-            # Plugins and `judge_place` know only the names of queues, not their namespace.
+            # Plugins and `judge_place` know only the names of queues.
             hold = replace(hold, detail=self._queue_namespace)
         record = CachedUnit(
             unit=unit,
@@ -252,7 +251,7 @@ class UnitCache:
     def _info(
         self, unit: QueueUnit, mapped: Mapped, demand: UnitDemand, known: QueueUnitInfo | None
     ) -> QueueUnitInfo:
-        """Return what plugins get of a unit; `known` saves the work for an admitted one."""
+        """Build what plugins get; of an admitted unit, `known` is reused if it still holds."""
         meta = unit.metadata
         line = self.queues.line(mapped.queue)
         bounded = unit if line is None else line.bounded(unit)
@@ -276,9 +275,9 @@ class UnitCache:
         class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
         if line is not None:
             if line.options.is_strict:
-                class_key = (*class_key, priority)  # units are held back by it
+                class_key = (*class_key, priority)  # lower ones are held back
             if line.is_backfilling:
-                # A unit that waits for checks must not backfill because it would end early.
+                # A unit that waits for checks passes no head, however early it would end.
                 checks = bool(needed_checks(line.queue, unit))
                 class_key = (*class_key, remaining_seconds(unit), checks)
             class_key, demand = line.share(class_key, demand)
@@ -296,7 +295,7 @@ class UnitCache:
         )
 
     def place_in(self, line: SchedulingQueue, unit: QueueUnit) -> OrderKey:
-        """Return the place of a unit in a queue; the `info` of an admitted one may not have it."""
+        """Return the position of a unit in a queue; the `info` of an admitted one may lack it."""
         return self._place_in(line, line.bounded(unit))
 
     def _place_in(self, line: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
@@ -305,11 +304,11 @@ class UnitCache:
     def can_stay(
         self, record: CachedUnit, unit: QueueUnit, version: int, verdict: UnitState | Refusal
     ) -> bool:
-        """Update a unit in place if no field that affects scheduling changed; return whether so.
+        """Update a unit in place if nothing changed that affects scheduling; return whether it did.
 
-        Such are a pending unit whose conditions were written, an admitted one whose pods were
-        counted, and one whose object now shows its admission: the counts, the queue and usually the
-        usage stay as they are.
+        That is a pending unit whose conditions were written, an admitted one whose pods were
+        counted, and an assumed one whose admission is now in its object: counts, queue and mostly
+        the charge stay as they are.
         """
         info = record.info
         if info is None or verdict is not _STAYS_IN.get(record.state):
@@ -333,11 +332,11 @@ class UnitCache:
         return True
 
     def _is_mapped_like(self, unit: QueueUnit, info: QueueUnitInfo) -> bool:
-        """Return whether it is mapped as before; that may have changed while its write was sent."""
+        """Return whether a unit is still mapped as it was when its write was sent."""
         return self._plugins.map_unit(unit, self.queues) == Mapped(info.quota, info.queue)
 
     def pull_out(self, line: SchedulingQueue) -> list[str]:
-        """Remove all units from a queue; return their keys, to be placed again."""
+        """Take all units out of a queue; return their keys, to be placed again."""
         keys = [unit_key(key) for key in line.in_order()]
         for key in keys:
             record = self.records[key]
@@ -346,9 +345,9 @@ class UnitCache:
         return keys
 
     def place_again(self, keys: Iterable[str]) -> None:
-        """Place units once more, because the objects that map them have changed.
+        """Place units again, since what they are mapped by has changed.
 
-        A unit whose write is in flight, or whose new object is awaited, is placed on its arrival.
+        A unit with a write in flight, or with a conflict, is placed when its fresh object arrives.
         """
         for key in list(keys):
             record = self.records[key]
@@ -357,7 +356,7 @@ class UnitCache:
                 self.place(record.unit, record.version, judge(record.unit), record)
 
     def place_again_for(self, names: Sequence[str]) -> None:
-        """Place again the units that wait for one of these objects, or depend on it."""
+        """Place again the units that wait for one of these facts, or were placed by it."""
         if not names:
             return
         keys: dict[str, None] = {}
@@ -375,7 +374,7 @@ class UnitCache:
         if namespaces:
             keys.update({k: None for k in self.records if k.partition("/")[0] in namespaces})
         self.place_again(keys)
-        # Usage that only pods cause may belong to another quota now.
+        # Charges for living pods alone may belong to another quota now.
         for group, key in self.bookings.pods.groups():
             found = self._record_of(group, key)
             if found is None or not found.occupies:
@@ -384,7 +383,7 @@ class UnitCache:
     # --- entering and leaving a state ---------------------------------------------------------
 
     def enter(self, record: CachedUnit) -> None:
-        """Put a unit into its state: a queue, a count, a set of waits."""
+        """Put a unit into the queue, count or hold of its state."""
         info, state = record.info, record.state
         key = record.key if info is None else info.key
         self.records[key] = record
@@ -409,7 +408,7 @@ class UnitCache:
                 self.changed_lines[info.queue] = None
 
     def leave(self, record: CachedUnit | None) -> None:
-        """Undo `enter`; the usage stays until the unit is placed again."""
+        """Undo `enter`; what is charged stays until the unit is placed again."""
         if record is None:
             return
         if record.waits_for:
@@ -432,7 +431,7 @@ class UnitCache:
                 self.changed_lines[info.queue] = None
 
     def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
-        """Set the options of a queue, and count its admitted units accordingly."""
+        """Set the options of a queue; if they now depend on admitted units, count these."""
         before = line.options
         self.queues.set_options(line, options)
         if before.max_priority != options.max_priority:
@@ -441,9 +440,9 @@ class UnitCache:
             line.recount_admitted(self._admitted_through(line.name))
 
     def bound_again(self, queue_name: str) -> None:
-        """Update the priorities of a queue's admitted units by its current ceiling.
+        """Recompute the priorities of the units admitted through a queue, by its present ceiling.
 
-        Pending units are placed again elsewhere. While a write is in flight, its usage stays.
+        Charges do not change. Pending units are placed again by the caller, if they must be.
         """
         line = self.queues.line(queue_name)
         buckets = self.admitted.of_queue(queue_name)
@@ -469,7 +468,7 @@ class UnitCache:
         return (unit if line is None else line.bounded(unit)).spec.priority
 
     def forget(self, record: CachedUnit) -> None:
-        """Remove a unit that no longer exists: only its living pods stay charged."""
+        """Forget a deleted unit; its living pods stay charged."""
         uid = record.uid
         self.leave(record)
         del self.records[record.key]
@@ -478,14 +477,14 @@ class UnitCache:
         self._gone.add(uid)
         if len(self._gone) >= GONE_REMEMBERED:
             self._gone, self._gone_before = set(), self._gone
-        # Charged before the pods' accounting drops the unit: they stay charged to its quota.
+        # First: once the pods are separated from the unit, its quota is no longer known.
         self.charge_living(record)
         self.bookings.pods.on_unit_gone(record.unit)
 
-    # --- usage --------------------------------------------------------------------------------
+    # --- charges ------------------------------------------------------------------------------
 
     def charge_living(self, record: CachedUnit) -> None:
-        """Charge a unit that is not admitted what its living pods request."""
+        """Charge a unit that is not admitted for its living pods; if it has none, release it."""
         uid = record.unit.metadata.uid
         if self.bookings.pods.has_living(uid):
             quota, non_preemptible = self._quota_of(record)
@@ -494,14 +493,14 @@ class UnitCache:
             self.bookings.release(uid)
 
     def set_growing(self, record: CachedUnit, growing: Occupancy | None) -> None:
-        """Charge an admitted unit what it will be granted, or (None) what its object says."""
+        """Charge an admitted unit for what it will be granted; None: for what its object says."""
         before, record = record, replace(record, granting=growing)
         self.admitted.replace(before, record)
         self.records[record.key] = record
         self._charge(record.uid, record)
 
     def charge_changed_pods(self) -> None:
-        """Update the usage for pods that were added, changed or removed."""
+        """Update the charges for the pods that came, changed and went."""
         for group, key in self.bookings.pods.take_changed_groups():
             self._charge(Uid(group), self._record_of(group, key))
         self.bookings.tell_foreign()
@@ -520,14 +519,14 @@ class UnitCache:
             self.charge_living(record)
 
     def _quota_of(self, record: CachedUnit) -> tuple[str, bool]:
-        """Return (quota, non-preemptible) of a unit by its object; "" if it names no quota."""
+        """Return (quota, non-preemptible) of a unit, by its object; "" if that names no quota."""
         info = record.info
         if info is not None:
             return info.quota, info.non_preemptible
         uid, labels = record.uid, record.unit.metadata.labels
         is_theirs = record.hold is None or record.hold.reason is not _NOT_THEIRS
         if not is_theirs and self.bookings.pods.has_living(uid):
-            # The unit may not name its quota: the labels of its pods count, as in the cluster.
+            # It may not name that quota: its pods are charged to the one that they name.
             namespace, labels = self.bookings.pods.labels_of(uid)
             quota = self._plugins.quota_of_pod(namespace, labels)
         else:
@@ -549,11 +548,11 @@ class UnitCache:
         twin.held = self.held.fork()
         twin.admitted = self.admitted.fork()
         twin._gone = set(self._gone)
-        twin._gone_before = self._gone_before  # replaced, never modified
+        twin._gone_before = self._gone_before  # replaced, never changed
         return twin
 
     def validate(self) -> None:
-        """Recompute what is derived; raise AssertionError with details if it differs."""
+        """Recompute what is derived; raise AssertionError with the story if it differs."""
         self.queues.validate(self._plugins.domains)
         self.bookings.pods.validate()
         counts: dict[UnitState, Counter[str]] = {state: Counter() for state in UnitState}
@@ -592,5 +591,5 @@ class UnitCache:
 
 
 def _priorities(record: CachedUnit) -> tuple[int, int]:
-    """Return the priority in a unit's object, and the one that counts."""
+    """Return what a unit says, and what counts."""
     return record.unit.spec.priority, record.priority

@@ -1,11 +1,12 @@
-"""Computes the amounts of a QueueUnit: what it requests, and what it was granted.
+"""From a QueueUnit to amounts: what it asks for, and what it was granted.
 
-The demand is `podSet`; without it `request`; without that `resource`, the deprecated total. A unit
-without any of them, or with a value that cannot be parsed or is negative, is invalid: it gets a
-condition and blocks no other unit.
+The demand comes from `podSet`; if that is empty, from `request`; if that is empty too, from
+`resource`, the deprecated total. A pending unit with none of them, with a negative amount, or with
+anything that cannot be parsed, is on hold: its condition says why, and no other unit waits behind
+it.
 
-Amounts have the names that koord-scheduler reads (`shared_api.resource_names`), however the unit
-or an admission of an older version spells them.
+Resources have the names that koord-scheduler reads (`shared_api.resource_names`), whichever names
+the unit or an admission of an older version uses.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from shared_api.resource_names import rename_deprecated
 
 
 class InvalidDemandError(ValueError):
-    """The unit's demand is not valid; the text says which field and why."""
+    """The unit's demand cannot be parsed; the message says which field and why."""
 
 
 def build_demand(unit: QueueUnit) -> UnitDemand:
-    """Return what the unit requests, in base units.
+    """Return what the unit asks for, in base units.
 
     Raises:
-        InvalidDemandError: There is no demand, or too many pod sets, or a value is not valid.
+        InvalidDemandError: No demand at all, too many pod sets, or a value that cannot be parsed.
     """
     if isinstance(unit, SalvagedUnit):
         raise InvalidDemandError(unit.unreadable)
@@ -86,7 +87,7 @@ def _parse(path: str, quantities: ResourceQuantities) -> Amounts:
 
 
 def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
-    """Return the admissions that grant a demand, whole or with fewer pods.
+    """Return what grants a demand, one entry per pod set; the demand may be of fewer pods.
 
     A unit without pod sets gets the single entry that upstream's readers expect.
     """
@@ -103,10 +104,10 @@ def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
 def admitted_occupancy(unit: QueueUnit, demand: UnitDemand) -> Occupancy:
     """Return what the unit's admissions grant it, less what it has given back.
 
-    Each admission counts with the `resources` that it records, so that no edit of the spec changes
-    the charge; if it records none, with replicas x request of a pod of its pod set. Reclaimable
-    replicas do not count. An admitted unit without admissions (adopted, or of an old version) was
-    granted what it requests.
+    For each admission these are the `resources` that it records, so that no edit of the spec
+    changes what is charged; if it records none, its replicas times the request of a pod of that
+    set. Only replicas that are not reclaimable count. An admitted unit without admissions (adopted,
+    or by an old version) was granted what it asks for.
     """
     status = unit.status
     admissions: Sequence[Admission] = status.admissions
@@ -122,7 +123,7 @@ def admitted_occupancy(unit: QueueUnit, demand: UnitDemand) -> Occupancy:
         granted = _granted(admission, left, demand)
         total = add(total, granted) if total else granted
         pods += left
-    # Units of a class share one dict.
+    # Share the demand's dict: all units of a class then hold one dict together.
     return Occupancy(demand.total if total == demand.total else total, pods)
 
 
@@ -134,7 +135,7 @@ def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:
             return recorded
         if not left:
             return {}
-        # Rounded up, so that everything that may still run is charged.
+        # Rounded up: nothing that may still run goes uncharged.
         return {key: -(-amount * left // admission.replicas) for key, amount in recorded.items()}
     if not demand.pod_sets and admission.name == DEFAULT_REQUIREMENT:
         return scale(demand.total, left)
@@ -143,7 +144,7 @@ def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:
 
 
 def _recorded(resources: ResourceQuantities) -> Amounts:
-    """Return the amounts that an admission records, without values that cannot be parsed."""
+    """Return the amounts that an admission records, none below 0; {} if they cannot be parsed."""
     try:
         amounts = rename_deprecated(parse_amounts(resources))
     except QuantityError:

@@ -1,7 +1,7 @@
-"""The state of one unit in the scheduler, derived only from its object.
+"""The state of one unit in the scheduler, judged from its object alone.
 
-`judge` is the only function that decides by a unit's phase and conditions whether it is pending, is
-admitted, has ended, or is on hold and why. The engine keeps one `CachedUnit` per unit.
+Only `judge` reads a unit's phase and conditions to say whether it is pending, admitted, ended, or
+on hold and why. The engine keeps one `CachedUnit` per unit.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ _NONE_INACTIVE: Final[Mapping[str, str]] = {}
 
 
 class UnitState(Enum):
-    """The state of a unit in the scheduler."""
+    """The state of a unit; the values are those of the debug API."""
 
-    # Members are singletons; Enum's own hash is a Python function, called on the hottest paths.
+    # Members are singletons; Enum's own hash is a call of Python code, on the hottest paths.
     __hash__ = object.__hash__
 
     ON_HOLD = "held"
     """In no queue: something is missing, or forbids it to start."""
     WAITING = "waiting"
-    """Pending in its queue."""
+    """Pending in its queue, refused or not yet considered."""
     ASSUMED = "decided"
-    """Charged; the write of its admission is in flight, based on the known version."""
+    """Charged; the write of its admission is in flight, based on the version that is known."""
     CONFLICT = "stale"
-    """Its write ended in a conflict, and the new object has not arrived yet; or the write was
-    refused, and the unit is not tried for a while."""
+    """Its charge was taken back: its write met a conflict, and the fresh object is to come, or the
+    server refused it, and the unit is retried later."""
     ADMITTED = "booked"
-    """Charged, by its object."""
+    """The object says that it occupies quota."""
     ENDED = "ended"
     """The job has ended."""
     DETACHED = "pulled out"
-    """Removed from a queue that is being replaced; placed again before the call ends."""
+    """Taken out of a queue that is being replaced; placed again before the engine answers."""
 
 
 class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -75,14 +75,14 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     Attributes:
         unit: The newest object seen.
-        version: Its resourceVersion; older objects are ignored.
+        version: Its resourceVersion; older facts are ignored.
         state: Its state.
-        info: What plugins get of it; None unless it is mapped and its demand is valid.
+        info: Set if it is mapped to a quota and queue. Its demand is `NO_DEMAND` if it is invalid.
         hold: Why it is on hold; None: it is not.
-        waits_for: Objects that may place it differently (`Unmapped.waits_for`).
-        granting: What the write in flight grants to an admitted unit that grows, or to an assumed
-            one that starts with fewer pods than it requests; None otherwise.
-        to: The phase that is being written for an assumed unit; None otherwise.
+        waits_for: Facts that may place it differently (`Unmapped.waits_for`).
+        granting: What the write that is in flight grants, if that differs from the object and the
+            demand: to an admitted unit that grows, or an assumed one that starts with fewer pods.
+        to: Of an assumed unit, the phase that is being written.
     """
 
     unit: QueueUnit
@@ -96,17 +96,17 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def occupies(self) -> bool:
-        """Whether it is charged what it was granted, not only for living pods."""
+        """Whether it is charged what it was granted, and not only for living pods."""
         return self.state is UnitState.ADMITTED or self.state is UnitState.ASSUMED
 
     @property
     def priority(self) -> int:
-        """The priority that counts; that of its object if the unit is mapped to no queue."""
+        """The priority that counts; if the unit is mapped to no queue, that of its object."""
         return self.unit.spec.priority if self.info is None else self.info.priority
 
     @property
     def is_lowered(self) -> bool:
-        """Whether its queue's ceiling lowers the priority of its object."""
+        """Whether the ceiling of its queue lowers the priority of its object."""
         return self.priority < self.unit.spec.priority
 
     @property
@@ -121,7 +121,7 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def version_of(unit: QueueUnit) -> int:
-    """Return the resourceVersion as a number; they come from one counter and can be compared."""
+    """Return the resourceVersion as a number, to compare versions; 0 if it is not one."""
     text = unit.metadata.resource_version
     return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -132,18 +132,18 @@ _BY_PHASE: Mapping[str, UnitState] = {
 }
 
 _IN_FLIGHT_PHASES: Final = BOOKED_PHASES - {Phase.RUNNING}
-"""Phases between admission and running pods. Phases are texts, so a unit's own can be looked up."""
+"""Between admission and running pods. Phases are strings, so `status.phase` can be looked up."""
 
 
 def judge(unit: QueueUnit) -> UnitState | Refusal:
-    """Return the state of a unit, only from its object; a Refusal means on hold.
+    """Return the state that follows from the object alone; a Refusal: on hold, for this reason.
 
-    Queue and quota are checked by `judge_place` and by the mapping plugins.
+    Queue and quota are judged by `judge_place` and by the mapping plugins.
     """
     state = _BY_PHASE.get(unit.status.phase)
     if state is not None:
         return state
-    # The remaining units are Enqueued, by whatever phase, or in backoff.
+    # The other phases mean Enqueued, whatever their name, or backoff.
     if unit.status.phase == Phase.TIMEOUT_BACKOFF:
         return Refusal(reason=Reason.IN_BACKOFF, detail=_return_time(unit))
     if unit.metadata.deletion_timestamp is not None:
@@ -164,7 +164,7 @@ def _why_inactive(unit: QueueUnit) -> str:
 
 
 def _return_time(unit: QueueUnit) -> str:
-    """Return until when a unit in backoff waits, by its object; "" if it does not say."""
+    """Return until when a unit in backoff waits, from its object; "" if that does not say."""
     state = unit.status.requeue_state
     return (state.requeue_at or "") if state is not None else ""
 
@@ -172,8 +172,8 @@ def _return_time(unit: QueueUnit) -> str:
 def is_in_flight(record: CachedUnit) -> bool:
     """Return whether a unit is admitted, and its pods do not run yet.
 
-    A unit that is being evicted for another is not in flight, though it stays charged until it is
-    stopped: its preemptor starts at once.
+    A unit that must make room for others is no longer in flight, though it is charged until it has
+    stopped: the preemptor can start at once.
     """
     if record.state is UnitState.ADMITTED:
         is_starting = record.unit.status.phase in _IN_FLIGHT_PHASES
@@ -182,18 +182,18 @@ def is_in_flight(record: CachedUnit) -> bool:
 
 
 def makes_room(unit: QueueUnit) -> bool:
-    """Return whether the scheduler has requested the unit's eviction so that another can start."""
+    """Return whether the scheduler has asked for the unit's eviction, so that another can start."""
     evicted = find_condition(unit.status.conditions, EVICTED)
     return evicted is not None and evicted.status == "True" and evicted.reason in MAKING_ROOM
 
 
 def is_preemptible(record: CachedUnit) -> bool:
-    """Return whether the unit may be evicted so that another can start, by its labels."""
+    """Return whether the unit may be evicted so that another can start: no label forbids it."""
     return record.info is not None and not record.info.non_preemptible
 
 
 def as_admitted(record: CachedUnit) -> AdmittedUnit:
-    """Return the fields of an admitted unit that may affect its queue's next decision."""
+    """Return the part of an admitted unit that the next decision of its queue may depend on."""
     may_be_displaced = record.state is not UnitState.ASSUMED and is_preemptible(record)
     return AdmittedUnit(
         record.uid,
@@ -205,7 +205,7 @@ def as_admitted(record: CachedUnit) -> AdmittedUnit:
 
 
 def asks_for_nodes(record: CachedUnit) -> bool:
-    """Return whether nodes are requested for it, or will be once its admission is written."""
+    """Return whether nodes are requested for the unit, or will be once the decision is written."""
     if record.state is UnitState.ASSUMED:
         return record.to is Phase.SCHED_READY
     return record.state is UnitState.ADMITTED and record.unit.status.phase == Phase.SCHED_READY
@@ -218,7 +218,7 @@ def counts_alike(before: CachedUnit, after: CachedUnit) -> bool:
 
 
 def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
-    """Return what a charged unit was granted, or will be by the write in flight."""
+    """Return what an occupying unit was granted, or will be by the write that is in flight."""
     if record.granting is not None:
         return record.granting
     if record.state is UnitState.ASSUMED:
@@ -227,7 +227,7 @@ def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
 
 
 def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
-    """Return whether two versions of a pending unit have the same demand and place."""
+    """Return whether two versions of a pending unit ask for the same, at the same position."""
     old, new = before.metadata, after.metadata
     return (
         before.spec == after.spec
@@ -241,7 +241,7 @@ def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
 def _claim_conditions(unit: QueueUnit) -> tuple[bool, str]:
     """Return `is_adopted`, which not every quota allows, and `contested_since`, which moves it."""
     adopted, contested = False, ""
-    # In one pass: this is called for each version of each unit.
+    # One pass: this runs for each version of each unit.
     for condition in unit.status.conditions:
         if condition.type == ADOPTED:
             adopted = condition.status == "True"
@@ -251,7 +251,7 @@ def _claim_conditions(unit: QueueUnit) -> tuple[bool, str]:
 
 
 def is_disowned(unit: QueueUnit) -> bool:
-    """Return whether the conditions of an adopted unit say that it may not name its quota."""
+    """Return whether an adopted unit says that its namespace may not name its quota."""
     reserved = find_condition(unit.status.conditions, QUOTA_RESERVED) if is_adopted(unit) else None
     if reserved is None:
         return False
@@ -260,7 +260,7 @@ def is_disowned(unit: QueueUnit) -> bool:
 
 
 def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand | None:
-    """Return the demand that was read before, if the unit still requests the same; else None."""
+    """Return the demand that was read before, if the unit still asks for the same."""
     if before is None or before.info is None or before.info.demand is NO_DEMAND:
         return None
     return before.info.demand if before.unit.spec == unit.spec else None
@@ -269,13 +269,9 @@ def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand 
 def judge_place(
     unit: QueueUnit, queue: Queue | None, name: str, inactive: Mapping[str, str] = _NONE_INACTIVE
 ) -> Refusal | None:
-    """Return why a unit is on hold because of its queue; None: it is not.
+    """Return why a queue keeps the unit on hold: it does not exist, or needs an inactive check.
 
-    Args:
-        unit: The unit.
-        queue: Its queue; None: it does not exist.
-        name: Name of the queue.
-        inactive: Admission checks that cannot be performed now -> the reason.
+    `inactive`: inactive admission checks, each with the reason. None: it does not.
     """
     if queue is None:
         return Refusal(reason=Reason.NO_QUEUE, other=name)

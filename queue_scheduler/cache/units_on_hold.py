@@ -1,7 +1,7 @@
-"""Counts units that wait in no queue, by queue and reason, and indexes what they wait for.
+"""How many units are pending without standing in a line, by queue and reason; what they wait for.
 
-These are units on hold, and those whose admission ended in a conflict or was refused, until they
-are tried again. Units that are mapped to no queue are counted under "".
+Units that are held, and those whose admission met a conflict or was refused, until they are tried
+again. What is mapped to no queue is counted under "".
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ OUT_OF_LINE: Final = frozenset({UnitState.ON_HOLD, UnitState.CONFLICT})
 
 
 class UnitsOnHold:
-    """The counts; `add` and `remove` undo each other."""
+    """The counts; `add` and `remove` are each other's undo."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[Reason, int]] = {}
 
     def total(self, queue: str) -> int:
-        """Return how many units of a queue are counted here."""
+        """Return how many units of a queue are held."""
         return sum(self._counts.get(queue, {}).values())
 
     def by_reason(self, queue: str) -> Mapping[Reason, int]:
-        """Return the same by reason; a live view, not to be stored."""
+        """Return the same by reason; not to be kept."""
         return self._counts.get(queue, {})
 
     def add(self, record: CachedUnit) -> None:
-        """Count a unit whose state is in `OUT_OF_LINE`."""
+        """Count a unit whose state is one of `OUT_OF_LINE`."""
         queue, reason = _place_of(record)
         of_queue = self._counts.setdefault(queue, {})
         of_queue[reason] = of_queue.get(reason, 0) + 1
 
     def remove(self, record: CachedUnit) -> None:
-        """Decrement its count; drop queues and reasons whose count reaches zero."""
+        """Undo `add`; queues and reasons whose count reaches zero are dropped."""
         queue, reason = _place_of(record)
         of_queue = self._counts[queue]
         of_queue[reason] -= 1
@@ -53,7 +53,7 @@ class UnitsOnHold:
         return twin
 
     def validate(self, records: Iterable[CachedUnit]) -> None:
-        """Count again; raise AssertionError with details if the counts differ."""
+        """Count again; raise AssertionError with the story if it differs."""
         fresh = UnitsOnHold()
         for record in records:
             if record.state in OUT_OF_LINE:
@@ -67,22 +67,22 @@ def _place_of(record: CachedUnit) -> tuple[str, Reason]:
 
 
 class FactWaits:
-    """Which units wait for which object (`Unmapped.waits_for`), by its name."""
+    """Which units wait for which fact (`Unmapped.waits_for`), by the fact's name."""
 
     def __init__(self) -> None:
         self._keys: dict[str, dict[str, None]] = {}
 
     def keys(self, name: str) -> tuple[str, ...]:
-        """Return the units that wait for an object, in the order in which they were added."""
+        """Return the units that wait for a fact, in the order in which they came."""
         return tuple(self._keys.get(name, ()))
 
     def add(self, key: str, names: Iterable[str]) -> None:
-        """Register a unit as waiting for these objects."""
+        """Let a unit wait for these facts."""
         for name in names:
             self._keys.setdefault(name, {})[key] = None
 
     def remove(self, key: str, names: Iterable[str]) -> None:
-        """Remove a unit from these objects; drop objects that no unit waits for."""
+        """Undo `add`; facts that no unit waits for are dropped."""
         for name in names:
             keys = self._keys[name]
             del keys[key]
@@ -96,7 +96,7 @@ class FactWaits:
         return twin
 
     def validate(self, waits: Mapping[str, Iterable[str]]) -> None:
-        """Compare with what each unit waits for; raise AssertionError if they differ."""
+        """Compare with what each unit waits for; raise AssertionError where it differs."""
         want = FactWaits()
         for key, names in waits.items():
             want.add(key, names)

@@ -1,14 +1,13 @@
-"""The usage: admissions and living pods, combined into one charge per uid.
+"""What is charged for units: admissions and living pods, turned into one charge per uid.
 
-An admitted unit is charged the larger of what it was granted and what its living pods request; the
-same holds for the number of pods.
-A unit in any other state, or one that is gone, is charged what its living pods request, until the
-last of them is gone; so are strays (`pod_accounting`). Plugins are called only when a charge
-changes, with the whole charge: they keep no data of their own about a uid, so their usage follows
-from the objects as the charges do.
+An admitted unit is charged the larger of what it was granted and what its living pods ask for, in
+amounts and in the number of pods. A unit in any other state, or one that is gone, is charged what
+its living pods ask for, until the last of them is gone; so are strays (`pod_accounting`). Plugins
+get a charge only when it changes, and then all of it: they keep nothing else about a uid, so what
+they know follows from the objects, as the charges do.
 
-The quota is that of the current unit; for a unit that is gone, the one that it was charged to last;
-for strays, the one that their pods name.
+The quota is that of the unit's present object; if the unit is gone, the one that it was charged to
+last; for strays, the one that their pods name.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from shared_api.resource_list import Amounts
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
-    """What is charged for one uid, and to which quota."""
+    """What is charged for one uid."""
 
     quota: str
     amounts: Amounts
@@ -35,18 +34,18 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def occupancy(self) -> Occupancy:
-        """The charged amounts and pods, without the quota."""
+        """The amounts and the number of pods, without the quota."""
         return Occupancy(self.amounts, self.pods)
 
 
 class Usage:
-    """Charges by uid, kept in sync with the plugins that track usage.
+    """Charges by uid; the plugins with Reserve get every change.
 
     Attributes:
-        pods: The living pods, by unit.
-        ends: The expected ends of units that are charged as a whole.
-        changes: Incremented whenever a charge changes.
-        eased: Incremented whenever that may free capacity, or an expected end may have changed.
+        pods: The pods, by unit.
+        ends: Until when admitted units declare that they run.
+        changes: Increases when any charge changes.
+        eased: Increases when that may have freed room, or an expected end may have changed.
     """
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
@@ -61,32 +60,32 @@ class Usage:
         return iter(self._charges)
 
     def charge_of(self, uid: Uid) -> Charge | None:
-        """Return the charge of a uid, or None."""
+        """Return what is charged for a uid, or None."""
         return self._charges.get(uid)
 
     def note_reserved(self, info: QueueUnitInfo) -> None:
-        """Record the charge of a unit that the plugins have just reserved with its whole demand."""
+        """Note the charge of a unit for whose whole demand the plugins have just reserved."""
         self.changes += 1
         self.ends.note(info)
         asked = info.demand
         self._charges[info.uid] = Charge(info.quota, asked.total, info.non_preemptible, asked.pods)
         if self.pods.has_living(info.uid):
-            # Pods of an earlier run may request more; that was charged before, so it still fits.
+            # Pods of an earlier run may ask for more; that was charged before, so it still fits.
             self.charge_admitted(info, asked.occupancy)
 
     def charge_admitted(self, info: QueueUnitInfo, admitted: Occupancy) -> None:
-        """Charge an admitted unit."""
+        """Charge a unit whose object says that it occupies quota."""
         uid = info.uid
         if self.ends.note(info) and uid in self._charges:
-            self._note_eased()  # a unit that was not charged before frees nothing
+            self._note_eased()  # a unit that was not charged before frees no room
         if self.pods.has_living(uid):
             admitted = self.pods.living(uid).at_least(admitted)
         self._set(uid, Charge(info.quota, admitted.amounts, info.non_preemptible, admitted.pods))
 
     def charge_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> None:
-        """Charge a unit only what its living pods request.
+        """Charge only what the living pods of a unit ask for.
 
-        If its quota is not known (""), it stays charged to the last one.
+        If its quota is unknown (""), the quota that it was charged to last stays.
         """
         if not self.pods.has_living(uid):
             self.release(uid)
@@ -99,7 +98,7 @@ class Usage:
         self._set(uid, Charge(quota, living.amounts, non_preemptible, living.pods))
 
     def charge_left_behind(self, uid: Uid) -> None:
-        """Charge what the living pods of a unit that does not exist request."""
+        """Charge what the living pods of a unit that does not exist ask for."""
         if not self.pods.has_living(uid):
             self.release(uid)
             return
@@ -115,7 +114,7 @@ class Usage:
         self._set(uid, Charge(quota, living.amounts, non_preemptible, living.pods))
 
     def release(self, uid: Uid) -> None:
-        """Remove the charge of a uid."""
+        """Release the charge of a uid, if there is one."""
         self.ends.drop(uid)
         if self._charges.pop(uid, None) is not None:
             self.changes += 1
@@ -123,7 +122,7 @@ class Usage:
             self._plugins.unreserve(uid)
 
     def tell_foreign(self) -> None:
-        """Pass changed foreign pods on to the plugins."""
+        """Pass the foreign pods that changed to the plugins."""
         for key, pod in self.pods.take_changed_foreign():
             self._note_eased()
             self._plugins.on_foreign_pod(key, pod)
@@ -139,7 +138,7 @@ class Usage:
         return twin
 
     def validate_left_behind(self, uids: Collection[Uid]) -> None:
-        """Raise AssertionError unless all uids but these are charged only for living pods."""
+        """Raise AssertionError unless all others than these units are charged for living pods."""
         for uid, charge in self._charges.items():
             if uid not in uids:
                 assert self.pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
@@ -155,7 +154,7 @@ class Usage:
             return
         self.changes += 1
         if known is not None:
-            self.eased += 1  # the charge may be smaller, or of another quota
+            self.eased += 1  # it may be less, or another quota's
         self._charges[uid] = charge
         self._plugins.resize(
             uid,

@@ -1,6 +1,6 @@
 r"""Writes a round of evictions: asks for each, and reports the outcomes to the engine.
 
-    Preempt --> a patch per victim --> all written     the room is kept for whom it is for
+    Preempt --> a patch per victim --> all written     the room is kept for the preemptor
                                    \-> some are not    changed meanwhile, or gone: chosen again,
                                                        with those that are written counted as gone
 

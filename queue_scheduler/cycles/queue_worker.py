@@ -93,7 +93,7 @@ class QueueWorkers:
             thread.stop()
 
     def wake(self, queues: Iterable[str]) -> None:
-        """Let the workers of these queues ask again."""
+        """Wake the workers of these queues, so that they ask the engine again."""
         threads = self._threads
         for queue in queues:
             thread = threads.get(queue)
@@ -101,7 +101,7 @@ class QueueWorkers:
                 thread.wake()
 
     def wake_all(self) -> None:
-        """Let every worker ask again."""
+        """Wake every worker."""
         self.wake(self._threads)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The scheduler's window to look in: GET routes over snapshots, read-only.
+"""The scheduler's debug API: what is pending and why, by GET routes over snapshots.
 
 Read in this order:
 

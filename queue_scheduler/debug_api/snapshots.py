@@ -73,7 +73,7 @@ class QuotaReaders(NamedTuple):
     views: Callable[[Engine], Iterable[QuotaView]]
 
 
-class QueueFacts(msgspec.Struct, frozen=True):
+class QueueSnapshot(msgspec.Struct, frozen=True):
     """One queue.
 
     Attributes:
@@ -130,7 +130,7 @@ class Snapshots:
         """Return the names of all queues, sorted."""
         return sorted(self._shared.ask(_queue_names))
 
-    def queues(self, names: Iterable[str]) -> list[QueueFacts]:
+    def queues(self, names: Iterable[str]) -> list[QueueSnapshot]:
         """Return the queues of these names, in this order, without those that are gone."""
         read = (self._shared.ask(_read_queue, name) for name in names)
         found = [facts for facts in read if facts is not None]
@@ -148,12 +148,12 @@ class Snapshots:
             for facts in found
         ]
 
-    def held(self, facts: QueueFacts) -> Iterator[UnitFacts]:
+    def held(self, facts: QueueSnapshot) -> Iterator[UnitFacts]:
         """Iterate lazily over the units of a queue that are on hold, by key."""
         units = self._units((key, 0) for key in sorted(facts.held))
         return (unit for unit in units if unit.record.state is UnitState.ON_HOLD)
 
-    def _refusal_of_held(self, facts: QueueFacts) -> Refusal | None:
+    def _refusal_of_held(self, facts: QueueSnapshot) -> Refusal | None:
         if not facts.pending:
             return None
         # Ignore units whose quota this queue does not accept.
@@ -257,7 +257,7 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
     told = line.refusal_of(info)
     if line.slept_since(info) is None:
         return told
-    refusal = engine.starts.why_refused(info)
+    refusal = engine.admission.why_refused(info)
     if refusal is None and told.reason not in _OF_NO_FILTER:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
     return refusal or told
@@ -269,11 +269,11 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
     line = None if info is None else engine.queues.line(info.queue)
     if record is None or info is None or line is None or record.state is not UnitState.WAITING:
         return None
-    found = engine.starts.would_evict(line, info, wall)
+    found = engine.admission.would_evict(line, info, wall)
     if found is not None and found.victims:
         return WouldPreempt(is_enabled=True, found=found)
     line.options = replace(line.options, preempts=True)
-    found = engine.starts.would_evict(line, info, wall)
+    found = engine.admission.would_evict(line, info, wall)
     if found is None or not found.victims:
         return None
     return WouldPreempt(is_enabled=False, found=found)
@@ -292,7 +292,7 @@ def _copy_line(engine: Engine, name: str) -> SchedulingQueue | None:
     return line.copy() if line is not None else None
 
 
-def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
+def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
     line = engine.queues.line(name)
     if line is None:
         return None
@@ -303,7 +303,7 @@ def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
         refusal = Refusal(reason=Reason.STOPPED_QUEUE, other=name)
     elif (refused := min(line.last_refusals(), default=None, key=lambda pair: pair[0])) is not None:
         refusal, refused_at = refused[1], _refused_at(engine, unit_key(refused[0]))
-    return QueueFacts(
+    return QueueSnapshot(
         queue=line.queue,
         policy=line.policy.name,
         options=line.options,

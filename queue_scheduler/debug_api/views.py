@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.debug_api.snapshots import (
-    QueueFacts,
+    QueueSnapshot,
     UnitFacts,
     WouldPreempt,
     find_booked_quotas,
@@ -33,7 +33,7 @@ from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ALL_QUOTAS
 
 BEHIND: Final = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
-"""Reasons of those who wait so as not to delay another unit."""
+"""Reasons of units that wait so as not to delay another unit."""
 
 
 OF_OTHERS: Final = "a unit of another namespace"
@@ -43,8 +43,8 @@ OF_OTHERS: Final = "a unit of another namespace"
 class RefusalView(View):
     """Why a unit waits: the reason, the numbers, and both in words.
 
-    `quota_namespace` is told where several quotas have the name: that of the one that counts.
-    `as_of` is when the unit was asked last, which is when that was so; "": it is so now.
+    `quota_namespace` is set if several quotas have the name: the namespace of the one that counts.
+    `as_of` is when this was found, at the unit's last decision; "": it is current.
     """
 
     reason: str
@@ -89,17 +89,17 @@ class WouldPreemptView(View):
     reason: str
     victims: list[VictimView]
     others: int = 0
-    """How many more, in namespaces that the caller may not read."""
+    """How many further victims are in namespaces that the caller may not read."""
     others_lost_seconds: int = 0
-    """How long the pods of those have run, in all."""
+    """How long the pods of those have run, added up."""
 
 
 class PodSetView(View):
     """Pods of a unit that are alike.
 
-    `asked` is how many the unit has now, `granted` how many it was admitted with, `given_back` how
-    many of those have ended for good or were taken off by a scale-down, and `held` the rest, which
-    is charged.
+    `asked` is the present count, `granted` the count of the admission, `given_back` how many of
+    those have ended for good or were removed by a scale-down, and `held` the rest, which is
+    charged.
     """
 
     name: str
@@ -112,16 +112,17 @@ class PodSetView(View):
 class UnitView(View):
     """One unit. `position` counts from 1 and is 0 for units that are not pending.
 
-    `demand` is what it requests, also if no quota governs it; empty if that cannot be read.
+    `standing` is its state in the scheduler. `demand` is what it requests, whether a quota governs
+    it or not; empty if it cannot be parsed.
 
-    `refusal` says why it waits; for a running unit, why it is not granted what it has grown by.
-    `pods_not_ready` says why the pods of an admitted unit do not run: its condition PodsReady.
-    `checks` are the last answers of its admission checks, by their names. `priority` is the one
-    that counts, `spec_priority` the unit's own, if the ceiling of its queue is lower.
+    `refusal` says why it is pending; for a running unit, why it is not granted the pods that it has
+    grown by. `pods_not_ready` says why the pods of an admitted unit do not run: its condition
+    PodsReady. `checks` are the last answers of its admission checks, by name. `priority` is the one
+    that counts; `spec_priority` is the unit's own, if the ceiling of its queue lowers it.
 
-    In a queue that backfills: `backfill_behind` is the unit that this one must not delay, and
-    `promised_start` when a unit behind which others wait fits at the latest, by what is declared;
-    `promise_is_overdue` says that a unit which should have ended by now still runs.
+    In a queue that backfills: `backfill_behind` is the unit that this one must not delay;
+    `promised_start` is when this unit, behind which others wait, fits at the latest, by declared
+    run times; `promise_is_overdue` says that a unit that should have ended by now still runs.
 
     `would_preempt` is only in the answer about one waiting unit, if evictions would help.
     """
@@ -153,13 +154,13 @@ class UnitView(View):
 class QueueView(View):
     """One queue.
 
-    `quotas` are the one that it is named like, those that its annotation lists ("*" for all), and
-    those of its waiting and admitted units. `head` is the first in line, but for units that others
-    pass and that ask for more than their quota may ever have. `last_refusal` is that of the
-    refused unit nearest to the front; where none in line is refused, that of a pending unit that is
-    held; of a stopped queue, that it is. `stop_policy` is the one in force, `backfill` whether it
-    is asked for, `max_priority` the ceiling for its units, `problems` what cannot be read of the
-    queue's annotations.
+    `quotas` are the one of the queue's name, those that its annotation lists ("*" for all), and
+    those of its pending and admitted units. `pending` includes units on hold. `head` is the first
+    pending unit, without those that ask for more than their quota may ever have and hold back no
+    others. `last_refusal` is the refusal of the first refused unit; if there is none, of a unit on
+    hold; of a stopped queue, that it is stopped. `stop_policy` is the one in force, `backfill`
+    whether the queue asks for it, `max_priority` the ceiling for its units, `problems` what cannot
+    be parsed in its annotations.
     """
 
     name: str
@@ -189,8 +190,8 @@ class QueuePage(View):
 class QueueDetail(View):
     """One queue with a page of its units.
 
-    First those in line, in order, then those that are held (position 0), by name: what something
-    about them keeps out of line, and what names the queue and is not taken by it.
+    First the pending ones, in order; then those on hold (position 0), by name, including units that
+    name the queue and are not accepted by it.
     """
 
     leader: bool
@@ -201,7 +202,7 @@ class QueueDetail(View):
 
 
 class UpstreamUnit(View):
-    """One unit in line, under upstream's path."""
+    """One pending unit, under upstream's path."""
 
     namespace: str
     name: str
@@ -332,7 +333,7 @@ def _read_demand(unit: QueueUnit) -> Amounts:
 
 
 def _view_pod_sets(unit: QueueUnit, *, is_charged: bool) -> list[PodSetView]:
-    """Return a unit's pods by set; a set that the spec has no more is asked for no pods."""
+    """Return a unit's pods by set; a set that the spec no longer has is asked for 0 pods."""
     status = unit.status
     asked = {each.name: each.count for each in unit.spec.pod_set}
     granted = {each.name: each.replicas for each in status.admissions}
@@ -394,7 +395,7 @@ def _view_job(unit: QueueUnit) -> JobView:
     return JobView(api_version=consumer.api_version, kind=consumer.kind, name=consumer.name)
 
 
-def view_queue(facts: QueueFacts) -> QueueView:
+def view_queue(facts: QueueSnapshot) -> QueueView:
     """Return one queue with its head and the refusal nearest to the front."""
     return QueueView(
         name=facts.queue.metadata.name,

@@ -42,14 +42,14 @@ class UnitAdmission:
         plugins: PluginRunner,
         backfill: Backfill,
         rounds: PreemptionRounds,
-        settlement: WakeUp,
+        wake_up: WakeUp,
     ) -> None:
         self._plugins = plugins
         self._backfill = backfill
         self._rounds = rounds
-        self._settlement = settlement
+        self._wake_up = wake_up
 
-    def start(
+    def try_admit(
         self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
     ) -> QueueUnitInfo | Refused | Preempt:
         """Charge the next unit; return it with the charged demand, or why it was refused."""
@@ -173,7 +173,7 @@ class UnitAdmission:
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None
     ) -> Refused | Preempt:
         # Nothing is charged and no head changes, so only the turn passes on.
-        wake = self._settlement.pass_on()
+        wake = self._wake_up.pass_on()
         if preempt is not None:
             return replace(preempt, wake=wake)
         return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=wake)

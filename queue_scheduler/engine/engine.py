@@ -49,7 +49,7 @@ from queue_scheduler.decision import (
 from queue_scheduler.engine.admission import UnitAdmission
 from queue_scheduler.engine.backfill import Backfill, Promise
 from queue_scheduler.engine.growth import Growths
-from queue_scheduler.engine.queue_state import QueueFacts
+from queue_scheduler.engine.queue_state import QueueState
 from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.extension_points import QuotaSource
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -78,8 +78,8 @@ class _Parts(NamedTuple):
     units: UnitCache
     backfill: Backfill
     rounds: PreemptionRounds
-    settlement: WakeUp
-    queue_facts: QueueFacts
+    wake_up: WakeUp
+    queue_state: QueueState
 
     def fork(self) -> _Parts:
         """Return independent parts with the same state."""
@@ -87,9 +87,9 @@ class _Parts(NamedTuple):
         units = self.units.fork(plugins)
         backfill = self.backfill.fork(units, plugins)
         rounds = self.rounds.fork(units, plugins)
-        settlement = self.settlement.fork(units, plugins, backfill, rounds)
-        queue_facts = self.queue_facts.fork(units, plugins, settlement)
-        return _Parts(plugins, units, backfill, rounds, settlement, queue_facts)
+        wake_up = self.wake_up.fork(units, plugins, backfill, rounds)
+        queue_state = self.queue_state.fork(units, plugins, wake_up)
+        return _Parts(plugins, units, backfill, rounds, wake_up, queue_state)
 
 
 class Engine:
@@ -115,33 +115,33 @@ class Engine:
         units = UnitCache(plugins, queue_namespace)
         backfill = Backfill(units, plugins)
         rounds = PreemptionRounds(units, plugins, protect_seconds)
-        settlement = WakeUp(units, plugins, backfill, rounds)
-        queue_facts = QueueFacts(units, plugins, settlement, policies, strict)
-        self._take_over(_Parts(plugins, units, backfill, rounds, settlement, queue_facts))
+        wake_up = WakeUp(units, plugins, backfill, rounds)
+        queue_state = QueueState(units, plugins, wake_up, policies, strict)
+        self._take_over(_Parts(plugins, units, backfill, rounds, wake_up, queue_state))
 
     def _take_over(self, parts: _Parts) -> None:
         """Replace the state by these parts."""
         self._parts = parts
         self._plugins, self._units = parts.plugins, parts.units
         self._backfill, self._rounds = parts.backfill, parts.rounds
-        self._settlement, self._queue_facts = parts.settlement, parts.queue_facts
+        self._wake_up, self._queue_state = parts.wake_up, parts.queue_state
         self._growths = Growths(parts.units, parts.plugins)
-        self._starts = UnitAdmission(parts.plugins, parts.backfill, parts.rounds, parts.settlement)
+        self._admission = UnitAdmission(parts.plugins, parts.backfill, parts.rounds, parts.wake_up)
         self._notices: list[Notice] = []
 
     # === facts ================================================================================
 
     def on_queue(self, queue: Queue) -> tuple[str, ...]:
         """Take a new or changed queue."""
-        self._queue_facts.put(queue)
-        return self._settlement.settle()
+        self._queue_state.put(queue)
+        return self._wake_up.wake_affected()
 
     def on_queue_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted queue; its units are on hold until a queue of that name exists again."""
-        if not self._queue_facts.drop(name):
+        if not self._queue_state.drop(name):
             return ()
         self._rounds.waiters.forget_queue(name)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     def on_queue_unit(self, unit: QueueUnit, *, is_rewound: bool = False) -> tuple[str, ...]:
         """Take a new or changed unit.
@@ -165,7 +165,7 @@ class Engine:
             units.forget(record)
             record = None
         self._put(unit, version, record)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     def _put(self, unit: QueueUnit, version: int, record: CachedUnit | None) -> None:
         units = self._units
@@ -182,7 +182,7 @@ class Engine:
         if record is None or record.uid != unit.metadata.uid:
             return ()
         self._units.forget(record)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     def on_quota(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a new or changed quota, or another object that quotas come from."""
@@ -196,47 +196,47 @@ class Engine:
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
         self._units.place_again_for(sorted(names))
-        self._settlement.on_limits_changed()
-        return self._settlement.settle()
+        self._wake_up.on_limits_changed()
+        return self._wake_up.wake_affected()
 
     def on_pod(self, pod: Pod) -> tuple[str, ...]:
         """Take a new or changed pod."""
         problem = self._units.bookings.pods.on_pod(pod)
         if problem is not None:
             self._notice("Pod", pod.metadata.key, pod.metadata.uid, "InvalidRequests", problem)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     def on_pod_gone(self, pod: Pod) -> tuple[str, ...]:
         """Take a deleted pod."""
         self._units.bookings.pods.on_pod_gone(pod)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     def on_node(self, node: Node) -> tuple[str, ...]:
         """Take a new or changed node."""
         self._plugins.on_node(node)
         self._backfill.on_fact(f"node/{node.metadata.name}", node)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     def on_node_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted node."""
         self._plugins.on_node_gone(name)
         self._backfill.on_fact(f"node/{name}", None)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     def on_admission_check(self, check: AdmissionCheck) -> tuple[str, ...]:
         """Take a new or changed AdmissionCheck; units that need an inactive one are on hold."""
-        self._queue_facts.put_check(check)
-        return self._settlement.settle()
+        self._queue_state.put_check(check)
+        return self._wake_up.wake_affected()
 
     def on_admission_check_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted AdmissionCheck."""
-        self._queue_facts.drop_check(name)
-        return self._settlement.settle()
+        self._queue_state.drop_check(name)
+        return self._wake_up.wake_affected()
 
     def on_admission_checks_served(self, *, are_served: bool) -> tuple[str, ...]:
         """Take whether the cluster serves AdmissionChecks; without the kind there are none."""
-        self._queue_facts.set_checks_served(are_served=are_served)
-        return self._settlement.settle()
+        self._queue_state.set_checks_served(are_served=are_served)
+        return self._wake_up.wake_affected()
 
     # === decisions ============================================================================
 
@@ -267,7 +267,7 @@ class Engine:
             self._units.queues.refresh(line, self._plugins.domains)
         if not self._rounds.is_idle:
             for waiter in self._rounds.on_time(queue_name, now):
-                self._settlement.wake(waiter)
+                self._wake_up.wake(waiter)
         ahead = self._units.queues.queue_ahead_of(queue_name)
         if ahead is None:
             until = self._rounds.next_time(queue_name)
@@ -286,7 +286,7 @@ class Engine:
         info = record.info
         assert info is not None, f"{record.key} is in line without a demand"
         self._units.changed_lines[line.name] = None
-        answer = self._starts.start(line, info, moment)
+        answer = self._admission.try_admit(line, info, moment)
         return self._start(line, record, answer) if isinstance(answer, QueueUnitInfo) else answer
 
     def _start(self, line: SchedulingQueue, record: CachedUnit, asked: QueueUnitInfo) -> Dequeue:
@@ -307,7 +307,7 @@ class Engine:
             unrequested = self._plugins.find_unrequested(asked)
             units.leave(record)
             units.enter(decided)
-            wake = self._settlement.settle(is_news=False)
+            wake = self._wake_up.wake_affected(is_news=False)
         except BaseException:
             self._undo_start(line, record)
             raise
@@ -346,7 +346,7 @@ class Engine:
             # A newer object has decided it meanwhile, or it was recreated under the same name.
             return self.on_queue_unit(unit)
         self._put(unit, version_of(unit), record)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     def on_write_failed(
         self,
@@ -383,7 +383,7 @@ class Engine:
             stale = replace(record, state=UnitState.CONFLICT)
             self._units.enter(stale)
             self._units.charge_living(stale)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     def on_preempted(self, decision: Preempt, failed: tuple[Victim, ...] = ()) -> tuple[str, ...]:
         """Take the outcome of the requested evictions; victims' objects arrive as any others do.
@@ -393,7 +393,7 @@ class Engine:
             failed: Victims whose request was not written: the victims are chosen again.
         """
         self._rounds.on_written(decision, failed)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     # === growth ===============================================================================
 
@@ -409,7 +409,7 @@ class Engine:
         if not isinstance(answer, Growth):
             return answer
         try:
-            wake = self._settlement.settle(is_news=False)
+            wake = self._wake_up.wake_affected(is_news=False)
         except BaseException:
             self._growths.take_back(answer)
             raise
@@ -418,13 +418,13 @@ class Engine:
     def on_growth_failed(self, growth: Growth) -> tuple[str, ...]:
         """Take back the charge of a growth that was not written."""
         self._growths.take_back(growth)
-        return self._settlement.settle()
+        return self._wake_up.wake_affected()
 
     # === questions ============================================================================
 
     def phase_when_admitted(self, info: QueueUnitInfo) -> Phase:
         """Return the phase that follows once a unit has its quota and all checks are ready."""
-        return self._queue_facts.strict.next_phase(info.queue, info.demand.total)
+        return self._queue_state.strict.next_phase(info.queue, info.demand.total)
 
     @property
     def queues(self) -> QueueSet:
@@ -447,9 +447,9 @@ class Engine:
         return self._rounds
 
     @property
-    def starts(self) -> UnitAdmission:
+    def admission(self) -> UnitAdmission:
         """Decides whether the next unit may start; for reading."""
-        return self._starts
+        return self._admission
 
     def record(self, key: str) -> CachedUnit | None:
         """Return what is known of a unit, by `namespace/name`; None: nothing."""
@@ -506,7 +506,7 @@ class Engine:
         """Return, once, what users are to see as events."""
         notices = [
             *self._notices,
-            *self._queue_facts.take_notices(),
+            *self._queue_state.take_notices(),
             *self._plugins.take_notices(),
         ]
         self._notices.clear()
@@ -518,7 +518,7 @@ class Engine:
         twin = Engine(parts.plugins, ())
         twin._take_over(parts)
         if parts.plugins.without_fork:
-            parts.settlement.forget_refusals()
+            parts.wake_up.forget_refusals()
         return twin
 
     def validate(self) -> None:

@@ -32,7 +32,7 @@ from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import MAX_PRIORITY
 
 
-class QueueFacts:
+class QueueState:
     """Takes the facts about queues.
 
     Attributes:
@@ -43,14 +43,14 @@ class QueueFacts:
         self,
         units: UnitCache,
         plugins: PluginRunner,
-        settlement: WakeUp,
+        wake_up: WakeUp,
         policies: Iterable[QueuePolicy],
         strict: StrictMode,
     ) -> None:
         self.strict = strict
         self._units = units
         self._plugins = plugins
-        self._settlement = settlement
+        self._wake_up = wake_up
         self._policies: Mapping[str, QueuePolicy] = {policy.name: policy for policy in policies}
         self._notices: list[Notice] = []
 
@@ -67,7 +67,7 @@ class QueueFacts:
             again = [*waiting, *self._units.held_for(f"queue/{name}")]
         rank = self._plugins.rank(queue)
         if line is not None and self._units.queues.rank(name) != rank:
-            self._settlement.wake_all(line)  # waiters are ordered by the rank of their queue
+            self._wake_up.wake_all(line)  # waiters are ordered by the rank of their queue
         options = self._read_options(queue, line)
         line = self._units.queues.put(queue, policy, rank)
         self._units.set_options(line, options)
@@ -123,9 +123,9 @@ class QueueFacts:
                 notices.append(_build_lowered_notice(record))
         return notices
 
-    def fork(self, units: UnitCache, plugins: PluginRunner, settlement: WakeUp) -> QueueFacts:
+    def fork(self, units: UnitCache, plugins: PluginRunner, wake_up: WakeUp) -> QueueState:
         """Return a copy over forked parts, without the pending notices."""
-        return QueueFacts(units, plugins, settlement, self._policies.values(), self.strict)
+        return QueueState(units, plugins, wake_up, self._policies.values(), self.strict)
 
     def _policy_for(self, queue: Queue, line: SchedulingQueue | None) -> QueuePolicy:
         """Return the policy that the queue names; an unknown name keeps the last valid one."""

@@ -1,8 +1,8 @@
 """What follows a change: which classes are woken, and which queue is offered freed capacity next.
 
-The engine changes its state and then settles: charges follow the pods that came and went, the first
-pending units are protected, classes that the change may help are woken, and the turns of queues are
-updated. Every fact and every decision ends here.
+The engine changes its state and then wakes what that affects: charges follow the pods that came and
+went, the first pending units are protected, classes that the change may help are woken, and the
+turns of queues are updated. Every fact and every decision ends here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WakeUp:
         self._backfill = backfill
         self._protected: dict[str, QueueUnitInfo] = {}
 
-    def settle(self, *, is_news: bool = True) -> tuple[str, ...]:
+    def wake_affected(self, *, is_news: bool = True) -> tuple[str, ...]:
         """Apply a change: charge pods, wake the classes it helps; return the queues to ask.
 
         Args:
@@ -59,7 +59,7 @@ class WakeUp:
                 self._units.changed_lines[name] = None
 
     def wake(self, waiter: Waiter) -> None:
-        """Ask a class again, whatever it waits for."""
+        """Wake a class, whatever it waits for; its queue asks it again when it has its turn."""
         line = self._units.queues.line(waiter[0])
         if line is not None and line.wake(waiter[1]):
             self._plugins.stop_waiting(waiter)
@@ -136,14 +136,14 @@ class WakeUp:
         changed.clear()
 
     def forget_refusals(self) -> None:
-        """Ask all units again; for a fork that lacks the plugins that refused them."""
+        """Wake all classes; for a fork that lacks the plugins that refused them."""
         for line in self._units.queues:
             self.wake_all(line)
         self.on_limits_changed()
-        self.settle()
+        self.wake_affected()
 
     def wake_all(self, line: SchedulingQueue) -> None:
-        """Ask every unit of a queue again."""
+        """Wake every class of a queue."""
         for number in line.wake_all():
             self._plugins.stop_waiting((line.name, number))
         self._units.changed_lines[line.name] = None

@@ -12,8 +12,8 @@ from queue_scheduler.framework.extension_points import Waiter
 from shared_api.objects.meta import Uid
 
 Releases: TypeAlias = tuple[int, int, int]
-"""Counts that only go up: departures of victims, ends of nominations, and releases of quota
-together with other facts that may let a unit start."""
+"""Counts that only increase: departures of victims; ends of nominations; releases of quota and
+other facts that may let a unit start."""
 
 
 SEARCH_AGAIN_SECONDS: Final = 10.0
@@ -53,28 +53,28 @@ class BlockedClasses:
     # --- waiting ------------------------------------------------------------------------------
 
     def keep_out(self, waiter: Waiter, releases: Releases) -> None:
-        """Ask a class again when anything is released after `releases`."""
+        """Register a class, to be woken when anything is released after `releases`."""
         self._watch(releases)
         self._kept_out[waiter] = None
 
     def hold_behind_rounds(self, waiter: Waiter, releases: Releases) -> None:
-        """Ask a class again when a round ends after `releases`."""
+        """Register a class, to be woken when a round ends after `releases`."""
         self._watch(releases)
         self._behind_rounds[waiter] = None
 
-    def stand_back(self, waiter: Waiter, under_way: frozenset[Uid]) -> None:
-        """Ask a class again when the units in flight in its queue are no longer these."""
-        self._stood_back[waiter] = under_way
+    def stand_back(self, waiter: Waiter, in_flight: frozenset[Uid]) -> None:
+        """Register a class, to be woken when other units than these are in flight in its queue."""
+        self._stood_back[waiter] = in_flight
 
     def ask_at(self, waiter: Waiter, at: float) -> None:
-        """Ask a class again at a time, in seconds of the monotonic clock."""
+        """Register a class, to be woken at a time, in seconds of the monotonic clock."""
         timers = self._timers.setdefault(waiter[0], {})
         timers[waiter[1]] = min(at, timers.get(waiter[1], at))
 
     def search_again(self, waiter: Waiter, now: float, releases: Releases, who: Hashable) -> None:
-        """Ask a class again after a pause, once anything is released after `releases`.
+        """Register a class, to be woken after a pause, once anything is released after `releases`.
 
-        `who`: the unit that searched, with whatever of it the search depends on.
+        `who`: identifies the unit that searched, with everything that the search depends on.
         """
         at = now + SEARCH_AGAIN_SECONDS
         self._in_vain.setdefault(waiter[0], {})[waiter[1]] = (at, releases[2], who)
@@ -85,7 +85,7 @@ class BlockedClasses:
         return who == searched and (now < at or seen == releases[2])
 
     def ask_now(self, waiter: Waiter) -> None:
-        """Ask a class again."""
+        """Wake a class."""
         self._woken[waiter] = None
 
     def forget_queue(self, queue: str) -> None:
@@ -103,23 +103,23 @@ class BlockedClasses:
         self._wake(self._behind_rounds)
 
     def wake_after(
-        self, releases: Releases, under_way: Callable[[str], frozenset[Uid]] | None = None
+        self, releases: Releases, in_flight: Callable[[str], frozenset[Uid]] | None = None
     ) -> None:
         """Wake the classes for which something was released, or other units are in flight.
 
         Args:
             releases: What was released until now.
-            under_way: Returns the units in flight of a queue; None: they are the same as before.
+            in_flight: Returns the units in flight of a queue; None: they are the same as before.
         """
         before, self._seen = self._seen, releases
         if releases[:2] != before[:2]:
             self._wake(self._behind_rounds)
         if releases != before:
             self._wake(self._kept_out)
-        if under_way is None:
+        if in_flight is None:
             return
         for waiter, seen in list(self._stood_back.items()):
-            if under_way(waiter[0]) != seen:
+            if in_flight(waiter[0]) != seen:
                 del self._stood_back[waiter]
                 self._woken[waiter] = None
 

@@ -138,11 +138,11 @@ class VictimCandidates:
         must: tuple[Victim, ...] = ()
         if line.in_flight:
             # The unit also waits for the pods of units in flight, so they all belong to its round.
-            under_way = self.find_under_way(line, info, wall)
-            must = under_way.victims
+            in_flight = self.find_in_flight(line, info, wall)
+            must = in_flight.victims
             leaving = (*leaving, *self._whose_room_is_free(info, leaving, must))
             if not must or self._plugins.check_without(info, leaving) is None:
-                return under_way
+                return in_flight
         found = Found(PREEMPTED, ())
         passed_over = frozenset((*leaving, *(victim.uid for victim in must)))
         for reason, batches in self._sources(line, info):
@@ -159,7 +159,7 @@ class VictimCandidates:
             found = Found(reason, (), min((at for at in again if at is not None), default=None))
         return found
 
-    def find_under_way(self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
+    def find_in_flight(self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
         """Return the units in flight in a queue that waits for pods, if the unit may evict them."""
         look = _Look(self._units, line, info, wall, self.protect_seconds)
         batches = self._of_queue(line, info, running=True) if line.lets_evict else ()
@@ -269,9 +269,12 @@ class _Look:
             for key in keys
         ]
         ordered.sort(reverse=True)
+        # Mostly none: a place costs as much as all else that is asked of a candidate.
+        any_returns = not self._line.asks_past_refused
         for since, _, key in ordered:
-            if self._may_go(records[key]) and not self._returns_in_front(records[key]):
-                yield self._candidate(records[key], bucket, since)
+            record = records[key]
+            if self._may_go(record) and not (any_returns and self._returns_in_front(record)):
+                yield self._candidate(record, bucket, since)
 
     def victim(self, one: Candidate) -> Victim:
         """Return a chosen candidate with the running time that is lost."""
@@ -324,8 +327,7 @@ class _Look:
         """
         line, info = self._line, record.info
         assert info is not None, f"{record.key} may go and has no demand"
-        # Mostly so, and a place costs as much as all else that is asked of a candidate.
-        if info.queue != line.name or line.asks_past_refused:
+        if info.queue != line.name:
             return False
         place = self._units.place_in(line, record.unit)
         if line.would_keep_from_turn(place, info.quota, self._info, self._before):

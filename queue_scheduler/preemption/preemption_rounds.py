@@ -73,7 +73,7 @@ class PreemptionRounds:
         is_idle: There is no round, and no class waits because of one: only a refusal, or units that
             leave (`AdmittedUnits.leaving`), can change anything here.
         waiters: The classes that wait because of a round.
-        facts: `Backfill.facts`, as of the last settlement.
+        facts: `Backfill.facts`, as of the last wake-up.
     """
 
     def __init__(self, units: UnitCache, plugins: PluginRunner, protect_seconds: float) -> None:
@@ -164,7 +164,7 @@ class PreemptionRounds:
         info = at_least(info)
         checked = self._plugins.check(info)
         if checked is None:
-            return self.search.find_under_way(line, info, wall) if line.in_flight else None
+            return self.search.find_in_flight(line, info, wall) if line.in_flight else None
         if not is_worth_a_search(checked[0]):
             return None
         leaving = self._leaving(self._plugins.domains(info.quota), wall)
@@ -181,17 +181,17 @@ class PreemptionRounds:
         return kept
 
     def wait(self, waiter: Waiter, refusal: Refusal) -> None:
-        """Ask a class that `hold_up` refused again, when the answer may have changed."""
+        """Register a class that `hold_up` refused, to be woken when the answer may have changed."""
         self.is_idle = False
         if refusal.reason is not Reason.ROOM_FOR_PREEMPTOR:
-            self.waiters.stand_back(waiter, self._under_way(waiter[0]))
+            self.waiters.stand_back(waiter, self._in_flight(waiter[0]))
         elif refusal.other in self._nominated:
             self.waiters.keep_out(waiter, self._count_releases())
         else:
             self.waiters.ask_now(waiter)
 
     def ask_at(self, waiter: Waiter, at: float) -> None:
-        """Ask a class again at a time in seconds of the monotonic clock, whatever it waits for."""
+        """Register a class, to be woken at a time in seconds of the monotonic clock."""
         self.is_idle = False
         self.waiters.ask_at(waiter, at)
 
@@ -205,7 +205,7 @@ class PreemptionRounds:
         leaving = self._leaving(domains, moment.wall)
         if self._has_to_wait(line, info, leaving, domains, moment):
             return None
-        found = self.search.find_under_way(line, info, moment.wall)
+        found = self.search.find_in_flight(line, info, moment.wall)
         return self._open(line, info, refusal, found, moment.now)
 
     def _has_to_wait(
@@ -252,7 +252,7 @@ class PreemptionRounds:
         leaving: Sequence[CachedUnit],
         moment: Moment,
     ) -> None:
-        """Ask a class again when a round ends, or a leaving unit hangs for `STUCK_SECONDS`."""
+        """Register a class, to be woken when a round ends, or a unit leaves for `STUCK_SECONDS`."""
         self.is_idle = False
         waiter = _waiter(line, info)
         self.waiters.hold_behind_rounds(waiter, self._count_releases())
@@ -395,7 +395,7 @@ class PreemptionRounds:
             self._find_nominated()
         if self._nominated:
             self._end_departed()
-        self.waiters.wake_after(self._count_releases(), self._under_way)
+        self.waiters.wake_after(self._count_releases(), self._in_flight)
         woken = self.waiters.take_woken()
         self.is_idle = not self._is_engaged()
         return woken
@@ -424,7 +424,7 @@ class PreemptionRounds:
         released = self._units.bookings.eased + admitted.changes + self.facts
         return admitted.left, self._ended, released
 
-    def _under_way(self, queue: str) -> frozenset[Uid]:
+    def _in_flight(self, queue: str) -> frozenset[Uid]:
         line = self._units.queues.line(queue)
         return frozenset() if line is None else frozenset(line.in_flight)
 

@@ -26,7 +26,7 @@ from queue_scheduler.cycles.eviction_patches import build_request
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_options import StopPolicy
-from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_UNDER_WAY
+from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
 from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
@@ -46,7 +46,7 @@ RETRIES: Final = Backoff(base_seconds=1.0, cap_seconds=300.0)
 """Before an eviction that was not written is written again. What keeps failing needs an
 administrator, and is in the log at the same pauses."""
 
-log = structlog.get_logger("queue_drains")
+log = structlog.get_logger("queue_drain")
 
 
 class _Failed(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class QueueDrain:
         self._may_write = may_write
         self._clock = clock
         # Added to by the step, taken from by writers.
-        self._under_way: set[str] = set()
+        self._in_flight: set[str] = set()
         # Filled by writers, before a unit is no longer in flight; emptied by the step.
         self._failed: dict[Uid, _Failed] = {}
 
@@ -95,7 +95,7 @@ class QueueDrain:
         self._forget_others(to_ask)
         for record in self._first_due(to_ask):
             self._ask_back(record)
-        return FULL_REST_SECONDS if len(self._under_way) >= MAX_UNDER_WAY else LOOK_SECONDS
+        return FULL_REST_SECONDS if len(self._in_flight) >= MAX_IN_FLIGHT else LOOK_SECONDS
 
     def _first_due(self, to_ask: list[CachedUnit]) -> list[CachedUnit]:
         """Return the units to evict now, if there is room; those that never failed first.
@@ -103,9 +103,9 @@ class QueueDrain:
         Otherwise units that the server refuses would take all the room, and the rest would never be
         evicted.
         """
-        now, under_way = self._clock.monotonic(), self._under_way
-        room = max(0, MAX_UNDER_WAY - len(under_way))
-        free = (each for each in to_ask if each.key not in under_way)
+        now, in_flight = self._clock.monotonic(), self._in_flight
+        room = max(0, MAX_IN_FLIGHT - len(in_flight))
+        free = (each for each in to_ask if each.key not in in_flight)
         due = (each for each in free if self._not_before(each) <= now)
         return nsmallest(room, due, key=self._not_before)
 
@@ -127,7 +127,7 @@ class QueueDrain:
         message = f"queue {queue} is stopped and drained"
         status = build_request(unit, QUEUE_STOPPED, message, self._clock.now())
         write = status_change(QUEUE_UNITS, unit.metadata, status)
-        self._under_way.add(key)
+        self._in_flight.add(key)
         self._writes.submit(write, lambda outcome: self._on_outcome(record, outcome))
 
     def _on_outcome(self, record: CachedUnit, outcome: Outcome[Any]) -> None:
@@ -135,7 +135,7 @@ class QueueDrain:
         try:
             self._settle(record, outcome)
         finally:
-            self._under_way.discard(record.key)
+            self._in_flight.discard(record.key)
 
     def _settle(self, record: CachedUnit, outcome: Outcome[Any]) -> None:
         key = record.key

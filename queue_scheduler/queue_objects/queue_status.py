@@ -210,12 +210,12 @@ _Wanted = tuple[str, QueueFigures]
 class _Writing:
     """The state of writing one queue's status."""
 
-    __slots__ = ("failures", "name", "not_before", "settled", "trouble", "under_way")
+    __slots__ = ("failures", "in_flight", "name", "not_before", "settled", "trouble")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.not_before = 0.0
-        self.under_way: _Wanted | None = None
+        self.in_flight: _Wanted | None = None
         """What is in flight."""
         self.settled: _Wanted | None = None
         """What is shown, or was written and not kept by the server: it is not written again."""
@@ -268,21 +268,21 @@ class QueueStatusWriter:
         if figures is None:
             return
         wanted = (queue.metadata.resource_version, figures)
-        if wanted in (writing.settled, writing.under_way):
+        if wanted in (writing.settled, writing.in_flight):
             return
         if is_shown(queue, figures):
             writing.settled = wanted
             return
         body = build_status_patch(queue, figures, rfc3339(self._clock.now()))
-        writing.under_way = wanted
+        writing.in_flight = wanted
         writing.not_before = now + max(MIN_INTERVAL_SECONDS, interval)
         write = status_report(QUEUES, queue.metadata.namespace, name, body)
         self._writes.submit(write, lambda outcome: self._on_outcome(writing, wanted, outcome))
 
     def _on_outcome(self, writing: _Writing, wanted: _Wanted, outcome: Outcome[Any]) -> None:
-        is_latest = writing.under_way is wanted
+        is_latest = writing.in_flight is wanted
         if is_latest:
-            writing.under_way = None
+            writing.in_flight = None
         now = self._clock.monotonic()
         if isinstance(outcome, Written):
             queue = outcome.object

@@ -2,12 +2,12 @@
 
 Read in this order:
 
-1. ``pending_order``: a total order of keys, cheap to change and to copy.
-2. ``queue_policies``: Priority, Block, FIFO, Intelligent: the order, and which units a refused unit
-   holds back.
+1. ``pending_order``: one total order of keys, cheap to change and to copy.
+2. ``queue_policies``: Priority, Block, FIFO, Intelligent: the order, and what a refused unit does
+   to those behind it.
 3. ``scheduling_queue``: one queue: its pending units (``class_queue``), and its options
-   (``queue_options``); ``strict_mode``: queues that request nodes before a unit may start.
-4. ``fair_order``, ``queue_set``: all queues, and which of them is next.
+   (``queue_options``); ``strict_mode``: queues that ask for nodes before a unit may start.
+4. ``fair_order``, ``queue_set``: all queues, and which of them has its turn.
 
 Not here: whether a unit fits (``queue_scheduler.quota_cache``), and Queue objects in the API server
 (``queue_scheduler.queue_objects``).

@@ -1,7 +1,7 @@
-"""The classes of pending units in one queue, and the first awake and asleep one per quota. Pure.
+"""The classes of one queue, and the first awake and the first asleep unit of each quota. Pure.
 
-Units wait in classes (`scheduling_queue` explains them). The heaps are lazy: an entry counts only
-while it is the head of its class and the class is awake or asleep, as the entry says.
+`scheduling_queue` explains classes. The heaps are lazy: an entry counts only while it is the head
+of its class, and the class is still awake, or asleep, as the heap has it.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
 from queue_scheduler.queueing.pending_order import PendingOrder
 
 SLACK = 64
-"""A heap is rebuilt when it has this many entries more than twice the valid ones: rebuilding then
-costs a constant per push, and stale entries cannot accumulate below a head that stays."""
+"""A heap is rebuilt when it has this many entries more than twice the current ones: rebuilding then
+costs a constant per push, and stale entries cannot pile up behind a head that stays."""
 
 
 class UnitClass:
     """The pending units of one class, in order.
 
     Attributes:
-        number: Its identity in this queue; never reused.
-        key: The class key of its units.
+        number: Identifies it in this queue; never reused.
+        key: What all units of the class have in common.
         quota: The quota that they are charged to.
-        demand: The demand of each of them.
-        priority: The priority of all of them in a strict queue; elsewhere that of the first added.
-        order: Their places.
-        head: The first place; None if there is none.
+        demand: What each asks for.
+        priority: Of all of them in a strict queue; in other queues, of the unit that came first.
+        order: Their positions.
+        head: The position of the first; None: there is none.
         refusal: Why the class is asleep; None: it is awake.
-        refused_at: When it was refused, in seconds since the epoch; None: not known.
+        refused_at: When it was refused, in seconds since the epoch; None: unknown.
         last_reason: The reason of its last refusal.
     """
 
@@ -77,7 +77,7 @@ class ClassQueue:
         self._asleep: list[tuple[OrderKey, int]] = []
 
     def note(self, unit_class: UnitClass) -> None:
-        """Handle that the head of a class, or whether it is asleep, has changed."""
+        """Note that a class has another head, or was woken or put to sleep."""
         head = unit_class.head
         if head is None:
             return
@@ -87,7 +87,7 @@ class ClassQueue:
             self._rebuild()
 
     def first_awake(self) -> OrderKey | None:
-        """Return the place of the first unit that is not refused, or None."""
+        """Return the position of the first unit that is not refused, or None."""
         heap = self._awake
         while heap:
             head, number = heap[0]
@@ -98,13 +98,13 @@ class ClassQueue:
         return None
 
     def first_below(self, priority: int) -> OrderKey | None:
-        """Return the place of the first unit that is not refused, if its priority is lower."""
+        """Return the position of the first unit that is not refused, if its priority is lower."""
         first = self.first_awake()
         is_below = first is not None and self.classes[self._awake[0][1]].priority < priority
         return first if is_below else None
 
     def first_asleep(self) -> OrderKey | None:
-        """Return the place of the first refused unit, or None."""
+        """Return the position of the first refused unit, or None."""
         heap = self._asleep
         while heap:
             head, number = heap[0]
@@ -115,7 +115,7 @@ class ClassQueue:
         return None
 
     def first(self) -> OrderKey | None:
-        """Return the place of the first unit, refused or not, or None."""
+        """Return the position of the first unit, refused or not, or None."""
         awake = self.first_awake()
         asleep = self.first_asleep() if self._asleep else None
         if awake is None or asleep is None:

@@ -1,16 +1,16 @@
-"""The order among queues that compete for the same limits.
+"""Which queue has its turn, among queues that compete for the same limits.
 
-Queues compete if they share a *domain*: a limit to which both are charged (the top of a quota
-chain, or in `runtime` mode the whole tree, whose division every start changes). Within a domain the
-movable queue with the highest rank goes first, and among equal ranks the one that was served
-longest ago; a refusal does not count as being served. The others rest until it has started a unit,
-or has no more units to try, or backs off.
+Queues compete when they share a *domain*: a limit that both are charged to (the top of a quota
+chain, or in `runtime` mode the whole tree, whose division every start changes). Within a
+domain the movable queue of the highest rank goes first, and of equal rank the one that was
+served longest ago; only an admission counts as served, a refusal does not. The others rest until
+that queue has admitted a unit, has no unit to decide, or backs off.
 
 The order (rank, turn, name) is total, so the first movable queue of all never waits for another:
-some queue can always proceed.
+some queue can always continue.
 
-The heaps are lazy: an entry counts only while it is the queue's newest and the queue is movable;
-others are dropped when they reach the top.
+The heaps are lazy: an entry counts only while it is the newest of its queue and the queue is
+movable; stale entries are dropped when they reach the top.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 Rank = tuple[int, ...]
-"""Rank of a queue; smaller ones go first."""
+"""Smaller goes first."""
 
 Entry = tuple[Rank, int, str]
 """(rank, turn, name of the queue)."""
 
 SLACK = 64
-"""A heap is rebuilt when it has this many entries more than twice the movable queues, so that stale
-ones cannot accumulate behind a queue that stays first."""
+"""A heap is rebuilt when it has this many entries more than twice the movable queues, so stale
+ones cannot pile up behind a queue that stays first."""
 
 
 class FairOrder:
@@ -36,7 +36,7 @@ class FairOrder:
         self._heaps: dict[str, list[Entry]] = {}
 
     def set_movable(self, entry: Entry, domains: frozenset[str]) -> frozenset[str]:
-        """Set a queue movable; return the domains whose order that changes."""
+        """Note that a queue is movable; return the domains whose order that changes."""
         name = entry[2]
         known = self._movable.get(name)
         if known == (entry, domains):
@@ -52,17 +52,17 @@ class FairOrder:
         return domains | known[1]
 
     def set_resting(self, name: str) -> frozenset[str]:
-        """Set a queue not movable; return the domains in which another queue may be next."""
+        """Note that a queue is not movable; return the domains where another may have its turn."""
         known = self._movable.pop(name, None)
         return known[1] if known else frozenset()
 
     def competes_of(self, name: str) -> frozenset[str] | None:
-        """Return the domains of a movable queue; None if it is not movable."""
+        """Return the domains of a queue; None: it is not movable."""
         known = self._movable.get(name)
         return known[1] if known is not None else None
 
     def first_entry(self, domain: str) -> Entry | None:
-        """Return the entry of the queue that is next in a domain, or None."""
+        """Return the entry of the queue whose turn it is in a domain, or None."""
         heap = self._heaps.get(domain)
         while heap:
             entry = heap[0]
@@ -74,7 +74,7 @@ class FairOrder:
         return None
 
     def queue_ahead_of(self, name: str) -> str | None:
-        """Return a queue that must go before this one, or ""; None: this one is not movable."""
+        """Return a queue whose turn comes before this one's, or ""; None: this is not movable."""
         known = self._movable.get(name)
         if known is None:
             return None
@@ -95,7 +95,7 @@ class FairOrder:
     # --- invariants ---------------------------------------------------------------------------
 
     def check_movable(self, entry: Entry, domains: frozenset[str]) -> None:
-        """Raise AssertionError unless the queue is movable with this entry and these domains."""
+        """Raise AssertionError unless the queue is known as movable like this."""
         known = self._movable.get(entry[2])
         assert known == (entry, domains), f"{entry} in {sorted(domains)} is known as {known}"
         for domain in domains:
@@ -106,7 +106,7 @@ class FairOrder:
         gone = self._movable.keys() - existing
         assert not gone, f"movable, but gone: {sorted(gone)}"
 
-    # --- internals ----------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------
 
     def _counts(self, entry: Entry, domain: str) -> bool:
         known = self._movable.get(entry[2])

@@ -1,8 +1,8 @@
-"""The sorted keys of pending units, cheap to change and to copy.
+"""Sorted keys of pending units, cheap to change and to copy.
 
-It is a list of short sorted lists. Inserting or removing moves at most the pointers of one short
-list, so it takes some microseconds with 100,000 keys, where one long list would move hundreds of
-kilobytes. A copy copies only pointers: forks of the engine depend on that.
+A list of short sorted lists. Inserting or removing moves at most one short list's worth of
+pointers, so it stays at some microseconds with 100,000 keys, where one long list would move
+hundreds of kilobytes. A copy copies pointers only: forks of the engine depend on that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import chain
 from queue_scheduler.framework.queue_unit_info import OrderKey
 
 CHUNK = 512
-"""A chunk is split at twice this length: both halves of a split stay in the processor's cache."""
+"""A chunk is split at twice this length: both halves of a move stay in the cache."""
 
 
 class PendingOrder:
@@ -50,7 +50,7 @@ class PendingOrder:
             self._maxima[index] = chunk[-1]
 
     def remove(self, key: OrderKey) -> OrderKey | None:
-        """Remove a key; return the smallest of the others, or None.
+        """Take a key out; return the smallest of the others, or None.
 
         Raises:
             KeyError: The key is not there.

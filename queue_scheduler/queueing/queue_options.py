@@ -1,8 +1,8 @@
-"""The options of a Queue object other than its policy, such as depth and waiting for pods. Pure.
+"""The options of a Queue object, in addition to its order: its depth, what it waits for. Pure.
 
-This is the only module that reads a queue's annotations, so that one table of docs/queues.md can
-list them. A value that cannot be parsed changes nothing: the previous value stays in force, and a
-sentence for users is recorded.
+Only this module reads a queue's annotations, so one table of docs/queues.md can list them. A value
+that cannot be parsed changes nothing: the value in force stays, and a sentence about it is kept for
+users.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from shared_api.well_known_labels import (
 from shared_api.well_known_labels import PRIORITY_THRESHOLD as THRESHOLD
 
 STATUS_INTERVAL_SECONDS: Final = 5.0
-"""Default interval between two writes of one queue's status. It is the largest object that is
-written: under load, one write per second took a fifth of what admissions took."""
+"""Between two writes of one queue's status, unless its annotation says otherwise. It is the largest
+thing that is written: under load one write a second took a fifth of what admissions took."""
 
 PRIORITY_THRESHOLD: Final = 4
-"""Default priority from which on the policy Intelligent treats a unit as high; upstream's."""
+"""Upstream's."""
 
 BACKFILL_DEPTH: Final = 100
-"""Most positions that a queue with backfill considers: each release has all of them tried again."""
+"""Positions that a queue looks at which backfills: every release has each of them asked again."""
 
 MAX_SHOWN: Final = 64
-"""Most characters of a value that a message quotes; an annotation may have 256 KiB."""
+"""Characters of a value that a sentence repeats; an annotation may have 256 KiB."""
 
 _DURATION: Final = "a duration such as 30s, 5m or 1h30m"
 
@@ -52,30 +52,30 @@ class StopPolicy(StrEnum):
 
     NONE = "None"
     HOLD = "Hold"
-    """No unit starts; started units continue."""
+    """No unit is admitted; admitted ones continue."""
     HOLD_AND_DRAIN = "HoldAndDrain"
-    """No unit starts, and started units are evicted."""
+    """In addition, admitted units are evicted."""
 
 
 class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """How one queue behaves.
 
     Attributes:
-        max_depth: How many positions are considered; None: all.
-        waits_for_pods: Whether only one unit at a time may be in flight.
-        backfill: Whether a unit behind a refused one may start only if that does not delay it.
+        max_depth: Only this many positions are considered; None: all.
+        waits_for_pods: Whether one unit at a time may be admitted and not running yet.
+        backfill: Whether units may pass a refused one only if they do not delay it.
         stop: Whether it is stopped.
-        max_priority: The highest priority with which its units count; None: no ceiling.
-        priority_threshold: The least priority of a high unit (policy Intelligent).
-        status_interval_seconds: Interval between two writes of its status.
-        check_timeout_seconds: How long admission checks may take; 0: without limit; None: the
-            program's setting applies.
-        problems: Errors in its annotations, as sentences.
-        is_strict: Whether nodes are requested before a unit may start. It is set by the program's
-            flags, not by the object.
-        preempts: Whether a unit may preempt units of the queue that have a lower priority and whose
-            pods do not all run yet.
-        preempts_running: Whether it may preempt those whose pods all run as well.
+        max_priority: The ceiling of its units' priorities; None: no ceiling.
+        priority_threshold: From this priority on a unit is high (policy Intelligent).
+        status_interval_seconds: The time between two writes of its status.
+        check_timeout_seconds: How long admission checks may take; 0: forever; None: the program's
+            setting counts.
+        problems: What cannot be parsed in its annotations, as text.
+        is_strict: Whether nodes are requested before a unit may start. The program's flags name
+            these queues, not the object.
+        preempts: Whether a unit may evict others of the queue that have a lower priority; those
+            whose pods do not all run yet.
+        preempts_running: Whether also those whose pods all run.
     """
 
     max_depth: int | None = None
@@ -101,7 +101,7 @@ DEFAULT_OPTIONS: Final = QueueOptions()
 
 
 def recorded_options(queue: Queue) -> QueueOptions:
-    """Return the options that the previous scheduler had in force and that must survive a restart.
+    """Return the options that were in force before a restart and must outlive it.
 
     A stopped queue must not start to admit because its annotation is misspelled.
     """
@@ -110,7 +110,7 @@ def recorded_options(queue: Queue) -> QueueOptions:
 
 
 def read_options(queue: Queue, before: QueueOptions = DEFAULT_OPTIONS) -> QueueOptions:
-    """Return the options of a queue; `before` are the options in force."""
+    """Return what a queue asks for; `before`: what was in force."""
     reader = _AnnotationReader(queue.metadata.annotations)
     return QueueOptions(
         max_depth=reader.depth(before.max_depth),
@@ -138,14 +138,14 @@ def places_differently(before: Queue, after: Queue) -> bool:
 
 
 class _AnnotationReader:
-    """Reads the annotations of one queue, and records values that cannot be parsed."""
+    """Parses the annotations of one queue, and notes what it cannot parse."""
 
     def __init__(self, annotations: Mapping[str, str]) -> None:
         self._annotations = annotations
         self.problems: list[str] = []
 
     def is_on(self, key: str) -> bool:
-        """Return whether a switch is on: any value but `true` is off, as upstream."""
+        """Return whether a switch is on: anything but the word `true` is off, as upstream."""
         text = read_annotation(self._annotations, key) or "false"
         if text not in ("true", "false"):
             self._note(key, text, "true or false", "it counts as false")
@@ -163,7 +163,7 @@ class _AnnotationReader:
         return depth if depth >= 0 else None
 
     def stop(self, before: StopPolicy) -> StopPolicy:
-        """Return `koord-queue/stop-policy`; absent: `StopPolicy.NONE`."""
+        """Return `koord-queue/stop-policy`; absent: None, the word."""
         text = read_annotation(self._annotations, STOP_POLICY)
         if text is None:
             return StopPolicy.NONE
@@ -176,8 +176,8 @@ class _AnnotationReader:
     def max_priority(self, before: int | None) -> int | None:
         """Return `koord-queue/max-priority`; absent: None.
 
-        A value that cannot be parsed was meant as a ceiling: if no previous one is known, as after
-        a restart, the ceiling is the priority of a job that states none.
+        A value that cannot be parsed was meant as a ceiling. If none is known, as after a restart,
+        no unit has a higher priority than one that asks for none.
         """
         text = read_annotation(self._annotations, MAX_PRIORITY)
         if text is None:

@@ -1,4 +1,4 @@
-"""Queue policies: the order in which a queue's units are offered, and what a refusal holds back.
+"""Queue policies: in which order a queue's units are offered, and what a refusal holds back.
 
 | policy | order | a refused unit holds back |
 |---|---|---|
@@ -7,17 +7,19 @@
 | FIFO | creation, name | those behind it that are charged to the same quota |
 | Intelligent | high before low, priority, non-preemptible first, creation, name | see below |
 
-Intelligent treats a unit as high if its priority is at least the queue's threshold. A refused high
+In Intelligent, a unit is *high* if its priority is at least the queue's threshold. A refused high
 unit holds back those behind it of its quota, and while any high unit is pending no low one is
-tried; a refused low unit holds back none. A policy consists of two pure functions, or three if it
-has *bands* as Intelligent has. Further policies are loaded through the entry point
-`koord_queue.queue_policies` (a callable without arguments that returns one). The creation is that
-of the unit, which the API server writes. If the job is older (its unit was deleted and recreated,
-or the controllers were installed later), the controllers record its creation in the unit's status,
-which only they may write, and the unit keeps its place. Annotations do not count, so that users
-cannot backdate a unit. A unit whose job another client kept resuming (`contested_since`) counts as
-created when the controllers last noticed that: it is at the end of the queue, or, if priority comes
-first, at the end of its priority.
+tried; a refused low one holds back none.
+
+A policy is two pure functions, or three if it has *bands*, as Intelligent has. Third-party policies
+load by the entry point `koord_queue.queue_policies`: a callable without arguments that returns one.
+
+Creation is the unit's own, which the API server writes. If the job is older (its unit was deleted
+and recreated, or the controllers started late), the controllers say so in the unit's status, which
+only they may write, and the unit keeps its position. No annotation counts, so users cannot date a
+unit back. A unit whose job was resumed against the queue again and again (`contested_since`) counts
+as created when the controllers last said so: at the end of the queue, or, if priority comes first,
+of its priority.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from shared_api.well_known_labels import PREEMPTIBLE
 _TIME: Final = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
 )
-"""RFC 3339 in UTC, as the API server writes it: such texts sort like times."""
+"""RFC 3339 in UTC, as the API server writes it: such strings sort like times."""
 
 
 class HoldsBack(Enum):
@@ -47,22 +49,22 @@ class HoldsBack(Enum):
 
 
 class QueuePolicy(Protocol):
-    """The order and the blocking of one queue. Called under the engine's lock: pure and quick."""
+    """How one queue orders and blocks. Called under the engine's lock: pure and quick."""
 
     @property
     def name(self) -> str:
-        """The value in `spec.queuePolicy`."""
+        """Its value in `spec.queuePolicy`."""
         ...
 
     @property
     def holds_back(self) -> HoldsBack:
-        """Which units behind a refused one it holds back."""
+        """What a refused unit does to those behind it."""
         ...
 
     def order_key(self, unit: QueueUnit) -> OrderKey:
-        """Return the unit's place; ends in namespace and name, so that no two are equal.
+        """Return the unit's position; ends in namespace and name, so that no two are equal.
 
-        `spec.priority` of `unit` is already bounded by the queue's ceiling.
+        `spec.priority` of `unit` is already limited to the queue's ceiling.
         """
         ...
 
@@ -70,22 +72,22 @@ class QueuePolicy(Protocol):
 class BandedPolicy(QueuePolicy, Protocol):
     """A policy that divides its queue into bands, which are tried one after the other.
 
-    The policy defines the bands; all units of a band come before those of the next. While a unit of
-    a band is pending, refused or not, none of a later band is tried, whatever its quota. Units on
-    hold (inactive, in backoff) are in no queue and block no other unit. `bands` replaces
-    `holds_back`.
+    What a band means is up to the policy; all units of a band come before those of the next. While
+    a unit of a band is pending, refused or not, none of a later band is tried, whatever its quota.
+    Units on hold (inactive, in backoff) are in no queue and hold back none. `bands` counts instead
+    of `holds_back`.
     """
 
     @property
     def bands(self) -> tuple[HoldsBack, ...]:
-        """Which units of its band a refused unit holds back, for each band."""
+        """What a refused unit of each band does to those behind it in the band."""
         ...
 
     def band(self, unit: QueueUnit, queue: Queue, options: QueueOptions) -> int:
-        """Return the unit's band, an index of `bands`; called when the unit or the queue changes.
+        """Return the unit's band, an index of `bands`; asked when the unit or the queue changes.
 
-        `spec.priority` is bounded as for `order_key`. `options` are those in force, which may
-        differ from the queue's annotations.
+        `spec.priority` is limited as for `order_key`. `options` are those in force; annotations of
+        the queue may differ.
         """
         ...
 
@@ -93,22 +95,21 @@ class BandedPolicy(QueuePolicy, Protocol):
 def is_banded(policy: QueuePolicy) -> TypeGuard[BandedPolicy]:
     """Return whether a policy has bands, by its members.
 
-    Called for every queue of each copy of the engine, where `isinstance` would take most of the
-    time.
+    Asked of every queue of each copy of the engine, where `isinstance` would take most of the time.
     """
     return hasattr(policy, "bands") and hasattr(policy, "band")
 
 
 def bands_of(policy: QueuePolicy) -> tuple[HoldsBack, ...]:
-    """Return which units a refused unit of each band holds back; a single band without bands."""
+    """Return what a refused unit of each band holds back; one band if the policy has none."""
     bands = policy.bands if is_banded(policy) else ()
     return bands or (policy.holds_back,)
 
 
 def creation_order(unit: QueueUnit) -> tuple[str, str, str]:
-    """Return (creation of unit or job, or when it lost its place, namespace, name).
+    """Return (creation time of unit or job, or when it lost its position, namespace, name).
 
-    The job's creation counts if the unit's status has it.
+    The job's creation counts if the controllers have proved it.
     """
     meta = unit.metadata
     proved = unit.status.job_creation_timestamp or ""
@@ -137,7 +138,7 @@ class _BuiltIn:
 
 
 class _Intelligent:
-    """High units one after the other, and the others while no high unit is pending."""
+    """Units of high priority one after the other, and the others while none of these is pending."""
 
     __slots__ = ()
 

@@ -1,13 +1,14 @@
-"""All queues: their pending units, and which queue is next.
+"""All queues, and which of them has its turn.
 
-It owns `SchedulingQueue` and `FairOrder`, and keeps the two in sync: after a change of a queue,
-`refresh` updates in the fair order whether the queue is movable. Domains in which another queue may
-be next collect as *touched domains*; `take_wakes` turns them into names of queues to wake.
+Owns the `SchedulingQueue`s and the `FairOrder`, and keeps them consistent: after a change of a
+queue, `refresh` updates in the fair order whether it is *movable*: it has a unit to decide and does
+not back off. A *domain* is a limit that queues compete for. Domains in which another queue may have
+its turn now are collected as *touched*; `take_wakes` turns them into names of queues to wake.
 
-Why that is enough: a worker keeps trying until it must rest. A queue that rests because it is not
-movable is woken when it becomes movable and first in a domain; one that rests behind another is
-woken when it becomes first in a domain that they share, since any cause of that (the other was
-served, stopped, or left the domain) touches the domain.
+Why that is enough: a worker asks until it gets a Rest. A queue that rests because it is not movable
+is woken when it becomes movable and first in a domain. One that rests behind another is woken when
+it becomes first in a domain that they share, since whatever puts it there (the other was served,
+stopped, or left the domain) touches that domain.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.queue import Queue
 
 Place = tuple[Rank, int, str, int, OrderKey | None]
-"""Sorts units of all queues: by the turn of their queue, then by their place in it.
+"""Sorts units of all queues: by the turn of their queue, then by their position in it.
 
-A place may be older than a change of the policy, or be of a queue that is gone: the generation
-ensures that places of two kinds are never compared.
+A caller may keep a place from before a change of the policy, or of a deleted queue: the generation
+keeps positions of two policies from being compared.
 """
 
 Domains = Callable[[str], frozenset[str]]
-"""Returns the domains (limits) for which the units of a quota compete, by its name."""
+"""From the name of a quota to the limits that its units compete for."""
 
 
 class QueueSet:
     """The queues, by name.
 
     Attributes:
-        line: Returns the queue of a name; None if there is none.
-        queue_ahead_of: Returns the name of a queue that must go before the named one, or ""; None:
-            the named one has no unit to decide on.
-        changed_heads: The quotas whose first pending unit may have changed; emptied by the reader.
+        line: From the name of a queue to its SchedulingQueue; None: there is no such queue.
+        queue_ahead_of: From the name of a queue to the one whose turn comes before its own, or "";
+            None: it has nothing to decide.
+        changed_heads: The quotas whose first pending unit may have changed; cleared by `WakeUp`.
     """
 
     line: Callable[[str], SchedulingQueue | None]
@@ -52,7 +53,7 @@ class QueueSet:
         self._queues_of_quota: dict[str, dict[str, None]] = {}
         self._next_turn = 1
         self._next_generation = 1
-        # The domains of each queue, cached until its quotas or the limits change.
+        # What the queues' units compete for, until their quotas or the limits change.
         self._competes: dict[str, frozenset[str]] = {}
         self._touched: dict[str, None] = {}
         self._called: dict[str, None] = {}
@@ -61,7 +62,7 @@ class QueueSet:
     def _keep(self, queues: dict[str, SchedulingQueue], turns: FairOrder) -> None:
         self._queues = queues
         self._turns = turns
-        # Called several times per decision: bound methods, without a call in between.
+        # Called several times per decision: the bound methods save a call each.
         self.line = queues.get
         self.queue_ahead_of = turns.queue_ahead_of
 
@@ -80,10 +81,10 @@ class QueueSet:
         """Return the rank of a queue, or None."""
         return self._ranks.get(name)
 
-    # --- queues -------------------------------------------------------------------------------
+    # --- queues come and go -------------------------------------------------------------------
 
     def put(self, queue: Queue, policy: QueuePolicy, rank: Rank) -> SchedulingQueue:
-        """Add a queue, or replace its object; it must have no pending unit for a new policy."""
+        """Add a queue, or replace its object; for a new policy it must have no pending units."""
         name = queue.metadata.name
         line = self._queues.get(name)
         if line is None:
@@ -101,32 +102,32 @@ class QueueSet:
         return line
 
     def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
-        """Set the options of a queue; a stopped queue has no unit that may start."""
+        """Set the options of a queue; in a stopped one, no unit is the first of its quota."""
         was_stopped, depth = line.options.is_stopped, line.depth
         line.options = options
         if was_stopped != options.is_stopped or depth != line.depth:
             self.changed_heads.update(dict.fromkeys(line.quotas()))
 
     def may_start(self, name: str) -> bool:
-        """Return whether the units of a queue may start, including those that are charged already.
+        """Return whether a queue is not stopped; that also concerns its admitted units.
 
-        A queue that does not exist stops no unit.
+        A queue that does not exist is not stopped.
         """
         line = self._queues.get(name)
         return line is None or not line.options.is_stopped
 
     def remove(self, name: str) -> None:
-        """Remove a queue without pending units."""
+        """Forget a queue without pending units."""
         line = self._queues.pop(name)
         assert line.length == 0, f"queue {name} removed with {line.length} units in line"
         del self._ranks[name]
         self._competes.pop(name, None)
         self._touch(self._turns.set_resting(name))
 
-    # --- units --------------------------------------------------------------------------------
+    # --- units come and go --------------------------------------------------------------------
 
     def enqueue(self, info: QueueUnitInfo) -> int | None:
-        """Add a unit to its queue; return the number of its class if that wakes it, else None."""
+        """Add a unit to its queue; return the number of its class if that is woken by it."""
         line = self._queues[info.queue]
         band = line.first_band
         woken = line.add(info)
@@ -161,7 +162,7 @@ class QueueSet:
         return emptied
 
     def _note_depth(self, line: SchedulingQueue, position: int) -> None:
-        """Record the quota whose first unit has just moved beyond a queue's depth, or within it."""
+        """Note the quota whose first unit has just moved beyond a queue's depth, or within it."""
         if line.length <= position:
             return
         moved = next(islice(line.in_order(), position, None))
@@ -170,18 +171,17 @@ class QueueSet:
             self.changed_heads[quota] = None
 
     def quotas(self) -> Collection[str]:
-        """Return the quotas with pending units in any queue."""
+        """Return the quotas that have pending units in any queue."""
         return self._queues_of_quota.keys()
 
     def queues_of(self, quota: str) -> tuple[str, ...]:
-        """Return the names of the queues with pending units of the quota, sorted."""
+        """Return the queues in which the quota has pending units, sorted."""
         return tuple(sorted(self._queues_of_quota.get(quota, ())))
 
     def first_waiting(self, quota: str) -> OrderKey | None:
-        """Return the place of the quota's first pending unit that could start if it fitted.
+        """Return the position of the quota's first pending unit that could start if it fitted.
 
-        None if there is none. If several queues have units of the quota, the queue with the higher
-        rank comes first.
+        If several queues have units of it, the one that is offered first by its rank counts.
         """
         names: Collection[str] = self._queues_of_quota.get(quota, {})
         if len(names) > 1:
@@ -195,7 +195,7 @@ class QueueSet:
     # --- turns --------------------------------------------------------------------------------
 
     def on_limits_changed(self, domains: Domains) -> None:
-        """Handle that quotas have changed: queues may compete with other queues now."""
+        """Recompute what queues compete for, after a quota was created, changed or deleted."""
         for name in list(self._competes):
             if self._competes[name] != self._find_competes(name, domains):
                 del self._competes[name]
@@ -212,18 +212,18 @@ class QueueSet:
             competes = self._competes[name] = self._find_competes(name, domains)
         entry = (self._ranks[name], line.turn, name)
         if not competes and self._turns.competes_of(name) != competes:
-            # No other queue's turn depends on it, so no domain would ever name it.
+            # It is in no domain, so `take_wakes` would not find it by one.
             self._called[name] = None
         self._touch(self._turns.set_movable(entry, competes))
 
     def place_of(self, waiter: tuple[str, int]) -> Place:
-        """Return the place of a class (queue, number): its queue's turn, and its first unit's."""
+        """Return the place of a class (queue, number), by its queue's turn and its first unit."""
         name, number = waiter
         line = self._queues[name]
         return (self._ranks[name], line.turn, name, line.generation, line.head_of(number))
 
     def first_place(self, domain: str) -> Place | None:
-        """Return the place of the unit that is tried next in a domain, or None."""
+        """Return the place of the unit that is decided next in a domain, or None."""
         entry = self._turns.first_entry(domain)
         if entry is None:
             return None
@@ -231,17 +231,17 @@ class QueueSet:
         return (*entry, line.generation, line.next_key())
 
     def served(self, line: SchedulingQueue) -> None:
-        """Record that the queue had its turn."""
+        """Note that the queue had its turn."""
         line.turn = self._next_turn
         self._next_turn += 1
 
     def back_off(self, line: SchedulingQueue, until: float) -> None:
-        """Let a queue rest until then; its worker is woken to notice it."""
+        """Let a queue rest until then; its worker is woken once to learn it."""
         line.not_before = max(line.not_before, until)
         self._called[line.name] = None
 
     def take_wakes(self) -> tuple[str, ...]:
-        """Return, once, the names of queues that may be next."""
+        """Return, once, the queues whose turn may have come."""
         if not self._touched and not self._called:
             return ()
         first = self._called
@@ -271,7 +271,7 @@ class QueueSet:
         return twin
 
     def validate(self, domains: Domains) -> None:
-        """Recompute what is derived; raise AssertionError with details if it differs."""
+        """Recompute what is derived; raise AssertionError with the story if it differs."""
         of_quota: dict[str, set[str]] = {}
         for name, line in self._queues.items():
             line.validate()
@@ -288,7 +288,7 @@ class QueueSet:
         assert known == of_quota, f"queues of quotas: {known}, should be {of_quota}"
         self._turns.check_queues(set(self._queues))
 
-    # --- internals ----------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------
 
     def _rank_and_name(self, name: str) -> tuple[Rank, str]:
         return (self._ranks[name], name)

@@ -1,20 +1,19 @@
-r"""One queue: which pending unit is next, and which units the refused ones hold back.
+r"""The pending units of one queue: which is next, and which the refused ones hold back.
 
-Units wait in *classes*: equal quota, equal demand, equal results of every filter. A class has its
-units in order, and one refusal for all of them; a decision considers only the first unit of a
-class. A class is awake, or asleep with its refusal until a change wakes it.
+Units are grouped in *classes*: equal quota, equal demand, equal answers from every filter. A class
+has its units in order, and one refusal for all of them; a decision looks only at the first unit of
+a class. A class is *awake*, or *asleep* with its refusal until a fact wakes it.
 
 *Held back*, in policies that block, is not a state but a comparison: the first awake unit of a
-quota may not be offered while an asleep unit of the same quota is before it; in strict queues, nor
-while its priority is lower than that of a unit whose nodes are requested. So the queue keeps, per
-quota, the heads of its awake and of its asleep classes, and across quotas the units that may be
-offered. All three are heaps whose entries are not removed when they become stale (the head left,
-the class fell asleep) but dropped when they reach the top. Every operation is O(log n), whatever
-the number of classes; all quotas are checked when the highest priority of units whose nodes are
-requested changes.
+quota is not offered while an asleep unit of the same quota stands before it; in strict queues, also
+not while its priority is below that of a unit whose nodes are requested. So the queue keeps, per
+quota, the heads of its awake and of its asleep classes, and over all quotas the units that may be
+offered. All three are heaps whose stale entries (the head left, the class fell asleep) are dropped
+when they reach the top. Every operation is O(log n), whatever the number of classes, except that
+every quota is looked at when the highest priority of the units with requested nodes changes.
 
 Policies may divide the queue into *bands*. The order keys then begin with the band, and the queue
-counts its units by band: a unit in a later band than that of the first unit is not offered.
+counts its units by band: units of a later band than that of the first unit are not offered.
 
 Assumptions: order keys are unique within the queue; a class key fixes the quota.
 """
@@ -53,18 +52,18 @@ from shared_api.objects.queue_unit import QueueUnit
 
 
 class AdmittedUnit(NamedTuple):
-    """The fields of an admitted unit that may affect its queue's next decision.
+    """The part of an admitted unit that the next decision of its queue may depend on.
 
-    A queue that waits for pods rests while one of its units is in flight: admitted, and its pods do
-    not run yet. A strict queue offers no unit with a lower priority than a unit whose nodes are
-    requested. Both are derived from the current unit, so the result is the same after a restart.
+    A queue that waits for pods rests while one of its units is in flight: admitted, its pods not
+    running. A strict queue offers no unit of lower priority than one whose nodes are requested.
+    Both follow from the unit's object, so they are the same after a restart.
 
     Attributes:
-        uid: Uid of the unit.
+        uid: Its uid.
         is_in_flight: Whether it is in flight.
-        displaced_above: The priority above which other units may displace it; None: none may.
-        asks_for_nodes: Whether nodes are requested for it.
-        priority: The priority of the unit.
+        displaced_above: The priority above which others may displace it; None: none may.
+        asks_for_nodes: Whether its nodes are requested.
+        priority: Its priority.
     """
 
     uid: Uid
@@ -75,25 +74,25 @@ class AdmittedUnit(NamedTuple):
 
 
 class SchedulingQueue:
-    """The pending units of one Queue object.
+    """The pending units of one Queue object, and its options.
 
     Attributes:
-        name: Name of the queue, which identifies it.
+        name: Name of the queue; it is its identity.
         queue: The object as last seen.
-        is_backfilling: Whether `backfill` decides which units may pass a refused one; False for
+        is_backfilling: Whether `backfill` decides which units pass a refused one; never under
             policies with bands.
-        lets_evict: Whether its units may preempt others of the queue, by priority.
+        lets_evict: Whether its units may evict others of it, by priority.
         counts_admitted: Whether its next decision depends on admitted units (`in_flight`).
         depth: How many positions are considered; None: all.
-        in_flight: The units in flight, if the queue waits for pods -> the priority above which
-            others may displace them; None: none may.
+        in_flight: The units that are admitted and do not run yet, if the queue waits for pods, each
+            with the priority above which others may displace it; None: none may.
         requests: The units whose nodes are requested, if the queue is strict.
-        not_before: Until when the worker backs off, in seconds of its clock.
-        reasons_version: Incremented when the reason why some class waits changes.
-        generation: Changes with the policy: then places are of another kind.
+        not_before: Until when its worker backs off, in seconds of the worker's clock.
+        reasons_version: Increases when the reason why a class is pending changes.
+        generation: Changes with the policy: positions of two policies cannot be compared.
         turn: When it was last served, counted in decisions of the engine; the fair order uses it.
-        length: Number of pending units.
-        first_band: The band of the first pending unit; 0 if there is none.
+        length: The number of pending units.
+        first_band: The band of the first unit; 0 if there is none.
     """
 
     def __init__(self, queue: Queue, policy: QueuePolicy) -> None:
@@ -112,15 +111,15 @@ class SchedulingQueue:
         self._numbered: dict[int, UnitClass] = {}
         self._by_quota: dict[str, ClassQueue] = {}
         self._offers: list[tuple[OrderKey, str]] = []
-        # Quotas whose offer is not computed yet; while there are none, the first offer is valid.
+        # Quotas whose offer is to be looked up again; if there is none, the first offer is valid.
         self._changed: dict[str, None] = {}
-        # The value of `requests.highest` with which the offers were computed.
+        # `requests.highest` when the offers were looked up: units below it were left out.
         self._asked: int | None = None
         self._next_number = 0
 
     @property
     def policy(self) -> QueuePolicy:
-        """The policy of the queue; changed only while no unit is pending."""
+        """How it orders and blocks; changed only while no unit is pending."""
         return self._policy
 
     @policy.setter
@@ -134,7 +133,7 @@ class SchedulingQueue:
 
     @property
     def options(self) -> QueueOptions:
-        """The options of the queue other than its policy."""
+        """The further settings of the queue."""
         return self._options
 
     @options.setter
@@ -145,7 +144,7 @@ class SchedulingQueue:
         self._derive()
 
     def _derive(self) -> None:
-        """Compute what follows from policy and options: each decision reads it several times."""
+        """Derive from policy and options what every decision reads several times."""
         options = self._options
         self._is_stopped = options.is_stopped
         self.counts_admitted = options.waits_for_pods or options.is_strict
@@ -160,14 +159,14 @@ class SchedulingQueue:
         self._is_limited = self._is_stopped or self._banded is not None or self.depth is not None
 
     def bounded(self, unit: QueueUnit) -> QueueUnit:
-        """Return a unit as it counts here: its priority bounded by the queue's ceiling."""
+        """Return a unit with its priority limited to the queue's ceiling."""
         most = self._max_priority
         if most is None or unit.spec.priority <= most:
             return unit
         return replace(unit, spec=replace(unit.spec, priority=most))
 
     def place(self, unit: QueueUnit, sorted_by_plugin: OrderKey | None) -> OrderKey:
-        """Return a `bounded` unit's place: its band, if the policy has any, and its order in it."""
+        """Return the position of a `bounded` unit: its order key, after its band if it has one."""
         key = sorted_by_plugin or self.policy.order_key(unit)
         if self._banded is None:
             return key
@@ -175,26 +174,26 @@ class SchedulingQueue:
         return (min(max(band, 0), len(self._bands) - 1), *key)
 
     def holds_back(self, key: OrderKey) -> HoldsBack:
-        """Return which units behind the unit of that place it holds back while it is refused.
+        """Return what a unit at that position does, while it is refused, to those behind it.
 
-        In a queue with backfill, `backfill` decides that instead.
+        In a queue that backfills this is NOBODY: `backfill` decides instead.
         """
         return HoldsBack.NOBODY if self.is_backfilling else self._bands[self.band_of(key)]
 
     def band_of(self, key: OrderKey) -> int:
-        """Return the band of a place."""
+        """Return the band of a position."""
         return key[0] if self._banded is not None else 0
 
     def would_keep_from_turn(
         self, place: OrderKey, quota: str, info: QueueUnitInfo, besides: int = 0
     ) -> bool:
-        """Return whether a pending unit would not be tried while another is pending and refused.
+        """Return whether another unit, pending and refused, would keep this one from being asked.
 
         Args:
-            place: The place that the other unit would have.
-            quota: The quota of the other unit.
+            place: The position that the other would have.
+            quota: The quota of the other.
             info: The pending unit.
-            besides: How many further units would be before it.
+            besides: How many further units would be placed before it.
         """
         if place > info.order_key:
             return False
@@ -208,15 +207,15 @@ class SchedulingQueue:
 
     @property
     def asks_past_refused(self) -> bool:
-        """Whether a refused unit never keeps another from being tried, whatever their places."""
+        """Whether a refused unit never keeps another from being asked, whatever their positions."""
         return self.depth is None and len(self._bands) == 1 and not self._blocks
 
     # --- pending units ------------------------------------------------------------------------
 
     def add(self, info: QueueUnitInfo) -> int | None:
-        """Add a pending unit; return the number of its class if that was asleep and wakes.
+        """Add a unit; return the number of its class if that was asleep and is woken by it.
 
-        A class is asleep in the place of its first unit. A unit before that place must be tried.
+        A class is asleep at the position of its first unit, so a unit before that must be asked.
         """
         unit_class = self._classes.get(info.class_key) or self._new_class(info)
         unit_class.order.add(info.order_key)
@@ -231,7 +230,7 @@ class SchedulingQueue:
         return unit_class.number if is_woken else None
 
     def remove(self, info: QueueUnitInfo) -> int | None:
-        """Remove a unit; return the number of its class if that is empty now, else None."""
+        """Remove a unit; return the number of its class if that is empty now."""
         unit_class = self._classes[info.class_key]
         head = unit_class.order.remove(info.order_key)
         self._count(info.order_key, -1)
@@ -245,14 +244,14 @@ class SchedulingQueue:
         return unit_class.number
 
     def share(self, key: ClassKey, demand: UnitDemand) -> tuple[ClassKey, UnitDemand]:
-        """Return the equal values that units of this class already have, to save memory."""
+        """Return the equal objects that units of this class share, to save memory."""
         unit_class = self._classes.get(key)
         if unit_class is None:
             return key, demand
         return unit_class.key, unit_class.demand if unit_class.demand == demand else demand
 
     def class_number(self, info: QueueUnitInfo) -> int:
-        """Return the number of a pending unit's class, which identifies it in forks as well."""
+        """Return the number of a pending unit's class, by which a fork knows it as well."""
         return self._classes[info.class_key].number
 
     def head_of(self, number: int) -> OrderKey | None:
@@ -280,13 +279,13 @@ class SchedulingQueue:
         return self.requests.discard(uid) or was_in_flight
 
     def recount_admitted(self, units: Iterable[AdmittedUnit]) -> None:
-        """Count exactly these units, by the current options of the queue."""
+        """Replace what is counted by these units, by the present options."""
         self.in_flight, self.requests = {}, NodeRequests()
         for unit in units:
             self.count_admitted(unit)
 
     def validate_admitted(self, units: Iterable[AdmittedUnit]) -> None:
-        """Raise AssertionError with details if other units than these are counted."""
+        """Raise AssertionError with the story if others are counted than these."""
         twin = SchedulingQueue(self.queue, self.policy)
         twin.options = self.options
         twin.recount_admitted(units)
@@ -299,7 +298,7 @@ class SchedulingQueue:
     # --- the next unit ------------------------------------------------------------------------
 
     def next_key(self) -> OrderKey | None:
-        """Return the place of the unit to try next, or None."""
+        """Return the place of the unit to decide next, or None."""
         if self._asked != self.requests.highest:
             self._asked, self._changed = self.requests.highest, dict.fromkeys(self._by_quota)
         if self._changed:
@@ -318,21 +317,21 @@ class SchedulingQueue:
 
     @property
     def may_overtake(self) -> bool:
-        """Whether a unit may be tried while others are in flight, since it may displace them."""
+        """Whether a unit may be decided while others are in flight, since it may displace them."""
         return self.lets_evict and None not in self.in_flight.values()
 
     def _overtakes(self, key: OrderKey) -> bool:
-        """Return whether a place begins with a higher priority than all in-flight units have."""
-        under_way = self.in_flight.values()
-        return isinstance(key[0], int) and all(key < (-(each or 0),) for each in under_way)
+        """Return whether a position has a higher priority than all units in flight."""
+        in_flight = self.in_flight.values()
+        return isinstance(key[0], int) and all(key < (-(each or 0),) for each in in_flight)
 
     def refuse(self, info: QueueUnitInfo, refusal: Refusal, at: int | None = None) -> int:
-        """Put the unit's class to sleep; return the class's number.
+        """Put the unit's class to sleep; return the number of the class.
 
         Args:
-            info: The unit that was tried.
+            info: The unit that was refused.
             refusal: Why it may not start.
-            at: When, in seconds since the epoch; None: not known.
+            at: When, in seconds since the epoch; None: unknown.
         """
         unit_class = self._classes[info.class_key]
         unit_class.refusal = refusal
@@ -344,7 +343,7 @@ class SchedulingQueue:
         return unit_class.number
 
     def wake(self, number: int) -> bool:
-        """Wake the class of that number; return False if it is gone or already awake."""
+        """Wake the class of that number; return False if it is gone or awake."""
         unit_class = self._numbered.get(number)
         if unit_class is None or unit_class.refusal is None:
             return False
@@ -353,13 +352,13 @@ class SchedulingQueue:
         return True
 
     def wake_all(self) -> list[int]:
-        """Wake every class; return the numbers of those that were asleep."""
+        """Wake every class; return the numbers of those that slept."""
         return [number for number in sorted(self._numbered) if self.wake(number)]
 
-    # --- queries ------------------------------------------------------------------------------
+    # --- questions ----------------------------------------------------------------------------
 
     def refusal_of(self, info: QueueUnitInfo) -> Refusal:
-        """Return why a pending unit waits."""
+        """Return why a unit is pending."""
         unit_class = self._classes[info.class_key]
         if self._is_stopped:
             return Refusal(reason=Reason.STOPPED_QUEUE, quota=info.quota, other=self.name)
@@ -381,17 +380,19 @@ class SchedulingQueue:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
 
     def slept_since(self, info: QueueUnitInfo) -> int | None:
-        """Return when the refusal of `refusal_of` was made; None: it describes the present."""
+        """Return when the answer of `refusal_of` was found; None: it is current.
+
+        In seconds since the epoch; 0: unknown.
+        """
         unit_class = self._classes[info.class_key]
         if self._is_stopped or unit_class.refusal is None:
             return None
         return unit_class.refused_at or 0
 
     def count_by_reason(self) -> dict[Reason, int]:
-        """Return how many units wait for each reason; the reasons are those of `refusal_of`.
+        """Return how many units are pending for each reason; the reasons are those of `refusal_of`.
 
-        The cost depends on the number of classes, not of units, and on `max_depth` if more units
-        are pending.
+        The cost grows with the classes, not the units; and with `depth`, if units are beyond it.
         """
         if self._is_stopped:
             return {Reason.STOPPED_QUEUE: self.length} if self.length else {}
@@ -406,12 +407,12 @@ class SchedulingQueue:
         return counts
 
     def in_order(self, quota: str | None = None) -> Iterator[OrderKey]:
-        """Iterate lazily over all places, or those of one quota, in order."""
+        """Iterate lazily over all positions in order, or those of one quota."""
         classes = self._numbered if quota is None else self._classes_of(quota)
         return merge(*(unit_class.order for unit_class in classes.values()))
 
     def count_before(self, key: OrderKey) -> int:
-        """Return how many units are before that place."""
+        """Return how many units come before that position."""
         return sum(unit_class.order.count_before(key) for unit_class in self._classes.values())
 
     def last_refusals(self) -> Iterator[tuple[OrderKey, Refusal]]:
@@ -422,9 +423,10 @@ class SchedulingQueue:
                 yield head, unit_class.refusal
 
     def head(self) -> OrderKey | None:
-        """Return the place of the first unit that waits to start, which others may follow, or None.
+        """Return the position of the head of the queue; None: there is none.
 
-        A unit that requests more than its quota can ever have is skipped, unless it blocks others.
+        That is the first unit, except that units that ask for more than their quota may ever have
+        are skipped if they hold back no others.
         """
         return min(
             (
@@ -441,11 +443,11 @@ class SchedulingQueue:
         )
 
     def quotas(self) -> Iterator[str]:
-        """Iterate over the quotas of the pending units."""
+        """Iterate over the quotas of pending units."""
         return iter(self._by_quota)
 
     def first_eligible(self, quota: str) -> OrderKey | None:
-        """Return the place of the quota's first unit that could start if it fitted, or None."""
+        """Return the position of the quota's first unit, or None if it cannot start in any case."""
         of_quota = None if self._is_stopped else self._by_quota.get(quota)
         first = of_quota.first() if of_quota is not None else None
         if first is None or (self._banded is not None and first[0] != self.first_band):
@@ -453,12 +455,12 @@ class SchedulingQueue:
         return None if self.depth is not None and self._is_beyond(first, self.depth) else first
 
     def first_of(self, quota: str) -> OrderKey | None:
-        """Return the place of the quota's first unit, or None."""
+        """Return the position of the quota's first unit, or None."""
         of_quota = self._by_quota.get(quota)
         return of_quota.first() if of_quota is not None else None
 
     def copy(self) -> SchedulingQueue:
-        """Return an independent copy; costs the classes and one pointer per unit."""
+        """Return an independent copy; copies the classes, and one pointer per unit."""
         twin = SchedulingQueue(self.queue, self.policy)
         twin.options = self.options
         twin.in_flight = dict(self.in_flight)
@@ -481,7 +483,7 @@ class SchedulingQueue:
         return twin
 
     def validate(self) -> None:
-        """Recompute what is derived; raise AssertionError with details if it differs."""
+        """Recompute what is derived; raise AssertionError with the story if it differs."""
         keys = [key for c in self._classes.values() for key in c.order]
         assert self.length == len(keys), self.name
         bands = [self.band_of(key) for key in keys]
@@ -514,7 +516,7 @@ class SchedulingQueue:
             first = first if self.count_before(first) < self.depth else None
         assert self.next_key() == first, f"queue {self.name}: {first} should be next"
 
-    # --- internals ----------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------
 
     def _count(self, key: OrderKey, one: int) -> None:
         """Count a unit that was added (1) or removed (-1)."""
@@ -552,15 +554,15 @@ class SchedulingQueue:
             self._changed.clear()
 
     def _note(self, unit_class: UnitClass) -> None:
-        """Handle that the head of a class, or its sleep, has changed: its quota's offer follows."""
+        """Note that a class has another head, or was woken or put to sleep."""
         self._by_quota[unit_class.quota].note(unit_class)
         self._changed[unit_class.quota] = None
 
     def _renew_offers(self) -> None:
-        """Compute the offers of the changed quotas, and drop stale entries from the top."""
+        """Look up the offers of the changed quotas, and drop stale ones from the top."""
         offers = self._offers
         if len(self._by_quota) == 1:
-            # A queue of a single quota, as most are, needs no heap.
+            # Most queues have units of one quota, and need no heap.
             (quota,) = self._by_quota
             key = self._offer_of(quota)
             self._offers = [(key, quota)] if key is not None else []
@@ -579,7 +581,7 @@ class SchedulingQueue:
             heappop(offers)
 
     def _offer_of(self, quota: str) -> OrderKey | None:
-        """Return the place of the unit that a quota may offer: not refused, not held back."""
+        """Return the position of the unit that a quota may offer: not refused, not held back."""
         of_quota = self._by_quota.get(quota)
         key = of_quota.first_awake() if of_quota is not None else None
         if key is None or not (self._blocks or self.requests.highest is not None):
@@ -590,7 +592,7 @@ class SchedulingQueue:
     def _reasons_of(
         self, unit_class: UnitClass, beyond: OrderKey | None
     ) -> Iterator[tuple[Reason, int]]:
-        """Iterate over why units of a class wait; `beyond` is the first place beyond the depth."""
+        """Yield why units of a class are pending, and how many; `beyond`: the first past depth."""
         count = len(unit_class.order)
         if unit_class.refusal is not None:
             yield unit_class.refusal.reason, count
@@ -613,7 +615,7 @@ class SchedulingQueue:
         yield Reason.WAITING, near
 
     def _barrier(self, quota: str) -> OrderKey | None:
-        """Return the place of the quota's first unit that blocks by a refusal, or is held back."""
+        """Return the position from which on units of the quota are held back, or None."""
         of_quota = self._by_quota.get(quota)
         first = of_quota.first_asleep() if of_quota is not None and self._blocks else None
         if first is not None and self._blocks_in_part:
@@ -624,7 +626,7 @@ class SchedulingQueue:
         return held if first is None or (held is not None and held < first) else first
 
     def _is_beyond(self, key: OrderKey, depth: int) -> bool:
-        """Return whether at least `depth` units are before that place."""
+        """Return whether at least `depth` units come before that position."""
         before = 0
         for unit_class in self._classes.values():
             if (before := before + unit_class.order.count_before(key)) >= depth:

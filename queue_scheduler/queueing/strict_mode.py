@@ -1,9 +1,9 @@
 """Strict mode: in some queues, nodes are requested before a unit may start. Pure.
 
-The quota is charged as usual; then the unit is SchedReady, and the controller of reservations
-answers SchedSucceed or SchedFailed. While nodes are requested, no unit of the same queue with a
-lower priority may take them: such units wait, and so do units behind one that is charged to the
-same quota; units of the same or a higher priority continue.
+Quota is charged as always; then the unit is SchedReady, and the program that reserves nodes answers
+with SchedSucceed or SchedFailed. While nodes are requested for a unit, units of the same queue with
+a lower priority must not take them: they wait, and so do units behind one of them that are charged
+to the same quota. Units of the same or a higher priority continue.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class StrictMode(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         is_on: Whether any queue is strict.
-        included: Names of the strict queues; empty: all.
-        excluded: Names of queues that are not strict even if `included` has them.
-        small: Units that request at most these amounts need no nodes to be requested (cpu in
-            milli); empty: all do.
+        included: The strict queues; empty: all.
+        excluded: Queues that are not strict, even if they are included.
+        small: Units that ask for at most these amounts start without a request for nodes (cpu in
+            milli); empty: none do.
     """
 
     is_on: bool = False
@@ -47,11 +47,11 @@ class StrictMode(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_on and is_named and queue not in self.excluded
 
     def next_phase(self, queue: str, demand: Mapping[str, int]) -> Phase:
-        """Return the next phase of a unit that has its quota and no open admission check.
+        """Return what follows once a unit has its quota, and no admission check of it is open.
 
         Args:
-            queue: Name of its queue.
-            demand: What all of its pods request together, in base units.
+            queue: Its queue.
+            demand: What all of its pods ask for together, in base units.
         """
         if not self.is_on or not self.covers(queue) or self._is_small(demand):
             return Phase.DEQUEUED
@@ -65,19 +65,19 @@ class StrictMode(msgspec.Struct, frozen=True, kw_only=True):
 NOT_STRICT: Final = StrictMode()
 
 MAX_ATTEMPTS: Final = 2**63 - 1
-"""The largest value of the field, an int64; after it the count begins again."""
+"""The largest int64, which the field holds; after it the count restarts."""
 
 
 def request_nodes(unit: QueueUnit) -> dict[str, Any]:
-    """Return what a move to SchedReady writes in addition: the attempt, which verdicts name."""
+    """Return what else a move to SchedReady writes: answers name the attempt they are about."""
     return {"attempts": unit.status.attempts % MAX_ATTEMPTS + 1}
 
 
 class NodeRequests:
-    """The units of one strict queue whose nodes are requested.
+    """The units of one strict queue for which nodes are requested.
 
     Attributes:
-        highest: The highest of their priorities; None if there is no such unit.
+        highest: The highest of their priorities; None: there is no such unit.
     """
 
     __slots__ = ("_priorities", "highest")
@@ -87,19 +87,19 @@ class NodeRequests:
         self.highest: int | None = None
 
     def add(self, uid: Uid, priority: int) -> None:
-        """Record that nodes are requested for a unit."""
+        """Note that nodes are requested for a unit."""
         self._priorities[uid] = priority
         self.highest = priority if self.highest is None else max(self.highest, priority)
 
     def discard(self, uid: Uid) -> bool:
-        """Record that nodes are no longer requested for a unit; return whether they were."""
+        """Note that a request has ended; return whether there was one for this unit."""
         if self._priorities.pop(uid, None) is None:
             return False
         self.highest = max(self._priorities.values(), default=None)
         return True
 
     def hold_back(self, priority: int) -> bool:
-        """Return whether a unit of this priority must wait until requests are answered."""
+        """Return whether a unit of this priority must wait until a request has ended."""
         return self.highest is not None and priority < self.highest
 
     def copy(self) -> NodeRequests:
@@ -110,5 +110,5 @@ class NodeRequests:
         return twin
 
     def as_dict(self) -> dict[Uid, int]:
-        """Return the priorities by uid, read-only."""
+        """Return the priorities by uid; for reading."""
         return dict(self._priorities)

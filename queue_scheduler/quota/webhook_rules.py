@@ -20,10 +20,10 @@ def are_keys_consistent(
     *,
     relaxed: bool,
 ) -> bool:
-    """Return whether the keys of min and max agree along the tree.
+    """Return whether a quota's resources in min and max agree with its parent's and one child's.
 
-    Each quota is given as {"min": amounts, "max": amounts}; `relaxed` is the gate
-    ElasticQuotaEnableUpdateResourceKey.
+    Each quota is given as {"min": amounts, "max": amounts}. `relaxed` is the feature gate
+    ElasticQuotaEnableUpdateResourceKey: then a max need not have all resources of its parent's.
     """
     pairs = [(parent, quota)] if parent is not None else []
     if child is not None:
@@ -43,9 +43,9 @@ def do_mins_fit(
     sibling_mins: Iterable[Mapping[str, int]],
     children_mins: Iterable[Mapping[str, int]],
 ) -> bool:
-    """Return whether the mins of siblings fit the parent's min, and the children's fit this one.
+    """Return whether this min and its siblings' fit the parent's, and the children's fit this one.
 
-    `parent_min` is None directly under the root, where nothing is checked upwards.
+    `parent_min` is None for a quota directly under the root: then only the children are checked.
     """
     if parent_min is not None:
         promised: Amounts = dict(minimum)

@@ -1,9 +1,9 @@
 """The levels on the way from the root to a quota, with a demand and without it.
 
-A demand J in quota q changes what the quotas of q's chain request, and so what their parents
-divide. Each level is one parent on the way: its total with J and without it, and what its children
-get. Levels are cached until something is charged: many waiters that are checked at the same time
-need the same levels above them.
+A demand J in quota q changes what the quotas of q's chain ask for, and so what their parents have
+to divide. Each level is one parent on the way: what it has with J and without it, and what its
+children get of that. Levels are kept until something is charged: many waiters, and many candidates
+of one decision, ask the same about the levels above them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Level:
     """One parent on the way from the root to q, with and without J.
 
     `total_*` is what it has; None: the level above does not divide this resource. `limited_after`
-    is what its child on the way requests with J. `granted_after` is what its children get with J;
-    None for a plain level, which grants all requests. `above` is the level above.
+    is what its child on the way asks for with J. `granted_after` is what its children get with J;
+    a plain level grants what is asked for, and has None. `above` is the level above.
     """
 
     __slots__ = (
@@ -44,14 +44,14 @@ class Level:
         self.granted_after: Grants | None = None
 
     def granted(self) -> int:
-        """Return what the child on the way gets with J, if the parent governs the resource."""
+        """Return what the child on the way gets with J, where the parent governs the resource."""
         if self.granted_after is None:
             return self.limited_after
         return self.granted_after.get(self.child.name, 0)
 
 
 LevelQuestion: TypeAlias = tuple[NodeUsage, int, str, Memory]
-"""The child on the way, what it would request, the resource, and the state of memory."""
+"""The child on the way, what it would ask for, of which resource."""
 
 
 class ChainLevels:
@@ -73,7 +73,7 @@ class ChainLevels:
         """Return the levels from the root to the parent of q."""
         limited_after = would_ask(books, key, amount)
         if books.is_special:
-            # What a special quota requests is not available to the others.
+            # What it asks for is not there for the others.
             assert books.parent is not None
             total = self._tree.left(key)
             level = Level(books.parent, books, limited_after)
@@ -88,7 +88,7 @@ class ChainLevels:
         return levels
 
     def level(self, child: NodeUsage, limited_after: int, key: str, memory: Memory) -> Level:
-        """Return a level with all above it, if its child requested this."""
+        """Return a level with all above it, if its child asked for this."""
         if self._levels_at != self._changes.clock:
             self._levels.clear()
             self._levels_at = self._changes.clock
@@ -109,7 +109,7 @@ class ChainLevels:
         return level
 
     def forget(self) -> None:
-        """Drop all cached levels: the sums have changed without a change of the tree's clock."""
+        """Keep no level: the sums have changed, and the tree's clock does not tell."""
         self._levels.clear()
 
     def offered(
@@ -146,14 +146,14 @@ class ChainLevels:
         if level.is_plain or not governs(level.parent, key):
             return
         is_changed = before != after or level.limited_after != child.limited.get(key, 0)
-        # With the first pod of J its quota is no longer unseeded.
+        # With the first pod of J its quota is remembered.
         if is_changed or may_be_unseeded(child):
             level.granted_after = self.after(level, key, memory)
         else:
             level.granted_after = self.before(level, key, memory)
 
     def _is_plain_level(self, level: Level, key: str) -> bool:
-        """Return whether a level is plain with J and without it, given its actual totals."""
+        """Return whether a level is plain with J and without, with the totals it really has."""
         parent, child = level.parent, level.child
         before, after = level.total_before, level.total_after
         if before is None or after is None or not governs(parent, key):
@@ -174,7 +174,7 @@ class ChainLevels:
 
 
 def would_ask(books: NodeUsage, key: str, more: int) -> int:
-    """Return what a quota would request, after its limit, with `more` of its own requests."""
+    """Return what a quota would ask for, after its limit, if it were asked for more."""
     if not books.divides:
         return 0
     return books.limited_at(key, books.asked.get(key, 0) + more)

@@ -1,7 +1,7 @@
-"""Checks a demand with `runtime_contract`, from the demands of the whole tree.
+"""The promise asked of `runtime_contract`, from the demands in the books.
 
-It is used for koord-schedulers with the gate ElasticQuotaGuaranteeUsage, whose floors follow from
-what is allocated in whole subtrees, and in tests of `runtime_check`, which must agree with it.
+For koord-schedulers with the gate ElasticQuotaGuaranteeUsage, whose floors follow from what is
+allocated in whole subtrees; and for tests of `runtime_check`, which must say the same without it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def check_from_scratch(books: NodeUsage, demand: Demand) -> Refusal | None:
     tree = books.tree
     settings = tree.settings
     demands = {name: without_zeros(node.own) for name, node in tree.nodes.items()}
-    # Step 2, about non-preemptible demand, was done before: `limit_checks`.
+    # Step 2, about non-preemptible demand, has been taken before: `limit_checks`.
     job = Demand(dict(books.counted(demand.amounts)))
     rules = ContractRules(
         division=DivisionRules(

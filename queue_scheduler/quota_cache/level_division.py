@@ -1,9 +1,9 @@
-"""Divides one resource among the children of one quota, from the running sums.
+"""One division of one resource among the children of one quota, from the running sums.
 
-It is the arithmetic of `runtime_division`, with tolerance, for a single parent and resource.
-Children that request and reserve nothing get nothing, and are left out. Divisions are cached until
-a child's claim changes, which its parent records (`NodeUsage.watch_claims`). If shares are rounded
-half up, the part that the divisions share is cached as well (`water_filling`).
+The same arithmetic as `runtime_division`, tolerant, for a single parent and resource. Children that
+ask for nothing and reserve nothing get nothing, and are left out. Divisions are kept until the
+claim of a child changes (`NodeUsage.watch_claims`). If shares are rounded half up, the part that
+all divisions of a level share is kept as well (`water_filling`).
 """
 
 from __future__ import annotations
@@ -25,28 +25,27 @@ Grants: TypeAlias = dict[str, int] | WaterFilling
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """A state of the scheduler's memory: whether quotas that may be are unseeded, unrefreshed."""
+    """An assumed state of koord-scheduler: whether the quotas that can be are in it."""
 
     unseeded: bool = False
     unrefreshed: bool = False
 
 
 PoolQuestion: TypeAlias = tuple[int | None, bool, bool]
-"""The total to which mins are scaled (None: they are not), and whether quotas are unseeded and
-unrefreshed."""
+"""(total that mins are scaled to, or None if they are not; unseeded; unrefreshed)."""
 
 MOST_KNOWN: Final = 256
-"""Most divisions that are cached per node and resource until a claim there changes: of a hundred
-waiters, many need the same division at the levels above them."""
+"""Divisions that are kept per node and resource until a claim there changes: of a hundred waiters,
+many ask the same question about the levels above them."""
 
 Row: TypeAlias = tuple[NodeUsage, str, Amounts, int, int, bool]
-"""child, its name, its requests (a running sum), its min, its weight, whether it lends."""
+"""child, its name, what it asks for (running), its min, its weight, whether it lends."""
 
 
 class _Known:
-    """The cached divisions of one resource among the children of one quota.
+    """What is known of one resource among the children of one quota.
 
-    `changed` has the children whose claims have changed since.
+    `changed` collects the children whose claim has changed since.
     """
 
     __slots__ = ("changed", "grants", "pools")
@@ -58,7 +57,7 @@ class _Known:
 
 
 class LevelDivision:
-    """Divides in one tree; `unrefreshed` are quotas that may be so (`koord_scheduler_state`)."""
+    """Divides in one tree; `unrefreshed` are quotas that may be so: `koord_scheduler_state`."""
 
     __slots__ = (
         "_grandparents",
@@ -85,14 +84,14 @@ class LevelDivision:
         self._min_sums: dict[str, Amounts] = {
             parent.name: _sum_of_mins(parent) for parent in parents
         }
-        # Parents with a child that does not lend, and parents with a child that is a parent.
+        # Parents with a child that does not lend, and parents with a child that has children.
         self._reserving = _parents_of(parents, lambda child: bool(child.reserve))
         self._grandparents = _parents_of(parents, lambda child: bool(child.children))
 
     def fork(self, tree: TreeUsage) -> LevelDivision:
-        """Return one that divides in a fork of the tree, without cached divisions.
+        """Return one that divides in a fork of the tree, and knows of no division yet.
 
-        Data that depends only on the quotas is shared.
+        What follows from quotas alone is shared.
         """
         copy: LevelDivision = LevelDivision.__new__(LevelDivision)
         copy._tree = tree
@@ -107,7 +106,7 @@ class LevelDivision:
     def keep(
         self, parent: NodeUsage, key: str, total: int | None, memory: Memory, grants: Grants
     ) -> None:
-        """Cache a division that was computed for a change that has now happened."""
+        """Keep a division that was computed for a charge which has now been made."""
         question = (total, memory.unseeded, memory.unrefreshed, None, 0)
         self._find_known(parent, key).grants[question] = grants
 
@@ -120,9 +119,9 @@ class LevelDivision:
         changed: NodeUsage | None = None,
         request: int = 0,
     ) -> Grants:
-        """Return what the children get of a total, or would get if `changed` requested `request`.
+        """Return what the children get of a total, or would get if `changed` asked for `request`.
 
-        A total of None means that the resource is not divided among the parents.
+        A total of None: nothing is divided at the level of the parents.
         """
         known = self._find_known(parent, key)
         question = (total, memory.unseeded, memory.unrefreshed, changed, request)
@@ -144,10 +143,10 @@ class LevelDivision:
     def suspects(
         self, parent: NodeUsage, before: Grants | None, after: Grants
     ) -> Iterable[NodeUsage]:
-        """Return at least the children that get less than they request, before or after.
+        """Return at least the children that get less than they ask for, before or after.
 
-        All others, if they lend, get the same before and after. `before` may be None if all are
-        leaves, of which only those matter that get less after.
+        All others, if they lend, get the same before and after; `before` may be left out where all
+        are leaves, of which only those matter that get less after.
         """
         if not isinstance(after, WaterFilling) or parent.name in self._reserving:
             return parent.children
@@ -170,7 +169,7 @@ class LevelDivision:
         changed: NodeUsage | None,
         request: int,
     ) -> WaterFilling | None:
-        """Divide by the shared part of such divisions; None if a weight does not allow it."""
+        """Divide by what such questions have in common; None: a weight does not let it."""
         pool = self._find_pool(known, parent, key, total, memory)
         if pool is None or changed is None:
             return None if pool is None else pool.fill(total or 0)
@@ -180,13 +179,13 @@ class LevelDivision:
     def claim(
         self, child: NodeUsage, key: str, total: int | None, memory: Memory, request: int
     ) -> PooledClaim | None:
-        """Return what a child claims of a pool if it requests `request`; None: see `pool`."""
+        """Return what a child claims of a pool if it asks for `request`; None: see `pool`."""
         return _pooled(child, key, request, self.floor(child, key, total, memory))
 
     def pool(
         self, parent: NodeUsage, key: str, total: int | None, memory: Memory
     ) -> ShareGroup | None:
-        """Return the pool of the children; None if a weight or the rounding does not allow one."""
+        """Return what to divide among these; None: a weight does not let it, or the rounding."""
         if not self._is_pooled:
             return None
         return self._find_pool(self._find_known(parent, key), parent, key, total, memory)
@@ -215,7 +214,7 @@ class LevelDivision:
         return pool
 
     def _find_known(self, parent: NodeUsage, key: str) -> _Known:
-        """Return the cached divisions that are still valid."""
+        """Return what is known and still true."""
         by_key = self._known[parent]
         known = by_key.get(key)
         if known is None:
@@ -227,7 +226,7 @@ class LevelDivision:
                 known.pools = {
                     question: pool
                     for question, pool in known.pools.items()
-                    # If mins are scaled, the change brings another total, and so another pool.
+                    # Where mins are scaled, another total comes with the change: another pool.
                     if question[0] is None and _renew(pool, key, children, question)
                 }
         return known
@@ -256,10 +255,10 @@ class LevelDivision:
         changed: NodeUsage | None,
         request: int,
     ) -> tuple[list[str], list[ClaimTuple]]:
-        """Return the names of the children with claims, and their claims."""
+        """Return the names of the children with a claim, and their claims."""
         available = total or 0
         min_sum = self.min_sum(parent, key)
-        # Quotas whose min is not scaled: all of them, if the mins fit.
+        # Quotas whose min is not scaled; if the mins fit, none is.
         unscaled = self._unrefreshed if memory.unrefreshed else NO_QUOTAS
         is_scaled = self._is_scaled(parent, key, total)
         names: list[str] = []
@@ -294,7 +293,7 @@ class LevelDivision:
         return rows
 
     def floor(self, child: NodeUsage, key: str, total: int | None, memory: Memory) -> int:
-        """Return the min of a child, scaled down to the total of its parent."""
+        """Return the min of a child, scaled down to what its parent has."""
         minimum = child.spec.min.get(key, 0)
         parent = child.parent
         assert parent is not None
@@ -330,7 +329,7 @@ def _sum_of_mins(parent: NodeUsage) -> Amounts:
 
 
 def _pooled(child: NodeUsage, key: str, asked: int, floor: int) -> PooledClaim | None:
-    """Return what a child claims of a pool; None if it cannot be in a pool."""
+    """Return what a child claims of a pool; None: it is not for a pool."""
     weight = child.spec.weight.get(key, 0)
     if asked <= floor:
         return weight, floor if child.reserve else asked, floor
@@ -340,7 +339,7 @@ def _pooled(child: NodeUsage, key: str, asked: int, floor: int) -> PooledClaim |
 def _renew(
     pool: ShareGroup | None, key: str, changed: Iterable[NodeUsage], question: PoolQuestion
 ) -> bool:
-    """Update the claims of these children; return False if the pool cannot be used any more."""
+    """Put in what these children ask for by now; False: the pool is of no more use."""
     if pool is None:
         return False
     for child in changed:
@@ -356,5 +355,5 @@ def _renew(
 
 
 def may_be_unseeded(books: NodeUsage) -> bool:
-    """Return whether a quota may be unseeded, with no pod yet (`koord_scheduler_state`)."""
+    """Return whether a quota may have had no pod yet (`koord_scheduler_state`)."""
     return bool(books.reserve) and not books.children and not has_demand(books)

@@ -1,7 +1,8 @@
-"""Checks whether amounts fit into explicit limits: max, min, and the capacity of the nodes.
+"""Whether amounts fit the plain limits: max, min, and what the nodes have.
 
-Every rule here compares one sum with one limit on one resource, so a refusal holds until that sum
-falls or that limit rises: `wake_index` relies on it. The reasons of these rules are `SUM_REASONS`.
+Every rule here compares one sum with one limit on one resource, so a refusal stays true until that
+sum falls or that limit rises: `wake_index` relies on it. The reasons of these rules are
+`SUM_REASONS`.
 
 Which rule applies in which mode: see `quota_cache`.
 """
@@ -48,7 +49,7 @@ def check_max(books: NodeUsage, items: Items) -> Refusal | None:
 
 
 def _check_beside_kept(books: NodeUsage, items: Items) -> Refusal | None:
-    """The same if quotas keep part of their min, which counts as taken for others (`taken_by`)."""
+    """Check max if quotas keep part of their min, which counts as taken for others (`taken_by`)."""
     for node in books.chain:
         limits = node.limits
         for key, amount in items:
@@ -64,9 +65,9 @@ def _check_beside_kept(books: NodeUsage, items: Items) -> Refusal | None:
 
 
 def check_overused(books: NodeUsage, items: Items) -> Refusal | None:
-    """Refuse if the quota is over its max on a resource that is not even requested.
+    """Refuse if the quota is over its max on any resource, even one that is not asked for.
 
-    koord-scheduler does so: its check of a pod's own quota covers all resources in use.
+    koord-scheduler does: its check of a pod's own quota covers all resources in use.
     """
     limits = books.limits
     asked = None
@@ -80,7 +81,7 @@ def check_overused(books: NodeUsage, items: Items) -> Refusal | None:
 
 
 def check_min(books: NodeUsage, items: Items) -> Refusal | None:
-    """Compare with min at the quota; a key of max that min lacks is 0."""
+    """Compare with min at the quota; a resource that min lacks has the limit 0."""
     minimum = books.spec.min
     for key, amount in items:
         used = books.used.get(key, 0)
@@ -93,7 +94,7 @@ def check_min(books: NodeUsage, items: Items) -> Refusal | None:
 def check_non_preemptible(books: NodeUsage, items: Items) -> Refusal | None:
     """Compare the non-preemptible part with min, never scaled; a missing key is unlimited.
 
-    In an ElasticQuotaTree, the same holds at every ancestor.
+    In an ElasticQuotaTree, at every ancestor as well.
     """
     is_tree = books.tree.settings.kind is QuotaKind.TREE
     for node in books.chain if is_tree else (books,):
@@ -108,10 +109,10 @@ def check_non_preemptible(books: NodeUsage, items: Items) -> Refusal | None:
 
 
 def check_total(tree: TreeUsage, items: Items) -> Refusal | None:
-    """Compare the started demand with the capacity of the nodes.
+    """Compare what units and bound pods ask for with what the nodes have.
 
-    The contract alone may grant more (mins overcommitted without scaling, amounts that rounding
-    half up creates); such pods would only wait for a node.
+    Runtimes alone may grant more than that (mins over-promised without scaling, amounts created by
+    rounding half up); such pods would only wait for a node.
     """
     for key, amount in items:
         limit = tree.left(key)
@@ -127,7 +128,7 @@ def room(
 ) -> int | None:
     """Return what is left under a limit of `SUM_REASONS`; None: there is no such limit (now).
 
-    `via` is the quota that is charged, if that makes a difference.
+    `via`: the quota that is charged, if the answer depends on it.
     """
     if via is not None:
         limit = node.limits.get(key)

@@ -1,37 +1,36 @@
 """The owner's guarantee: what is within min can start, without eviction (DECISIONS.md 16).
 
-A quota may borrow what others do not use. When an owner returns while all of its min is lent, it
-waits until borrowers finish; and it would wait forever if another borrower took the capacity each
-time some became free. So the first pending unit of an owner is *protected*: the capacity that it
-needs is not lent.
+A quota may borrow what others do not use. If an owner needs its min while all of it is lent, its
+units wait until borrowers finish; and they would wait forever if another borrower took the room
+each time. So the first pending unit of an owner is *protected*: room that it needs is not lent.
 
-**Entitled.** Mins may be overcommitted, so a quota is entitled to its min, scaled down by exact
-proportion if the claims of siblings exceed what their parent is entitled to (at the root: the
-capacity of the nodes; nothing limits the root in `max` and `min` mode). The claim of a parent is
-its min, or what its children claim if that is more, within its max: it must cover its children. So
-at every limit on a chain the entitlements below it add up to no more than the limit.
+**Entitled.** Mins may be over-promised, so a quota is entitled to its min, scaled down by exact
+proportion where the claims of siblings exceed what their parent is entitled to (at the root: what
+the nodes have; nothing limits the root in `max` and `min` mode). The claim of a parent is its min,
+or what its children claim if that is more (it must be able to carry them), within its max. So at
+every limit on a chain the entitlements below it add up to no more than the limit.
 
-**Protected** is a demand that, as a whole, keeps its quota within its entitlement, on every
-resource. It could start if all borrowed usage were gone: then every quota is within its
-entitlement, and all entitlements fit.
+**Protected** is a demand that, as a whole, keeps its quota within its entitlement on every
+resource. It could start if all borrowed use were gone: then every quota is within its entitlement,
+and entitlements fit at every limit.
 
-**Refused** is a unit that takes its quota above its entitlement on some resource, if at some limit
-that it shares with protected demands of other quotas (an ancestor's max; in `runtime` mode also the
-total) less would be left than they need, on a resource that it takes.
+**Refused** is a unit that takes its quota above what it is entitled to on some resource, while at
+some limit that it shares with protected demands of other quotas (an ancestor's max; in `runtime`
+mode also the total) less would be left than they need, on a resource that it takes.
 
-In an ElasticQuotaTree, a resource that no limit of a quota's chain names need not be guaranteed and
-does not count; jobs are limited by number and never guaranteed; and only demands that would fit if
-all other quotas were idle are protected: borrowers cannot give back what limits on jobs, or mins of
-non-preemptible units, refuse.
+An ElasticQuotaTree differs in three ways. A resource that no limit of the chain names does not
+count. Jobs are counted by limits and never guaranteed. And a demand is protected only if it fits
+while all other quotas are idle: limits on jobs, and mins for what is not preemptible, are not freed
+by borrowers.
 
-A demand counts at every limit that both chains share, not only at the nearest: the nearest may be
-wide while both wait for the one above it. Two borrowers never block each other, since neither is
-protected; owners never block each other, since neither is above its entitlement.
+Nearest shared limit or all of them? A demand counts at every limit on both chains: the nearest may
+be wide while the one above it is what both wait for. Two borrowers never block each other, since
+neither is protected; owners never block each other, since neither is above its entitlement.
 
-**Why no owner starves.** Let a be protected, and stay so. Usage above entitlements only shrinks
-when borrowers end. A unit that starts meanwhile is either within its quota's entitlement, which was
-never a's, or leaves the capacity that a needs. When the borrowed usage at each of a's limits is
-gone, usage <= sum of entitlements - a's, so a fits.
+**Why no owner starves.** Let a be protected, and stay so. Use above entitlements only shrinks when
+borrowers end. What starts meanwhile is either within its entitlement, which was never a's, or
+leaves the room that a needs. When the borrowed use at each of a's limits is gone, use <= sum of
+entitlements - a's, so a fits.
 """
 
 from __future__ import annotations
@@ -62,14 +61,14 @@ class Entitlements:
     """What every quota of some trees is entitled to, by name.
 
     Args:
-        trees: The trees, with nothing charged yet; call `renew` for each when something is.
+        trees: The trees, with nothing charged yet; call `renew` for each after charging.
     """
 
     __slots__ = ("_amounts", "_idle")
 
     def __init__(self, trees: Iterable[TreeUsage]) -> None:
         self._amounts: dict[str, Amounts] = {}
-        # What is requested, and seen by the parent, while nothing is charged to any quota.
+        # `asked` and `limited` of each quota while nothing is charged.
         self._idle: dict[str, tuple[Amounts, Amounts]] = {
             books.name: (dict(books.asked), dict(books.limited))
             for tree in trees
@@ -80,12 +79,12 @@ class Entitlements:
     def fork(self) -> Entitlements:
         """Return an independent copy."""
         copy = Entitlements(())
-        copy._amounts = dict(self._amounts)  # each is replaced, never modified
+        copy._amounts = dict(self._amounts)  # each is replaced, never changed
         copy._idle = self._idle
         return copy
 
     def renew(self, tree: TreeUsage) -> None:
-        """Recompute the entitlements of all quotas of a tree."""
+        """Recompute what every quota of a tree is entitled to."""
         ordered = [tree.nodes[node.name] for node in tree.tree.top_down()]
         claims: dict[str, Amounts] = {}
         for books in reversed(ordered):
@@ -96,15 +95,15 @@ class Entitlements:
         tree.changes.note_entitlements()
 
     def of(self, quota: str) -> Mapping[str, int]:
-        """Return the entitlement of a quota."""
+        """Return what a quota is entitled to."""
         return self._amounts.get(quota, NOTHING)
 
     def excess(self, books: NodeUsage, key: str) -> int:
-        """Return by how much a quota's usage exceeds its entitlement; may be negative."""
+        """Return how much more a quota uses than it is entitled to; it may be negative."""
         return books.used.get(key, 0) - self.of(books.name).get(key, 0)
 
     def borrows(self, books: NodeUsage, items: Items) -> bool:
-        """Return whether a quota, with these additional amounts, exceeds its entitlement."""
+        """Return whether a quota, with these amounts added, uses more than it is entitled to."""
         if books.is_special:
             return True
         used, entitled = books.used, self._amounts.get(books.name, NOTHING)
@@ -148,7 +147,7 @@ class Entitlements:
         return True
 
     def validate(self, fresh: Entitlements) -> None:
-        """Compare with entitlements that were just computed from the same data."""
+        """Compare with what was just computed from the same facts."""
         for name in sorted({*self._amounts, *fresh._amounts}):
             got, want = without_zeros(self.of(name)), without_zeros(fresh.of(name))
             assert got == want, f"quota {name!r}: entitled to {got}, should be {want}"
@@ -174,7 +173,7 @@ def _total(tree: TreeUsage) -> Mapping[str, int] | None:
 def _share(
     parent: NodeUsage, claims: Mapping[str, Amounts], available: Mapping[str, int] | None
 ) -> dict[str, Amounts]:
-    """Return the entitlements of the children of a quota."""
+    """Return what the children of a quota are entitled to."""
     claimed: Amounts = {}
     for child in parent.children:
         for key, amount in claims[child.name].items():
@@ -190,11 +189,11 @@ def _share(
 
 
 class ProtectedDemands:
-    """The first pending demand of each quota, and which of them are protected.
+    """The first pending demand of each quota, and which of them are protected (they *count*).
 
     Attributes:
-        entitlements: The entitlements of quotas in the current trees.
-        counted_in: The trees with protected demands -> how many.
+        entitlements: What quotas are entitled to, in the present trees.
+        counted_in: The trees in which any demand counts, each with the number of these.
     """
 
     __slots__ = ("_counted", "_demands", "_kept", "counted_in", "entitlements")
@@ -204,7 +203,7 @@ class ProtectedDemands:
         self.entitlements = Entitlements(())
         self._counted: dict[str, tuple[NodeUsage, Items]] = {}
         self.counted_in: dict[TreeUsage, int] = {}
-        # Derived: the sums of protected demands at every quota.
+        # Derived: the sums of what counts, at every quota of the chains.
         self._kept: dict[NodeUsage, Amounts] = {}
 
     def fork(self) -> ProtectedDemands:
@@ -234,9 +233,9 @@ class ProtectedDemands:
         return copy
 
     def put(self, quota: str, demand: Demand | None) -> bool:
-        """Set the first pending demand of a quota; return whether it has changed.
+        """Take the first pending demand of a quota; return whether it differs from the known one.
 
-        `refresh` makes it count. None: no unit is pending.
+        Whether it counts is decided by `refresh`.
         """
         if self._demands.get(quota) == demand:
             return False
@@ -251,22 +250,22 @@ class ProtectedDemands:
         return tuple(self._demands)
 
     def with_demand(self, quotas: Iterable[str]) -> list[str]:
-        """Return the quotas among these that have a demand, counted or not."""
+        """Return those of these quotas that have a demand, counted or not."""
         demands = self._demands
         return [quota for quota in quotas if quota in demands] if demands else []
 
     def start(self, entitlements: Entitlements) -> None:
-        """Drop all sums: the trees to which they belonged are replaced."""
+        """Drop what is counted: it was counted in trees that are replaced by others."""
         self.entitlements = entitlements
         self._counted.clear()
         self.counted_in.clear()
         self._kept.clear()
 
     def refresh(self, quota: str, books: NodeUsage | None) -> bool:
-        """Judge the quota's demand again; return whether the counted demand has changed."""
+        """Decide whether the quota's demand counts; return whether what counts has changed."""
         demand = self._demands.get(quota)
         wanted: Items = []
-        # No other quota could take the capacity of a quota that shares no limit.
+        # No other quota could take the room of one that is alone.
         if demand is not None and books is not None and not (books.is_special or books.is_alone):
             wanted = limited_items(books, demand.amounts)
             is_tree = books.tree.settings.kind is QuotaKind.TREE
@@ -314,11 +313,11 @@ class ProtectedDemands:
         return dict(counted[1]) if counted else NOTHING
 
     def kept_at(self, node: NodeUsage) -> Mapping[str, int]:
-        """Return what is reserved in a quota and below it."""
+        """Return what is kept for the protected demands of a quota and of those below it."""
         return self._kept.get(node, NOTHING)
 
     def one_below(self, node: NodeUsage, without: NodeUsage, key: str) -> str:
-        """Return a quota below `node`, not `without`, whose protected demand has this resource."""
+        """Return a quota at or below `node` with a protected demand for this resource of others."""
         own = self.own(without.name).get(key, 0)
         while True:
             for child in node.children:
@@ -332,7 +331,7 @@ class ProtectedDemands:
                 return node.name
 
     def validate(self, fresh: Iterable[NodeUsage], entitlements: Entitlements) -> None:
-        """Compare the sums with those in trees that were just built from the same data."""
+        """Compare the sums with those that follow in books just built from the same facts."""
         books = {node.name: node for node in fresh}
         want = self.fork()
         want.start(entitlements)
@@ -341,7 +340,7 @@ class ProtectedDemands:
         assert self.sums() == want.sums(), f"kept is {self.sums()}, should be {want.sums()}"
 
     def sums(self) -> dict[tuple[str, str], Amounts]:
-        """Return what is reserved, by tree and quota, without zeros."""
+        """Return what is kept, by tree and quota, without zeros."""
         sums = {
             (node.tree.tree.tree_id, node.name): without_zeros(kept)
             for node, kept in self._kept.items()
@@ -350,10 +349,9 @@ class ProtectedDemands:
 
 
 def limited_items(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
-    """Return the amounts of a demand that may be scarce.
+    """Return the amounts of a demand that a limit can refuse.
 
-    In an ElasticQuotaTree these are the resources that some quota of the chain limits; others are
-    unlimited.
+    In an ElasticQuotaTree these are the resources that some quota of the chain limits.
     """
     items = books.counted(amounts)
     if books.tree.settings.kind is not QuotaKind.TREE:
@@ -364,9 +362,9 @@ def limited_items(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
 def room_beside(
     protected: ProtectedDemands, node: NodeUsage, key: str, via: NodeUsage | None = None
 ) -> int | None:
-    """Return what a borrower without a protected demand may take at a node.
+    """Return what a borrower without a protected demand of its own may take at a node.
 
-    None: nothing is reserved there. `via` is the borrower's quota, if that makes a difference.
+    None: nothing is kept there. `via`: the borrower's quota, if the answer depends on it.
     """
     tree = node.tree
     others = protected.kept_at(node).get(key, 0)
@@ -380,7 +378,7 @@ def room_beside(
 
 
 def check_guarantee(books: NodeUsage, items: Items, protected: ProtectedDemands) -> Refusal | None:
-    """Return the refusal if a borrower would take capacity that a protected demand needs."""
+    """Return the refusal if a borrower would take room that a protected demand needs."""
     tree = books.tree
     if tree not in protected.counted_in or not protected.entitlements.borrows(books, items):
         return None
@@ -429,8 +427,8 @@ def _check_total_kept(
 
 
 def _total_used(root: NodeUsage, key: str) -> int:
-    # The future usage is at most either: `asked` includes mins that are only reserved, `used`
-    # includes pods that exceed some max.
+    # What will be used is no more than either: `asked` has mins that are only reserved, `used` has
+    # pods that are over some max.
     return min(root.asked.get(key, 0), root.used.get(key, 0))
 
 

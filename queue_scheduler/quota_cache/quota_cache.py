@@ -1,17 +1,17 @@
-"""The usage of all quotas: updates, charges, checks whether a demand fits, and whom to wake.
+"""All quotas with what is charged to them: whether a demand fits, and which waiters to wake.
 
-This is the only interface of the package. The input is stored as it is (the specs of the quotas,
-`quota_ledger`); trees with running sums (`usage_trees`) are derived from it and updated by every
-charge. A change of a quota only drops the trees: the next check rebuilds them, so that many changes
-in a row cost one build.
+The entry of this package; only `reclaim` is called beside it, with its trees. Facts and charges are
+kept as they came (the specs of the quotas, `quota_ledger`). Trees with running sums (`usage_trees`)
+are built from them and updated with every charge. A change of a quota drops the trees and wakes all
+waiters; the next question builds the trees again, so many changes in a row cost one build.
 
-A check applies the rules of the mode, the cheap ones first:
+`check` applies the rules of the mode, the cheap ones first:
 
     max      max x rate at the quota and every ancestor                        limit_checks
     min      min at the quota, max at every ancestor                           limit_checks
     runtime  max as above, min for what is non-preemptible, the nodes' total,  limit_checks
-             the contract about koord-scheduler's runtimes                     runtime_check
-    all      the owner's guarantee                                             min_guarantee
+             the promise about koord-scheduler's runtimes                      runtime_check
+    all      the guarantees of others                                          min_guarantee
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from shared_api.well_known_labels import JOB_COUNTS, SPECIAL_QUOTAS
 
 
 class QuotaCache:
-    """Everything the engine needs of quotas. Not thread-safe: the engine's lock guards it."""
+    """Everything the engine asks about quotas. Not thread-safe: the engine's lock guards it."""
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._settings = settings
@@ -60,20 +60,20 @@ class QuotaCache:
         self._protected = ProtectedDemands()
         self._waiting = WakeIndex()
         self._changes = 0
-        # The demand that the last `check` accepted, and what counts of it: usually a waiter is
-        # checked just before it is woken, and a demand that was checked is charged next.
+        # What `check` let through, if nothing was asked since, and its counted amounts: mostly the
+        # next call is the `check` that follows a wake-up, or the charge that follows a `check`.
         self._fitted: tuple[Mapping[str, int], bool, str, int] | None = None
         self._fitted_items: Items = []
-        # Derived from the above; None until needed.
+        # Derived from the above; None until it is needed.
         self._trees: UsageTrees | None = None
         self._room: Room | None = None
         self._lookup: QuotaNames | None = None
         self._governed: dict[str, frozenset[str]] | None = None
 
-    # --- updates: each sets a state, repeating it changes nothing -------------------------------
+    # --- facts: level-triggered, repeating one changes nothing ----------------------------------
 
     def on_quota(self, quota: ElasticQuota) -> None:
-        """Add or replace an ElasticQuota. Never raises for its content: see `problems`."""
+        """Take a new or changed ElasticQuota; never raises: what is wrong is in `problems`."""
         spec = parse_quota(quota)
         key = (spec.namespace, spec.name)
         if self._specs.get(key) != spec:
@@ -81,9 +81,9 @@ class QuotaCache:
             self._outdate()
 
     def on_quota_gone(self, namespace: str, name: str, uid: Uid = NO_UID) -> None:
-        """Remove an ElasticQuota; charges stay under its name until they are released.
+        """Forget an ElasticQuota; charges stay under its name until they end.
 
-        Does nothing if the known object of that name has another uid: it was recreated.
+        Nothing happens if the object known by that name has another uid: it was recreated.
         """
         spec = self._specs.get((namespace, name))
         if spec is not None and (not uid or spec.uid == uid):
@@ -91,14 +91,14 @@ class QuotaCache:
             self._outdate()
 
     def put_specs(self, specs: Iterable[QuotaSpec]) -> None:
-        """Replace all quotas by these, if quotas do not come from ElasticQuotas."""
+        """Replace all quotas by these; for plugins whose quotas are not ElasticQuotas."""
         found = {(spec.namespace, spec.name): spec for spec in specs}
         if found != self._specs:
             self._specs = found
             self._outdate()
 
     def on_capacity(self, total: Mapping[str, int] | None) -> None:
-        """Set the capacity of the nodes (`capacity.NodeCapacity`); None: no node is known."""
+        """Take the sum of the nodes (`capacity.NodeCapacity`); None: no node is known."""
         if total == self._nodes_total:
             return
         self._nodes_total = None if total is None else dict(total)
@@ -115,7 +115,7 @@ class QuotaCache:
         bound: bool = False,
         non_preemptible: bool = False,
     ) -> None:
-        """Charge a pod without unit to `quota`; `request` None: it is gone.
+        """Take a pod without a unit, charged to `quota`; `request` None: it is gone.
 
         A quota that does not exist counts as the default quota, as for koord-scheduler.
         """
@@ -134,10 +134,10 @@ class QuotaCache:
             if books is not None:
                 self._follow(trees, books)
 
-    # --- charges --------------------------------------------------------------------------------
+    # --- checks and charges ---------------------------------------------------------------------
 
     def check(self, quota: str, demand: Demand) -> Refusal | None:
-        """Return why `demand` may not start in `quota` now, None if it fits; changes nothing."""
+        """Return why `demand` does not fit in `quota` now, or None if it does. Changes nothing."""
         trees = self._trees or self._build()
         books = trees.books.get(quota)
         if books is None:
@@ -157,7 +157,7 @@ class QuotaCache:
     def check_without(
         self, quota: str, demand: Demand, released: Iterable[str], added: Sequence[Added] = ()
     ) -> Refusal | None:
-        """Return the result of `check` without the charges of these owners, and with these added.
+        """Return what `check` would if nothing were charged for these owners, and `added` were.
 
         Changes nothing, and wakes no waiter.
         """
@@ -165,7 +165,7 @@ class QuotaCache:
         books = trees.books.get(quota)
         if books is None:
             return trees.why_unusable(quota)
-        # What the last check computed for its charge is lost with this one.
+        # This question overwrites what the last `check` prepared for its charge.
         self._fitted = None
         items = books.counted(demand.amounts)
         with supposed(trees, self._protected, net_changes(self._ledger, released, added)):
@@ -175,7 +175,7 @@ class QuotaCache:
         return refusal
 
     def book(self, owner: str, quota: str, demand: Demand) -> None:
-        """Charge `demand` to `quota` under `owner`, replacing its last charge; never refuses."""
+        """Charge `demand` to `quota` for `owner`, in place of its earlier charge; never refuses."""
         old = self._ledger.book(owner, quota, demand)
         checked: Items | None = None
         if old is None:
@@ -193,7 +193,7 @@ class QuotaCache:
         self._follow(trees, trees.charge_unit(quota, demand, 1, checked))
 
     def release(self, owner: str) -> None:
-        """Release the charge of `owner`, if any."""
+        """Release what is charged for `owner`, if anything."""
         old = self._ledger.release(owner)
         if old is None:
             return
@@ -203,13 +203,13 @@ class QuotaCache:
             self._follow(trees, trees.charge_unit(old[0], old[1], -1))
 
     def booking(self, owner: str) -> tuple[str, Demand] | None:
-        """Return (quota, demand) of the owner's charge, or None."""
+        """Return the (quota, demand) that is charged for the owner, or None."""
         return self._ledger.booking(owner)
 
     def _follow(self, trees: UsageTrees, books: NodeUsage) -> None:
-        """Judge protected demands again, if the charge matters for them."""
+        """Update which demands are protected, if what was charged here matters for that."""
         if books.is_special and books.tree.divides:
-            # The total that is divided among all other quotas has changed.
+            # The amount that is divided among all other quotas has changed.
             trees.entitlements.renew(books.tree)
             for name in self._protected.quotas():
                 self._refresh_protected(name)
@@ -220,15 +220,15 @@ class QuotaCache:
     # --- waiters --------------------------------------------------------------------------------
 
     def protect(self, quota: str, demand: Demand | None) -> None:
-        """Set the first pending demand of `quota`; None: there is none."""
+        """Take the first pending demand of `quota`; None: there is none."""
         if self._protected.put(quota, demand):
             self._changes += 1
             self._refresh_protected(quota)
 
     def keeps_room_for(self, quota: str) -> bool:
-        """Return whether others might be refused for a pending demand of `quota`, or may be so."""
+        """Return whether others may be refused in favor of this quota's units; True if unknown."""
         books = None if self._trees is None else self._trees.books.get(quota)
-        return books is None or not books.is_alone  # no other quota could take its capacity
+        return books is None or not books.is_alone  # no other quota could take its room
 
     def _refresh_protected(self, quota: str) -> None:
         if self._trees is None:
@@ -248,25 +248,25 @@ class QuotaCache:
         domain: str = AT_ONCE,
         whole: Demand | None = None,
     ) -> None:
-        """Register a waiter that is woken once a refusal may no longer hold; nothing is checked.
+        """Register a waiter, to be woken once its refusal may no longer hold.
 
-        In its domain, smaller ranks are woken first; among equal ranks, the longest waiter.
+        In a domain, smaller ranks are woken first; of equal ranks, the one that has waited longer.
 
         Args:
-            waiter: Identifies the waiter.
+            waiter: Its identity, for the caller.
             quota: Its quota.
-            demand: The refused demand.
-            refusal: The result of `check` since the last change, or the form of it for users
+            demand: What was refused.
+            refusal: What `check` returned since the last change, or the same put for users
                 (`Refusal.told_of`).
-            rank: Its rank.
-            domain: The domain in which it competes.
-            whole: A larger demand that was refused here or elsewhere: the waiter is also woken once
-                that fits. None: there is none.
+            rank: Its position in the domain.
+            domain: The waiters that it competes with.
+            whole: A larger demand that was refused as well: the waiter is also woken once that
+                fits.
         """
         trees = self._trees or self._build()
         if self._waiting.is_idle():
             for tree in trees.trees.values():
-                tree.changes.settle()  # no waiter depends on earlier changes
+                tree.changes.settle()  # earlier changes concern no waiter
         tree = trees.books_of_unit(quota).tree
         is_owner, tree_id = self._protected.is_counted(quota), tree.tree.tree_id
         seen_at = tree.changes.clock
@@ -279,7 +279,7 @@ class QuotaCache:
             self._fits_whole(waiting)
 
     def stop_waiting(self, waiter: Hashable) -> None:
-        """Remove a waiter, if it is one: it was taken, has started, or no longer waits."""
+        """Forget a waiter, if it is one: it was woken, has started, or is no longer pending."""
         self._waiting.remove(waiter)
 
     def stirred_domains(self) -> list[str]:
@@ -288,7 +288,7 @@ class QuotaCache:
             return []
         if self._trees is not None:
             self._note_changes(self._trees)
-        # Without trees there are no waiters: all were woken when the trees were dropped.
+        # Without trees there are no waiters left: all were woken when the trees were dropped.
         return self._waiting.stirred()
 
     def first_woken(
@@ -296,13 +296,14 @@ class QuotaCache:
     ) -> Entry | None:
         """Return (rank, number, waiter) of the first waiter that changes may have enabled, or None.
 
-        Considers changes up to the last `stirred_domains` call. The waiter stays registered until
-        `stop_waiting`. When all returned waiters are taken, every remaining one would be refused.
+        Considers the changes up to the last call of `stirred_domains`. The waiter stays registered
+        until `stop_waiting`. Once this returns None, every waiter left in the domain would be
+        refused.
 
         Args:
-            domain: The domain to look in.
-            rank_of: Returns the current rank of a waiter; None: ranks have not changed.
-            before: A waiter after this rank is returned without being checked again.
+            domain: The contention domain to look in.
+            rank_of: Returns the current rank of a waiter; None: ranks do not change.
+            before: A waiter with a larger rank is returned without being checked again.
         """
         trees = self._trees or self._build()
         if self._room is None:
@@ -312,7 +313,7 @@ class QuotaCache:
         )
 
     def _note_changes(self, trees: UsageTrees) -> None:
-        """Mark the waiters that the changes since the last call may concern."""
+        """Mark the waiters that the changes since the last call may enable."""
         for tree_id, tree in trees.trees.items():
             changes = tree.changes
             if not (changes.touched or changes.keys or changes.is_room_freed):
@@ -334,7 +335,7 @@ class QuotaCache:
             changes.settle()
 
     def _is_enabled(self, waiting: Waiting) -> bool:
-        """Check a waiter again; if it is refused, it waits for the limit that refuses it now."""
+        """Return whether a waiter fits now; if not, it waits for the limit that refuses it now."""
         refusal = self._refuse_again(waiting)
         if refusal is None:
             return True
@@ -348,9 +349,9 @@ class QuotaCache:
         return False
 
     def _fits_whole(self, waiting: Waiting) -> bool:
-        """Return whether the whole fits although the least does not; if not, wait for it too."""
+        """Return whether the whole demand fits; if not, the waiter is woken once it does."""
         whole = waiting.whole
-        # With sums, more never fits where less does not; only runtimes are rounded.
+        # A sum that refuses the least refuses the whole too; only runtimes are rounded.
         if whole is None or waiting.refusal.kind not in CONTRACT_REASONS:
             return False
         refusal = self.check(waiting.quota, whole)
@@ -361,7 +362,7 @@ class QuotaCache:
         return refusal is None
 
     def _refuse_again(self, waiting: Waiting) -> Refusal | None:
-        """Return what refuses a waiter now, checking the previous reason first."""
+        """Return what refuses a waiter now; the earlier reason is checked first."""
         trees = self._trees or self._build()
         books = trees.books.get(waiting.quota)
         refusal: Refusal | None = None
@@ -375,7 +376,7 @@ class QuotaCache:
         return refusal or self.check(waiting.quota, waiting.demand)
 
     def _watch(self, tree: TreeUsage, waiting: Waiting) -> None:
-        """Watch for releases that concern a waiter: where it is refused, and in its own quota."""
+        """Have releases noted in the quota that refused the waiter, and in its own."""
         tree.changes.watch(waiting.refusal.quota, waiting.quota)
 
     # --- views ----------------------------------------------------------------------------------
@@ -390,7 +391,7 @@ class QuotaCache:
         return find_view(name, self._specs.values(), trees, self._ledger, self._protected)
 
     def namespace_among_several(self, name: str) -> str:
-        """Return the namespace of the quota that counts if several have the name, else ""."""
+        """Return the namespace of the quota that counts if several have this name, else ""."""
         problems = (self._trees or self._build()).problems_of(name)
         if not any(problem.kind is ProblemKind.DUPLICATE_NAME for problem in problems):
             return ""
@@ -403,18 +404,18 @@ class QuotaCache:
         return () if books is None else books.path
 
     def governed(self, name: str) -> frozenset[str]:
-        """Return the resources in the max of a quota; empty if there is no such quota."""
+        """Return the resources in the max of a quota; none if there is no such quota."""
         if self._governed is None:
-            # The oldest of a name counts, so it comes last.
+            # The oldest of a name counts, so it is put last.
             specs = sorted(self._specs.values(), key=lambda spec: spec.age, reverse=True)
             self._governed = {spec.name: frozenset(spec.max) for spec in specs}
         return self._governed.get(name, frozenset())
 
     def find_unrequested(self, name: str, amounts: Amounts) -> tuple[str, ...]:
-        """Return the resources of a quota that containers may request, if these amounts have none.
+        """Return the governed resources that containers can request, if the amounts have none.
 
-        Empty if the amounts include a limited resource, or if the quota limits no resource that
-        containers may request.
+        Empty if the amounts count against any limit that applies, and if the quota governs no such
+        resource.
         """
         books = self.trees.books.get(name)
         if books is None:
@@ -422,25 +423,25 @@ class QuotaCache:
         levels = books.chain if self._settings.mode is QuotaMode.MAX else (books,)
         for node in levels:
             governed = node.spec.max
-            for key in amounts:  # called for every admission, mostly returns at the first key
+            for key in amounts:  # every admission comes here, and mostly returns at the first
                 if key in governed and amounts[key] > 0:
                     return ()
         return tuple(sorted(key for key in books.spec.max if _may_be_requested(key)))
 
     def tree_id(self, name: str) -> str:
-        """Return the id of a quota's tree; "" is the default tree."""
+        """Return the tree of a quota; "" is the default tree."""
         return self.trees.books_of_unit(name).tree.tree.tree_id
 
     def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
-        """Return the quota to which koord-scheduler charges a pod; the default quota if none."""
+        """Return the quota that koord-scheduler charges a pod to; if it names none, the default."""
         return self._names().quota_of_pod(labels, namespace)
 
     def may_name(self, quota: str, namespace: str, listed: Collection[str]) -> bool:
-        """Return whether objects in a namespace may name a quota (`QuotaNames.may_name`)."""
+        """Return whether what is in a namespace may name a quota (`QuotaNames.may_name`)."""
         return self._names().may_name(quota, namespace, listed)
 
     def takers_of(self, quota: str) -> frozenset[str]:
-        """Return the namespaces that a quota accepts by itself: its own, and those it lists."""
+        """Return the namespaces that a quota itself lets name it: its own, and those it lists."""
         return self._names().takers.get(quota, frozenset())
 
     def quota_of_namespace(self, namespace: str) -> str:
@@ -448,7 +449,7 @@ class QuotaCache:
         return self._names().quota_of_namespace(namespace)
 
     def _names(self) -> QuotaNames:
-        # Separate from the trees: while quotas and pods arrive alternately, only names are needed.
+        # Not part of the trees: while quotas and pods arrive alternately, only names are needed.
         if self._lookup is None:
             self._lookup = build_quota_names(
                 NamedQuota(spec.created, spec.namespace, spec.name, spec.namespaces)
@@ -462,18 +463,18 @@ class QuotaCache:
 
     @property
     def trees(self) -> UsageTrees:
-        """The trees, read-only; replaced after an edit of a quota."""
+        """The trees behind the answers, for reading; another object after an edit."""
         return self._trees or self._build()
 
     @property
     def ledger(self) -> QuotaLedger:
-        """All charges by owner, read-only."""
+        """What is charged, by owner; for reading."""
         return self._ledger
 
     # --- the whole ------------------------------------------------------------------------------
 
     def fork(self) -> QuotaCache:
-        """Return an independent copy, with trees if this one has them."""
+        """Return an independent copy; its trees are copied if there are any."""
         copy = QuotaCache(self._settings)
         copy._specs = dict(self._specs)
         copy._nodes_total = self._nodes_total
@@ -484,12 +485,12 @@ class QuotaCache:
         else:
             trees = copy._trees = self._trees.fork()
             copy._protected = self._protected.fork_into(trees.trees, trees.entitlements)
-        # Replaced, never modified.
+        # Replaced, never changed.
         copy._lookup, copy._governed = self._lookup, self._governed
         return copy
 
     def validate(self) -> None:
-        """Recompute every sum from the input; raise AssertionError with details if one differs."""
+        """Recompute every sum from facts and charges; raise AssertionError if one differs."""
         self._ledger.validate()
         if self._trees is None:
             return
@@ -506,11 +507,11 @@ class QuotaCache:
     def _outdate(self) -> None:
         self._lookup = self._governed = None
         self._drop_trees()
-        # Their limits and domains may be different now.
+        # The limits that they wait and compete for may be other ones now.
         self._waiting.wake_all(domains_differ=True)
 
     def _build(self) -> UsageTrees:
-        # Waiters were refused by trees, and are woken when these are dropped.
+        # Waiters were refused by trees, and all are woken when these are dropped.
         assert not self._waiting.waiting(), "somebody waits, and there are no trees"
         self._ledger.close_empty_accounts()
         trees = self._trees = self._build_trees()

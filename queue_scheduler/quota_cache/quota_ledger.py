@@ -1,9 +1,9 @@
-"""All charges by owner, and the sums per quota name.
+"""What is charged, by owner, and the sums per quota name.
 
-Usage and foreign pods are stored under the *name* of their quota, with all their resources, whether
-that quota exists or not: a quota that is deleted and recreated, edited or moved to another parent
-still has them. The sums per name make it cheap to rebuild the trees after an edit. Owners, pods and
-sums change together, only in the methods of `QuotaLedger`.
+Charges and foreign pods are kept under the *name* of their quota, with all their resources, whether
+that quota exists or not: so they are found when a quota is recreated, edited or moved to another
+parent. The sums per name make it cheap to rebuild the trees after an edit. Owners, pods and sums
+change together, only in the methods of `QuotaLedger`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from queue_scheduler.quota_cache.tree_usage import without_zeros
 from shared_api.resource_list import Amounts
 
 Booking: TypeAlias = tuple[str, Demand]
-"""The quota that is charged, and the demand."""
+"""(quota, demand) of one charge."""
 
 
 class ForeignPod(msgspec.Struct, frozen=True, gc=False):
-    """A pod without unit: its requests, and whether it is bound to a node."""
+    """A pod without a unit: what it asks for, and whether it is bound to a node."""
 
     quota: str
     demand: Demand
@@ -31,7 +31,7 @@ class ForeignPod(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChargedSums:
-    """The charged amounts; `non_preemptible` is the part of them that may not be preempted."""
+    """What is charged; `non_preemptible` is the part of `amounts` that may not be preempted."""
 
     __slots__ = ("amounts", "non_preemptible")
 
@@ -42,14 +42,15 @@ class ChargedSums:
     def fork(self) -> ChargedSums:
         """Return an independent copy."""
         copy: ChargedSums = ChargedSums.__new__(ChargedSums)
-        # Most are empty, and a new dict is faster than a copy: the engine's lock is held.
+        # Most are empty, and a new dict is made faster than a copy: the engine's lock is held.
         amounts, part = self.amounts, self.non_preemptible
         copy.amounts = amounts.copy() if amounts else defaultdict(int)
         copy.non_preemptible = part.copy() if part else defaultdict(int)
         return copy
 
     def add(self, demand: Demand, sign: int) -> None:
-        """Add (1) or subtract (-1) a demand; negative amounts do not count."""
+        """Add (1) or take back (-1) a demand; what is negative in it does not count."""
+        # Written out for speed: this runs twice in the life of every unit.
         amounts = self.amounts
         for key, amount in demand.amounts.items():
             if amount > 0:
@@ -88,7 +89,7 @@ class Account:
         return copy
 
     def add_pod(self, pod: ForeignPod, sign: int) -> None:
-        """Add (1) or subtract (-1) a foreign pod."""
+        """Add (1) or take back (-1) a foreign pod."""
         (self.bound if pod.is_bound else self.pending).add(pod.demand, sign)
 
     def is_empty(self) -> bool:
@@ -97,7 +98,7 @@ class Account:
 
 
 class QuotaLedger:
-    """All charges and foreign pods, and an account for each quota name that they are charged to."""
+    """All charges and foreign pods, and an account of each quota name that they are charged to."""
 
     __slots__ = ("_accounts", "_owners", "_pods")
 
@@ -115,7 +116,7 @@ class QuotaLedger:
         return copy
 
     def book(self, owner: str, quota: str, demand: Demand) -> Booking | None:
-        """Charge a demand to a quota under `owner`; return the charge that it replaces, or None."""
+        """Charge a demand to a quota for `owner`; return the earlier charge that it replaces."""
         old = self._owners.get(owner)
         if old is not None:
             self._open_account(old[0]).units.add(old[1], -1)
@@ -125,7 +126,7 @@ class QuotaLedger:
         return old
 
     def release(self, owner: str) -> Booking | None:
-        """Release the charge of an owner; return it, or None if there was none."""
+        """Release the charge of an owner, if there is one; return it."""
         old = self._owners.pop(owner, None)
         if old is not None:
             account = self._accounts.get(old[0]) or self._open_account(old[0])
@@ -137,7 +138,7 @@ class QuotaLedger:
         return self._owners.get(owner)
 
     def put_pod(self, key: str, pod: ForeignPod | None) -> ForeignPod | None:
-        """Charge a foreign pod (None: it is gone); return the one of its key that it replaces."""
+        """Charge a foreign pod; return what it replaces under its key. None: the pod is gone."""
         old = self._pods.get(key)
         if old == pod:
             return old
@@ -150,15 +151,15 @@ class QuotaLedger:
         return old
 
     def account(self, quota: str) -> Account:
-        """Return the account of a quota name, read-only."""
+        """Return what is charged to a quota name, for reading."""
         return self._accounts.get(quota) or Account()
 
     def accounts(self) -> Iterable[tuple[str, Account]]:
-        """Return the quota names and their accounts, read-only."""
+        """Return the quota names with an account, each with it, for reading."""
         return self._accounts.items()
 
     def close_empty_accounts(self) -> None:
-        """Remove empty accounts, so that unused names do not accumulate."""
+        """Forget accounts with nothing in them: names come and go."""
         self._accounts = {
             name: account for name, account in self._accounts.items() if not account.is_empty()
         }

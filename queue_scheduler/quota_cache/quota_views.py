@@ -1,4 +1,4 @@
-"""The numbers of one quota, for users."""
+"""One quota with its numbers, as users see it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def find_view(
     ledger: QuotaLedger,
     protected: ProtectedDemands,
 ) -> QuotaView | None:
-    """Return one quota with its numbers, or None; of two objects with one name, the older one."""
+    """Return one quota with its numbers, or None; of two objects of one name, the older one."""
     books = trees.books.get(name)
     if books is not None:
         spec = books.spec
@@ -39,7 +39,7 @@ def _build_view(
     account: Account,
     protected: ProtectedDemands,
 ) -> QuotaView:
-    """Return the numbers of a quota; for one that is in no tree, only what is charged."""
+    """Return the numbers of a quota; if it is in no tree, only its charges are known."""
     books = trees.books.get(spec.name)
     if books is None:
         books = NodeUsage(
@@ -74,7 +74,7 @@ def _build_view(
 
 
 def _counted(account: Account, trees: UsageTrees) -> Amounts:
-    """Return the amounts of an account that the mode counts."""
+    """Return what of an account the mode counts."""
     counted = dict(account.units.amounts)
     if not trees.settings.counts_foreign:
         return counted

@@ -1,11 +1,12 @@
-"""What an owner may reclaim: which quotas exceed their entitlements, and by how much.
+"""What an owner may reclaim: which quotas use more than they are entitled to, and how much more.
 
-An owner within its entitlement (`min_guarantee`) may be blocked by borrowers. A quota borrows if
-its usage exceeds its entitlement, and so does that of each quota above it, up to the limit that it
-shares with the owner: borrowing among the children of one quota does not affect other quotas.
+Borrowers may keep out an owner that is within its entitlement (`min_guarantee`). A quota borrows
+from the owner on a resource if its use is above its entitlement, and so is that of each quota above
+it, up to the limit that it shares with the owner: what one child borrows from another is not
+borrowed from the owner.
 
-No quota is brought below its entitlement: units of a borrowing quota are evicted only as long as
-its usage stays at its entitlement or above, on every resource on which it exceeded it.
+No quota is brought below its entitlement: units of a quota that borrows are evicted only as long as
+its use stays at or above its entitlement, on every resource on which it was above.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, 
 
 
 def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:
-    """Return whether a demand, as a whole, keeps its quota within the entitlement."""
+    """Return whether a demand, as a whole, keeps its quota within its entitlement."""
     books = trees.books.get(quota)
     if books is None or books.is_special:
         return False
@@ -48,7 +49,7 @@ def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:
 
 
 def _between(node: NodeUsage, owner: NodeUsage) -> tuple[NodeUsage, ...]:
-    """Return a quota and its ancestors, without those that are also the owner's."""
+    """Return a quota and its ancestors, without those that it shares with the owner."""
     return tuple(each for each in node.chain if each not in owner.chain)
 
 
@@ -62,26 +63,27 @@ def _borrows(
 
 
 def _guaranteed(books: NodeUsage, demand: Demand) -> Items:
-    """Return the amounts of a demand that may be guaranteed: numbers of jobs never are."""
+    """Return the amounts of a demand that can be guaranteed: all but the number of jobs."""
     items = limited_items(books, demand.amounts)
     return [item for item in items if item[0] not in JOB_COUNTS]
 
 
 class Lent:
-    """Counts what is reclaimed for a demand, and how much more may be.
+    """What may be reclaimed for a demand: counts what is taken, and tells how much more may be.
 
-    A unit qualifies if it has a resource of the demand of which each of its quotas uses too much.
-    In total, no more than the excess of a quota is reclaimed of a resource.
+    A unit may be evicted if it holds a resource that the demand asks for, and each quota between it
+    and the owner's chain is above its entitlement on that. All units that are taken together must
+    not bring such a quota below its entitlement.
 
     Args:
-        trees: The quotas with their usage.
+        trees: The quotas, with their usage.
         ledger: The charges.
         quota: The quota of the demand.
-        demand: The demand.
-        leaving: Owners of charges that are being released anyway: they count as gone.
+        demand: What is asked for.
+        leaving: Owners of charges that are being released anyway; they count as released.
 
     Attributes:
-        taken: The sums of what is reclaimed so far.
+        taken: The sums of what is taken so far.
     """
 
     def __init__(
@@ -100,7 +102,7 @@ class Lent:
         self._wanted = frozenset(key for key, _ in wanted)
         self.taken: dict[Place, int] = {}
         self._levels: dict[str, tuple[NodeUsage, ...]] = {}
-        # Charges that are being released anyway are no longer borrowed.
+        # What is released anyway is no longer borrowed.
         self._gone: dict[Place, int] = {}
         for owner in leaving:
             items, levels = self._booked(owner)
@@ -109,18 +111,18 @@ class Lent:
                     self._gone[each, key] = self._gone.get((each, key), 0) + amount
 
     def copy(self) -> Lent:
-        """Return an independent copy."""
+        """Return an independent copy that has taken the same."""
         twin = copy(self)
         twin.taken = dict(self.taken)
         return twin
 
     def places(self, owner: str) -> frozenset[Place]:
-        """Return the places in which an owner's charge counts; others do not affect it."""
+        """Return where an owner's charge counts; owners without a common place do not interact."""
         items, levels = self._booked(owner)
         return frozenset(place for place, _ in self._limited(items, levels))
 
     def take(self, owner: str, count: int) -> int:
-        """Reclaim up to `count` charges like that of an owner; return how many may be evicted."""
+        """Take up to `count` charges like that of an owner; return how many may be released."""
         items, levels = self._booked(owner)
         if not any(
             key in self._wanted and all(self._excess((each, key)) > 0 for each in levels)
@@ -136,7 +138,7 @@ class Lent:
         return count
 
     def _booked(self, owner: str) -> tuple[Items, tuple[NodeUsage, ...]]:
-        """Return what counts of a charge, and its quotas that are not also the demand's."""
+        """Return the counted amounts of a charge, and its quotas that the demand does not share."""
         booked = self._ledger.booking(owner)
         node = None if booked is None else self._trees.books.get(booked[0])
         if booked is None or node is None or self._books is None:
@@ -147,10 +149,10 @@ class Lent:
         return _guaranteed(node, booked[1]), levels
 
     def _limited(self, items: Items, levels: tuple[NodeUsage, ...]) -> Iterator[tuple[Place, int]]:
-        """Iterate over the parts of a charge at places with too much usage; others may fall."""
+        """Yield the parts of a charge in quotas that are above their entitlement."""
         for each in levels:
             for key, amount in items:
-                # Even if the excess is all due to charges that are being released anyway.
+                # Even if what is released anyway is all of the excess.
                 if self._entitlements.excess(each, key) > 0:
                     yield (each, key), amount
 

@@ -1,16 +1,17 @@
-"""Checks the contract of `runtime_contract` from the running sums, in a walk down one chain.
+"""The promise of `runtime_contract`, checked with the running sums in a walk down one chain.
 
-Resources never influence each other, so each is walked separately. A demand J in quota q changes
-only what the quotas of q's chain request. The walk goes from the root to q, and determines at each
-parent p, which has T to divide, what its division does to its children.
+Resources never influence each other, so each is walked alone. A demand J in quota q changes only
+what the quotas of q's chain ask for. The walk goes from the root to q. At each parent p, which has
+T to divide, it asks what the division does to the children of p.
 
-**Plain.** If p certainly grants all requests, with J and without it (`unconstrained_levels`), its
-other children get what they got, nothing below them changes, and the walk continues with the next
-quota of the chain with T = what that requests.
+**Plain.** If p certainly grants all that is asked for, with J and without (`unconstrained_levels`),
+its other children get what they got, nothing below them changes, and the walk continues with the
+next quota of the chain and T = what that asks for.
 
-**Otherwise** p is divided with J, in every possible state of memory. A leaf that is covered then is
-not hurt, whatever it had. If another child's amount matters, p is divided without J as well; if the
-amount changed, that child's whole subtree is compared, quota by quota. That is exact, and slower.
+**Otherwise** p is divided with J, in every possible state of koord-scheduler (`Memory`). A leaf
+that is covered then is not hurt, whatever it had. If another child's amount matters, p is divided
+without J as well; if the amount changed, that child's whole subtree is compared, quota by quota.
+That is exact, and slower.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from shared_api.resource_list import Amounts
 class Breach(NamedTuple):
     """A refusal, and where it was found: at a level, and there in the subtree of a child.
 
-    `beside` is that child if it is not on the way, with what it had and has.
+    `beside` is that child where it is not on the way, with what it had and has.
     """
 
     refusal: Refusal
@@ -54,7 +55,7 @@ class Breach(NamedTuple):
 
 
 class RuntimeCheck:
-    """Checks demands in one tree; made once per change of its quotas."""
+    """Asks one tree; made once per change of its quotas."""
 
     __slots__ = (
         "_check_parent", "_foreseen", "_memories", "division", "levels", "plain",
@@ -77,7 +78,7 @@ class RuntimeCheck:
         )
 
     def fork(self, tree: TreeUsage) -> RuntimeCheck:
-        """Return one for a fork of the tree; data that depends only on quotas is shared."""
+        """Return one that asks a fork of the tree; what follows from quotas alone is shared."""
         copy: RuntimeCheck = RuntimeCheck.__new__(RuntimeCheck)
         copy._check_parent, copy._memories = self._check_parent, self._memories
         copy.division = self.division.fork(tree)
@@ -86,7 +87,7 @@ class RuntimeCheck:
         copy._foreseen = []
         return copy
 
-    # --- checks ---------------------------------------------------------------------------------
+    # --- questions ------------------------------------------------------------------------------
 
     def check(self, books: NodeUsage, items: Items) -> Refusal | None:
         """Return why koord-scheduler could refuse the pods of these amounts, or None."""
@@ -107,14 +108,14 @@ class RuntimeCheck:
         return self._check_doubtful(books, doubtful, seeds=seeds) if doubtful else None
 
     def check_resource(self, books: NodeUsage, key: str, amount: int) -> Refusal | None:
-        """Return the refusal on a single resource, to check a refused waiter again cheaply."""
+        """Return the refusal on one resource alone: a cheap way to re-check a waiter."""
         self._foreseen.clear()
         if self.plain.is_plain_chain(books, key, amount):
             return None
         return self._check_doubtful(books, [(key, amount)], seeds=may_be_unseeded(books))
 
     def come_true(self) -> None:
-        """Cache the divisions of the last `check`: its demand has just been charged."""
+        """Keep the divisions of the last `check`, whose demand has just been charged."""
         for level, key, memory in self._foreseen:
             if level.granted_after is not None:
                 parent, total, grants = level.parent, level.total_after, level.granted_after
@@ -122,15 +123,15 @@ class RuntimeCheck:
         self._foreseen.clear()
 
     def forget_levels(self) -> None:
-        """Drop all cached levels: the sums have changed without a change of the tree's clock."""
+        """Forget all levels: the sums have changed without the tree's clock moving."""
         self.levels.forget()
 
     def _check_doubtful(self, books: NodeUsage, doubtful: Items, *, seeds: bool) -> Refusal | None:
         """Divide for these resources; `seeds`: q may be unseeded, J its first pod.
 
-        Then what q asks for by its min comes into force on resources that J does not take, too.
-        The contract asks for limits on all resources before it asks who is hurt; here the first
-        resource that fails decides, which says no to the same demands, sooner.
+        Then the min of q counts as its request on resources that J does not take, too. The contract
+        checks the limits of all resources before it checks which quotas are hurt; here the first
+        resource that fails decides, which refuses the same demands, sooner.
         """
         for (key, amount), memory in product(doubtful, self._memories):
             levels = self.levels.descend(books, key, amount, memory)
@@ -157,10 +158,10 @@ class RuntimeCheck:
         had: int | None = breach.had
         has: int | None = breach.has
         if level.child.is_special:
-            return None  # it requests more and reduces the total at the same time
+            return None  # it asks for more and takes it off the total at once
         number = levels.index(level)
         if number and (subject is None or subject.name == breach.refusal.quota):
-            # A child of this parent gets too little: the subject is the parent's total.
+            # A child of one parent gets too little: the subject is that parent, and what it has.
             subject, had, has = level.parent, level.total_before, level.total_after
             number -= 1
         elif subject is None:
@@ -187,8 +188,7 @@ class RuntimeCheck:
     def runtimes(self, books: NodeUsage) -> Amounts:
         """Return what the quota gets now of each resource that its max names.
 
-        If the state of memory is unknown, this is the least that it may get. A missing key is not
-        limited.
+        In an unknowable state the least that it may get. A missing key is not limited.
         """
         runtimes: Amounts = {}
         assert books.parent is not None
@@ -203,7 +203,7 @@ class RuntimeCheck:
             return self.division.floor(books, key, level.total_before, memory)
         return level.granted()
 
-    # --- the exact comparison -------------------------------------------------------------------
+    # --- the exact case -------------------------------------------------------------------------
 
     def _over_limit(self, level: Level, key: str, amount: int) -> Breach | None:
         """Return the refusal if the child on the way is not covered with J."""
@@ -241,7 +241,7 @@ class RuntimeCheck:
     def _hurt_on_way(
         self, level: Level, books: NodeUsage, key: str, amount: int, memory: Memory
     ) -> Breach | None:
-        """Check an ancestor of q that has its own demand."""
+        """Look at an ancestor of q that has demand of its own."""
         node = level.child
         if node is books or not _holds(node):
             return None
@@ -258,7 +258,7 @@ class RuntimeCheck:
         return Breach(msgspec.structs.replace(refusal, other=node.name), level)
 
     def _hurt_beside(self, level: Level, key: str, memory: Memory) -> Breach | None:
-        """Check the other children of a level, and the quotas below them."""
+        """Look at the other children of a level, and at what is below them."""
         after = level.granted_after
         assert after is not None
         before: Grants | None = None
@@ -282,7 +282,7 @@ class RuntimeCheck:
     def _compare(
         self, books: NodeUsage, key: str, had: int, has: int, memory: Memory
     ) -> Refusal | None:
-        """Compare a subtree without J, whose runtime changes from `had` to `has`."""
+        """Compare a subtree that J is not in, whose runtime goes from `had` to `has`."""
         stack = [(books, had, has)]
         while stack:
             node, had, has = stack.pop()
@@ -303,7 +303,7 @@ class RuntimeCheck:
 
 
 def _holds(books: NodeUsage) -> bool:
-    """Return whether the quota must be covered: a leaf, or a parent with its own demand."""
+    """Return whether the quota's cover counts: a leaf, or a parent with demand of its own."""
     return not books.children or has_demand(books)
 
 
@@ -312,7 +312,7 @@ def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:
     missing = breach.refusal.missing
     for level in levels:
         after = level.granted_after
-        # At most one unit per child is compensated for; more are hardly ever lost.
+        # At most one unit for each child is made up for; more are hardly ever lost.
         if isinstance(after, WaterFilling) and missing <= len(level.parent.children):
             missing -= after.lost()
         if missing <= 0 or level is breach.level:

@@ -1,15 +1,15 @@
-"""Finds waiters whose refusal by runtimes may no longer hold, without checking each again.
+"""Which refusals by runtimes may no longer hold after a change, found without asking again.
 
-The walk (`runtime_check`) divides level by level, each with what the level above grants. So what it
-finds below a quota s depends only on what is charged below s, on what s gets with the demand J and
-without it, and on what the next quota on the way to J requests. A change elsewhere can only matter
-by what s gets. That is why a refusal has `Grounds`: s, and what it got.
+The walk (`runtime_check`) divides level by level, each with what the one above grants. So what it
+finds below a quota s depends on what is charged below s, on what s gets with the demand J and
+without it, and on what the next quota on J's way down asks for. A change elsewhere can only matter
+through what s gets. That is why a refusal has `Grounds`: s, and what it got.
 
-After a change most quotas get what they got, though rounding shifts single units at every level. So
-only waiters whose scope contains the change are considered: the scope is the highest level that is
-not plain, since plain levels pass no change on. Of these, waiters are in doubt if something was
-charged below their subject (or asker), or if their subject gets another amount. That is one check
-for all waiters with the same grounds.
+After a change most quotas get the same as before, though rounding shifts single units at every
+level. So only waiters whose scope contains the change are considered; the scope begins at the
+highest level that is not plain, since a plain level passes no change on. Of these, a waiter is in
+doubt if something was charged below its subject (or asker), or if its subject gets another amount.
+The second question is asked once for all waiters with equal grounds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
 
 
 def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes) -> list[Hashable]:
-    """Return the waiters for a runtime that charges since the last `settle` may have enabled.
+    """Return the waiters for a runtime that what was charged since the last `settle` may enable.
 
     `scopes` are the waiters for this resource; there is at least one.
     """
@@ -58,7 +58,7 @@ def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes)
 def _is_quiet(
     scope: NodeUsage, walk: RuntimeCheck, key: str, most: int, *, is_root_plain: bool
 ) -> bool:
-    """Return whether nothing was charged below a scope, and no change arrives from above."""
+    """Return whether nothing was charged below a scope, and no change reaches it from above."""
     changes = scope.tree.changes
     if changes.charged_at(scope.name) > changes.settled_at:
         return False
@@ -69,7 +69,7 @@ def _is_quiet(
 
 
 def _find_charged(tree: TreeUsage, groups: Groups) -> dict[Grounds | None, int]:
-    """Return the grounds below whose quotas something was charged -> when, by the clock."""
+    """Return the grounds below whose quotas something was charged, and when."""
     changes = tree.changes
     charged: dict[Grounds | None, int] = {}
     for grounds in groups:
@@ -85,7 +85,7 @@ def _find_charged(tree: TreeUsage, groups: Groups) -> dict[Grounds | None, int]:
 
 
 class _Siblings:
-    """The children of one quota, one of which requests more."""
+    """The children of one quota, one of which asks for more."""
 
     def __init__(
         self,
@@ -102,14 +102,14 @@ class _Siblings:
         self._key = key
         self._memory = memory
         self._parent = tree.nodes.get(parent, tree.root)
-        # Then the parent gets what it requests.
+        # If it is, the parent gets what it asks for.
         self._is_plain_above = is_root_plain and len(self._parent.chain) == 1
         self._common: dict[int, tuple[Grants, int | None, ShareGroup | None]] = {}
 
     def fallen(self, all_grounds: Iterable[Grounds]) -> Iterator[Grounds]:
         """Return the grounds whose subject gets another amount, with or without the demand.
 
-        The grounds are about these children, and nothing was charged below them.
+        They are about these children, and nothing was charged below these.
         """
         nodes, division = self._tree.nodes, self._walk.division
         key, memory, common = self._key, self._memory, self._common
@@ -135,9 +135,9 @@ class _Siblings:
                 yield grounds
 
     def _find_common(self, more: int) -> tuple[Grants, int | None, ShareGroup | None]:
-        """Return what all grounds share under which the parent requests `more`.
+        """Return what all grounds share that raise the request of the parent by the same amount.
 
-        What its children get without J, what it divides with J, and among which pool.
+        That is: what its children get without J, what it divides with J, and the share group.
         """
         parent, key, memory = self._parent, self._key, self._memory
         before: int | None = self._tree.left(key)

@@ -1,7 +1,7 @@
-"""An index of waiters refused by runtimes, to find quickly those that a change may concern.
+"""Waiters that were refused by runtimes, indexed so that a change finds those it may enable.
 
-It is keyed by resource, since resources are divided independently; by scope, the part of the tree
-outside of which nothing matters; and by grounds: waiters with equal grounds are in doubt together.
+Indexed by resource, since resources are divided independently; by scope, the part of the tree on
+which the refusal depends; and by grounds: waiters with equal grounds are in doubt together.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Final, TypeAlias
 from queue_scheduler.decision import Grounds, Refusal
 
 Family: TypeAlias = tuple[str, bool, bool]
-"""Groups grounds about children of one quota, in one state of memory."""
+"""Grounds about children of one quota, under one assumed state of koord-scheduler."""
 
 NO_FAMILY: Final[Family] = ("", False, False)
 
 Groups: TypeAlias = dict[Grounds | None, dict[Hashable, int]]
-"""Grounds -> waiters refused on them -> the tree's clock at the refusal."""
+"""Waiters by grounds, each with the tree's clock at its refusal."""
 
 
 class Scope:
     """The waiters of one scope.
 
-    `most` is at least what any of them makes the asker of its grounds request.
+    `most` is at least the largest `Grounds.more` among them.
     """
 
     __slots__ = ("families", "most")
@@ -44,13 +44,13 @@ class Scope:
 
 
 Scopes: TypeAlias = Mapping[str, Scope]
-"""Name of the scope's quota -> scope; waiters without grounds are under ""."""
+"""By the name of the scope's quota; waiters without grounds are under ""."""
 
 NOBODY: Scopes = {}
 
 
 class RuntimeWakeIndex:
-    """All waiters refused by runtimes. It makes no decisions."""
+    """All waiters that were refused by runtimes. Decides nothing."""
 
     __slots__ = ("_by_key",)
 
@@ -80,7 +80,7 @@ class RuntimeWakeIndex:
             scope.most = grounds.more
 
     def remove(self, waiter: Hashable, tree_id: str, refusal: Refusal) -> None:
-        """Remove a waiter that was added with this refusal."""
+        """Forget a waiter that was added with this refusal."""
         grounds = refusal.grounds
         scopes = self._by_key[tree_id, refusal.resource]
         name = "" if grounds is None else grounds.scope
@@ -96,7 +96,7 @@ class RuntimeWakeIndex:
                     del scopes[name]
 
     def refused_on(self, tree_id: str, resource: str) -> Scopes:
-        """Return the waiters for a runtime of this resource."""
+        """Return the waiters for a runtime of this resource, by scope."""
         return self._by_key.get((tree_id, resource), NOBODY)
 
 

@@ -1,8 +1,8 @@
-"""Records what was charged to one tree, and when, to find the waiters that it may concern.
+"""What was charged to one tree, and when: by that the waiters are found that it may enable.
 
-The tree's clock counts charges if runtimes are divided; in other modes it is not used and does not
-advance. Changes are kept until `settle`: by then all waiters that they may concern have been
-considered. Only its methods write it.
+The tree's clock counts charges if runtimes are divided; in other modes it is not read, and stands
+still. Changes are kept until `settle`, before which all waiters that they may enable are marked.
+Only the methods here write the fields.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shared_api.well_known_labels import ROOT_QUOTA
 
 
 class Noted(NamedTuple):
-    """The fields of `TreeChanges` that a simulation would change."""
+    """The part of `TreeChanges` that hypothetical charges would overwrite."""
 
     touched: dict[str, None]
     is_room_freed: bool
@@ -22,15 +22,15 @@ class Noted(NamedTuple):
 
 
 class TreeChanges:
-    """The changes since `settle`; its fields are read-only.
+    """The changes since `settle`; its fields are for reading.
 
     Attributes:
-        clock: Counts charges, if runtimes are divided.
-        settled_at: Its reading at the last `settle`.
-        touched: Names of watched quotas with more capacity under their own limits.
-        keys: Resources of which a runtime may have changed.
-        is_room_freed: Whether anything was released, or is no longer reserved for its owner.
-        is_entitled_anew: Whether entitlements may have changed.
+        clock: Counts charges, where runtimes are divided.
+        settled_at: Its reading when `settle` was called last.
+        touched: Names of watched quotas with more room under their own limits.
+        keys: Resources of which a runtime may be another.
+        is_room_freed: Whether anything was released, or is no longer kept for its owner.
+        is_entitled_anew: Whether quotas may be entitled to other amounts.
     """
 
     __slots__ = (
@@ -59,13 +59,13 @@ class TreeChanges:
         return copy
 
     def start(self) -> None:
-        """Take the present charges as the start: no demand has been refused yet."""
+        """Start the clock with what is charged now: no unit has been refused yet."""
         self.clock = 0
         self._charged_at.clear()
         self.settle()
 
     def settle(self) -> None:
-        """Drop the recorded changes: all waiters that they may concern have been considered."""
+        """Forget the changes: all waiters that they may enable have been marked."""
         self.settled_at = self.clock
         self.touched.clear()
         self.keys.clear()
@@ -73,7 +73,7 @@ class TreeChanges:
         self.is_entitled_anew = False
 
     def watch(self, *quotas: str) -> None:
-        """Record from now on when there is more capacity under the limits of these quotas."""
+        """Note from now on when there is more room under the limits of these quotas."""
         self._watched.update(quotas)
 
     def charged_at(self, quota: str) -> int:
@@ -83,7 +83,7 @@ class TreeChanges:
     # --- changes --------------------------------------------------------------------------------
 
     def note_division(self, chain: Iterable[str], keys: Iterable[str]) -> None:
-        """Record that quotas request other amounts, and that these resources are divided again."""
+        """Note that quotas ask for other amounts, and that these resources are divided anew."""
         self.clock += 1
         clock = self.clock
         charged_at = self._charged_at
@@ -94,7 +94,7 @@ class TreeChanges:
             changed[key] = None
 
     def note_room(self, chain: Iterable[str], *, in_root: bool) -> None:
-        """Record that there is more capacity in these quotas; with `in_root`, also in the root."""
+        """Note that there is more room in these quotas; `in_root`: and in the root."""
         self.is_room_freed = True
         watched = self._watched
         if watched:
@@ -105,17 +105,17 @@ class TreeChanges:
                 self.touched[ROOT_QUOTA] = None
 
     def note_entitlements(self) -> None:
-        """Record that entitlements may have changed."""
+        """Note that quotas may be entitled to other amounts."""
         self.is_entitled_anew = True
 
-    # --- simulations ----------------------------------------------------------------------------
+    # --- hypothetical charges -------------------------------------------------------------------
 
     def put_aside(self) -> Noted:
-        """Return the recorded changes, for `put_back`: a simulation follows."""
+        """Return what was noted, for `put_back`: the charges that follow are hypothetical."""
         noted = Noted(self.touched, self.is_room_freed, self.is_entitled_anew)
         self.touched = {}
         return noted
 
     def put_back(self, noted: Noted) -> None:
-        """Drop the changes recorded since `put_aside`."""
+        """Forget what was noted since `put_aside`."""
         self.touched, self.is_room_freed, self.is_entitled_anew = noted

@@ -1,22 +1,22 @@
-"""The charges of every quota of a tree, and the sums that follow, kept up to date.
+"""The sums of what is charged to every quota of a tree, updated with every charge.
 
 An amount is charged to one quota (`own`), and from there
 
-    used       counts in the quota and in every ancestor, unlimited;
+    used       counts in the quota and in every ancestor, not cut by any limit;
     pending    the part of it that is foreign pods without a node
-    asked      own + the children's requests after their limits     (koord-scheduler's childRequest)
-    limited    asked, raised to min if the quota does not lend, and cut at max
-    committed  at the root: units, and pods that are bound; what occupies nodes now
+    asked      own + what the children ask for after their limits   (koord-scheduler's childRequest)
+    limited    asked, raised to min where the quota does not lend, and cut at max
+    committed  at the root: units, and pods that are bound; what takes room on nodes now
 
-`used` is compared with a quota's own max and min; `taken`, without what is pending, with an
-ancestor's max: pods that are not scheduled must not block a whole branch. `asked` and `limited` are
-the input of the division of runtimes, and are kept only in `runtime` mode. If quotas keep part of
-their min (`QuotaSpec.kept`), `asked` is compared with an ancestor's max, and `limited` is asked,
-raised to what is kept, and never cut. A change walks up one chain, and stops where a limit absorbs
-it: sums over a whole tree are computed only when it is built.
+`used` is compared with a quota's own max and min. `taken`, which is used without pending, is
+compared with the max of an ancestor: pods that have no node must not block a whole branch. `asked`
+and `limited` are the input of the division of runtimes, and are kept only in `runtime` mode. If
+quotas keep part of their min (`QuotaSpec.kept`), `asked` is compared with the max of an ancestor,
+and `limited` is asked, raised to what is kept, and never cut. A change walks up one chain, and ends
+at a limit that absorbs it; sums over a whole tree are computed only when it is built.
 
-A unit whose quota is in no tree (deleted, or its chain is broken) is charged to the `orphans`: it
-occupies nodes, but no quota.
+A unit charged to a quota that is not in any tree (deleted, or its chain is broken) is charged to
+the `orphans`: it takes room on nodes, and counts in no quota.
 
 Source: koordinator, pkg/scheduler/plugins/elasticquota/core/group_quota_manager.go.
 """
@@ -34,18 +34,18 @@ from queue_scheduler.quota_cache.tree_changes import TreeChanges
 from shared_api.resource_list import Amounts
 
 Items: TypeAlias = list[tuple[str, int]]
-"""Positive amounts that count in a quota, as pairs: faster to iterate than a dict."""
+"""Positive amounts that count in a quota, as pairs: faster to walk than a dict."""
 
 ORPHANS: Final = ""
-"""Name of the node for quotas that are in no tree."""
+"""Name of the NodeUsage for quotas that are in no tree."""
 
 
 class NodeUsage:
-    """The place of one quota in its tree, its limits, and its sums; written only by this module.
+    """The position of one quota in its tree, its limits, and its sums; only this module writes it.
 
-    Place and limits do not change. Which sums are kept depends on the mode (see the module);
-    `active` counts the children with requests, by resource. Modules that derive data from these
-    keep it themselves.
+    Position and limits do not change. Which sums are kept depends on the mode (see the module);
+    `active` counts the children that ask for anything, by resource. Modules that compute something
+    from these keep it themselves.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class NodeUsage:
         )
         # The names of the chain.
         self.path = tuple(each.name for each in self.chain)
-        # In `max` mode every level checks the resources that it names itself.
+        # In `max` mode every level checks the resources that its own max names.
         self._keys: frozenset[str] | None = (
             None if counts_all or settings.mode is QuotaMode.MAX else frozenset(node.spec.max)
         )
@@ -88,7 +88,7 @@ class NodeUsage:
             if settings.mode is QuotaMode.MAX
             else node.spec.max
         )
-        # Limits of the non-preemptible part: min is a limit as well.
+        # The limits of what may not be preempted: its min.
         self.np_limits: Amounts = (
             {key: settings.oversold(amount) for key, amount in node.spec.min.items()}
             if settings.mode is QuotaMode.MAX
@@ -106,19 +106,19 @@ class NodeUsage:
         self.asked: Amounts = defaultdict(int)
         self.limited: Amounts = defaultdict(int)
         self.active: Amounts = defaultdict(int)
-        # Watched resource -> the children whose claims have changed since.
+        # By watched resource: the children whose claim changed since `take_claim_changes`.
         self.claim_changes: dict[str, dict[str, NodeUsage]] = {}
 
     def fork(self, parent: NodeUsage | None, tree: TreeUsage) -> NodeUsage:
-        """Return a copy with its own sums; data that depends only on the quotas is shared.
+        """Return a copy with its own sums; what depends only on the quotas is shared.
 
-        `TreeUsage.fork` adds its children. It is not watched yet: divisions are not copied.
+        `TreeUsage.fork` adds its children. No claims are watched: divisions are not copied.
 
         Args:
             parent: The copy of its parent.
             tree: The copy of its tree.
         """
-        # Inlined for speed: the engine's lock is held while all quotas are copied.
+        # Written out: the engine's lock is held while all quotas are copied.
         twin: NodeUsage = NodeUsage.__new__(NodeUsage)
         twin.name, twin.spec, twin.parent, twin.tree = self.name, self.spec, parent, tree
         twin.is_special, twin.is_alone = self.is_special, self.is_alone
@@ -145,12 +145,12 @@ class NodeUsage:
         return [item for item in amounts.items() if item[1] > 0 and item[0] in keys]
 
     def taken(self, key: str) -> int:
-        """Return what units and bound pods use in the quota and below it."""
+        """Return what units and bound pods take in the quota and below it."""
         used = self.used.get(key, 0)
         return used - self.pending[key] if key in self.pending else used
 
     def limited_at(self, key: str, asked: int) -> int:
-        """Return what the parent sees of an amount that is requested here."""
+        """Return `limited` for this `asked`: at least the reserve, at most the ceiling."""
         reserved = self.reserve.get(key)
         if reserved is not None and reserved > asked:
             asked = reserved
@@ -158,14 +158,14 @@ class NodeUsage:
         return asked if limit is None or asked < limit else limit
 
     def watch_claims(self, key: str) -> Mapping[str, NodeUsage]:
-        """Return a live map of the children whose claims of a resource change from now on.
+        """Return a mapping that from now on collects the children whose claim changes.
 
-        There is one watcher: `take_claim_changes` empties the map.
+        There is one watcher per resource: `take_claim_changes` empties the mapping.
         """
         return self.claim_changes.setdefault(key, {})
 
     def take_claim_changes(self, key: str) -> list[NodeUsage]:
-        """Return the children whose claims changed since `watch_claims` or the last call."""
+        """Return the children whose claim changed since `watch_claims` or the last call."""
         changes = self.claim_changes[key]
         children = list(changes.values())
         changes.clear()
@@ -185,11 +185,11 @@ class NodeUsage:
 
 
 class TreeUsage:
-    """The sums of one tree. `total` is the capacity of its nodes; None: not known.
+    """The sums of one tree.
 
-    `keeps_mins`: whether some quota keeps part of its min from its siblings.
-
-    `ignored_specials` are default and system quota if they take no part in the division.
+    `total` is what its nodes have; None: unknown. `keeps_mins`: some quota keeps part of its min
+    from its siblings. `ignored_specials` are the default and the system quota, if they take no part
+    in the division.
     """
 
     __slots__ = (
@@ -217,7 +217,7 @@ class TreeUsage:
             self._add(node)
         self.keeps_mins = any(books.spec.kept for books in self.nodes.values())
         if self.divides or self.keeps_mins:
-            # Reserved amounts count as requests even while nothing is charged.
+            # A reserve counts as requested even while nothing is charged.
             for books in reversed([self.root, *self.nodes.values()]):
                 for key in books.reserve:
                     ask_for(books, key, 0)
@@ -226,7 +226,7 @@ class TreeUsage:
                 books.is_alone = len(books.chain) == 1 and not books.children
 
     def _beside(self, spec: QuotaSpec, *, counts_all: bool = False) -> NodeUsage:
-        """Return a node that takes no part in the division."""
+        """Return the sums of a quota that takes no part in the division."""
         node = QuotaNode(spec, self.tree.root, self.tree.tree_id)
         return NodeUsage(node, self.root, self, divides=False, counts_all=counts_all)
 
@@ -247,7 +247,7 @@ class TreeUsage:
         twin.root = self.root.fork(None, twin)
         twin.orphans = self.orphans.fork(twin.root, twin)
         nodes = twin.nodes = {}
-        for name, books in self.nodes.items():  # parents come before their children
+        for name, books in self.nodes.items():  # parents stand before their children
             assert books.parent is not None
             parent = nodes.get(books.parent.name, twin.root)
             node = nodes[name] = books.fork(parent, twin)
@@ -259,23 +259,23 @@ class TreeUsage:
         return twin
 
     def twin_of(self, books: NodeUsage) -> NodeUsage:
-        """Return the quota, or the root, of this tree that corresponds to one of another fork."""
+        """Return the quota, or the root, of this fork that `books` is in another one."""
         return self.root if books.parent is None else self.nodes[books.name]
 
     def put_total(self, total: Amounts) -> None:
-        """Set the capacity of the nodes, before anything is charged."""
+        """Take what the nodes have, before anything is charged."""
         self.total = total
         self.remaining = defaultdict(int, total)
 
     def left(self, key: str) -> int:
-        """Return what is divided among the quotas: the total without the special quotas' demand.
+        """Return what is divided among the quotas: the total less what special quotas ask for.
 
-        koord-scheduler subtracts what their pods use; their demand will be used.
+        koord-scheduler subtracts what their pods use; what they ask for will be used.
         """
         return self.remaining.get(key, 0)
 
     def charge(self, books: NodeUsage, items: Items, *, frees: bool, commits: bool) -> None:
-        """Add to the own amounts of a quota; with `frees`, the amounts are negative."""
+        """Charge amounts to a quota; if it `frees`, they are negative."""
         for node in books.chain:
             used = node.used
             for key, amount in items:
@@ -294,7 +294,7 @@ class TreeUsage:
     def _charge_division(self, books: NodeUsage, items: Items, *, commits: bool) -> None:
         keys = [key for key, _ in items]
         if books.children:
-            # A parent with its own pods must be covered for them, on all resources.
+            # A parent with pods of its own must have a runtime for them, on all resources.
             keys += self.tree.root.governed_keys
         elif books.reserve:
             keys += books.reserve
@@ -307,8 +307,8 @@ class TreeUsage:
             own[key] += amount
             ask_for(books, key, amount)
         if books.reserve and not books.children:
-            # Whether it has demand at all matters on all its resources: one that does not lend is
-            # unseeded no more (`koord_scheduler_state`).
+            # Whether it has any demand matters on all its resources: a quota that does not lend is
+            # then no longer unseeded (`koord_scheduler_state`).
             assert books.parent is not None
             for changes in books.parent.claim_changes.values():
                 changes[books.name] = books
@@ -324,9 +324,9 @@ class TreeUsage:
                     committed[key] += amount
 
     def suppose(self, books: NodeUsage, items: Items) -> None:
-        """Add amounts of units, which may be negative, for a simulation.
+        """Add a hypothetical charge; amounts may be negative.
 
-        No change is recorded: the caller must revert it before any other check.
+        No change is noted. The caller must take it back before anything else is asked.
         """
         for node in books.chain:
             used = node.used
@@ -345,7 +345,7 @@ class TreeUsage:
                 np_used[key] += amount
 
     def validate(self, fresh: TreeUsage) -> None:
-        """Compare all sums with those of a tree that was just built from the same data."""
+        """Compare all sums with those of books that were just built from the same facts."""
         for field, mine, theirs in (
             ("committed", self.committed, fresh.committed),
             ("remaining", self.remaining, fresh.remaining),
@@ -361,7 +361,7 @@ class TreeUsage:
 
 
 def ask_for(books: NodeUsage, key: str, delta: int) -> None:
-    """Change what a quota requests, and in turn what its ancestors do."""
+    """Change what a quota asks for, and in turn what its ancestors ask for."""
     if not books.divides:
         return
     node: NodeUsage = books
@@ -393,9 +393,10 @@ def _ask_for_all(books: NodeUsage, items: Items) -> None:
 
 
 def taken_by(books: NodeUsage, node: NodeUsage, key: str) -> int:
-    """Return what is taken at a quota of the chain of `books`, for a demand charged to `books`.
+    """Return what is taken at `node`, as a demand that is charged to `books` below it sees it.
 
-    What quotas keep for themselves counts as taken, except on the chain of `books` itself.
+    What quotas keep for themselves counts as taken, except on the chain of `books`: there it is
+    kept for this demand.
     """
     if not books.tree.keeps_mins:
         return node.taken(key)
@@ -419,5 +420,5 @@ def governs(books: NodeUsage, key: str) -> bool:
 
 
 def without_zeros(amounts: Mapping[str, int]) -> Amounts:
-    """Return the amounts that are not zero; sums keep zeros of what was released."""
+    """Return the amounts that are not zero; released amounts leave zeros in the sums."""
     return {key: amount for key, amount in amounts.items() if amount}

@@ -1,31 +1,34 @@
-"""Finds levels whose division grants all requests, from sums alone, without dividing.
+"""Levels whose division grants all that is asked for, found by sums, without dividing.
 
-A demand J in quota q changes only what the quotas of q's chain request. A parent p, which has T to
+A demand J in quota q changes only what the quotas of q's chain ask for. A parent p, which has T to
 divide, is
 
 **plain** if T covers what all its children ask for (sum of `limited` <= T): then every child gets
-exactly that. For: a child that asks for no more than its floor gets it, or its floor if it does
-not lend, which is not more than it asks for (min <= max). What is then left, S, is at least what
-the hungry lack, G. Each round hands out all of S (largest remainder, W > 0), of which nobody keeps
-more than he lacks; so S - G stays, and while somebody is hungry there is something to hand out.
-And every round somebody is filled or nothing comes back. So all are filled.
+exactly that. Proof: a child that asks for no more than its floor gets it, or its floor if it does
+not lend, which is not more than it asks for (min <= max). The other children are *hungry*. What is
+then left, S, is at least what the hungry lack, G. Each round hands out all of S (largest remainder,
+W > 0, the sum of the weights of the hungry), of which no child keeps more than it lacks; so S - G
+stays, and while a child is hungry there is something to hand out. In every round a child is filled,
+or nothing comes back. So all are filled.
 
-It takes care where
+Exceptions:
 
   * a weight is 0 or less: such a child gets no more than its floor, so what it asks for must be
     within its (scaled) min;
   * default or system quota have a negative weight (overflow): they get nothing, and W must stay
-    positive whoever of the others is hungry: every other weight is larger than they are negative;
+    positive whichever of the others are hungry: every other weight exceeds the absolute value of
+    their sum;
   * shares are rounded half up: a round with n hungry may lose n/2 units, all rounds n(n+1)/4
     (with float64 less than n(n+1)/2). Then G is more than S by that at the end, but for what T
     exceeds the sum by; and n units are made up for (`runtime_division`). So all are filled where
     n is at most 3, or T exceeds the sum by n*n. Below the first level T is just the sum where
-    everybody lends, so where many are hungry a division is the rule;
+    all lend, so if many are hungry a division is usual;
   * float64 is no longer exact, or a quota that does not lend has min > max.
 
-Where p is plain with J and without it, its other children get what they got, nothing below them
-changes, and the next quota of the chain has T = what that asks for. Plain is plain in every state
-of the scheduler's memory: it does not depend on floors. And the less J asks for, the plainer.
+If p is plain with J and without it, its other children get what they got, nothing below them
+changes, and the next quota of the chain has T = what that asks for. A plain level is plain in every
+state of koord-scheduler (`Memory`), since it does not depend on floors. A level that is plain for J
+is plain for every smaller demand.
 """
 
 from __future__ import annotations
@@ -38,14 +41,14 @@ from queue_scheduler.quota_cache.level_division import LevelDivision, Memory
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
 
 LARGEST_EXACT: Final = 2**50
-"""Above this a float64 expression of koord-scheduler may be off by one unit."""
+"""Beyond this a float64 expression of koord-scheduler may be off by a unit."""
 
 FEW_HUNGRY: Final = 3
-"""With this many children, rounding half up loses no more units than are compensated for."""
+"""With this many hungry children, rounding half up loses no more units than it makes up for."""
 
 
 class UnconstrainedLevels:
-    """Decides by the sums of one tree which levels are plain."""
+    """Tells which levels of one tree are plain."""
 
     __slots__ = ("_check_parent", "_division", "_half_up", "_odd", "_tree", "_weak")
 
@@ -69,7 +72,7 @@ class UnconstrainedLevels:
         }
 
     def fork(self, tree: TreeUsage, division: LevelDivision) -> UnconstrainedLevels:
-        """Return one for a fork of the tree; data that depends only on quotas is shared."""
+        """Return one that looks at a fork of the tree; what follows from quotas is shared."""
         copy: UnconstrainedLevels = UnconstrainedLevels.__new__(UnconstrainedLevels)
         copy._tree, copy._division = tree, division
         copy._half_up, copy._check_parent = self._half_up, self._check_parent
@@ -89,7 +92,7 @@ class UnconstrainedLevels:
             return not amount
         node = books
         after = node.limited_at(key, node.asked.get(key, 0) + amount)
-        # Requests that were cut at max, here or above, are not covered.
+        # What was cut at max, here or above, is not covered.
         if after < node.used.get(key, 0) + amount:
             return False
         delta = after - node.limited.get(key, 0)
@@ -102,7 +105,7 @@ class UnconstrainedLevels:
             needed = asked - parent.own.get(key, 0)
             if not self.is_plain(parent, node, key, needed, granted, delta):
                 return False
-            # A parent with its own pods must be covered for them as well.
+            # A parent with pods of its own must be covered for them, too.
             if (self._check_parent or parent.own) and granted < parent.used.get(key, 0) + amount:
                 return False
             delta = granted - parent.limited.get(key, 0)
@@ -187,7 +190,7 @@ class UnconstrainedLevels:
         return self.is_plain(root, child, key, needed, total, delta)
 
     def _are_content(self, names: list[str], key: str, total: int) -> bool:
-        """Return whether children without weight request no more than their min."""
+        """Return whether children without weight ask for no more than their min."""
         children = map(self._tree.nodes.__getitem__, names)
         return all(
             child.limited.get(key, 0) <= self._division.floor(child, key, total, Memory())

@@ -1,8 +1,7 @@
-"""The trees that follow from quotas, nodes and the ledger, with sums that every charge updates.
+"""The trees built from quotas, nodes and the ledger, with sums that are updated by every charge.
 
-They are rebuilt when a quota or the nodes' capacity changes, from sums per quota name, so that the
-cost depends on the number of quotas, not of units. A copy is cheaper: it shares data that depends
-only on the quotas.
+Rebuilt when a quota or the nodes' total changes, from sums per quota name, so the cost grows with
+the quotas and not with the units. A fork is cheaper: it shares what depends only on the quotas.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from shared_api.well_known_labels import DEFAULT_QUOTA, SYSTEM_QUOTA
 
 
 class UsageTrees:
-    """The usage of every quota by name, and of the trees by tree id."""
+    """The NodeUsage of every quota by name (`books`), and the trees by tree id."""
 
     __slots__ = (
         "_counts_pending",
@@ -68,7 +67,7 @@ class UsageTrees:
         entitlements: Entitlements,
         walks: dict[str, RuntimeCheck],
     ) -> None:
-        """Wrap trees in which everything is charged (`build_usage_trees`)."""
+        """Take these trees, in which everything is charged already (`build_usage_trees`)."""
         self.settings = settings
         self._mode = settings.mode
         self._is_quota_tree = settings.kind is QuotaKind.TREE
@@ -91,12 +90,12 @@ class UsageTrees:
     # --- charging -------------------------------------------------------------------------------
 
     def books_of_unit(self, quota: str) -> NodeUsage:
-        """Return the node to which a unit is charged: the orphans' if its quota is in no tree."""
+        """Return where a unit is charged: in the orphans if its quota is in no tree."""
         books = self.books.get(quota)
         return self.trees[""].orphans if books is None else books
 
     def books_of_pod(self, quota: str) -> NodeUsage:
-        """Return the node to which a foreign pod is charged.
+        """Return where a foreign pod is charged.
 
         A quota that does not exist counts as the default quota, as for koord-scheduler.
         """
@@ -110,13 +109,13 @@ class UsageTrees:
     def charge_unit(
         self, quota: str, demand: Demand, sign: int, checked: Items | None = None
     ) -> NodeUsage:
-        """Add (1) or release (-1) a charge; return the node.
+        """Add (1) or take back (-1) a charge; return where it was charged.
 
         Args:
-            quota: Name of the quota.
-            demand: The charged demand.
+            quota: Its name.
+            demand: What is charged.
             sign: 1 or -1.
-            checked: What counts of it, if `check` has accepted it just before; None: not known.
+            checked: Its counted amounts, if `check` has just let it through.
         """
         books = self.books.get(quota) or self.trees[""].orphans
         _charge(books, demand, sign, commits=True, items=checked)
@@ -125,7 +124,7 @@ class UsageTrees:
         return books
 
     def charge_pod(self, pod: ForeignPod, sign: int) -> NodeUsage | None:
-        """Add or release a foreign pod; return the node, or None if such pods do not count."""
+        """Add or take back a foreign pod; return where, or None if such pods do not count."""
         if not (self.settings.counts_foreign and (pod.is_bound or self._counts_pending)):
             return None
         books = self.books_of_pod(pod.quota)
@@ -133,7 +132,7 @@ class UsageTrees:
         return books
 
     def charge_accounts(self, accounts: Iterable[tuple[str, Account]]) -> None:
-        """Charge all accounts, by quota name, to trees in which nothing is charged yet."""
+        """Charge all accounts, by quota name, to trees with nothing charged yet."""
         for name, account in accounts:
             self._charge_account(name, account)
         for tree in self.trees.values():
@@ -148,7 +147,7 @@ class UsageTrees:
         if self._counts_pending:
             _charge_sums(books, account.pending, commits=False)
 
-    # --- the check, without the guarantee -------------------------------------------------------
+    # --- the question, without the guarantee ----------------------------------------------------
 
     def check(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
         """Return why the limits of the mode refuse, or None."""
@@ -175,7 +174,7 @@ class UsageTrees:
         return self.walks[tree.tree.tree_id].check(books, items)
 
     def _check_sums(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
-        """Return the refusal by the plain limits of `runtime` mode, or None."""
+        """Return why a plain limit of `runtime` mode refuses, or None."""
         tree = books.tree
         if tree.total is None:
             return Refusal(reason=Reason.NO_CAPACITY, quota=tree.root.name)
@@ -191,7 +190,7 @@ class UsageTrees:
     def check_same_reason(
         self, books: NodeUsage, items: Items, demand: Demand, refusal: Refusal
     ) -> Refusal | None:
-        """Return the refusal by runtimes on the same resource as before; None: do a full check."""
+        """Return why sums, or runtimes on the same resource, still refuse; None: ask `check`."""
         if self.settings.guarantee_usage:
             return None
         now = self._check_sums(books, items, demand)
@@ -202,7 +201,7 @@ class UsageTrees:
         return walk.check_resource(books, refusal.resource, amount)
 
     def forget_levels(self, tree: TreeUsage) -> None:
-        """Drop cached levels: the sums have changed without a change of the tree's clock."""
+        """Forget what was computed from the sums, which have changed without the clock moving."""
         walk = self.walks.get(tree.tree.tree_id)
         if walk is not None:
             walk.forget_levels()
@@ -217,7 +216,7 @@ class UsageTrees:
     # --- for waiters ----------------------------------------------------------------------------
 
     def node(self, tree_id: str, name: str) -> NodeUsage | None:
-        """Return the node of a quota, or of the root by its name."""
+        """Return the NodeUsage of a quota, or of the root, by name."""
         tree = self.trees[tree_id]
         return tree.root if name == tree.root.name else tree.nodes.get(name)
 
@@ -241,7 +240,7 @@ class UsageTrees:
         return room(books.tree, books, reason, key, asking)
 
     def doubtful(self, tree: TreeUsage, key: str, scopes: Scopes) -> list[Hashable]:
-        """Return the waiters refused by runtimes that recent charges may have enabled."""
+        """Return the waiters refused by runtimes that what was charged may enable."""
         return find_doubtful(tree, self.walks[tree.tree.tree_id], key, scopes)
 
 
@@ -251,7 +250,7 @@ def build_usage_trees(
     nodes_total: Mapping[str, int] | None,
     ledger: QuotaLedger,
 ) -> UsageTrees:
-    """Return the trees of these quotas, with all charges of the ledger."""
+    """Return the trees of these quotas, with everything in the ledger charged."""
     specs = list(specs)
     is_runtime = settings.mode is QuotaMode.RUNTIME
     specials = _special_specs(settings, specs)
@@ -297,7 +296,7 @@ def _charge_sums(books: NodeUsage, sums: ChargedSums, *, commits: bool = True) -
 
 
 def _special_specs(settings: QuotaSettings, specs: Iterable[QuotaSpec]) -> list[QuotaSpec]:
-    """Return default and system quota, by their objects or else by the settings."""
+    """Return the default and the system quota, from their objects or else from the settings."""
     maxima = {
         SYSTEM_QUOTA: settings.system_quota_max,
         DEFAULT_QUOTA: settings.default_quota_max,

@@ -1,22 +1,24 @@
-"""Indexes waiters by the limit that they wait for, so that a change wakes only affected ones.
+"""Which waiters wait for which limit, so that a change wakes only those that it may enable.
 
-A refusal is kept until its cause may have changed:
+A waiter is a class of refused units. It is *enabled* if it would pass `check` now, and *in doubt*
+if it must be asked again to know that. How long a refusal holds depends on its kind:
 
-* **sums** (max, min, the nodes' total): used + need > limit stays true until that sum falls or that
-  limit rises. Waiters are kept by node, rule, resource and need, each need in the order of ranks:
-  the first waiter that fits is found by one lookup per distinct need.
-* **guarantee**: also a sum, what is left at a node beside what is protected there. In addition, it
-  ends for waiters of a quota that no longer borrows. An owner's own protected demand is no reason
-  to refuse it, so its capacity differs: it is in doubt whenever capacity is freed.
-* **contract** (runtimes): resources are divided independently, so a result depends only on demands
-  and total of one resource in one tree, and seldom on all of them (`runtime_wake_index`).
-* others (no such quota, broken chain, no node): end with a change of the quotas or nodes.
+* **sums** (max, min, the nodes' total): used + need > limit stays true until that very sum falls or
+  that limit rises. Kept by node, rule, resource and need, and for each need in the order of ranks:
+  so the first waiter whose need is within the room is found by one lookup per distinct need.
+* **guarantee**: a sum as well: what is left at a node beside what is protected there. It also ends
+  for the waiters of a quota that no longer borrows. An owner is not refused for its own protected
+  demand, so its room differs from that of the others: it is in doubt whenever room is freed.
+* **contract** (runtimes): resources are divided independently, so an answer depends only on the
+  demands and the total of one resource in one tree, and rarely on all of them
+  (`runtime_wake_index`).
+* the rest (no such quota, broken chain, no node): ends with a change of the quotas or nodes.
 
-A change of the quotas themselves wakes all waiters. This module is only an index and makes no
-decisions: `quota_cache`, which has the numbers, queries it.
+A change of the quotas themselves wakes all waiters. This module is an index and decides nothing:
+the quota cache, which has the numbers, asks it.
 
-A release of one GPU may enable each of a hundred waiters, but not all of them. So they are not
-woken together: `first` returns the first waiter that may be enabled now, and when it has started,
+A release of one GPU may enable a hundred waiters, of which one can start. So they are not all woken
+at once: `first` returns the first of those that may be enabled now, and when that one has started,
 the others are no longer due. Waiters are separated by *domain*: their order matters only among
 those that compete for the same limits.
 """
@@ -40,17 +42,17 @@ Rank: TypeAlias = tuple[Any, ...]
 
 Entry: TypeAlias = tuple[Rank, int, Hashable]
 Verify: TypeAlias = Callable[["Waiting"], bool]
-"""Returns whether a waiter is enabled; if not, it has passed its current refusal to `keep`."""
+"""Returns whether a waiter is enabled; if not, it has passed the current refusal to `keep`."""
 
 Room: TypeAlias = Callable[[str, str, Rule], int | None]
-"""(tree, node, rule) -> what is left; None: there is no such limit any more."""
+"""(tree, node, rule) -> what is left; None: there is no such limit any longer."""
 
 SLACK: Final = 64
-"""A heap is rebuilt when it has this many entries more than twice the valid ones: stale entries are
-dropped when they reach the top, and would accumulate if they never do."""
+"""A heap is rebuilt when it has this many entries more than twice those that are current. Stale
+entries are dropped when they reach the top, and would pile up if they never did."""
 
 AT_ONCE: Final = ""
-"""The domain of waiters that compete with no other."""
+"""The domain of waiters that compete with no others."""
 
 CONTRACT_REASONS: Final = frozenset(
     (
@@ -62,19 +64,20 @@ CONTRACT_REASONS: Final = frozenset(
 
 
 RankOf: TypeAlias = Callable[[Any], Rank]
-"""Returns the current rank of a waiter, which is never smaller than before."""
+"""Returns the current rank of a waiter, which is never smaller than an earlier one."""
 
 
 class Whole(NamedTuple):
-    """Identifies a waiter's entry for its whole demand, beside the one for its least."""
+    """The second entry of a waiter that waits for its whole demand as well as for its least."""
 
     waiter: Hashable
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """One waiter; `number` counts up. `seen_at` is the tree's clock at its last refusal.
+    """One waiter, and what it was refused for.
 
-    `whole` is a larger demand with which it can start as well; None: there is none.
+    `number` counts up. `seen_at` is the tree's clock at its last refusal. `whole`: a larger demand;
+    the waiter is woken as well once that fits. None: there is none.
     """
 
     number: int
@@ -87,7 +90,7 @@ class Waiting(msgspec.Struct, frozen=True):
     seen_at: int = 0
     domain: str = AT_ONCE
     is_owner: bool = False
-    """Whether its quota has a protected demand: then the capacity left for it differs."""
+    """Its quota has a protected demand itself, so what is kept for others is not the common sum."""
     whole: Demand | None = None
 
 
@@ -96,7 +99,7 @@ Needs: TypeAlias = dict[int, list[Entry]]
 
 
 class WakeIndex:
-    """All waiters by the limit that they wait for, and those that are woken and not yet taken."""
+    """All waiters, by what they wait for, and those that are woken and not yet taken."""
 
     __slots__ = (
         "_borrowers", "_by_contract", "_by_sum", "_domains", "_doubtful", "_due", "_next",
@@ -109,14 +112,14 @@ class WakeIndex:
         self._wholes: dict[Hashable, Whole] = {}
         self._by_sum: dict[Node, dict[Rule, Needs]] = {}
         self._by_contract = RuntimeWakeIndex()
-        # Waiters refused for a guarantee, by (tree, quota); and the owners of a tree among them.
+        # Refused for a guarantee: by (tree, own quota), and by tree those that are owners.
         self._borrowers: dict[Node, dict[Hashable, None]] = {}
         self._owners: dict[str, dict[Hashable, None]] = {}
-        # All waiters for one node compete for it, so they are of one domain.
+        # Waiters for one node compete for it, so all of them are in one domain.
         self._domains: dict[Node, str] = {}
         self._due: dict[str, dict[Node, None]] = {}
-        # Woken waiters and those in doubt with their numbers, and the order of both, which still
-        # has entries of waiters that left.
+        # Woken waiters and those in doubt, with their numbers, and the heap of both per domain,
+        # which still has entries of waiters that left.
         self._woken: dict[Hashable, int] = {}
         self._doubtful: dict[Hashable, int] = {}
         self._queues: dict[str, list[Entry]] = {}
@@ -144,16 +147,16 @@ class WakeIndex:
         copy._queues = {domain: list(entries) for domain, entries in self._queues.items()}
         return copy
 
-    # --- adding and removing --------------------------------------------------------------------
+    # --- coming and going -----------------------------------------------------------------------
 
     def add(self, waiting: Waiting) -> None:
-        """Add a waiter, and assign its number."""
+        """Add a waiter; its number is assigned here."""
         self.remove(waiting.waiter)
         self._next += 1
         self._put(msgspec.structs.replace(waiting, number=self._next))
 
     def add_whole(self, waiting: Waiting) -> None:
-        """Let a waiter also be enabled by its whole demand, which is refused as well."""
+        """Wake a waiter for this as well: for its whole demand, which is refused too."""
         waiter = waiting.waiter
         known = self._wholes.get(waiter)
         whole = self._wholes[waiter] = known or Whole(waiter)
@@ -164,13 +167,13 @@ class WakeIndex:
             self.add(waiting)
 
     def keep(self, waiting: Waiting) -> None:
-        """Move a waiter to another limit, keeping its position."""
+        """Move a waiter to another limit; it keeps its position."""
         self._doubtful.pop(waiting.waiter, None)
         self._drop_from_index(self._waiting[waiting.waiter])
         self._put(waiting)
 
     def remove(self, waiter: Hashable) -> None:
-        """Remove a waiter, woken or not. Its entry among sums is dropped at the top."""
+        """Forget a waiter, waiting or woken; its entries in heaps are dropped when they surface."""
         if self._wholes:
             whole = self._wholes.pop(waiter, None)
             if whole is not None:
@@ -213,26 +216,26 @@ class WakeIndex:
             if waiting.is_owner:
                 self._owners[waiting.tree_id].pop(waiting.waiter, None)
 
-    # --- waiters --------------------------------------------------------------------------------
+    # --- the waiters ----------------------------------------------------------------------------
 
     def is_idle(self) -> bool:
-        """Return whether there is no waiter, woken or not."""
+        """Return whether no waiter waits or is woken."""
         return not (self._waiting or self._queues or self._due)
 
     def waiting(self) -> list[Waiting]:
-        """Return all waiters that are not woken, in the order in which they were added."""
+        """Return all waiters that are not woken, in order of arrival."""
         return sorted(self._waiting.values(), key=_number)
 
     def refused_by_contract(self, tree_id: str, resource: str) -> Scopes:
-        """Return the waiters for a runtime of this resource."""
+        """Return the waiters that were refused by a runtime of this resource."""
         return self._by_contract.refused_on(tree_id, resource)
 
     def named(self, waiter: Hashable) -> Waiting:
-        """Return the entry of a waiter."""
+        """Return what is known of a waiter."""
         return self._waiting[waiter]
 
     def borrowers(self, tree_id: str, quota: str | None = None) -> list[Waiting]:
-        """Return the waiters of a quota, or of a tree, refused for a guarantee of others."""
+        """Return the waiters of a quota, or a tree, that were refused for a guarantee of others."""
         if quota is not None:
             waiters = self._borrowers.get((tree_id, quota))
             return [self._waiting[waiter] for waiter in waiters] if waiters else []
@@ -244,29 +247,29 @@ class WakeIndex:
         ]
 
     def owners(self, tree_id: str) -> list[Waiting]:
-        """Return those of `borrowers` whose quota has a protected demand."""
+        """Return the `borrowers` of a tree whose quota has a protected demand itself."""
         waiters = self._owners.get(tree_id)
         return [self._waiting[waiter] for waiter in waiters] if waiters else []
 
     # --- waking ---------------------------------------------------------------------------------
 
     def mark_due(self, tree_id: str, name: str) -> None:
-        """Record that there may be more capacity under the limits of a node."""
+        """Note that there may be more room under the limits of a node."""
         node = (tree_id, name)
         if node in self._by_sum:
             self._due.setdefault(self._domains[node], {})[node] = None
 
     def doubt(self, waiting: Waiting) -> None:
-        """Mark a waiter for re-checking; it is verified when it is first."""
+        """Mark a waiter for re-checking; it is verified when it is first in its domain."""
         if waiting.waiter not in self._doubtful:
             self._doubtful[waiting.waiter] = waiting.number
             self._line_up(waiting, waiting.domain)
 
     def wake_all(self, *, domains_differ: bool = False) -> None:
-        """Wake all waiters; outside of any domain if the domains may differ now."""
+        """Wake all waiters; in no order of turns if their domains may have changed."""
         for waiting in list(self._waiting.values()):
             if isinstance(waiting.waiter, Whole):
-                continue  # the waiter is woken by its own entry
+                continue  # woken with the waiter that it belongs to
             self.remove(waiting.waiter)
             self._woken[waiting.waiter] = waiting.number
             self._line_up(waiting, AT_ONCE if domains_differ else waiting.domain)
@@ -297,7 +300,7 @@ class WakeIndex:
     ) -> Entry | None:
         """Return the first enabled waiter of a domain, or None; it stays in the index.
 
-        A waiter after `before` is returned without verification.
+        One that comes after `before` is returned without being verified.
         """
         if self._wholes and rank_of is not None:
             rank_of = partial(_rank_of_either, rank_of)
@@ -317,7 +320,7 @@ class WakeIndex:
                 return _of_waiter(first)
 
     def _first_due(self, domain: str, room: Room, rank_of: RankOf | None) -> list[Entry]:
-        """Return the first waiter of each need that fits, at each node that is due."""
+        """Return the first waiter of each need that has room, at each node that is due."""
         firsts: list[Entry] = []
         for node in list(self._due.get(domain, ())):
             found = self._due_at(node, room, rank_of)
@@ -336,7 +339,7 @@ class WakeIndex:
             del self._due[domain]
 
     def _due_at(self, node: Node, room: Room, rank_of: RankOf | None) -> list[Entry]:
-        """Return the first waiter of each need at a node that fits."""
+        """Return the first waiter of each need at a node for which there is room."""
         rules = self._by_sum.get(node, {})
         found: list[Entry] = []
         for rule, needs in list(rules.items()):
@@ -369,7 +372,7 @@ def _rule_of(refusal: Refusal) -> Rule:
 
 
 def _drop_stale(heap: list[Entry], is_current: Callable[[Entry], bool]) -> None:
-    # A waiter may have two entries, at its current place and at an older one: the later counts.
+    # A waiter may have two entries, one with an outdated rank: the later one counts.
     newest = {entry[1]: entry for entry in sorted(heap) if is_current(entry)}
     heap[:] = sorted(newest.values())
 
@@ -391,7 +394,7 @@ def _number(waiting: Waiting) -> int:
 def _first(
     heap: list[Entry], is_current: Callable[[Entry], bool], rank_of: RankOf | None
 ) -> Entry | None:
-    """Return the first valid entry, at its current place; drop stale entries."""
+    """Return the first current entry, by its current rank; stale entries are dropped."""
     while heap:
         rank, number, waiter = heap[0]
         if not is_current(heap[0]):

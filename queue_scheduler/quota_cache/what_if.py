@@ -1,10 +1,10 @@
-"""Simulates `check` with other charges, on the running sums, which are restored afterwards.
+"""What `check` would return for other charges: the sums are changed, asked, and changed back.
 
-A fork could be used instead, but costs a copy. Here the sums of the trees are changed by the
-simulated charges, net per quota, the check is done, and the change is reverted: sums are integers,
-so nothing remains. Data that is cached by the tree's clock is dropped before and after; data that
-watches the sums (the divisions of `level_division`) updates itself. Waiters are not affected:
-neither the clock nor recorded changes move.
+A fork would give the same answers, and costs a copy. Here the hypothetical charges are applied to
+the sums of the trees, net per quota; the question is asked; and the charges are taken back. The
+sums are integers, so nothing is left over. What is kept by a reading of the tree's clock is
+forgotten before and after; the divisions of `level_division` watch the claims, and so find out.
+Waiters are not affected: neither the clock nor the marks of `TreeChanges` move.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
 
 Added: TypeAlias = tuple[str, Demand]
-"""A quota, and a demand that would be charged to it in addition."""
+"""A quota, and what would be charged to it in addition."""
 
 NetChange: TypeAlias = tuple[dict[str, int], dict[str, int]]
-"""The net change of one quota's charges: all of them, and the non-preemptible part."""
+"""By how much the charges of one quota change: in all, and the non-preemptible part."""
 
 
 def net_changes(
     ledger: QuotaLedger, released: Iterable[str], added: Sequence[Added]
 ) -> dict[str, NetChange]:
-    """Return the net change per quota name if these owners were released and these added."""
+    """Return the changes per quota name if these owners had no charge, and `added` were charged."""
     changes: dict[str, NetChange] = {}
     gone = [booked for booked in map(ledger.booking, dict.fromkeys(released)) if booked]
     _add_up(changes, gone, -1)
@@ -39,7 +39,7 @@ def net_changes(
 
 
 def _add_up(changes: dict[str, NetChange], bookings: Sequence[Added], sign: int) -> None:
-    # Units of one kind share their amounts, so most sums are products.
+    # Equal units share one object of amounts, so most sums are products.
     kinds = [(quota, id(one.amounts), one.non_preemptible) for quota, one in bookings]
     one_of = dict(zip(kinds, bookings, strict=True))
     for kind, count in Counter(kinds).items():
@@ -55,7 +55,7 @@ def _add_up(changes: dict[str, NetChange], bookings: Sequence[Added], sign: int)
 def supposed(
     trees: UsageTrees, protected: ProtectedDemands, changes: Mapping[str, NetChange]
 ) -> Iterator[None]:
-    """Apply simulated changes to the sums within the context, and revert them at its end."""
+    """Apply the changes to the sums within the `with` block."""
     moves: list[tuple[NodeUsage, Items, Items]] = []
     for quota, (amounts, np_amounts) in changes.items():
         books = trees.books_of_unit(quota)
@@ -88,9 +88,9 @@ def _move(
 
 
 def _judge_protected(trees: UsageTrees, protected: ProtectedDemands, books: NodeUsage) -> None:
-    """Judge protected demands again, if this node matters for them."""
+    """Update which demands are protected, if the charges of this quota matter for that."""
     if books.is_special and books.tree.divides:
-        # The total that is divided among all other quotas has changed.
+        # The amount that is divided among all other quotas has changed.
         trees.entitlements.renew(books.tree)
         for name in protected.quotas():
             protected.refresh(name, trees.books.get(name))

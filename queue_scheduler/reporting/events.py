@@ -53,7 +53,7 @@ _API_VERSIONS: Final = {
     for kind in (QUEUES, QUEUE_UNITS, ELASTIC_QUOTAS, ELASTIC_QUOTA_TREES, RESOURCE_QUOTAS, PODS)
 }
 
-log = structlog.get_logger("notice_events")
+log = structlog.get_logger("events")
 
 
 class EventSink(Protocol):

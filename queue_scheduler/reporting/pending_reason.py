@@ -86,18 +86,18 @@ LATER_AT_ONCE: Final = 5
 UNITS_PER_STEP: Final = 200
 """Bounds the time until newer changes are considered."""
 
-MAX_FIRST_UNDER_WAY: Final = 100
+MAX_FIRST_IN_FLIGHT: Final = 100
 """Reports on the first units of queues that are in flight: a second of the low lane, so that
 reasons that need action never wait longer behind them."""
 
-MAX_UNDER_WAY: Final = 500
+MAX_IN_FLIGHT: Final = 500
 """Reports that are in flight. The others wait as keys for their turn in the low lane, a hundred a
 second by default; as writes they would take some kilobytes each, and be old at their turn."""
 
 BOOKED: Final = "Quota is reserved: its namespace may name the quota"
 """The message of an adopted unit that is charged after it was not."""
 
-log = structlog.get_logger("waiting_reporter")
+log = structlog.get_logger("pending_reason")
 
 
 class _Rank(Enum):
@@ -142,7 +142,7 @@ class PendingReasonWriter:
         self._clock = clock
         self._due = due
         # Added to by the step, taken from by writers.
-        self._under_way: set[str] = set()
+        self._in_flight: set[str] = set()
         self._swept: dict[str, int] = {}
         # The first units of queues at the last sweep; keys to report on by rank, in order of
         # arrival.
@@ -204,7 +204,7 @@ class PendingReasonWriter:
     def _look_at_due(self) -> float | None:
         """Consider units whose time has come; return how many seconds to rest, or None."""
         for _ in range(UNITS_PER_STEP):
-            if len(self._under_way) >= MAX_UNDER_WAY:
+            if len(self._in_flight) >= MAX_IN_FLIGHT:
                 return LEAST_REST_SECONDS
             ready = self._due.work(self._look_at)
             if ready != 0.0:
@@ -239,10 +239,10 @@ class PendingReasonWriter:
         return True
 
     def _next_rank(self) -> _Rank | None:
-        under_way = len(self._under_way)
+        in_flight = len(self._in_flight)
         if self._ranked[_Rank.FIRST]:
-            return _Rank.FIRST if under_way < MAX_FIRST_UNDER_WAY else None
-        may_go = self._clock.monotonic() >= self._later_at and under_way < MAX_FIRST_UNDER_WAY
+            return _Rank.FIRST if in_flight < MAX_FIRST_IN_FLIGHT else None
+        may_go = self._clock.monotonic() >= self._later_at and in_flight < MAX_FIRST_IN_FLIGHT
         return _Rank.LATER if self._ranked[_Rank.LATER] and may_go else None
 
     def _find_changed(self) -> list[str]:
@@ -326,11 +326,11 @@ class PendingReasonWriter:
             keys.pop(key, None)
         meta = unit.metadata
         write = status_report(QUEUE_UNITS, meta.namespace, meta.name, body)
-        self._under_way.add(key)
+        self._in_flight.add(key)
         self._writes.submit(write, lambda outcome: self._on_outcome(key, refusal, outcome))
 
     def _on_outcome(self, key: str, refusal: Refusal | None, outcome: Outcome[Any]) -> None:
-        self._under_way.discard(key)
+        self._in_flight.discard(key)
         match outcome:
             case Written(object=unit):
                 self._cache.note_written(unit)

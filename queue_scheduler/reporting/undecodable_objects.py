@@ -40,7 +40,7 @@ CONDITION_OF: Final[Mapping[str, tuple[ResourceType[Any], str]]] = {
 
 _WAITING_PHASES: Final = frozenset({"", Phase.ENQUEUED.value, Phase.TIMEOUT_BACKOFF.value})
 
-log = structlog.get_logger("unreadable_objects")
+log = structlog.get_logger("undecodable_objects")
 
 Unreadable = Callable[[], Mapping[str, DecodeFailure]]
 """Returns the objects of a kind whose newest version cannot be read, by key."""

@@ -26,7 +26,7 @@ from shared_api.objects.queue_unit import QueueUnit
 
 
 class StoreCaches:
-    """The informers' stores."""
+    """The stores of the informers; for reading, from any thread."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class PluginHandle:
         self._groups: dict[str, RouterGroup] = {}
 
     def attach(self, shared: SharedEngine) -> None:
-        """Give it the engine, which is built after the plugins."""
+        """Connect the engine, which is built after the plugins."""
         self._shared = shared
 
     @property
@@ -90,7 +90,10 @@ class PluginHandle:
         return units(self._engine().fork())
 
     def update_queue_status(self, queue: Queue, status: Mapping[str, Any]) -> None:
-        """Merge fields into a queue's status; the write is sent later."""
+        """Merge fields into a queue's status; the write is sent later.
+
+        It is guarded by the version of `queue`. A write that fails is not retried.
+        """
         meta = queue.metadata
         body = {
             "metadata": {"resourceVersion": meta.resource_version},

@@ -1,12 +1,12 @@
-r"""Does the job's side for units without controllers: releases quota, and notes that they run.
+r"""Acts for units without job controllers: releases their quota, and notes that they run.
 
 The controllers mark the units whose jobs they manage. All others are created by hand or by a
 program that only reads what is admitted. For these the scheduler does both sides, by the unit's
 object and its pods::
 
-    booked, spec.active false                     --> Evicted=True/Deactivated
-    booked, Evicted=True, no living pod           --> free: in line again, or in backoff
-    booked, every admission lowered to 0 replicas --> free: its job side has given the place back
+    charged, spec.active false                    --> Evicted=True/Deactivated
+    charged, Evicted=True, no living pod          --> released: pending again, or in backoff
+    charged, all admissions lowered to 0 replicas --> released: its client has given the quota back
     admitted, running reaches replicas everywhere --> Running
     admitted, its queue waits for pods too long   --> Evicted=True/BackoffTimeout
 

@@ -40,7 +40,7 @@ LONGEST_REST_SECONDS: Final = 30.0
 """`requeueAt` is wall time, and rests are measured by the monotonic clock: after so long the wall
 clock is read again, since it may have been set meanwhile."""
 
-log = structlog.get_logger("backoff_returns")
+log = structlog.get_logger("requeue")
 
 
 class BackoffRequeue:

@@ -6,7 +6,7 @@ whether they fit the quota like any other demand, and are then kept for the job 
 and go.
 
     unit has grown --> looked at --> fits --> patch --> written
-                                          \-> refused, lost to somebody: looked at again
+                                          \-> refused, or a conflict: looked at again
                                 \-> refused: looked at again every few seconds
 
 No start depends on this, so a refused growth takes no place in the queue, and is tried again every
@@ -43,7 +43,7 @@ AGAIN_SECONDS: Final = 5.0
 READ_AGAIN_SECONDS: Final = 2.0
 """Until a unit that could not be read is read again."""
 
-log = structlog.get_logger("growth_cycle")
+log = structlog.get_logger("scale_up")
 
 
 class ScaleUp:

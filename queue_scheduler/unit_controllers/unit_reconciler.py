@@ -47,7 +47,7 @@ from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.work_queue import WorkQueue
 
-MAX_UNDER_WAY: Final = 50
+MAX_IN_FLIGHT: Final = 50
 """Writes of one controller that are in flight: a quarter of what the dispatcher takes, so that a
 thousand at once, as after a jump of the clock, leave room for decisions."""
 
@@ -62,7 +62,7 @@ FEWEST_CONFLICTS: Final = 2
 STATUS_REFUSED: Final = "StatusRefused"
 """Reason of the event."""
 
-log = structlog.get_logger("unit_looks")
+log = structlog.get_logger("unit_reconciler")
 
 
 class SendStatus(msgspec.Struct, frozen=True):
@@ -149,7 +149,7 @@ class UnitReconciler:
         self._look_at = look_at
         self._find = find
         # Added to by the step, taken from by writers.
-        self._under_way: set[str] = set()
+        self._in_flight: set[str] = set()
         # A key is worked on by one thread at a time, the step's or a writer's.
         self._open: dict[str, _Open] = {}
         self._refused: dict[str, _Refused] = {}
@@ -176,7 +176,7 @@ class UnitReconciler:
         if not self._has_begun:
             self.add_all()
             self._has_begun = True
-        if len(self._under_way) >= MAX_UNDER_WAY:
+        if len(self._in_flight) >= MAX_IN_FLIGHT:
             return FULL_REST_SECONDS
         due = self._access.due
         key = due.try_get()
@@ -212,13 +212,13 @@ class UnitReconciler:
 
     def _send(self, key: str, send: SendStatus) -> None:
         write = status_change(QUEUE_UNITS, send.unit.metadata, send.status)
-        self._under_way.add(key)
+        self._in_flight.add(key)
         self._access.writes.submit(write, lambda outcome: self._on_outcome(key, send, outcome))
 
     def _on_outcome(self, key: str, send: SendStatus, outcome: Outcome[Any]) -> None:
         """Take the outcome of a write; until now the unit was not reconciled again."""
         due = self._access.due
-        self._under_way.discard(key)
+        self._in_flight.discard(key)
         try:
             self._settle(key, send, outcome)
         except BaseException:

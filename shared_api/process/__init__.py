@@ -5,7 +5,10 @@ Read in this order:
 1. ``clock``: the time, as an argument; the only module that reads the system's clocks.
 2. ``loop_thread``: runs a ``step()`` repeatedly on a thread; the only module that loops,
    sleeps and catches ``Exception``.
-3. ``probes``: ``/livez``, ``/readyz``, ``/healthz`` and ``/metrics``.
+   ``alarm``: what wakes that thread.
+3. ``probes``: ``/livez``, ``/readyz``, ``/healthz`` and ``/metrics``, over ``http_exchange`` (one
+   request and its answer) and ``connection_gate`` (one listening port); ``open_files``: how many
+   descriptors each port may have.
 4. ``structured_logs``: one event with fields, as JSON or for a console.
 5. ``malloc_arenas``: how much freed memory threads hold back.
 

@@ -127,7 +127,7 @@ def test_the_first_question_to_a_fork_builds_no_tree(
     record = twin.record("ns/waits")
     assert record is not None
     assert record.info is not None
-    refusal = twin.starts.why_refused(record.info)
+    refusal = twin.admission.why_refused(record.info)
     assert refusal == room.refusal("waits")
     assert refusal is not None
     assert refusal.reason is reason

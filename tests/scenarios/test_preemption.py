@@ -41,7 +41,7 @@ def test_p1_who_is_refused_evicts_who_does_not_run(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block"])
-def test_p2_p3_who_fits_starts_at_once_in_place_of_who_is_under_way(
+def test_p2_p3_who_fits_starts_at_once_in_place_of_who_is_in_flight(
     stage: Stage, policy: str
 ) -> None:
     stage.open(4, policy=policy)

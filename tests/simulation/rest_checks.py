@@ -160,7 +160,7 @@ def _rounds_end(world: World) -> list[Broken]:
             assert record.info is not None
             if line.refusal_of(record.info).reason is Reason.ROOM_FOR_PREEMPTOR:
                 broken.append(Broken(ROUNDS_END, record.key, "room is kept from it"))
-            found = engine.starts.would_evict(line, record.info, wall)
+            found = engine.admission.would_evict(line, record.info, wall)
             if found is not None and found.victims:
                 who = [victim.unit for victim in found.victims]
                 broken.append(Broken(ROUNDS_END, record.key, f"it could evict {who}"))
@@ -211,7 +211,7 @@ def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
     if any(q["spec"].get("queuePolicy") not in POLICIES for q in world.all("queues").values()):
         return []
     engine = scheduler.engine
-    if _has_writes_under_way(engine) or _remembers(world, engine):
+    if _has_writes_in_flight(engine) or _remembers(world, engine):
         return []
     twin = new_engine(world.plan.quota_settings, world.plan.strict)
     facts: list[tuple[Any, Any]] = []
@@ -237,10 +237,10 @@ def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
     ]
 
 
-def _has_writes_under_way(engine: Engine) -> bool:
-    under_way = {UnitState.ASSUMED, UnitState.CONFLICT}
+def _has_writes_in_flight(engine: Engine) -> bool:
+    in_flight = {UnitState.ASSUMED, UnitState.CONFLICT}
     records = engine.units.records.values()
-    return any(each.state in under_way or each.granting is not None for each in records)
+    return any(each.state in in_flight or each.granting is not None for each in records)
 
 
 def _remembers(world: World, engine: Engine) -> bool:

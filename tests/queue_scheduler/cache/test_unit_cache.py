@@ -191,7 +191,7 @@ def test_who_is_pulled_out_is_placed_again(registry: UnitCache) -> None:
     assert line.length == 3
 
 
-def test_a_write_under_way_is_not_placed_again(registry: UnitCache) -> None:
+def test_a_write_in_flight_is_not_placed_again(registry: UnitCache) -> None:
     record = placed(registry, UNIT)
     for state in (UnitState.ASSUMED, UnitState.CONFLICT):
         registry.leave(registry.records["ns/u"])

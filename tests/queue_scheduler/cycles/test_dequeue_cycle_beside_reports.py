@@ -14,7 +14,7 @@ from tests.queue_scheduler.shell_kit import ShellKit
 
 
 def report_on(
-    kit: ShellKit, name: str, *, under_way: Callable[[], None], known: Callable[[], None]
+    kit: ShellKit, name: str, *, in_flight: Callable[[], None], known: Callable[[], None]
 ) -> None:
     """Write why a unit waits; something happens while that is under way, and when it is known."""
     body = {
@@ -32,7 +32,7 @@ def report_on(
 
     def on_outcome(outcome: Outcome[Any]) -> None:
         assert isinstance(outcome, Written)
-        under_way()
+        in_flight()
         kit.shared.tell(Engine.on_queue_unit, outcome.object)
         known()
 
@@ -54,7 +54,7 @@ def test_room_that_a_report_took_from_a_decision_is_not_given_away_twice(line: L
         kit.add_unit("urgent", cpu=4, priority=9)
         start_next()
 
-    report_on(kit, "first", under_way=start_next, known=start_urgent)
+    report_on(kit, "first", in_flight=start_next, known=start_urgent)
     kit.send()
     assert started == ["default/first", "default/urgent"]
     phases = {name: kit.phase(name) for name in ("first", "urgent")}
@@ -70,7 +70,7 @@ def test_a_decision_that_a_report_ended_is_made_again(line: Line) -> None:
     def start() -> None:
         cycle.carry_out(kit.dequeue())
 
-    report_on(kit, "first", under_way=start, known=start)
+    report_on(kit, "first", in_flight=start, known=start)
     kit.send()
     assert kit.phase("first") == "Dequeued"
     record = kit.engine.record("default/first")

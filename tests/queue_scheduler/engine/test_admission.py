@@ -288,7 +288,7 @@ def test_whom_it_would_evict_is_said_of_its_least() -> None:
     assert record.info is not None
     assert line is not None
     line.options = replace(line.options, preempts=True, preempts_running=True)
-    found = room.engine.starts.would_evict(line, record.info, wall_time(WALL))
+    found = room.engine.admission.would_evict(line, record.info, wall_time(WALL))
     assert found is not None
     assert len(found.victims) == 1
 

@@ -361,7 +361,7 @@ def whom_it_would_evict(world: BackfillWorld, key: str) -> list[str]:
     assert record is not None
     assert record.info is not None
     assert line is not None
-    found = world.engine.starts.would_evict(line, record.info, wall_time(WALL))
+    found = world.engine.admission.would_evict(line, record.info, wall_time(WALL))
     return [] if found is None else [victim.unit for victim in found.victims]
 
 

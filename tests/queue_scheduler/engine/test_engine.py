@@ -238,7 +238,7 @@ def test_a_decision_says_whether_the_queue_waits_for_its_pods(cluster: Cluster, 
     assert decision.is_waited_for is (waits == "true")
 
 
-def test_a_queue_that_begins_to_wait_for_pods_finds_what_is_under_way(cluster: Cluster) -> None:
+def test_a_queue_that_begins_to_wait_for_pods_finds_what_is_in_flight(cluster: Cluster) -> None:
     cluster.unit(admitted(build_unit("u1", "a"), 2), build_unit("u2", "a"))
     cluster.queue("a", annotations={WAIT_FOR_PODS_RUNNING: "true"})
     assert cluster.run() == []

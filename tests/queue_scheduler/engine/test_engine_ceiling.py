@@ -182,7 +182,7 @@ def test_who_runs_is_lowered_with_the_others() -> None:
     assert [what for _, what in times.wait(60.0)] == ["fair evicts busy"]
 
 
-def test_who_is_under_way_is_overtaken_by_what_counts() -> None:
+def test_who_is_in_flight_is_overtaken_by_what_counts() -> None:
     times = Times()
     times.quota("a", 9)
     said = {**PREEMPTS, WAIT_FOR_PODS_RUNNING: "true"}

@@ -125,7 +125,7 @@ def whom_it_would_evict(room: SourceEngine, name: str, queue: str) -> list[str]:
     assert record is not None
     assert record.info is not None
     assert line is not None
-    found = room.engine.starts.would_evict(line, record.info, wall_time(WALL))
+    found = room.engine.admission.would_evict(line, record.info, wall_time(WALL))
     return [] if found is None else [each.unit for each in found.victims]
 
 

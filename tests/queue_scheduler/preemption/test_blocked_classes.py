@@ -58,14 +58,14 @@ def test_who_comes_later_hides_no_release_from_who_waited_before() -> None:
 @pytest.mark.parametrize(
     "left", [frozenset[Uid](), frozenset({Uid("b")})], ids=["nobody", "one of two"]
 )
-def test_who_stands_back_is_asked_when_others_of_his_queue_are_under_way(
+def test_who_stands_back_is_asked_when_others_of_his_queue_are_in_flight(
     left: frozenset[Uid],
 ) -> None:
     waiters = BlockedClasses()
-    under_way = frozenset({Uid("a"), Uid("b")})
-    waiters.stand_back(A, under_way)
-    waiters.stand_back(OTHER, under_way)
-    waiters.wake_after(NOTHING, lambda queue: left if queue == "p" else under_way)
+    in_flight = frozenset({Uid("a"), Uid("b")})
+    waiters.stand_back(A, in_flight)
+    waiters.stand_back(OTHER, in_flight)
+    waiters.wake_after(NOTHING, lambda queue: left if queue == "p" else in_flight)
     assert waiters.take_woken() == [OTHER]
     assert not waiters.is_empty()
 

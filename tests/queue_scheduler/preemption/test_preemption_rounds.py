@@ -246,7 +246,7 @@ def test_where_pods_are_waited_for_nobody_starts_before_whom_others_were_evicted
     assert refusals["ns/other"].other == "ns/first"
 
 
-def test_who_is_under_way_and_who_borrows_leave_in_one_round_where_pods_are_waited_for() -> None:
+def test_who_is_in_flight_and_who_borrows_leave_in_one_round_where_pods_are_waited_for() -> None:
     """Alone neither would do: his own quota's unit holds up the queue, another's has the room."""
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     said = {ENABLE_PREEMPTION: "true", WAIT_FOR_PODS_RUNNING: "true", AVAILABLE_QUOTA[0]: "*"}

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queue_objects.queue_drain import LOOK_SECONDS, RETRIES, QueueDrain
-from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_UNDER_WAY
+from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
 from shared_api.client.errors import Conflict, Forbidden, Invalid
 from shared_api.client.writes import Dropped
 from shared_api.well_known_labels import STOP_POLICY
@@ -198,7 +198,7 @@ def test_what_was_dropped_is_not_sent_again_before_it_may_be(kit: ShellKit) -> N
         assert len(writes.writes) == want
 
 
-@pytest.mark.parametrize("refused", [1, 3 * MAX_UNDER_WAY])
+@pytest.mark.parametrize("refused", [1, 3 * MAX_IN_FLIGHT])
 def test_who_can_not_be_asked_keeps_nobody_from_being_asked(kit: ShellKit, refused: int) -> None:
     names = [f"a{number}" for number in range(refused)] + ["z"]
     for name in names:
@@ -207,7 +207,7 @@ def test_who_can_not_be_asked_keeps_nobody_from_being_asked(kit: ShellKit, refus
     annotate(kit, "HoldAndDrain")
     writes = HeldWrites()
     drains = drains_of(kit, writes)
-    for _ in range(refused // MAX_UNDER_WAY + 1):
+    for _ in range(refused // MAX_IN_FLIGHT + 1):
         sent = len(writes.writes)
         drains.step()
         for _ in writes.writes[sent:]:
@@ -248,19 +248,19 @@ def test_a_unit_whose_answer_could_not_be_told_is_asked_again_after_it_has_start
 
 
 def test_room_is_left_for_decisions(kit: ShellKit) -> None:
-    for number in range(MAX_UNDER_WAY + 1):
+    for number in range(MAX_IN_FLIGHT + 1):
         kit.add_unit(f"u{number}")
         put(kit, f"u{number}", "Running")
     annotate(kit, "HoldAndDrain")
     writes = HeldWrites()
     drains = drains_of(kit, writes)
     assert drains.step() == FULL_REST_SECONDS
-    assert len(writes.writes) == MAX_UNDER_WAY
+    assert len(writes.writes) == MAX_IN_FLIGHT
     assert drains.step() == FULL_REST_SECONDS
-    assert len(writes.writes) == MAX_UNDER_WAY, "none of them has been settled"
+    assert len(writes.writes) == MAX_IN_FLIGHT, "none of them has been settled"
     writes.settle(rejected(Invalid(422, "Invalid", "no")))
     drains.step()
-    assert writes.writes[-1].name == f"u{MAX_UNDER_WAY}"
+    assert writes.writes[-1].name == f"u{MAX_IN_FLIGHT}"
 
 
 def test_who_does_not_lead_asks_nobody(kit: ShellKit) -> None:

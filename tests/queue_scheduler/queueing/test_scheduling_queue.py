@@ -533,7 +533,7 @@ def test_it_follows_the_rules(
         assert line.count_by_reason() == reasons
 
 
-def test_all_wait_for_the_pods_of_the_one_that_is_under_way() -> None:
+def test_all_wait_for_the_pods_of_the_one_that_is_in_flight() -> None:
     line = filled("Priority", info(1), info(2), info(3, shape="big"))
     line.refuse(info(3, shape="big"), NO)
     line.in_flight[Uid("other")] = None

@@ -272,10 +272,10 @@ def test_a_follower_keeps_no_keys(kit: ShellKit) -> None:
     assert due.seconds_until_ready() is None
 
 
-def test_reports_wait_as_keys_while_many_are_under_way(
+def test_reports_wait_as_keys_while_many_are_in_flight(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_reason, "MAX_UNDER_WAY", 2)
+    monkeypatch.setattr(pending_reason, "MAX_IN_FLIGHT", 2)
     held = HeldWrites()
     reporter = reporter_of(kit, held, told=[])
     for name in ("a", "b", "c"):
@@ -457,7 +457,7 @@ def test_what_is_not_written_is_not_told(kit: ShellKit) -> None:
 def test_a_queue_that_goes_is_told_no_faster_than_it_is_written(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_reason, "MAX_UNDER_WAY", 2)
+    monkeypatch.setattr(pending_reason, "MAX_IN_FLIGHT", 2)
     held, told = HeldWrites(), list[Notice]()
     reporter = reporter_of(kit, held, told)
     reporter.step()

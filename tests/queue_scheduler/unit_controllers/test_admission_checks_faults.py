@@ -109,7 +109,7 @@ def test_a_place_asked_back_by_a_write_whose_answer_is_lost_is_told_once(checked
     assert checked.failed == [("a", Shortfall.RETRY)]
 
 
-def test_an_answer_that_changes_while_the_write_is_under_way_counts(checked: Checked) -> None:
+def test_an_answer_that_changes_while_the_write_is_in_flight_counts(checked: Checked) -> None:
     decide_admission(checked)
     checked.say("b", "Rejected")
     checked.kit.send()

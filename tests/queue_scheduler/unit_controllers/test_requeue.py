@@ -13,7 +13,7 @@ from queue_scheduler.unit_controllers.requeue import (
     BackoffRequeue,
     build_return_status,
 )
-from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_UNDER_WAY
+from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
 from shared_api.client.errors import Conflict
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnitStatus, RequeueState
@@ -318,7 +318,7 @@ def test_a_follower_writes_nothing_and_a_leader_makes_up_for_it(clinic: Clinic) 
     assert clinic.returned() == ["a"]
 
 
-def test_news_of_a_unit_whose_write_is_under_way_makes_no_second_one(kit: ShellKit) -> None:
+def test_news_of_a_unit_whose_write_is_in_flight_makes_no_second_one(kit: ShellKit) -> None:
     clinic, held = Clinic(kit), HeldWrites()
     returns = BackoffRequeue(access_of(kit, writes=held), kit.clock)
     clinic.returns = returns
@@ -363,15 +363,15 @@ def test_when_all_return_at_once_there_is_room_for_decisions(kit: ShellKit) -> N
     clinic, held = Clinic(kit), HeldWrites()
     returns = BackoffRequeue(access_of(kit, writes=held), kit.clock)
     clinic.returns = returns
-    for number in range(MAX_UNDER_WAY + 1):
+    for number in range(MAX_IN_FLIGHT + 1):
         clinic.back_off(f"unit-{number}", until=None)
     clinic.hear()
     exhaust(returns.step)
-    assert len(held.writes) == MAX_UNDER_WAY
+    assert len(held.writes) == MAX_IN_FLIGHT
     assert returns.step() == FULL_REST_SECONDS
     held.settle(rejected(Conflict(409)))
     exhaust(returns.step)
-    assert len(held.writes) == MAX_UNDER_WAY + 1
+    assert len(held.writes) == MAX_IN_FLIGHT + 1
 
 
 # --- the status alone --------------------------------------------------------------------------
