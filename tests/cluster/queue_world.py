@@ -16,6 +16,7 @@ from urllib.request import urlopen
 
 from tests.cluster.api_audit import ApiAudit
 from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
+from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 
 Json = dict[str, Any]
@@ -193,8 +194,8 @@ class QueueWorld:
         return found
 
     def phase(self, name: str) -> str:
-        """Return a unit's phase."""
-        return str(self.unit(name)["status"]["phase"])
+        """Return a unit's phase, "" while it has none."""
+        return str(self.unit(name).get("status", {}).get("phase", ""))
 
     def finish_unit(self, name: str) -> None:
         """End a unit made by hand, as a job side would."""
@@ -402,8 +403,25 @@ def running_of(unit: Json) -> dict[str, int]:
 
 
 def until(what: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
-    """Return the first true answer; AssertionError with the last one when time is up."""
-    answer = within(seconds, what)
+    """Return the first true answer; AssertionError with the last one when time is up.
+
+    What is not there yet (404) is waited for, too: a unit is created some time after its job.
+    """
+    missing: list[ApiError] = []
+
+    def look() -> T | None:
+        missing.clear()
+        try:
+            return what()
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            missing.append(error)
+            return None
+
+    answer = within(seconds, look)
+    if missing:
+        raise missing[0]
     assert answer, f"not within {seconds} s; last: {answer!r}"
     return answer
 

@@ -1,0 +1,35 @@
+"""Waiting for a state of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.queue_world import until
+from tests.controlplane.api_client import ApiError
+
+
+def missing(status: int = 404) -> ApiError:
+    return ApiError("GET", "/queueunits/a", status, "")
+
+
+def test_what_is_not_there_yet_is_waited_for() -> None:
+    answers: Iterator[ApiError | str] = iter([missing(), "", missing(), "there"])
+
+    def look() -> str:
+        answer = next(answers)
+        if isinstance(answer, ApiError):
+            raise answer
+        return answer
+
+    assert until(look) == "there"
+
+
+@pytest.mark.parametrize("status", [404, 403])
+def test_what_is_never_there_or_refused_is_an_error(status: int) -> None:
+    def look() -> str:
+        raise missing(status)
+
+    with pytest.raises(ApiError, match=str(status)):
+        until(look, 0.1)
