@@ -32,13 +32,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "h
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test that asks for the binaries, before ``-m`` selects by marks, and give it time.
+    """Mark tests that ask for the binaries, and those beside them, before ``-m`` selects by marks.
+
+    A cluster test that sets no time limit gets one.
 
     Raises:
         pytest.UsageError: such a test is where no step would run it.
     """
     for item in items:
-        if isinstance(item, pytest.Function) and "controlplane_binaries" in item.fixturenames:
+        asks = isinstance(item, pytest.Function) and "controlplane_binaries" in item.fixturenames
+        # What only the cluster tests use is tested in their step: no other looks into that folder.
+        if asks or CLUSTER_FOLDERS[0] in item.path.parents:
             item.add_marker("cluster")
         elsewhere = not any(folder in item.path.parents for folder in CLUSTER_FOLDERS)
         if elsewhere and item.get_closest_marker("cluster"):
