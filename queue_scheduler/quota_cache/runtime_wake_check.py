@@ -41,13 +41,17 @@ def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes)
             continue
         for family, groups in scope.families.items():
             charged = _find_charged(tree, groups)
-            untouched = [grounds for grounds in groups if grounds and grounds not in charged]
+            now = tree.changes.clock
+            untouched = [
+                grounds
+                for grounds, seen in groups.items()
+                if grounds and _may_fall(seen.values(), charged.get(grounds), now)
+            ]
             if untouched:
                 memory = Memory(family[1], family[2])
                 siblings = _Siblings(
                     tree, walk, family[0], key, memory, is_root_plain=is_root_plain
                 )
-                now = tree.changes.clock
                 charged.update((grounds, now) for grounds in siblings.fallen(untouched))
             for changed, charged_at in charged.items():
                 seen = groups[changed].items()
@@ -84,6 +88,18 @@ def _find_charged(tree: TreeUsage, groups: Groups) -> dict[Grounds | None, int]:
     return charged
 
 
+def _may_fall(seen: Iterable[int], charged_at: int | None, now: int) -> bool:
+    """Return whether a waiter has seen all that was charged below its quotas, and not all else.
+
+    Mostly nothing was charged there since the last `settle` (None). But a waiter may also have
+    begun to wait after that charge, and before another one elsewhere, which changes what its
+    subject gets.
+    """
+    if charged_at is None:
+        return True
+    return charged_at < now and any(seen_at >= charged_at for seen_at in seen)
+
+
 class _Siblings:
     """The children of one quota, one of which asks for more."""
 
@@ -109,7 +125,7 @@ class _Siblings:
     def fallen(self, all_grounds: Iterable[Grounds]) -> Iterator[Grounds]:
         """Return the grounds whose subject gets another amount, with or without the demand.
 
-        They are about these children, and nothing was charged below these.
+        They are about these children, and a waiter has seen all that was charged below these.
         """
         nodes, division = self._tree.nodes, self._walk.division
         key, memory, common = self._key, self._memory, self._common

@@ -6,7 +6,7 @@ import random
 from collections.abc import Hashable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from queue_scheduler.quota.quota_decision import Demand
@@ -204,6 +204,7 @@ class CrumbStory(Story):
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
+@example(3495866)
 def test_nobody_waits_for_a_crumb_that_is_there(seed: int) -> None:
     story = CrumbStory(seed)
     for _ in range(60):

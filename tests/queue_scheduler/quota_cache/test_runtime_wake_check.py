@@ -121,3 +121,20 @@ def test_a_parent_that_is_over_elsewhere_is_within_the_scope() -> None:
     assert (refusal.reason, refusal.quota) == (Reason.OVER_PARENT_RUNTIME, "o")
     books.on_foreign("pod", "r", None)
     assert take_woken(books) == ["q"]
+
+
+def test_who_began_to_wait_after_a_charge_of_its_quota_hears_of_one_elsewhere() -> None:
+    """All before anything is settled: what was charged below is seen, what came then is not."""
+    books = QuotaCache(QuotaSettings(cap_by_total=False))
+    for name in "abc":
+        books.on_quota(build_quota(name, maximum={"x": 10}))
+    books.on_capacity({"x": 10})
+    books.book("elsewhere", "b", Demand({"x": 5}))
+    let_wait(books, "c", 6)  # so that there is something to settle
+    books.book("own", "a", Demand({"x": 2}))
+    refusal = let_wait(books, "a", 4)
+    assert (refusal.reason, refusal.quota) == (Reason.OVER_RUNTIME, "a")
+    assert "a" not in doubtful(books), "it has seen what was charged"
+    books.release("elsewhere")
+    assert "a" in doubtful(books)
+    assert "a" in take_woken(books)
