@@ -249,10 +249,19 @@ class ProtectedDemands:
         """Return the quotas with a demand, counted or not."""
         return tuple(self._demands)
 
-    def with_demand(self, quotas: Iterable[str]) -> list[str]:
-        """Return those of these quotas that have a demand, counted or not."""
+    def affected_by(self, books: NodeUsage) -> Iterable[str]:
+        """Return the quotas whose demand to `refresh` after a charge of this one.
+
+        The charge of a special quota changes the amount that is divided among all others: what they
+        are entitled to is renewed first.
+        """
         demands = self._demands
-        return [quota for quota in quotas if quota in demands] if demands else []
+        if books.is_special and books.tree.divides:
+            self.entitlements.renew(books.tree)
+            return tuple(demands)
+        if books.is_alone or not demands:
+            return ()
+        return [quota for quota in books.path if quota in demands]
 
     def start(self, entitlements: Entitlements) -> None:
         """Drop what is counted: it was counted in trees that are replaced by others."""

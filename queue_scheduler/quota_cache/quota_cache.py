@@ -132,7 +132,7 @@ class QuotaCache:
         for one, sign in ((old, -1), (pod, 1)):
             books = None if one is None else trees.charge_pod(one, sign)
             if books is not None:
-                self._follow(trees, books)
+                self._follow(books)
 
     # --- checks and charges ---------------------------------------------------------------------
 
@@ -189,8 +189,8 @@ class QuotaCache:
         if trees is None:
             return
         if old is not None:
-            self._follow(trees, trees.charge_unit(old[0], old[1], -1))
-        self._follow(trees, trees.charge_unit(quota, demand, 1, checked))
+            self._follow(trees.charge_unit(old[0], old[1], -1))
+        self._follow(trees.charge_unit(quota, demand, 1, checked))
 
     def release(self, owner: str) -> None:
         """Release what is charged for `owner`, if anything."""
@@ -200,22 +200,16 @@ class QuotaCache:
         self._changes += 1
         trees = self._trees
         if trees is not None:
-            self._follow(trees, trees.charge_unit(old[0], old[1], -1))
+            self._follow(trees.charge_unit(old[0], old[1], -1))
 
     def booking(self, owner: str) -> tuple[str, Demand] | None:
         """Return the (quota, demand) that is charged for the owner, or None."""
         return self._ledger.booking(owner)
 
-    def _follow(self, trees: UsageTrees, books: NodeUsage) -> None:
+    def _follow(self, books: NodeUsage) -> None:
         """Update which demands are protected, if what was charged here matters for that."""
-        if books.is_special and books.tree.divides:
-            # The amount that is divided among all other quotas has changed.
-            trees.entitlements.renew(books.tree)
-            for name in self._protected.quotas():
-                self._refresh_protected(name)
-        elif not books.is_alone:
-            for name in self._protected.with_demand(books.path):
-                self._refresh_protected(name)
+        for name in self._protected.affected_by(books):
+            self._refresh_protected(name)
 
     # --- waiters --------------------------------------------------------------------------------
 

@@ -84,18 +84,7 @@ def _move(
             books.tree.charge_non_preemptible(books, np_items)
         trees.forget_levels(books.tree)
     for books, _, _ in moves:
-        _judge_protected(trees, protected, books)
-
-
-def _judge_protected(trees: UsageTrees, protected: ProtectedDemands, books: NodeUsage) -> None:
-    """Update which demands are protected, if the charges of this quota matter for that."""
-    if books.is_special and books.tree.divides:
-        # The amount that is divided among all other quotas has changed.
-        trees.entitlements.renew(books.tree)
-        for name in protected.quotas():
-            protected.refresh(name, trees.books.get(name))
-    elif not books.is_alone:
-        for name in protected.with_demand(books.path):
+        for name in protected.affected_by(books):
             protected.refresh(name, trees.books.get(name))
 
 
