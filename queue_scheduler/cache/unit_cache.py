@@ -24,7 +24,7 @@ from queue_scheduler.cache.unit_demand import InvalidDemandError, admitted_occup
 from queue_scheduler.cache.unit_state import (
     CachedUnit,
     UnitState,
-    as_admitted,
+    admitted_unit,
     counts_alike,
     find_known_demand,
     is_disowned,
@@ -326,7 +326,7 @@ class UnitCache:
             self.admitted.replace(record, stays)
             line = self.queues.line(info.queue)
             if line is not None and info.uid in line.in_flight:
-                line.count_admitted(as_admitted(stays))
+                line.count_admitted(admitted_unit(stays))
                 self.changed_lines[info.queue] = None
         self.records[info.key] = stays
         return True
@@ -404,7 +404,7 @@ class UnitCache:
             line = self.queues.line(info.queue)
             if line is None or not line.counts_admitted:
                 return
-            if line.count_admitted(as_admitted(record)):
+            if line.count_admitted(admitted_unit(record)):
                 self.changed_lines[info.queue] = None
 
     def leave(self, record: CachedUnit | None) -> None:
@@ -461,7 +461,7 @@ class UnitCache:
     def _admitted_through(self, queue_name: str) -> Iterator[AdmittedUnit]:
         for record in self.records.values():
             if record.info is not None and record.info.queue == queue_name:
-                yield as_admitted(record)
+                yield admitted_unit(record)
 
     def _priority_in(self, queue_name: str, unit: QueueUnit) -> int:
         line = self.queues.line(queue_name)

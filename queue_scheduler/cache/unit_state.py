@@ -192,7 +192,7 @@ def is_preemptible(record: CachedUnit) -> bool:
     return record.info is not None and not record.info.non_preemptible
 
 
-def as_admitted(record: CachedUnit) -> AdmittedUnit:
+def admitted_unit(record: CachedUnit) -> AdmittedUnit:
     """Return the part of an admitted unit that the next decision of its queue may depend on."""
     may_be_displaced = record.state is not UnitState.ASSUMED and is_preemptible(record)
     return AdmittedUnit(
