@@ -124,16 +124,17 @@ class Objects:
 
 
 class Maker:
-    """What an operator makes objects with: at first only those that stay, suspended."""
+    """What an operator makes objects of a job with: at first only those that stay, suspended."""
 
-    def __init__(self, objects: Objects, *, runs: bool) -> None:
+    def __init__(self, objects: Objects, job: str, *, runs: bool) -> None:
         self._objects = objects
+        self._job = job  # its path
         self.runs = runs
 
-    def announce(self, path: str, status: Json) -> None:
-        """Write into a job's status what is about to be made of it."""
+    def announce(self, status: Json) -> None:
+        """Write into the job's status what is about to be made of it."""
         if self.runs:
-            self._objects.merge(f"{path}/status", {"status": status})
+            self._objects.merge(f"{self._job}/status", {"status": status})
 
     def put(self, made: Made) -> Json:
         """Make an object, or let the one that has stayed go on; return it."""
@@ -163,22 +164,16 @@ def _make_of_train_job(maker: Maker, body: Json) -> None:
 def _make_of_ray_job(maker: Maker, body: Json) -> None:
     # As KubeRay does: the name stands in the status before there is a cluster of that name. A
     # cluster that its owner does not name for ten seconds is queued by itself.
-    status = {"jobDeploymentStatus": "Initializing", "rayClusterName": cluster_name(body)}
-    maker.announce(_ray_path("rayjobs", body), status)
+    maker.announce({"jobDeploymentStatus": "Initializing", "rayClusterName": cluster_name(body)})
     cluster = maker.put(Made("rayclusters", ray_cluster_of(body, body["spec"]["rayClusterSpec"])))
     maker.put_all(pods_of_ray_child(body, cluster))
     maker.put(submitter_of(body))
 
 
 def _make_of_ray_service(maker: Maker, body: Json) -> None:
-    pending = {"pendingServiceStatus": {"rayClusterName": cluster_name(body)}}  # as above
-    maker.announce(_ray_path("rayservices", body), pending)
+    maker.announce({"pendingServiceStatus": {"rayClusterName": cluster_name(body)}})  # as above
     cluster = maker.put(Made("rayclusters", ray_cluster_of(body, body["spec"]["rayClusterConfig"])))
     maker.put_all(pods_of_ray_child(body, cluster))
-
-
-def _ray_path(plural: str, body: Json) -> str:
-    return f"/apis/ray.io/v1/namespaces/default/{plural}/{body['metadata']['name']}"
 
 
 def _make_of_spark(maker: Maker, body: Json) -> None:
@@ -268,7 +263,7 @@ class Operator:
 
     def hold(self, name: str) -> None:
         """See a job that is suspended, for the first time or after a change."""
-        self._part.make(Maker(self.objects, runs=False), self._body(name))
+        self._make(name, runs=False)
         self._say(name, Stage.HELD)
 
     def start(self, name: str, pods: int) -> None:
@@ -279,7 +274,7 @@ class Operator:
 
     def make(self, name: str) -> None:
         """Make what a job runs with."""
-        self._part.make(Maker(self.objects, runs=True), self._body(name))
+        self._make(name, runs=True)
 
     def say_running(self, name: str) -> None:
         """Say that a job runs."""
@@ -317,6 +312,10 @@ class Operator:
         for collection in (*self._part.between, "pods"):
             for each in self.objects.find(collection, name):
                 self.objects.delete(f"{_COLLECTIONS[collection]}/{each['metadata']['name']}")
+
+    def _make(self, name: str, *, runs: bool) -> None:
+        maker = Maker(self.objects, f"{self._path}/{name}", runs=runs)
+        self._part.make(maker, self._body(name))
 
     def _stop_pods(self, name: str) -> None:
         uid = self._body(name)["metadata"]["uid"]
