@@ -99,13 +99,19 @@ KINDS = pytest.mark.parametrize(
 """How the engine is made, how its units name their quota, and what the second of them meets."""
 
 
+def with_two(new_room: Room, unit: dict[str, Any]) -> SourceEngine:
+    """Return an engine with two units, of which only one fits at a time."""
+    room = new_room()
+    room.add("runs", cpu=3, **unit)
+    room.add("waits", cpu=2, **unit)
+    return room
+
+
 @KINDS
 def test_who_waits_after_a_refusal_is_not_asked_about_again(
     new_room: Room, unit: dict[str, Any], reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = new_room()
-    room.add("runs", cpu=3, **unit)
-    room.add("waits", cpu=2, **unit)
+    room = with_two(new_room, unit)
     asked = count_checks(monkeypatch)
     assert room.start("root-a") == ["runs"]
     assert room.reason("waits") is reason
@@ -118,9 +124,7 @@ def test_who_waits_after_a_refusal_is_not_asked_about_again(
 def test_the_first_question_to_a_fork_builds_no_tree(
     new_room: Room, unit: dict[str, Any], reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = new_room()
-    room.add("runs", cpu=3, **unit)
-    room.add("waits", cpu=2, **unit)
+    room = with_two(new_room, unit)
     assert room.start("root-a") == ["runs"]
     monkeypatch.delattr(quota_cache, "build_usage_trees")
     twin = room.engine.fork()
