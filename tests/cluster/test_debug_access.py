@@ -146,7 +146,8 @@ def test_units_of_others_are_named_to_those_who_may_list_them(
 
 def test_on_loopback_no_page_of_a_browser_may_ask_under_its_own_name(world: QueueWorld) -> None:
     scheduler = world.start_scheduler("--debug-hosts=queue.example.com", user=ACCOUNT)
-    ports = {flag: scheduler.port_of(flag) for flag in ("--debug-address", "--health-address")}
+    flags = ("--debug-address", "--health-address", "--metrics-address")
+    ports = {flag: scheduler.port_of(flag) for flag in flags}
 
     def status(flag: str, path: str, host: str) -> int:
         url = f"http://127.0.0.1:{ports[flag]}{path}"
@@ -159,4 +160,5 @@ def test_on_loopback_no_page_of_a_browser_may_ask_under_its_own_name(world: Queu
         assert status("--debug-address", path, "queue.example.com:1") != 421
     assert status("--debug-address", QUEUES, f"localhost:{ports['--debug-address']}") == 200
     assert status("--health-address", "/livez", "evil.example.com") == 200
+    assert status("--metrics-address", "/metrics", "evil.example.com") == 200
     scheduler.stop()

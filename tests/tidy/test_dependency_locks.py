@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from importlib.metadata import requires
 
@@ -17,7 +18,7 @@ from tests.tidy.dependency_locks import (
     unresolved_installs,
     wanted,
 )
-from tests.tidy.source_tree import ROOT
+from tests.tidy.source_tree import ROOT, project_files
 
 INSTALLERS = [
     "Makefile",
@@ -96,6 +97,24 @@ def test_a_pin_without_its_extra_is_found(row: str, want: set[str]) -> None:
 @pytest.mark.parametrize("name", INSTALLERS)
 def test_locked_installs_resolve_nothing(name: str) -> None:
     assert unresolved_installs((ROOT / name).read_text(encoding="utf-8")) == []
+
+
+def test_every_file_that_installs_from_a_lock_is_looked_at() -> None:
+    texts = {
+        str(path): (ROOT / path).read_text(encoding="utf-8", errors="replace")
+        for path in project_files()
+        if path.suffix != ".md" and path.parts[:2] != ("tests", "tidy")
+    }
+    found = {name for name, text in texts.items() if "--require-hashes" in text}
+    assert found - HEADERS.keys() == set(INSTALLERS)
+
+
+@pytest.mark.parametrize("name", ["Makefile", "Dockerfile"])
+def test_every_environment_from_a_lock_is_checked(name: str) -> None:
+    """With --no-deps pip does not say what is missing."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    checks = re.findall(r"-m pip (?:--python \S+ )?check\b", text)
+    assert len(checks) == text.count("--require-hashes")
 
 
 @pytest.mark.parametrize(
