@@ -162,7 +162,7 @@ def serve_debug_api(program: Program, flags: DebugFlags, controllers: Controller
     """
 
     def build(guard_of: GuardOf) -> Starlette:
-        # FastAPI costs 13 MB: imported only if the port is opened.
+        # FastAPI takes 13 MB: imported at the first question only.
         from queue_controllers.debug_api.app import build_app  # noqa: PLC0415 - as said
 
         api = controllers.debug_api()

@@ -414,7 +414,7 @@ class Scheduler:
         is_leader = self._program.leadership.is_leader
 
         def build(guard_of: GuardOf) -> Starlette:
-            # FastAPI takes 13 MB: imported only if the debug API is on.
+            # FastAPI takes 13 MB: imported at the first question only.
             from queue_scheduler.debug_api.app import DebugApi, build_app  # noqa: PLC0415 - as said
 
             api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)

@@ -1,8 +1,8 @@
 """Serves the application on a socket that only this process can use.
 
 A worker of the port calls it, with one connection per request, and reads the whole answer.
-Application and uvicorn (`uvicorn_server`) are built at the first request: they take 16 MB and half
-a second of CPU, and most replicas never get a request.
+Application and uvicorn (`uvicorn_server`) are built at the first request: they take 15 MB and
+0.15 s of CPU, and most replicas never get a request.
 
 The socket is of AF_UNIX, so it opens no port. Its name is in the abstract namespace: it needs no
 writable folder and no removal, and a crash leaves nothing behind. Such a name has no owner and no
