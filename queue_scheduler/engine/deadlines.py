@@ -130,8 +130,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 class DueAt(msgspec.Struct, frozen=True, gc=False):
     """When a timer ends.
 
-    timer: Which timer.
-        timer: Which.
+    Attributes:
+        timer: Which timer.
         key: `namespace/name` of the unit; of `QUEUE`, the queue's name.
         at: Wall time. In the past: it is overdue.
     """
