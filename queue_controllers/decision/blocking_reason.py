@@ -26,7 +26,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "QuotaNotInQueue": f"Or take {QUEUE_NAME} off the job: it then waits in the queue of its quota",
     "ExceedsQuota": "Make the job again with less, or have the quota raised",
     "InvalidDemand": "Make the job again with requests that can be read",
-    "PodsRefused": "It waits beside the line, and comes back by itself once they would be taken",
+    "PodsRefused": "It is set aside, and queued again by itself once they would be accepted",
     "RequestsMissing": "Make the job again with them in resources.requests of its containers",
     "Inactive": f'To have it wait in the queue, annotate the job {ACTIVE}: "true"',
     "StoppedQueue": "Whoever administers the queue must let it go on, or name another",

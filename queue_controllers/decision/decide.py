@@ -466,7 +466,7 @@ def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | No
         return None
     message = (
         f"Somebody else took the gate {ADMISSION_GATE} off {view.pods.opened} of its pods: they go"
-        " on, charged as they run. The others wait in line until the rest of the job fits"
+        " on, charged as they run. The others wait in the queue until the rest of the job fits"
     )
     event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
     marked = mark_opened(view, job, unit)

@@ -158,7 +158,7 @@ def _tell_move(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> str:
         stays = f"counts in queue {unit.spec.queue}"
     now = f"{what} {named}" if named else f"no {what} any more"
     return (
-        f"{MOVED}{now}, and {stays}, where it was admitted, until it waits in line again."
+        f"{MOVED}{now}, and {stays}, where it was admitted, until it waits in its queue again."
         f' To move it, annotate it {ACTIVE}: "false", and "true" once it has stopped'
     )
 

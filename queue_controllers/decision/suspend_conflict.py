@@ -93,9 +93,9 @@ def _why_not(unit: QueueUnit) -> str:
 
 def _displace(view: JobView, job: JobFacts, unit: QueueUnit, memory: JobMemory) -> Decision:
     """Suspend it, and move its unit to the end of its queue."""
-    reason, where = OUT_OF_TURN, "it has gone to the end of its line"
+    reason, where = OUT_OF_TURN, "it has gone to the end of its queue"
     if is_being_evicted(unit):
-        reason, where = AGAINST_EVICTION, "once it has stopped it waits at the end of its line"
+        reason, where = AGAINST_EVICTION, "once it has stopped it waits at the end of its queue"
     message = (
         f"Resumed {MAX_RESUMES} times within {CONTEST_SECONDS:g} s by somebody else: it is"
         f" suspended again each time, and {where}. Whoever applies it has to leave its suspend"

@@ -95,7 +95,7 @@ class UnitCache:
         self.checks = KnownChecks()
         self.held = UnitsOnHold()
         self.admitted = AdmittedUnits()
-        self.changed_lines: dict[str, None] = {}
+        self.changed_queues: dict[str, None] = {}
         self.held_lately: dict[str, None] = {}
         self.lowered_lately: dict[str, None] = {}
         self._plugins = plugins
@@ -125,8 +125,8 @@ class UnitCache:
 
     def pending_count(self, queue_name: str) -> int:
         """Return how many units are pending in a queue, or on hold for it."""
-        line = self.queues.line(queue_name)
-        return (line.length if line is not None else 0) + self.held.total(queue_name)
+        queue = self.queues.find(queue_name)
+        return (queue.length if queue is not None else 0) + self.held.total(queue_name)
 
     def admitted_count(self, queue_name: str) -> int:
         """Return how many units that came through a queue occupy quota."""
@@ -253,8 +253,8 @@ class UnitCache:
     ) -> QueueUnitInfo:
         """Build what plugins get; of an admitted unit, `known` is reused if it still holds."""
         meta = unit.metadata
-        line = self.queues.line(mapped.queue)
-        bounded = unit if line is None else line.bounded(unit)
+        queue = self.queues.find(mapped.queue)
+        bounded = unit if queue is None else queue.bounded(unit)
         priority = bounded.spec.priority
         non_preemptible = meta.labels.get(PREEMPTIBLE) == "false" or (
             self._plugins.has_own_labels
@@ -269,18 +269,18 @@ class UnitCache:
         ):
             return replace(known, unit=unit, priority=priority)
         order_key: OrderKey | None = None
-        if line is not None:
-            order_key = self._place_in(line, bounded)
+        if queue is not None:
+            order_key = self._place_in(queue, bounded)
         keys = self._plugins.class_keys(unit)
         class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
-        if line is not None:
-            if line.options.is_strict:
+        if queue is not None:
+            if queue.options.is_strict:
                 class_key = (*class_key, priority)  # lower ones are held back
-            if line.is_backfilling:
+            if queue.is_backfilling:
                 # A unit that waits for checks passes no head, however early it would end.
-                checks = bool(needed_checks(line.queue, unit))
+                checks = bool(needed_checks(queue.api_object, unit))
                 class_key = (*class_key, remaining_seconds(unit), checks)
-            class_key, demand = line.share(class_key, demand)
+            class_key, demand = queue.share(class_key, demand)
         return QueueUnitInfo(
             key=meta.key,
             uid=meta.uid,
@@ -294,12 +294,12 @@ class UnitCache:
             class_key=class_key,
         )
 
-    def place_in(self, line: SchedulingQueue, unit: QueueUnit) -> OrderKey:
+    def place_in(self, queue: SchedulingQueue, unit: QueueUnit) -> OrderKey:
         """Return the position of a unit in a queue; the `info` of an admitted one may lack it."""
-        return self._place_in(line, line.bounded(unit))
+        return self._place_in(queue, queue.bounded(unit))
 
-    def _place_in(self, line: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
-        return line.place(bounded, self._plugins.order_key(bounded, line.queue))
+    def _place_in(self, queue: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
+        return queue.place(bounded, self._plugins.order_key(bounded, queue.api_object))
 
     def can_stay(
         self, record: CachedUnit, unit: QueueUnit, version: int, verdict: UnitState | Refusal
@@ -324,10 +324,10 @@ class UnitCache:
                 return False
             self.bookings.charge_admitted(info, admitted_occupancy(unit, info.demand))
             self.admitted.replace(record, stays)
-            line = self.queues.line(info.queue)
-            if line is not None and info.uid in line.in_flight:
-                line.count_admitted(admitted_unit(stays))
-                self.changed_lines[info.queue] = None
+            queue = self.queues.find(info.queue)
+            if queue is not None and info.uid in queue.in_flight:
+                queue.count_admitted(admitted_unit(stays))
+                self.changed_queues[info.queue] = None
         self.records[info.key] = stays
         return True
 
@@ -335,9 +335,9 @@ class UnitCache:
         """Return whether a unit is still mapped as it was when its write was sent."""
         return self._plugins.map_unit(unit, self.queues) == Mapped(info.quota, info.queue)
 
-    def pull_out(self, line: SchedulingQueue) -> list[str]:
+    def pull_out(self, queue: SchedulingQueue) -> list[str]:
         """Take all units out of a queue; return their keys, to be placed again."""
-        keys = [unit_key(key) for key in line.in_order()]
+        keys = [unit_key(key) for key in queue.in_order()]
         for key in keys:
             record = self.records[key]
             self.leave(record)
@@ -366,9 +366,9 @@ class UnitCache:
             kind, _, value = name.partition("/")
             if kind == "quota":
                 for queue_name in self.queues.queues_of(value):
-                    line = self.queues.line(queue_name)
-                    assert line is not None, f"{queue_name} has units of {value} and no line"
-                    keys.update({unit_key(key): None for key in line.in_order(value)})
+                    queue = self.queues.find(queue_name)
+                    assert queue is not None, f"{queue_name} has units of {value} and no line"
+                    keys.update({unit_key(key): None for key in queue.in_order(value)})
             elif kind == "namespace":
                 namespaces.add(value)
         if namespaces:
@@ -398,14 +398,14 @@ class UnitCache:
             woken = self.queues.enqueue(info)
             if woken is not None:
                 self._plugins.stop_waiting((info.queue, woken))
-            self.changed_lines[info.queue] = None
+            self.changed_queues[info.queue] = None
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.add(record)
-            line = self.queues.line(info.queue)
-            if line is None or not line.counts_admitted:
+            queue = self.queues.find(info.queue)
+            if queue is None or not queue.counts_admitted:
                 return
-            if line.count_admitted(admitted_unit(record)):
-                self.changed_lines[info.queue] = None
+            if queue.count_admitted(admitted_unit(record)):
+                self.changed_queues[info.queue] = None
 
     def leave(self, record: CachedUnit | None) -> None:
         """Undo `enter`; what is charged stays until the unit is placed again."""
@@ -423,28 +423,28 @@ class UnitCache:
             emptied = self.queues.withdraw(info)
             if emptied is not None:
                 self._plugins.stop_waiting((info.queue, emptied))
-            self.changed_lines[info.queue] = None
+            self.changed_queues[info.queue] = None
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.remove(record)
-            line = self.queues.line(info.queue)
-            if line is not None and line.counts_admitted and line.uncount_admitted(info.uid):
-                self.changed_lines[info.queue] = None
+            queue = self.queues.find(info.queue)
+            if queue is not None and queue.counts_admitted and queue.uncount_admitted(info.uid):
+                self.changed_queues[info.queue] = None
 
-    def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
+    def set_options(self, queue: SchedulingQueue, options: QueueOptions) -> None:
         """Set the options of a queue; if they now depend on admitted units, count these."""
-        before = line.options
-        self.queues.set_options(line, options)
+        before = queue.options
+        self.queues.set_options(queue, options)
         if before.max_priority != options.max_priority:
-            self.bound_again(line.name)
+            self.bound_again(queue.name)
         if (before.waits_for_pods, before.is_strict) != (options.waits_for_pods, options.is_strict):
-            line.recount_admitted(self._admitted_through(line.name))
+            queue.recount_admitted(self._admitted_through(queue.name))
 
     def bound_again(self, queue_name: str) -> None:
         """Recompute the priorities of the units admitted through a queue, by its present ceiling.
 
         Charges do not change. Pending units are placed again by the caller, if they must be.
         """
-        line = self.queues.line(queue_name)
+        queue = self.queues.find(queue_name)
         buckets = self.admitted.of_queue(queue_name)
         keys = [key for of_quota in buckets for bucket in of_quota.values() for key in bucket]
         for key in keys:
@@ -455,8 +455,8 @@ class UnitCache:
             bounded = replace(record, info=replace(info, priority=priority))
             self.records[key] = bounded
             self.admitted.replace(record, bounded)
-        if line is not None and line.counts_admitted:
-            line.recount_admitted(self._admitted_through(line.name))
+        if queue is not None and queue.counts_admitted:
+            queue.recount_admitted(self._admitted_through(queue.name))
 
     def _admitted_through(self, queue_name: str) -> Iterator[AdmittedUnit]:
         for record in self.records.values():
@@ -464,8 +464,8 @@ class UnitCache:
                 yield admitted_unit(record)
 
     def _priority_in(self, queue_name: str, unit: QueueUnit) -> int:
-        line = self.queues.line(queue_name)
-        return (unit if line is None else line.bounded(unit)).spec.priority
+        queue = self.queues.find(queue_name)
+        return (unit if queue is None else queue.bounded(unit)).spec.priority
 
     def forget(self, record: CachedUnit) -> None:
         """Forget a deleted unit; its living pods stay charged."""
@@ -541,7 +541,7 @@ class UnitCache:
         twin = UnitCache(plugins, self._queue_namespace)
         twin.queues = self.queues.fork()
         twin.bookings = self.bookings.fork(plugins, twin.unit)
-        twin.changed_lines = dict(self.changed_lines)
+        twin.changed_queues = dict(self.changed_queues)
         twin.records = dict(self.records)
         twin._waits_for = self._waits_for.fork()
         twin.checks = self.checks.copy()
@@ -564,13 +564,13 @@ class UnitCache:
                 is_known = record.state is UnitState.CONFLICT or info.priority == priority
                 assert is_known, f"{record.key} has priority {info.priority}, should be {priority}"
         self._waits_for.validate({key: each.waits_for for key, each in self.records.items()})
-        lengths = Counter({line.name: line.length for line in self.queues})
-        assert counts[UnitState.WAITING] == lengths, "units in line differ"
+        lengths = Counter({queue.name: queue.length for queue in self.queues})
+        assert counts[UnitState.WAITING] == lengths, "pending units differ"
         assert not counts[UnitState.DETACHED], "units were pulled out and forgotten"
         self.held.validate(self.records.values())
         self.admitted.validate(self.records.values())
-        for line in self.queues:
-            line.validate_admitted(self._admitted_through(line.name))
+        for queue in self.queues:
+            queue.validate_admitted(self._admitted_through(queue.name))
         self._validate_charges()
 
     def _validate_charges(self) -> None:

@@ -1,4 +1,4 @@
-"""How many units are pending without standing in a line, by queue and reason; what they wait for.
+"""How many units are pending without a place in a queue, by queue and reason; what they wait for.
 
 Units that are held, and those whose admission met a conflict or was refused, until they are tried
 again. What is mapped to no queue is counted under "".

@@ -142,16 +142,16 @@ class DebugApi:
 
         If a queue has more units, the header `Link` names the next page (`rel="next"`).
         """
-        lines: list[bytes] = []
+        members: list[bytes] = []
         has_more = False
         for name in self._snapshots.queue_names():
             page = self._snapshots.page(name, offset, limit)
             has_more = has_more or page.has_more
             # As text at once: as models, all waiting units together take a kilobyte each.
-            lines.append(views.encode_upstream_line(name, page.units))
+            members.append(views.encode_upstream_line(name, page.units))
         link = f"{UPSTREAM_QUEUES}?offset={offset + limit}&limit={limit}"
         headers = {"Link": f'<{link}>; rel="next"'} if has_more else None
-        body = b"{" + b",".join(lines) + b"}"
+        body = b"{" + b",".join(members) + b"}"
         return Response(body, headers=headers, media_type="application/json")
 
     @_in_turn

@@ -102,7 +102,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
     held: tuple[str, ...]
 
 
-class LinePage(msgspec.Struct, frozen=True):
+class QueuePage(msgspec.Struct, frozen=True):
     """Some units of a queue, in order; the length of the queue, and whether more units follow."""
 
     units: tuple[UnitFacts, ...]
@@ -160,15 +160,15 @@ class Snapshots:
         found = (unit.refusal for unit in self.held(facts) if unit.record.info is not None)
         return next(found, None)
 
-    def page(self, name: str, offset: int, limit: int) -> LinePage:
+    def page(self, name: str, offset: int, limit: int) -> QueuePage:
         """Return a page of a queue's pending units; empty if there is no such queue."""
-        line = self._shared.ask(_copy_line, name)
-        if line is None:
-            return LinePage((), 0, has_more=False)
-        keys = map(unit_key, islice(line.in_order(), offset, offset + limit))
+        queue = self._shared.ask(_copy_queue, name)
+        if queue is None:
+            return QueuePage((), 0, has_more=False)
+        keys = map(unit_key, islice(queue.in_order(), offset, offset + limit))
         units = self._units(zip(keys, count(offset + 1)))
         waiting = tuple(unit for unit in units if _waits_in(unit.record, name))
-        return LinePage(waiting, line.length, has_more=line.length > offset + limit)
+        return QueuePage(waiting, queue.length, has_more=queue.length > offset + limit)
 
     def unit(self, key: str) -> UnitFacts | None:
         """Return a unit with its position, or None if it is unknown."""
@@ -251,11 +251,11 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
     """Return the current reason of a pending unit; None if it is not pending."""
     record = engine.record(key)
     info = None if record is None else record.info
-    line = None if info is None else engine.queues.line(info.queue)
-    if record is None or info is None or line is None or record.state is not UnitState.WAITING:
+    queue = None if info is None else engine.queues.find(info.queue)
+    if record is None or info is None or queue is None or record.state is not UnitState.WAITING:
         return None
-    told = line.refusal_of(info)
-    if line.slept_since(info) is None:
+    told = queue.refusal_of(info)
+    if queue.slept_since(info) is None:
         return told
     refusal = engine.admission.why_refused(info)
     if refusal is None and told.reason not in _OF_NO_FILTER:
@@ -266,47 +266,49 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
 def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | None:
     record = engine.record(key)
     info = None if record is None else record.info
-    line = None if info is None else engine.queues.line(info.queue)
-    if record is None or info is None or line is None or record.state is not UnitState.WAITING:
+    queue = None if info is None else engine.queues.find(info.queue)
+    if record is None or info is None or queue is None or record.state is not UnitState.WAITING:
         return None
-    found = engine.admission.would_evict(line, info, wall)
+    found = engine.admission.would_evict(queue, info, wall)
     if found is not None and found.victims:
         return WouldPreempt(is_enabled=True, found=found)
-    line.options = replace(line.options, preempts=True)
-    found = engine.admission.would_evict(line, info, wall)
+    queue.options = replace(queue.options, preempts=True)
+    found = engine.admission.would_evict(queue, info, wall)
     if found is None or not found.victims:
         return None
     return WouldPreempt(is_enabled=False, found=found)
 
 
 def _queue_names(engine: Engine) -> list[str]:
-    return [line.name for line in engine.queues]
+    return [queue.name for queue in engine.queues]
 
 
 def _copy_records(engine: Engine) -> tuple[CachedUnit, ...]:
     return tuple(engine.units.records.values())
 
 
-def _copy_line(engine: Engine, name: str) -> SchedulingQueue | None:
-    line = engine.queues.line(name)
-    return line.copy() if line is not None else None
+def _copy_queue(engine: Engine, name: str) -> SchedulingQueue | None:
+    queue = engine.queues.find(name)
+    return queue.copy() if queue is not None else None
 
 
 def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
-    line = engine.queues.line(name)
-    if line is None:
+    queue = engine.queues.find(name)
+    if queue is None:
         return None
-    quotas = list(line.quotas())
-    head = None if (place := line.head()) is None else _read_head(engine, line, place)
+    quotas = list(queue.quotas())
+    head = None if (place := queue.head()) is None else _read_head(engine, queue, place)
     refusal, refused_at = None, None
-    if line.options.is_stopped:
+    if queue.options.is_stopped:
         refusal = Refusal(reason=Reason.STOPPED_QUEUE, other=name)
-    elif (refused := min(line.last_refusals(), default=None, key=lambda pair: pair[0])) is not None:
+    elif (
+        refused := min(queue.last_refusals(), default=None, key=lambda pair: pair[0])
+    ) is not None:
         refusal, refused_at = refused[1], _refused_at(engine, unit_key(refused[0]))
     return QueueSnapshot(
-        queue=line.queue,
-        policy=line.policy.name,
-        options=line.options,
+        queue=queue.api_object,
+        policy=queue.policy.name,
+        options=queue.options,
         quotas=quotas,
         pending=engine.units.pending_count(name),
         admitted=engine.units.admitted_count(name),
@@ -317,8 +319,8 @@ def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
     )
 
 
-def _read_head(engine: Engine, line: SchedulingQueue, place: OrderKey) -> UnitFacts | None:
-    return _read_unit(engine, unit_key(place), line.count_before(place) + 1)
+def _read_head(engine: Engine, queue: SchedulingQueue, place: OrderKey) -> UnitFacts | None:
+    return _read_unit(engine, unit_key(place), queue.count_before(place) + 1)
 
 
 def _read_units(engine: Engine, places: Sequence[tuple[str, int]]) -> list[UnitFacts]:
@@ -344,16 +346,16 @@ def _refused_at(engine: Engine, key: str) -> int | None:
     record = engine.record(key)
     if record is None or record.state is not UnitState.WAITING or record.info is None:
         return None
-    line = engine.queues.line(record.info.queue)
-    return None if line is None else line.slept_since(record.info)
+    queue = engine.queues.find(record.info.queue)
+    return None if queue is None else queue.slept_since(record.info)
 
 
 def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:
     record = engine.record(key)
     position = 0
     if record is not None and record.state is UnitState.WAITING and record.info is not None:
-        line = engine.queues.line(record.info.queue)
-        position = line.count_before(record.info.order_key) + 1 if line is not None else 0
+        queue = engine.queues.find(record.info.queue)
+        position = queue.count_before(record.info.order_key) + 1 if queue is not None else 0
     unit = _read_unit(engine, key, position)
     if unit is None or unit.refusal is not None:
         return unit

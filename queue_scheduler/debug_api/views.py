@@ -485,12 +485,14 @@ def view_upstream_quotas(engine: Engine, views: Iterable[QuotaView]) -> Upstream
     }
     booked = find_booked_quotas(engine.units.records.values())
 
-    def uses_of(line: SchedulingQueue) -> dict[str, QuotaUse]:
-        names = find_quotas(line.queue, line.quotas(), booked, uses)
+    def uses_of(queue: SchedulingQueue) -> dict[str, QuotaUse]:
+        names = find_quotas(queue.api_object, queue.quotas(), booked, uses)
         # What a queue of all quotas takes is in `uses` already, sorted.
         return uses if ALL_QUOTAS in names else {name: uses[name] for name in names if name in uses}
 
-    return {line.name: uses_of(line) for line in sorted(engine.queues, key=lambda line: line.name)}
+    return {
+        queue.name: uses_of(queue) for queue in sorted(engine.queues, key=lambda queue: queue.name)
+    }
 
 
 def _quantities(amounts: Amounts) -> dict[str, str]:

@@ -50,52 +50,52 @@ class UnitAdmission:
         self._wake_up = wake_up
 
     def try_admit(
-        self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+        self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
     ) -> QueueUnitInfo | Refused | Preempt:
         """Charge the next unit; return it with the charged demand, or why it was refused."""
-        no = self._try(line, info, moment)
+        no = self._try(queue, info, moment)
         if no is not None and info.demand.least is not None:
-            info, no = self._try_fewer(line, info, no, moment)
+            info, no = self._try_fewer(queue, info, no, moment)
         if no is None:
             return info
         refusal, by = no
         if by is not None:
-            return self._refuse(line, info, refusal, by, moment)
-        number = line.refuse(info, refusal, moment.seconds)
+            return self._refuse(queue, info, refusal, by, moment)
+        number = queue.refuse(info, refusal, moment.seconds)
         if self._backfill.is_its_own(refusal):
-            again = self._backfill.again_seconds(line, info, moment.seconds)
+            again = self._backfill.again_seconds(queue, info, moment.seconds)
             if again is not None:
-                self._rounds.ask_at((line.name, number), moment.now + again)
-            return self._say_no(line, info, refusal, None)
+                self._rounds.ask_at((queue.name, number), moment.now + again)
+            return self._say_no(queue, info, refusal, None)
         # It fits, but the room is kept for another unit, or its queue waits for a unit in flight.
-        self._rounds.wait((line.name, number), refusal)
+        self._rounds.wait((queue.name, number), refusal)
         preempt = None
-        if not line.is_backfilling or self._may_evict_behind(line, info, moment):
-            preempt = self._rounds.displace(line, info, refusal, moment)
-        return self._say_no(line, info, refusal, preempt)
+        if not queue.is_backfilling or self._may_evict_behind(queue, info, moment):
+            preempt = self._rounds.displace(queue, info, refusal, moment)
+        return self._say_no(queue, info, refusal, preempt)
 
-    def _try(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> No | None:
+    def _try(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> No | None:
         """Charge a unit if it may start; otherwise return why not, and which plugin refused."""
         refused = self._plugins.check(info)
         if refused is not None:
             return refused
-        if line.is_backfilling:
-            delay = self._backfill.check(line, info, moment.seconds)
+        if queue.is_backfilling:
+            delay = self._backfill.check(queue, info, moment.seconds)
             if delay is not None:
                 return delay, None
-        if line.in_flight or not self._rounds.is_idle:
-            held_up = self._rounds.hold_up(line, info, moment)
+        if queue.in_flight or not self._rounds.is_idle:
+            held_up = self._rounds.hold_up(queue, info, moment)
             if held_up is not None:
                 return held_up, None
         return self._plugins.reserve(info)
 
     def _try_fewer(
-        self, line: SchedulingQueue, info: QueueUnitInfo, no: No, moment: Moment
+        self, queue: SchedulingQueue, info: QueueUnitInfo, no: No, moment: Moment
     ) -> tuple[QueueUnitInfo, No | None]:
         """Charge as many pods as fit; return the unit with them, or with its least and why not."""
         assert info.demand.least is not None, f"{info.key} needs all its pods"
-        fewer = self._with_fewer(line, info, info.demand.least, moment)
-        again = self._try(line, fewer, moment)
+        fewer = self._with_fewer(queue, info, info.demand.least, moment)
+        again = self._try(queue, fewer, moment)
         if again is None or again[1] is None:
             return fewer, again
         if no[1] is None:
@@ -103,50 +103,52 @@ class UnitAdmission:
         return fewer, (replace(again[0], is_least=True), again[1])
 
     def _with_fewer(
-        self, line: SchedulingQueue, info: QueueUnitInfo, least: UnitDemand, moment: Moment
+        self, queue: SchedulingQueue, info: QueueUnitInfo, least: UnitDemand, moment: Moment
     ) -> QueueUnitInfo:
         """Return a unit with the most of its permitted pod counts that fits, or with its least."""
 
         def fits(demand: UnitDemand) -> bool:
-            return self._would_start(line, replace(info, demand=demand), moment)
+            return self._would_start(queue, replace(info, demand=demand), moment)
 
         if not fits(least):
             return at_least(info)
         return replace(info, demand=most_that(fits, info.demand, least))
 
-    def _would_start(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
+    def _would_start(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
         if self._plugins.check(info) is not None:
             return False
-        if line.is_backfilling and self._backfill.delays(line, info, moment.seconds):
+        if queue.is_backfilling and self._backfill.delays(queue, info, moment.seconds):
             return False
-        return self._rounds.hold_up(line, info, moment) is None
+        return self._rounds.hold_up(queue, info, moment) is None
 
     def _refuse(
         self,
-        line: SchedulingQueue,
+        queue: SchedulingQueue,
         info: QueueUnitInfo,
         refusal: Refusal,
         by: Plugin,
         moment: Moment,
     ) -> Refused | Preempt:
-        number = line.refuse(info, refusal, moment.seconds)
-        self._plugins.wait((line.name, number), info, refusal, by)
+        number = queue.refuse(info, refusal, moment.seconds)
+        self._plugins.wait((queue.name, number), info, refusal, by)
         if self._backfill.waiting:
-            self._backfill.on_refused(line, info)
+            self._backfill.on_refused(queue, info)
         preempt = None
-        if not line.is_backfilling or self._may_evict_behind(line, info, moment):
-            preempt = self._rounds.evict(line, info, refusal, moment)
-        return self._say_no(line, info, refusal, preempt)
+        if not queue.is_backfilling or self._may_evict_behind(queue, info, moment):
+            preempt = self._rounds.evict(queue, info, refusal, moment)
+        return self._say_no(queue, info, refusal, preempt)
 
-    def _may_evict_behind(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
+    def _may_evict_behind(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> bool:
         """Return whether a unit that was refused while others may pass it may evict others.
 
         A unit whose round is already in progress continues with it.
         """
         if info.key in self._rounds.nominated:
             return True
-        return self._rounds.search.may_evict(line, info) and not self._backfill.stays_behind(
-            line, info, moment.seconds
+        return self._rounds.search.may_evict(queue, info) and not self._backfill.stays_behind(
+            queue, info, moment.seconds
         )
 
     def why_refused(self, info: QueueUnitInfo) -> Refusal | None:
@@ -161,19 +163,19 @@ class UnitAdmission:
         return None if refused is None else replace(refused[0], is_least=True)
 
     def would_evict(
-        self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime
+        self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
     ) -> Found | None:
         """Return the units that a pending unit would evict now; None: none, or it needs none."""
         seconds = int(wall.timestamp())
-        if line.is_backfilling and self._backfill.is_behind(line, info, seconds):
+        if queue.is_backfilling and self._backfill.is_behind(queue, info, seconds):
             return None
-        return self._rounds.would_evict(line, info, wall)
+        return self._rounds.would_evict(queue, info, wall)
 
     def _say_no(
-        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None
+        self, queue: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None
     ) -> Refused | Preempt:
         # Nothing is charged and no head changes, so only the turn passes on.
         wake = self._wake_up.pass_on()
         if preempt is not None:
             return replace(preempt, wake=wake)
-        return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=wake)
+        return Refused(unit=info.key, queue=queue.name, refusal=refusal, wake=wake)

@@ -112,18 +112,20 @@ class Backfill:
 
     # --- judging ------------------------------------------------------------------------------
 
-    def check(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> Refusal | None:
+    def check(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None
+    ) -> Refusal | None:
         """Return why a unit that fits now may not start, or None.
 
         Args:
-            line: Its queue; the unit is the first there that is not refused.
+            queue: Its queue; the unit is the first there that is not refused.
             info: The unit.
             wall: Seconds since the epoch; None: unknown, and then no unit passes.
         """
-        head = self._find_delayed(line, info, wall)
+        head = self._find_delayed(queue, info, wall)
         if head is None:
             return None
-        self._note_waiting(line, info, head)
+        self._note_waiting(queue, info, head)
         silent = remaining_seconds(info.unit) is None
         reason = Reason.NO_MAX_EXECUTION_TIME if silent else Reason.WOULD_DELAY_HEAD
         return Refusal(reason=reason, quota=info.quota, other=head.info.key)
@@ -133,35 +135,35 @@ class Backfill:
         """Return whether a refusal is one of `check`; classes refused by it are woken from here."""
         return refusal.reason in _NOT_PASSED
 
-    def delays(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
+    def delays(self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
         """Return whether `check` would refuse, without registering a waiter."""
-        return self._find_delayed(line, info, wall) is not None
+        return self._find_delayed(queue, info, wall) is not None
 
-    def is_behind(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
+    def is_behind(self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
         """Return whether a unit stands behind a head that it competes with."""
-        return self._find_behind(line, info, wall) is not None
+        return self._find_behind(queue, info, wall) is not None
 
-    def stays_behind(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
+    def stays_behind(self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
         """Return whether a unit must not preempt because it stands behind a head.
 
         Whether it may pass once its victims are gone is unknown: without them the head may be
         promised an earlier start. It is asked again as if `check` had refused it.
         """
-        behind = self._find_behind(line, info, wall)
+        behind = self._find_behind(queue, info, wall)
         if behind is None:
             return False
-        self._note_waiting(line, info, behind[0])
+        self._note_waiting(queue, info, behind[0])
         return True
 
     def again_seconds(
-        self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
+        self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None
     ) -> int | None:
         """Return in how many seconds to ask a unit again that `check` refused; None: not by time.
 
         An admitted unit that does not run yet ends later with every second, so a running unit may
         come to end before it. Where both end at once, more units have ended at the promised time.
         """
-        behind = self._find_behind(line, info, wall)
+        behind = self._find_behind(queue, info, wall)
         if behind is None or wall is None or remaining_seconds(info.unit) is None:
             return None
         promise = behind[1]
@@ -176,25 +178,25 @@ class Backfill:
         return min(after) - latest if after else None
 
     def _find_delayed(
-        self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
+        self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None
     ) -> _Head | None:
         """Return the head that a unit must not pass, or None."""
-        behind = self._find_behind(line, info, wall)
+        behind = self._find_behind(queue, info, wall)
         if behind is None:
             return None
         head, promise = behind
         seconds = remaining_seconds(info.unit)
         if not isinstance(promise, Promise) or wall is None or seconds is None:
             return head
-        ends_before = runs_at_once(line, info.unit) and wall + seconds <= promise.at
+        ends_before = runs_at_once(queue, info.unit) and wall + seconds <= promise.at
         return None if ends_before or self._fits_beside(info, head, promise) else head
 
     def _find_behind(
-        self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
+        self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None
     ) -> tuple[_Head, Promise | Refusal | None] | None:
         """Return the head that a unit stands behind, with its promise, or None."""
         self._forget_answers(wall)
-        for head in self._find_heads(line, info):
+        for head in self._find_heads(queue, info):
             if _is_kept_for(info, head.refusal):
                 continue
             promise = self._promise(head, wall) if wall is not None else None
@@ -202,34 +204,34 @@ class Backfill:
                 return head, promise
         return None
 
-    def _note_waiting(self, line: SchedulingQueue, info: QueueUnitInfo, head: _Head) -> None:
+    def _note_waiting(self, queue: SchedulingQueue, info: QueueUnitInfo, head: _Head) -> None:
         if not self.waiting:
             self._seen_changes = self._count_changes()
-        heads = self.waiting.setdefault(line.name, {})
+        heads = self.waiting.setdefault(queue.name, {})
         behind = heads.setdefault((head.number, head.info.order_key), {})
-        behind[line.class_number(info)] = None
+        behind[queue.class_number(info)] = None
 
     def _fits_beside(self, info: QueueUnitInfo, head: _Head, promise: Promise) -> bool:
         beside = [Supposed.started(info)]
         return self._plugins.check_without(head.info, promise.released, beside) is None
 
-    def _find_heads(self, line: SchedulingQueue, info: QueueUnitInfo) -> Iterator[_Head]:
+    def _find_heads(self, queue: SchedulingQueue, info: QueueUnitInfo) -> Iterator[_Head]:
         """Iterate over the refused units before this one that compete with it, in order."""
         refused = [
             (place, refusal)
-            for place, refusal in line.last_refusals()
+            for place, refusal in queue.last_refusals()
             if place < info.order_key and refusal.reason not in _NOT_PASSED
         ]
         for place, last in sorted(refused, key=lambda each: each[0]):
             head = self._units.records[unit_key(place)].info
-            assert head is not None, f"{unit_key(place)} is in line without a demand"
+            assert head is not None, f"{unit_key(place)} is pending without a demand"
             if not self._compete(head.quota, info.quota):
                 continue
             # The head starts as soon as its least pod count fits.
             least = at_least(head)
             refusal = self._check_again(least) or last
             if may_fit_one_day(refusal):
-                yield _Head(line.class_number(head), least, refusal)
+                yield _Head(queue.class_number(head), least, refusal)
 
     def _check_again(self, head: QueueUnitInfo) -> Refusal | None:
         """Return why a unit with a recorded refusal does not fit now.
@@ -303,11 +305,11 @@ class Backfill:
         else:
             self._told[key] = thing
 
-    def on_refused(self, line: SchedulingQueue, info: QueueUnitInfo) -> None:
+    def on_refused(self, queue: SchedulingQueue, info: QueueUnitInfo) -> None:
         """Note that a plugin refused a unit: it may be a head again, or another unit may be."""
-        heads = self.waiting.get(line.name)
+        heads = self.waiting.get(queue.name)
         if heads and any(info.order_key <= place for _, place in heads):
-            self._moved[line.name] = None
+            self._moved[queue.name] = None
 
     def take_woken(self) -> list[Waiter]:
         """Return, once and in a fixed order, the classes that may pass now."""
@@ -329,8 +331,8 @@ class Backfill:
 
     def _are_in_place(self, name: str, heads: dict[tuple[int, OrderKey], dict[int, None]]) -> bool:
         """Return whether the heads are where they were; a woken head comes before its waiters."""
-        line = self._units.queues.line(name)
-        return line is not None and all(line.head_of(number) == place for number, place in heads)
+        queue = self._units.queues.find(name)
+        return queue is not None and all(queue.head_of(number) == place for number, place in heads)
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -347,7 +349,7 @@ class Backfill:
         if not self.holds_up(key):
             return None
         info = self._units.records[key].info
-        assert info is not None, f"{key} is in line without a demand"
+        assert info is not None, f"{key} is pending without a demand"
         promise = self._find_promise(at_least(info), wall)
         return promise if isinstance(promise, Promise) else None
 
@@ -365,9 +367,9 @@ class Backfill:
         return twin
 
 
-def runs_at_once(line: SchedulingQueue, unit: QueueUnit) -> bool:
+def runs_at_once(queue: SchedulingQueue, unit: QueueUnit) -> bool:
     """Return whether a unit may run as soon as it has quota; otherwise its end is unknown."""
-    return not (line.options.is_strict or needed_checks(line.queue, unit))
+    return not (queue.options.is_strict or needed_checks(queue.api_object, unit))
 
 
 def may_fit_one_day(refusal: Refusal) -> bool:

@@ -67,9 +67,9 @@ def read_check_facts(engine: Engine, key: str) -> CheckFacts | None:
     record = engine.record(key)
     if record is None or record.info is None or not is_with_checks(record):
         return None
-    queue = record.info.queue
+    name = record.info.queue
     inactive = dict(engine.units.checks.inactive)
-    to = engine.phase_when_admitted(record.info) if engine.queues.may_start(queue) else None
-    line = engine.queues.line(queue)
-    options = DEFAULT_OPTIONS if line is None else line.options
-    return CheckFacts(record.unit, queue, engine.queues.queue(queue), inactive, to, options)
+    to = engine.phase_when_admitted(record.info) if engine.queues.may_start(name) else None
+    queue = engine.queues.find(name)
+    options = DEFAULT_OPTIONS if queue is None else queue.options
+    return CheckFacts(record.unit, name, engine.queues.queue(name), inactive, to, options)

@@ -285,16 +285,16 @@ def _waits_for_pods(unit: QueueUnit) -> bool:
     return is_awaited(unit) and not is_asked_for(unit)
 
 
-def queue_due_at(engine: Engine, queue: str) -> float | None:
+def queue_due_at(engine: Engine, name: str) -> float | None:
     """Return when a resting queue is to be asked again, if nothing wakes it before.
 
     Seconds of the monotonic clock, the `now` of `Engine.decide_next`; a time in the past means at
     once. None: only when woken.
     """
-    line = engine.queues.line(queue)
-    if line is None:
+    queue = engine.queues.find(name)
+    if queue is None:
         return None
-    return line.not_before or engine.rounds.next_time(queue)
+    return queue.not_before or engine.rounds.next_time(name)
 
 
 # --- questions ------------------------------------------------------------------------------------
@@ -317,11 +317,11 @@ def unit_timers(engine: Engine, timeouts: Timeouts, now: datetime) -> Iterator[D
 
 def queue_timers(engine: Engine, moment: Moment) -> Iterator[DueAt]:
     """Yield the queues that are asked again by the clock; an overdue one is due now."""
-    for line in engine.queues:
-        at = queue_due_at(engine, line.name)
+    for queue in engine.queues:
+        at = queue_due_at(engine, queue.name)
         if at is not None:
             rest = timedelta(seconds=max(0.0, at - moment.now))
-            yield DueAt(Timer.QUEUE, line.name, moment.wall + rest)
+            yield DueAt(Timer.QUEUE, queue.name, moment.wall + rest)
 
 
 def next_due(engine: Engine, timeouts: Timeouts, moment: Moment) -> DueAt | None:

@@ -257,14 +257,14 @@ class Engine:
             Refused: nothing to do; ask again at once.
             Rest: ask again when woken, or at `until`.
         """
-        line = self._units.queues.line(queue_name)
-        if line is None:
+        queue = self._units.queues.find(queue_name)
+        if queue is None:
             return Rest()
-        if line.not_before > now:
-            return Rest(until=line.not_before)
-        if line.not_before:
-            line.not_before = 0.0
-            self._units.queues.refresh(line, self._plugins.domains)
+        if queue.not_before > now:
+            return Rest(until=queue.not_before)
+        if queue.not_before:
+            queue.not_before = 0.0
+            self._units.queues.refresh(queue, self._plugins.domains)
         if not self._rounds.is_idle:
             for waiter in self._rounds.on_time(queue_name, now):
                 self._wake_up.wake(waiter)
@@ -277,25 +277,25 @@ class Engine:
             wake = (ahead, *self._units.queues.take_wakes())
             until = self._rounds.next_time(queue_name)
             return Rest(until=until, behind=ahead, wake=tuple(dict.fromkeys(wake)))
-        return self._decide(line, Moment(now, wall))
+        return self._decide(queue, Moment(now, wall))
 
-    def _decide(self, line: SchedulingQueue, moment: Moment) -> Decision:
-        key = line.next_key()
-        assert key is not None, f"queue {line.name} is movable and has nothing to decide"
+    def _decide(self, queue: SchedulingQueue, moment: Moment) -> Decision:
+        key = queue.next_key()
+        assert key is not None, f"queue {queue.name} is movable and has nothing to decide"
         record = self._units.records[unit_key(key)]
         info = record.info
-        assert info is not None, f"{record.key} is in line without a demand"
-        self._units.changed_lines[line.name] = None
-        answer = self._admission.try_admit(line, info, moment)
-        return self._start(line, record, answer) if isinstance(answer, QueueUnitInfo) else answer
+        assert info is not None, f"{record.key} is pending without a demand"
+        self._units.changed_queues[queue.name] = None
+        answer = self._admission.try_admit(queue, info, moment)
+        return self._start(queue, record, answer) if isinstance(answer, QueueUnitInfo) else answer
 
-    def _start(self, line: SchedulingQueue, record: CachedUnit, asked: QueueUnitInfo) -> Dequeue:
+    def _start(self, queue: SchedulingQueue, record: CachedUnit, asked: QueueUnitInfo) -> Dequeue:
         units, unit, info = self._units, record.unit, record.info
         assert info is not None, f"{record.key} is decided without a demand"
         # A queue that was offered a turn and refused keeps its place; only a start counts.
-        units.queues.served(line)
-        checks = needed_checks(line.queue, unit)
-        strict = line.options.is_strict
+        units.queues.served(queue)
+        checks = needed_checks(queue.api_object, unit)
+        strict = queue.options.is_strict
         to = phase_after(checks, self.phase_when_admitted(info) if strict else Phase.DEQUEUED)
         decided = CachedUnit(
             unit=unit, version=record.version, state=UnitState.ASSUMED, info=info, to=to
@@ -309,7 +309,7 @@ class Engine:
             units.enter(decided)
             wake = self._wake_up.wake_affected(is_news=False)
         except BaseException:
-            self._undo_start(line, record)
+            self._undo_start(queue, record)
             raise
         return Dequeue(
             unit=info.key,
@@ -320,12 +320,12 @@ class Engine:
             grants=build_grants(asked.demand),
             to=to,
             checks=checks,
-            is_waited_for=line.options.waits_for_pods,
+            is_waited_for=queue.options.waits_for_pods,
             unrequested=unrequested,
             wake=wake,
         )
 
-    def _undo_start(self, line: SchedulingQueue, before: CachedUnit) -> None:
+    def _undo_start(self, queue: SchedulingQueue, before: CachedUnit) -> None:
         """Take back a decision that was never returned, since a plugin raised while it was made."""
         units = self._units
         record = units.records[before.key]
@@ -333,7 +333,7 @@ class Engine:
             units.leave(record)
         units.place(before.unit, before.version, judge(before.unit), before)
         # The caller asks again, perhaps before another change would refresh the turns.
-        units.queues.refresh(line, self._plugins.domains)
+        units.queues.refresh(queue, self._plugins.domains)
 
     def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:
         """Take what the server holds after the write, or after a write with an unknown outcome.
@@ -373,10 +373,10 @@ class Engine:
             self._notice("QueueUnit", decision.unit, decision.uid, "AdmissionRefused", why)
             self._rounds.on_refused(decision.unit)
         self._units.leave(record)
-        line = self._units.queues.line(decision.queue)
-        if retry_at and line is not None:
-            self._units.queues.back_off(line, retry_at)
-            self._units.changed_lines[line.name] = None
+        queue = self._units.queues.find(decision.queue)
+        if retry_at and queue is not None:
+            self._units.queues.back_off(queue, retry_at)
+            self._units.changed_queues[queue.name] = None
         if failure is WriteFailure.REJECTED:
             self._units.place(record.unit, record.version, judge(record.unit), record)
         else:
@@ -472,12 +472,12 @@ class Engine:
             return None
         if record.hold is not None:
             return record.hold
-        line = self._units.queues.line(record.info.queue) if record.info else None
+        queue = self._units.queues.find(record.info.queue) if record.info else None
         if record.state is UnitState.CONFLICT:
             return Refusal(reason=Reason.WRITE_FAILED, detail="its admission was not written")
-        if record.state is not UnitState.WAITING or line is None or record.info is None:
+        if record.state is not UnitState.WAITING or queue is None or record.info is None:
             return None
-        return line.refusal_of(record.info)
+        return queue.refusal_of(record.info)
 
     @property
     def growths(self) -> Growths:
@@ -494,8 +494,8 @@ class Engine:
 
     def waiting(self, queue_name: str) -> Iterator[CachedUnit]:
         """Yield the pending units of a queue lazily, in order."""
-        line = self._units.queues.line(queue_name)
-        keys: Iterable[OrderKey] = line.in_order() if line is not None else ()
+        queue = self._units.queues.find(queue_name)
+        keys: Iterable[OrderKey] = queue.in_order() if queue is not None else ()
         return (self._units.records[unit_key(key)] for key in keys)
 
     def charge_of(self, uid: Uid) -> Charge | None:

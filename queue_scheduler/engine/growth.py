@@ -121,20 +121,20 @@ class Growths:
         """Return the key of a pending unit with the same limits that may start one day, or ""."""
         domains = self._plugins.domains(quota)
         rivals = (
-            (line, other)
-            for line in self._units.queues
-            if not line.options.is_stopped
-            for other in line.quotas()
+            (queue, other)
+            for queue in self._units.queues
+            if not queue.options.is_stopped
+            for other in queue.quotas()
             if other == quota or not domains.isdisjoint(self._plugins.domains(other))
         )
-        return next((key for line, other in rivals for key in self._hopeful(line, other)), "")
+        return next((key for queue, other in rivals for key in self._hopeful(queue, other)), "")
 
-    def _hopeful(self, line: SchedulingQueue, quota: str) -> Iterator[str]:
+    def _hopeful(self, queue: SchedulingQueue, quota: str) -> Iterator[str]:
         """Yield the units of a queue that may start one day."""
-        for place in line.in_order(quota):
+        for place in queue.in_order(quota):
             info = self._units.records[unit_key(place)].info
-            assert info is not None, f"{unit_key(place)} is in line without a demand"
-            if may_fit_one_day(line.refusal_of(info)):
+            assert info is not None, f"{unit_key(place)} is pending without a demand"
+            if may_fit_one_day(queue.refusal_of(info)):
                 yield info.key
 
 

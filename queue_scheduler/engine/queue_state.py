@@ -58,33 +58,33 @@ class QueueState:
         """Take a new or changed queue."""
         name = queue.metadata.name
         answered = self._plugins.on_queue(queue)
-        line = self._units.queues.line(name)
-        policy = self._policy_for(queue, line)
+        current = self._units.queues.find(name)
+        policy = self._policy_for(queue, current)
         again: list[str] = []
-        is_new = line is None or line.policy is not policy
-        if is_new or (line is not None and places_differently(line.queue, queue)):
-            waiting = self._units.pull_out(line) if line is not None else []
+        is_new = current is None or current.policy is not policy
+        if is_new or (current is not None and places_differently(current.api_object, queue)):
+            waiting = self._units.pull_out(current) if current is not None else []
             again = [*waiting, *self._units.held_for(f"queue/{name}")]
         rank = self._plugins.rank(queue)
-        if line is not None and self._units.queues.rank(name) != rank:
-            self._wake_up.wake_all(line)  # waiters are ordered by the rank of their queue
-        options = self._read_options(queue, line)
-        line = self._units.queues.put(queue, policy, rank)
-        self._units.set_options(line, options)
-        self._units.changed_lines[name] = None
+        if current is not None and self._units.queues.rank(name) != rank:
+            self._wake_up.wake_all(current)  # waiters are ordered by the rank of their queue
+        options = self._read_options(queue, current)
+        current = self._units.queues.put(queue, policy, rank)
+        self._units.set_options(current, options)
+        self._units.changed_queues[name] = None
         self._units.place_again(again)
         self._units.place_again_for(sorted(answered))
 
     def drop(self, name: str) -> bool:
         """Forget a queue; return whether it was known."""
-        line = self._units.queues.line(name)
-        if line is None:
+        queue = self._units.queues.find(name)
+        if queue is None:
             return False
         answered = self._plugins.on_queue_gone(name)
-        waiting = self._units.pull_out(line)
+        waiting = self._units.pull_out(queue)
         self._units.queues.remove(name)
         self._units.bound_again(name)
-        self._units.changed_lines.pop(name, None)
+        self._units.changed_queues.pop(name, None)
         self._units.place_again([*waiting, *self._units.held_for(f"queue/{name}")])
         self._units.place_again_for(sorted(answered))
         return True
@@ -107,10 +107,10 @@ class QueueState:
 
     def _place_again_for(self, check: str) -> None:
         again: list[str] = []
-        for line in self._units.queues:
-            if lists_check(line.queue, check):
-                again += [unit_key(key) for key in line.in_order()]
-                again += self._units.held_for(f"queue/{line.name}")
+        for queue in self._units.queues:
+            if lists_check(queue.api_object, check):
+                again += [unit_key(key) for key in queue.in_order()]
+                again += self._units.held_for(f"queue/{queue.name}")
         self._units.place_again(again)
 
     def take_notices(self) -> list[Notice]:
@@ -127,7 +127,7 @@ class QueueState:
         """Return a copy over forked parts, without the pending notices."""
         return QueueState(units, plugins, wake_up, self._policies.values(), self.strict)
 
-    def _policy_for(self, queue: Queue, line: SchedulingQueue | None) -> QueuePolicy:
+    def _policy_for(self, queue: Queue, current: SchedulingQueue | None) -> QueuePolicy:
         """Return the policy that the queue names; an unknown name keeps the last valid one."""
         name = queue.spec.queue_policy
         policy = self._policies.get(name) if name else PRIORITY
@@ -135,15 +135,15 @@ class QueueState:
             return policy
         # After a restart, the status says which policy the previous process had in force.
         recorded = self._policies.get(queue.status.policy_in_force, PRIORITY)
-        last_good = line.policy if line is not None else recorded
-        if line is None or line.queue.spec.queue_policy != name:
+        last_good = current.policy if current is not None else recorded
+        if current is None or current.api_object.spec.queue_policy != name:
             note = f"queue policy {name!r} is unknown; {last_good.name} stays in force"
             self._notice(queue, "UnknownPolicy", note)
         return last_good
 
-    def _read_options(self, queue: Queue, line: SchedulingQueue | None) -> QueueOptions:
+    def _read_options(self, queue: Queue, current: SchedulingQueue | None) -> QueueOptions:
         """Return what the queue asks for; values that cannot be read keep their last valid ones."""
-        before = line.options if line is not None else recorded_options(queue)
+        before = current.options if current is not None else recorded_options(queue)
         options = read_options(queue, before)
         for problem in options.problems:
             if problem not in before.problems:

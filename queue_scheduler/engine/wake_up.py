@@ -54,28 +54,28 @@ class WakeUp:
 
     def _wake_at_once(self, *, anything_changed: bool) -> None:
         for name, number in self._plugins.take_woken(anything_changed=anything_changed):
-            line = self._units.queues.line(name)
-            if line is not None and line.wake(number):
-                self._units.changed_lines[name] = None
+            queue = self._units.queues.find(name)
+            if queue is not None and queue.wake(number):
+                self._units.changed_queues[name] = None
 
     def wake(self, waiter: Waiter) -> None:
         """Wake a class, whatever it waits for; its queue asks it again when it has its turn."""
-        line = self._units.queues.line(waiter[0])
-        if line is not None and line.wake(waiter[1]):
+        queue = self._units.queues.find(waiter[0])
+        if queue is not None and queue.wake(waiter[1]):
             self._plugins.stop_waiting(waiter)
-            self._units.queues.refresh(line, self._plugins.domains)
+            self._units.queues.refresh(queue, self._plugins.domains)
 
     def pass_on(self) -> tuple[str, ...]:
         """Update the turns and offer freed capacity; return the queues to ask."""
         units, queues = self._units, self._units.queues
         if self._backfill.waiting:
             self._wake_backfilling()
-        if units.changed_lines:
-            for name in units.changed_lines:
-                line = queues.line(name)
-                if line is not None:
-                    queues.refresh(line, self._plugins.domains)
-            units.changed_lines.clear()
+        if units.changed_queues:
+            for name in units.changed_queues:
+                queue = queues.find(name)
+                if queue is not None:
+                    queues.refresh(queue, self._plugins.domains)
+            units.changed_queues.clear()
         for plugin in self._plugins.waking_in_turn:
             for domain in plugin.stirred_domains():
                 self._offer(plugin, domain)
@@ -83,10 +83,10 @@ class WakeUp:
 
     def _wake_backfilling(self) -> None:
         for waiter in self._backfill.take_woken():
-            line = self._units.queues.line(waiter[0])
-            if line is not None and line.wake(waiter[1]):
+            queue = self._units.queues.find(waiter[0])
+            if queue is not None and queue.wake(waiter[1]):
                 self._plugins.stop_waiting(waiter)
-                self._units.changed_lines[line.name] = None
+                self._units.changed_queues[queue.name] = None
 
     def _offer(self, plugin: WakingInTurn, domain: str) -> None:
         """Wake classes of a domain in turn, until a queue ahead of the next class can move.
@@ -101,9 +101,9 @@ class WakeUp:
             if ahead is not None and ahead < place:
                 return
             plugin.stop_waiting(waiter)
-            line = queues.line(waiter[0])
-            if line is not None and line.wake(waiter[1]):
-                queues.refresh(line, self._plugins.domains)
+            queue = queues.find(waiter[0])
+            if queue is not None and queue.wake(waiter[1]):
+                queues.refresh(queue, self._plugins.domains)
                 ahead = queues.first_place(domain)
                 if ahead is not None and ahead <= place:
                     return  # every class still to be offered comes after this queue
@@ -137,16 +137,16 @@ class WakeUp:
 
     def forget_refusals(self) -> None:
         """Wake all classes; for a fork that lacks the plugins that refused them."""
-        for line in self._units.queues:
-            self.wake_all(line)
+        for queue in self._units.queues:
+            self.wake_all(queue)
         self.on_limits_changed()
         self.wake_affected()
 
-    def wake_all(self, line: SchedulingQueue) -> None:
+    def wake_all(self, queue: SchedulingQueue) -> None:
         """Wake every class of a queue."""
-        for number in line.wake_all():
-            self._plugins.stop_waiting((line.name, number))
-        self._units.changed_lines[line.name] = None
+        for number in queue.wake_all():
+            self._plugins.stop_waiting((queue.name, number))
+        self._units.changed_queues[queue.name] = None
 
     def fork(
         self,

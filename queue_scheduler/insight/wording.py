@@ -37,7 +37,7 @@ _STABLE: Final[dict[Reason, str]] = {
         "max-exec-time-seconds), so it does not pass a unit before it that does not fit yet"
     ),
     Reason.WAITING_FOR_PODS_RUNNING: "waits until the pods of the unit ahead of it run",
-    Reason.GROWS_AFTER_OTHERS: "has more pods when no unit waits in line for the same limits",
+    Reason.GROWS_AFTER_OTHERS: "has more pods when no unit waits in a queue for the same limits",
     Reason.STOPPED_QUEUE: "queue {other} is stopped by its annotation koord-queue/stop-policy",
     # Upstream's words.
     Reason.WAITING_FOR_NODES_OF_OTHERS: "job is block by others with high priority",

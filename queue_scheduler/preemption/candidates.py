@@ -94,9 +94,9 @@ class VictimCandidates:
             if record.info is not None and self._plugins.domains(record.info.quota) & domains
         ]
 
-    def may_evict(self, line: SchedulingQueue, info: QueueUnitInfo) -> bool:
+    def may_evict(self, queue: SchedulingQueue, info: QueueUnitInfo) -> bool:
         """Return whether a unit's queue or quota lets it evict others at all."""
-        if line.lets_evict:
+        if queue.lets_evict:
             return True
         for plugin in self._plugins.reclaiming:  # noqa: SIM110 - no generator: all refused are asked
             if plugin.reclaim_terms(info):
@@ -104,7 +104,7 @@ class VictimCandidates:
         return False
 
     def may_take_from(
-        self, line: SchedulingQueue, info: QueueUnitInfo, other: QueueUnitInfo
+        self, queue: SchedulingQueue, info: QueueUnitInfo, other: QueueUnitInfo
     ) -> bool:
         """Return whether a unit could evict another of its queue that started before it.
 
@@ -115,7 +115,7 @@ class VictimCandidates:
             return False
         is_owed, borrows = not self._borrows(info), self._borrows(other)
         is_lower = other.priority < info.priority
-        if line.lets_evict and is_lower and (is_owed or borrows):
+        if queue.lets_evict and is_lower and (is_owed or borrows):
             return True
         return (
             is_owed
@@ -125,28 +125,28 @@ class VictimCandidates:
         )
 
     def find(
-        self, line: SchedulingQueue, info: QueueUnitInfo, leaving: Sequence[Uid], wall: datetime
+        self, queue: SchedulingQueue, info: QueueUnitInfo, leaving: Sequence[Uid], wall: datetime
     ) -> Found:
         """Return the units to evict so that a refused unit may start.
 
         Args:
-            line: Its queue.
+            queue: Its queue.
             info: The unit.
             leaving: Uids of units that leave anyway.
             wall: Wall time.
         """
         must: tuple[Victim, ...] = ()
-        if line.in_flight:
+        if queue.in_flight:
             # The unit also waits for the pods of units in flight, so they all belong to its round.
-            in_flight = self.find_in_flight(line, info, wall)
+            in_flight = self.find_in_flight(queue, info, wall)
             must = in_flight.victims
             leaving = (*leaving, *self._whose_room_is_free(info, leaving, must))
             if not must or self._plugins.check_without(info, leaving) is None:
                 return in_flight
         found = Found(PREEMPTED, ())
         passed_over = frozenset((*leaving, *(victim.uid for victim in must)))
-        for reason, batches in self._sources(line, info):
-            look = _Look(self._units, line, info, wall, self.protect_seconds, passed_over)
+        for reason, batches in self._sources(queue, info):
+            look = _Look(self._units, queue, info, wall, self.protect_seconds, passed_over)
             candidates = (one for bucket, keys in batches for one in look.candidates(bucket, keys))
             enough = partial(self._is_enough, info, leaving)
             everybody = partial(self._would_all_do, info, leaving, batches)
@@ -159,17 +159,19 @@ class VictimCandidates:
             found = Found(reason, (), min((at for at in again if at is not None), default=None))
         return found
 
-    def find_in_flight(self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
+    def find_in_flight(self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
         """Return the units in flight in a queue that waits for pods, if the unit may evict them."""
-        look = _Look(self._units, line, info, wall, self.protect_seconds)
-        batches = self._of_queue(line, info, running=True) if line.lets_evict else ()
+        look = _Look(self._units, queue, info, wall, self.protect_seconds)
+        batches = self._of_queue(queue, info, running=True) if queue.lets_evict else ()
         candidates = [one for bucket, keys in batches for one in look.candidates(bucket, keys)]
-        victims = [look.victim(one) for one in candidates if one.uid in line.in_flight]
-        if len(victims) < len(line.in_flight):
+        victims = [look.victim(one) for one in candidates if one.uid in queue.in_flight]
+        if len(victims) < len(queue.in_flight):
             return Found(PREEMPTED, (), look.again_seconds())
         return Found(PREEMPTED, tuple(victims))
 
-    def _sources(self, line: SchedulingQueue, info: QueueUnitInfo) -> Iterator[tuple[str, Batches]]:
+    def _sources(
+        self, queue: SchedulingQueue, info: QueueUnitInfo
+    ) -> Iterator[tuple[str, Batches]]:
         """Yield the units that a unit may evict, with the reason for it.
 
         Borrowers come first. A unit that is evicted within its min is owed the same room next, and
@@ -177,11 +179,11 @@ class VictimCandidates:
         """
         for batches in self._of_quotas(info):
             yield RECLAIMED, batches
-        if line.lets_evict:
-            yield PREEMPTED, self._of_queue(line, info, running=line.options.preempts_running)
+        if queue.lets_evict:
+            yield PREEMPTED, self._of_queue(queue, info, running=queue.options.preempts_running)
 
-    def _of_queue(self, line: SchedulingQueue, info: QueueUnitInfo, *, running: bool) -> Batches:
-        buckets = self._units.admitted.of_queue(line.name)
+    def _of_queue(self, queue: SchedulingQueue, info: QueueUnitInfo, *, running: bool) -> Batches:
+        buckets = self._units.admitted.of_queue(queue.name)
         return list(in_buckets(buckets, below=info.priority, running=running))
 
     def _of_quotas(self, info: QueueUnitInfo) -> Iterator[Batches]:
@@ -238,14 +240,14 @@ class _Look:
     def __init__(
         self,
         units: UnitCache,
-        line: SchedulingQueue,
+        queue: SchedulingQueue,
         info: QueueUnitInfo,
         wall: datetime,
         protect_seconds: float,
         leaving: frozenset[Uid] = frozenset(),
     ) -> None:
         self._units = units
-        self._line, self._info = line, info
+        self._queue, self._info = queue, info
         self._before = 0  # how many of those that may go would stand before the preemptor
         self._leaving = leaving
         self._wall = wall
@@ -270,7 +272,7 @@ class _Look:
         ]
         ordered.sort(reverse=True)
         # Mostly none: a place costs as much as all else that is asked of a candidate.
-        any_returns = not self._line.asks_past_refused
+        any_returns = not self._queue.asks_past_refused
         for since, _, key in ordered:
             record = records[key]
             if self._may_go(record) and not (any_returns and self._returns_in_front(record)):
@@ -325,12 +327,12 @@ class _Look:
 
         It would start again in the room that it made, and be evicted for that again.
         """
-        line, info = self._line, record.info
+        queue, info = self._queue, record.info
         assert info is not None, f"{record.key} may go and has no demand"
-        if info.queue != line.name:
+        if info.queue != queue.name:
             return False
-        place = self._units.place_in(line, record.unit)
-        if line.would_keep_from_turn(place, info.quota, self._info, self._before):
+        place = self._units.place_in(queue, record.unit)
+        if queue.would_keep_from_turn(place, info.quota, self._info, self._before):
             return True
         self._before += place < self._info.order_key
         return False

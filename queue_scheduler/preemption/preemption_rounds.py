@@ -100,14 +100,14 @@ class PreemptionRounds:
     # --- a refused unit -----------------------------------------------------------------------
 
     def evict(
-        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
+        self, queue: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
     ) -> Preempt | None:
         """Return the evictions for a unit that the filters have just refused; None: there are none.
 
         If time alone may change that, the unit's class is asked again.
         """
         own = self._nominated.get(info.key)
-        if own is None and not self.search.may_evict(line, info):
+        if own is None and not self.search.may_evict(queue, info):
             return None
         if not is_worth_a_search(refusal):
             if own is not None:  # the unit was edited, so room does not help
@@ -120,16 +120,18 @@ class PreemptionRounds:
             gone += self._on_their_way(own)
             if not (gone or info.uid in self._writing or own.failed):
                 self._give_up(info.key, moment.now)
-        if self._has_to_wait(line, info, leaving, domains, moment):
+        if self._has_to_wait(queue, info, leaving, domains, moment):
             return None
         if gone and self._plugins.check_without(info, gone) is None:
-            self._hold_behind(line, info, leaving, moment)  # the units that leave anyway are enough
+            self._hold_behind(
+                queue, info, leaving, moment
+            )  # the units that leave anyway are enough
             return None
-        return self._choose(line, info, refusal, gone, moment)
+        return self._choose(queue, info, refusal, gone, moment)
 
     def _choose(
         self,
-        line: SchedulingQueue,
+        queue: SchedulingQueue,
         info: QueueUnitInfo,
         refusal: Refusal,
         gone: Sequence[Uid],
@@ -139,23 +141,23 @@ class PreemptionRounds:
         if own is not None and not own.failed:
             # All victims have left, and their room was taken before their last pods were gone.
             self._give_up(info.key, moment.now)
-            self._ask_again(line, info, moment.now + REST_SECONDS)
+            self._ask_again(queue, info, moment.now + REST_SECONDS)
             return None
-        waiter, releases = _waiter(line, info), self._count_releases()
-        who = info.uid, info.priority, line.options
+        waiter, releases = _waiter(queue, info), self._count_releases()
+        who = info.uid, info.priority, queue.options
         if own is None and self.waiters.has_searched(waiter, who, moment.now, releases):
             return None
-        found = self.search.find(line, info, gone, moment.wall)
+        found = self.search.find(queue, info, gone, moment.wall)
         if not found.victims and found.again_seconds is None:
             # Later releases may be too little alone, but enough together with possible victims.
             self.is_idle = False
             self.waiters.search_again(waiter, moment.now, releases, who)
             if own is not None and not gone:
                 self._give_up(info.key, moment.now)  # no request of its round was written
-        return self._open(line, info, refusal, found, moment.now)
+        return self._open(queue, info, refusal, found, moment.now)
 
     def would_evict(
-        self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime
+        self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
     ) -> Found | None:
         """Return the units that a pending unit would evict now, if there were no other round.
 
@@ -164,19 +166,21 @@ class PreemptionRounds:
         info = at_least(info)
         checked = self._plugins.check(info)
         if checked is None:
-            return self.search.find_in_flight(line, info, wall) if line.in_flight else None
+            return self.search.find_in_flight(queue, info, wall) if queue.in_flight else None
         if not is_worth_a_search(checked[0]):
             return None
         leaving = self._leaving(self._plugins.domains(info.quota), wall)
         uids = [record.uid for record in leaving]
         if uids and self._plugins.check_without(info, uids) is None:
             return None
-        return self.search.find(line, info, uids, wall)
+        return self.search.find(queue, info, uids, wall)
 
-    def hold_up(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> Refusal | None:
+    def hold_up(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> Refusal | None:
         """Return why a unit that passed the filters may not start; the caller then calls `wait`."""
-        kept = self._keep_room(line, info, moment)
-        if kept is None and line.in_flight:
+        kept = self._keep_room(queue, info, moment)
+        if kept is None and queue.in_flight:
             return Refusal(reason=Reason.WAITING_FOR_PODS_RUNNING, quota=info.quota)
         return kept
 
@@ -196,21 +200,21 @@ class PreemptionRounds:
         self.waiters.ask_at(waiter, at)
 
     def displace(
-        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
+        self, queue: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
     ) -> Preempt | None:
         """Return the in-flight units to evict, in a queue that waits for pods to run."""
         if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
             return None
         domains = self._plugins.domains(info.quota)
         leaving = self._leaving(domains, moment.wall)
-        if self._has_to_wait(line, info, leaving, domains, moment):
+        if self._has_to_wait(queue, info, leaving, domains, moment):
             return None
-        found = self.search.find_in_flight(line, info, moment.wall)
-        return self._open(line, info, refusal, found, moment.now)
+        found = self.search.find_in_flight(queue, info, moment.wall)
+        return self._open(queue, info, refusal, found, moment.now)
 
     def _has_to_wait(
         self,
-        line: SchedulingQueue,
+        queue: SchedulingQueue,
         info: QueueUnitInfo,
         leaving: Sequence[CachedUnit],
         domains: frozenset[str],
@@ -219,7 +223,7 @@ class PreemptionRounds:
         """Return whether another round, or a rest, keeps this unit from evicting others."""
         rests_until = self._rests.get(info.uid, 0.0)
         if rests_until > moment.now:
-            self._ask_again(line, info, rests_until)
+            self._ask_again(queue, info, rests_until)
             return True
         own = self._nominated.get(info.key)
         # Failed victims of its own round are replaced while the other victims leave.
@@ -230,7 +234,7 @@ class PreemptionRounds:
         )
         others = [each.domains for each in self._others_rounds(info)]
         if is_open or any(each & domains for each in (*others, *self._writing.values())):
-            self._hold_behind(line, info, leaving, moment)
+            self._hold_behind(queue, info, leaving, moment)
             return True
         return False
 
@@ -247,14 +251,14 @@ class PreemptionRounds:
 
     def _hold_behind(
         self,
-        line: SchedulingQueue,
+        queue: SchedulingQueue,
         info: QueueUnitInfo,
         leaving: Sequence[CachedUnit],
         moment: Moment,
     ) -> None:
         """Register a class, to be woken when a round ends, or a unit leaves for `STUCK_SECONDS`."""
         self.is_idle = False
-        waiter = _waiter(line, info)
+        waiter = _waiter(queue, info)
         self.waiters.hold_behind_rounds(waiter, self._count_releases())
         if leaving:
             first = read_time(min(evicted_since(record) for record in leaving))
@@ -263,7 +267,7 @@ class PreemptionRounds:
 
     def _open(
         self,
-        line: SchedulingQueue,
+        queue: SchedulingQueue,
         info: QueueUnitInfo,
         refusal: Refusal,
         found: Found,
@@ -271,13 +275,13 @@ class PreemptionRounds:
     ) -> Preempt | None:
         if not found.victims:
             if found.again_seconds is not None:
-                self._ask_again(line, info, now + found.again_seconds)
+                self._ask_again(queue, info, now + found.again_seconds)
             return None
         domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS
         own = self._nominated.get(info.key) or Nomination(uid=info.uid, domains=domains)
         if own.tries >= MOST_TRIES:
             self._give_up(info.key, now)
-            self._ask_again(line, info, now + REST_SECONDS)
+            self._ask_again(queue, info, now + REST_SECONDS)
             return None
         for key in [k for k, each in self._nominated.items() if each.domains & domains]:
             if key != info.key:
@@ -287,11 +291,11 @@ class PreemptionRounds:
         more = own.with_victims(found.victims)
         self._nominated[info.key] = replace(more, domains=domains, until=until)
         # The class waits for this round even if no plugin reports room: another may take the room.
-        self.waiters.hold_behind_rounds(_waiter(line, info), self._count_releases())
+        self.waiters.hold_behind_rounds(_waiter(queue, info), self._count_releases())
         return Preempt(
             unit=info.key,
             uid=info.uid,
-            queue=line.name,
+            queue=queue.name,
             quota=info.quota,
             priority=info.priority,
             reason=found.reason,
@@ -315,15 +319,15 @@ class PreemptionRounds:
         self._nominated[decision.unit] = own.without(failed)
         record = self._units.records.get(decision.unit)
         if failed and record is not None and record.state is UnitState.WAITING:
-            assert record.info is not None, f"{record.key} is in line without a demand"
-            line = self._units.queues.line(record.info.queue)
-            assert line is not None, f"{record.key} is in line without a queue"
-            self.waiters.ask_now(_waiter(line, record.info))
+            assert record.info is not None, f"{record.key} is pending without a demand"
+            queue = self._units.queues.find(record.info.queue)
+            assert queue is not None, f"{record.key} is pending without a queue"
+            self.waiters.ask_now(_waiter(queue, record.info))
 
     # --- other units --------------------------------------------------------------------------
 
     def _keep_room(
-        self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+        self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
     ) -> Refusal | None:
         """Return why a unit must leave the room to a nominated unit; None: it need not."""
         if not self._nominated or info.key in self._nominated:
@@ -335,7 +339,7 @@ class PreemptionRounds:
                 continue
             if self._comes_before(info, record):
                 continue
-            if line.options.waits_for_pods and record.info.queue == line.name:
+            if queue.options.waits_for_pods and record.info.queue == queue.name:
                 # The queue would wait for this unit's pods, whatever quota they are charged to.
                 return room_for(record.info, Refusal(reason=Reason.WAITING, quota=info.quota))
             if not nomination.domains & domains:
@@ -424,9 +428,9 @@ class PreemptionRounds:
         released = self._units.bookings.eased + admitted.changes + self.facts
         return admitted.left, self._ended, released
 
-    def _in_flight(self, queue: str) -> frozenset[Uid]:
-        line = self._units.queues.line(queue)
-        return frozenset() if line is None else frozenset(line.in_flight)
+    def _in_flight(self, name: str) -> frozenset[Uid]:
+        queue = self._units.queues.find(name)
+        return frozenset() if queue is None else frozenset(queue.in_flight)
 
     def _leaving(self, domains: frozenset[str], wall: datetime) -> list[CachedUnit]:
         """Return the units that leave these domains, except those that have hung for too long."""
@@ -469,9 +473,9 @@ class PreemptionRounds:
         """
         if record is None or record.info is None or not comes_before(info, record):
             return False
-        line = self._units.queues.line(info.queue)
-        assert line is not None, f"{info.key} is in line without a queue"
-        return not self.search.may_take_from(line, at_least(record.info), info)
+        queue = self._units.queues.find(info.queue)
+        assert queue is not None, f"{info.key} is pending without a queue"
+        return not self.search.may_take_from(queue, at_least(record.info), info)
 
     def _is_stopped(self, record: CachedUnit) -> bool:
         return record.info is not None and not self._units.queues.may_start(record.info.queue)
@@ -489,8 +493,8 @@ class PreemptionRounds:
         self._end(key)
         self.is_idle = False
 
-    def _ask_again(self, line: SchedulingQueue, info: QueueUnitInfo, at: float) -> None:
-        self.ask_at(_waiter(line, info), at)
+    def _ask_again(self, queue: SchedulingQueue, info: QueueUnitInfo, at: float) -> None:
+        self.ask_at(_waiter(queue, info), at)
 
     def fork(self, units: UnitCache, plugins: PluginRunner) -> PreemptionRounds:
         """Return an independent copy over forked units and plugins."""
@@ -509,5 +513,5 @@ class PreemptionRounds:
             assert record is None or not self._is_stopped(record), f"{key} is kept room in vain"
 
 
-def _waiter(line: SchedulingQueue, info: QueueUnitInfo) -> Waiter:
-    return line.name, line.class_number(info)
+def _waiter(queue: SchedulingQueue, info: QueueUnitInfo) -> Waiter:
+    return queue.name, queue.class_number(info)

@@ -175,9 +175,10 @@ def find_to_ask(records: Iterable[CachedUnit], queues: frozenset[str]) -> Iterab
 
 def _find_drained(engine: Engine) -> frozenset[str]:
     return frozenset(
-        line.name
-        for line in engine.queues
-        if line.options.stop is StopPolicy.HOLD_AND_DRAIN and engine.units.admitted_count(line.name)
+        queue.name
+        for queue in engine.queues
+        if queue.options.stop is StopPolicy.HOLD_AND_DRAIN
+        and engine.units.admitted_count(queue.name)
     )
 
 

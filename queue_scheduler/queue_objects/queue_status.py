@@ -77,51 +77,51 @@ class QueueFigures(msgspec.Struct, frozen=True):
 
 def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures | None:
     """Return what the status of a queue is to show, or None if the queue is gone."""
-    line = engine.queues.line(name)
-    if line is None:
+    queue = engine.queues.find(name)
+    if queue is None:
         return None
     items = tuple(
         (record.unit.metadata.name, record.unit.metadata.namespace, record.priority)
         for record in islice(engine.waiting(name), max_items)
     )
-    ready, reason, message = judge_queue(engine, line)
+    ready, reason, message = judge_queue(engine, queue)
     return QueueFigures(
         pending=engine.units.pending_count(name),
         admitted=engine.units.admitted_count(name),
         items=items,
-        policy=line.policy.name,
-        stop=line.options.stop.value,
+        policy=queue.policy.name,
+        stop=queue.options.stop.value,
         ready=ready,
         reason=reason,
         message=message,
     )
 
 
-def judge_queue(engine: Engine, line: SchedulingQueue) -> tuple[bool, str, str]:
+def judge_queue(engine: Engine, queue: SchedulingQueue) -> tuple[bool, str, str]:
     """Return the status, reason and message of a queue's condition `Ready`."""
-    queue = line.queue
-    policy = queue.spec.queue_policy
-    options = line.options
+    api_object = queue.api_object
+    policy = api_object.spec.queue_policy
+    options = queue.options
     if options.is_stopped:
         message = "; ".join((_STOPPED[options.stop], *options.problems))
         return False, "Stopped", message
     # Before what lets some units through.
-    refusal = engine.plugins.why_not_ready(queue)
+    refusal = engine.plugins.why_not_ready(api_object)
     if refusal is not None:
         return False, refusal.reason.value, queue_message(refusal)
-    if policy and policy != line.policy.name:
-        message = f"policy {policy!r} is unknown; {line.policy.name} stays in force"
+    if policy and policy != queue.policy.name:
+        message = f"policy {policy!r} is unknown; {queue.policy.name} stays in force"
         return False, "UnknownPolicy", message
     if options.problems:
         return False, "UnreadableAnnotation", "; ".join(options.problems)
-    return _judge_checks(queue, engine.units.checks) or (True, READY, _tell_order(line))
+    return _judge_checks(api_object, engine.units.checks) or (True, READY, _tell_order(queue))
 
 
-def _tell_order(line: SchedulingQueue) -> str:
+def _tell_order(queue: SchedulingQueue) -> str:
     order = "units are admitted in order"
-    if not line.options.backfill or line.is_backfilling:
+    if not queue.options.backfill or queue.is_backfilling:
         return order
-    return f"{order}; policy {line.policy.name} does not backfill"
+    return f"{order}; policy {queue.policy.name} does not backfill"
 
 
 def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | None:
@@ -246,7 +246,7 @@ class QueueStatusWriter:
     def step(self) -> float:
         """Write the status of every queue that differs; return how many seconds to rest."""
         if self._may_write():
-            names = self._shared.ask(lambda engine: [line.name for line in engine.queues])
+            names = self._shared.ask(lambda engine: [queue.name for queue in engine.queues])
             for name in names:
                 if name not in self._writings:
                     self._writings[name] = _Writing(name)
@@ -313,5 +313,5 @@ def _log_once(writing: _Writing, outcome: Outcome[Any]) -> None:
 
 def _read_queue(engine: Engine, name: str) -> tuple[Queue, float] | None:
     """Return a queue, and the fewest seconds between two writes of its status; None: it is gone."""
-    line = engine.queues.line(name)
-    return None if line is None else (line.queue, line.options.status_interval_seconds)
+    queue = engine.queues.find(name)
+    return None if queue is None else (queue.api_object, queue.options.status_interval_seconds)

@@ -99,7 +99,7 @@ class FairOrder:
         known = self._movable.get(entry[2])
         assert known == (entry, domains), f"{entry} in {sorted(domains)} is known as {known}"
         for domain in domains:
-            assert entry in self._heaps.get(domain, ()), f"{entry} is not in line in {domain}"
+            assert entry in self._heaps.get(domain, ()), f"{entry} is not in the order of {domain}"
 
     def check_queues(self, existing: set[str]) -> None:
         """Raise AssertionError if a queue that does not exist is movable."""

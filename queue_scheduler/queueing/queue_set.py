@@ -38,13 +38,13 @@ class QueueSet:
     """The queues, by name.
 
     Attributes:
-        line: From the name of a queue to its SchedulingQueue; None: there is no such queue.
+        find: From the name of a queue to its SchedulingQueue; None: there is no such queue.
         queue_ahead_of: From the name of a queue to the one whose turn comes before its own, or "";
             None: it has nothing to decide.
         changed_heads: The quotas whose first pending unit may have changed; cleared by `WakeUp`.
     """
 
-    line: Callable[[str], SchedulingQueue | None]
+    find: Callable[[str], SchedulingQueue | None]
     queue_ahead_of: Callable[[str], str | None]
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class QueueSet:
         self._queues = queues
         self._turns = turns
         # Called several times per decision: the bound methods save a call each.
-        self.line = queues.get
+        self.find = queues.get
         self.queue_ahead_of = turns.queue_ahead_of
 
     def __iter__(self) -> Iterator[SchedulingQueue]:
@@ -74,8 +74,8 @@ class QueueSet:
 
     def queue(self, name: str) -> Queue | None:
         """Return the Queue object of that name, or None (`QueueDirectory`)."""
-        line = self._queues.get(name)
-        return line.queue if line is not None else None
+        queue = self._queues.get(name)
+        return queue.api_object if queue is not None else None
 
     def rank(self, name: str) -> Rank | None:
         """Return the rank of a queue, or None."""
@@ -86,40 +86,42 @@ class QueueSet:
     def put(self, queue: Queue, policy: QueuePolicy, rank: Rank) -> SchedulingQueue:
         """Add a queue, or replace its object; for a new policy it must have no pending units."""
         name = queue.metadata.name
-        line = self._queues.get(name)
-        if line is None:
-            line = self._queues[name] = SchedulingQueue(queue, policy)
-        assert line.policy is policy or not line.length, f"queue {name}: policy under {line.length}"
-        if not line.generation or line.policy is not policy:
-            line.generation = self._next_generation
+        current = self._queues.get(name)
+        if current is None:
+            current = self._queues[name] = SchedulingQueue(queue, policy)
+        assert current.policy is policy or not current.length, (
+            f"queue {name}: policy under {current.length}"
+        )
+        if not current.generation or current.policy is not policy:
+            current.generation = self._next_generation
             self._next_generation += 1
-        line.queue = queue
-        if line.policy is not policy:
-            line.policy = policy
+        current.api_object = queue
+        if current.policy is not policy:
+            current.policy = policy
         if self._ranks.get(name) != rank:
             self._ranks[name] = rank
-            self.changed_heads.update(dict.fromkeys(line.quotas()))
-        return line
+            self.changed_heads.update(dict.fromkeys(current.quotas()))
+        return current
 
-    def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
+    def set_options(self, queue: SchedulingQueue, options: QueueOptions) -> None:
         """Set the options of a queue; in a stopped one, no unit is the first of its quota."""
-        was_stopped, depth = line.options.is_stopped, line.depth
-        line.options = options
-        if was_stopped != options.is_stopped or depth != line.depth:
-            self.changed_heads.update(dict.fromkeys(line.quotas()))
+        was_stopped, depth = queue.options.is_stopped, queue.depth
+        queue.options = options
+        if was_stopped != options.is_stopped or depth != queue.depth:
+            self.changed_heads.update(dict.fromkeys(queue.quotas()))
 
     def may_start(self, name: str) -> bool:
         """Return whether a queue is not stopped; that also concerns its admitted units.
 
         A queue that does not exist is not stopped.
         """
-        line = self._queues.get(name)
-        return line is None or not line.options.is_stopped
+        queue = self._queues.get(name)
+        return queue is None or not queue.options.is_stopped
 
     def remove(self, name: str) -> None:
         """Forget a queue without pending units."""
-        line = self._queues.pop(name)
-        assert line.length == 0, f"queue {name} removed with {line.length} units in line"
+        queue = self._queues.pop(name)
+        assert queue.length == 0, f"queue {name} removed with {queue.length} pending units"
         del self._ranks[name]
         self._competes.pop(name, None)
         self._touch(self._turns.set_resting(name))
@@ -128,32 +130,32 @@ class QueueSet:
 
     def enqueue(self, info: QueueUnitInfo) -> int | None:
         """Add a unit to its queue; return the number of its class if that is woken by it."""
-        line = self._queues[info.queue]
-        band = line.first_band
-        woken = line.add(info)
-        if line.first_band != band:
+        queue = self._queues[info.queue]
+        band = queue.first_band
+        woken = queue.add(info)
+        if queue.first_band != band:
             # Units of a later band than the first could not start even if they fitted.
-            self.changed_heads.update(dict.fromkeys(line.quotas()))
+            self.changed_heads.update(dict.fromkeys(queue.quotas()))
         queues = self._queues_of_quota.setdefault(info.quota, {})
         if info.queue not in queues:
             queues[info.queue] = None
             self._competes.pop(info.queue, None)
         self.changed_heads[info.quota] = None
-        if line.depth is not None:
-            self._note_depth(line, line.depth)
+        if queue.depth is not None:
+            self._note_depth(queue, queue.depth)
         return woken
 
     def withdraw(self, info: QueueUnitInfo) -> int | None:
         """Remove a unit from its queue; return the number of its class if that is empty now."""
-        line = self._queues[info.queue]
-        band = line.first_band
-        emptied = line.remove(info)
+        queue = self._queues[info.queue]
+        band = queue.first_band
+        emptied = queue.remove(info)
         self.changed_heads[info.quota] = None
-        if line.first_band != band:
-            self.changed_heads.update(dict.fromkeys(line.quotas()))
-        if line.depth:
-            self._note_depth(line, line.depth - 1)
-        if emptied is not None and line.first_of(info.quota) is None:
+        if queue.first_band != band:
+            self.changed_heads.update(dict.fromkeys(queue.quotas()))
+        if queue.depth:
+            self._note_depth(queue, queue.depth - 1)
+        if emptied is not None and queue.first_of(info.quota) is None:
             queues = self._queues_of_quota[info.quota]
             del queues[info.queue]
             self._competes.pop(info.queue, None)
@@ -161,12 +163,12 @@ class QueueSet:
                 del self._queues_of_quota[info.quota]
         return emptied
 
-    def _note_depth(self, line: SchedulingQueue, position: int) -> None:
+    def _note_depth(self, queue: SchedulingQueue, position: int) -> None:
         """Note the quota whose first unit has just moved beyond a queue's depth, or within it."""
-        if line.length <= position:
+        if queue.length <= position:
             return
-        moved = next(islice(line.in_order(), position, None))
-        quota = next((name for name in line.quotas() if line.first_of(name) == moved), None)
+        moved = next(islice(queue.in_order(), position, None))
+        quota = next((name for name in queue.quotas() if queue.first_of(name) == moved), None)
         if quota is not None:
             self.changed_heads[quota] = None
 
@@ -201,16 +203,16 @@ class QueueSet:
                 del self._competes[name]
                 self.refresh(self._queues[name], domains)
 
-    def refresh(self, line: SchedulingQueue, domains: Domains) -> None:
+    def refresh(self, queue: SchedulingQueue, domains: Domains) -> None:
         """Update in the fair order whether the queue is movable."""
-        name = line.name
-        if line.not_before or line.next_key() is None:
+        name = queue.name
+        if queue.not_before or queue.next_key() is None:
             self._touch(self._turns.set_resting(name))
             return
         competes = self._competes.get(name)
         if competes is None:
             competes = self._competes[name] = self._find_competes(name, domains)
-        entry = (self._ranks[name], line.turn, name)
+        entry = (self._ranks[name], queue.turn, name)
         if not competes and self._turns.competes_of(name) != competes:
             # It is in no domain, so `take_wakes` would not find it by one.
             self._called[name] = None
@@ -219,26 +221,26 @@ class QueueSet:
     def place_of(self, waiter: tuple[str, int]) -> Place:
         """Return the place of a class (queue, number), by its queue's turn and its first unit."""
         name, number = waiter
-        line = self._queues[name]
-        return (self._ranks[name], line.turn, name, line.generation, line.head_of(number))
+        queue = self._queues[name]
+        return (self._ranks[name], queue.turn, name, queue.generation, queue.head_of(number))
 
     def first_place(self, domain: str) -> Place | None:
         """Return the place of the unit that is decided next in a domain, or None."""
         entry = self._turns.first_entry(domain)
         if entry is None:
             return None
-        line = self._queues[entry[2]]
-        return (*entry, line.generation, line.next_key())
+        queue = self._queues[entry[2]]
+        return (*entry, queue.generation, queue.next_key())
 
-    def served(self, line: SchedulingQueue) -> None:
+    def served(self, queue: SchedulingQueue) -> None:
         """Note that the queue had its turn."""
-        line.turn = self._next_turn
+        queue.turn = self._next_turn
         self._next_turn += 1
 
-    def back_off(self, line: SchedulingQueue, until: float) -> None:
+    def back_off(self, queue: SchedulingQueue, until: float) -> None:
         """Let a queue rest until then; its worker is woken once to learn it."""
-        line.not_before = max(line.not_before, until)
-        self._called[line.name] = None
+        queue.not_before = max(queue.not_before, until)
+        self._called[queue.name] = None
 
     def take_wakes(self) -> tuple[str, ...]:
         """Return, once, the queues whose turn may have come."""
@@ -258,8 +260,8 @@ class QueueSet:
     def fork(self) -> QueueSet:
         """Return an independent copy."""
         twin = QueueSet()
-        lines = {name: line.copy() for name, line in self._queues.items()}
-        twin._keep(lines, self._turns.copy())
+        queues = {name: queue.copy() for name, queue in self._queues.items()}
+        twin._keep(queues, self._turns.copy())
         twin._ranks = dict(self._ranks)
         twin._queues_of_quota = {q: dict(names) for q, names in self._queues_of_quota.items()}
         twin._next_turn = self._next_turn
@@ -273,15 +275,15 @@ class QueueSet:
     def validate(self, domains: Domains) -> None:
         """Recompute what is derived; raise AssertionError with the story if it differs."""
         of_quota: dict[str, set[str]] = {}
-        for name, line in self._queues.items():
-            line.validate()
-            for quota in line.quotas():
+        for name, queue in self._queues.items():
+            queue.validate()
+            for quota in queue.quotas():
                 of_quota.setdefault(quota, set()).add(name)
-            if line.not_before or line.next_key() is None:
+            if queue.not_before or queue.next_key() is None:
                 ahead = self._turns.queue_ahead_of(name)
                 assert ahead is None, f"queue {name} is movable and has to rest"
                 continue
-            entry = (self._ranks[name], line.turn, name)
+            entry = (self._ranks[name], queue.turn, name)
             competes = self._find_competes(name, domains)
             self._turns.check_movable(entry, competes)
         known = {quota: set(names) for quota, names in self._queues_of_quota.items()}

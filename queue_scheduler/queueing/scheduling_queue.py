@@ -78,7 +78,7 @@ class SchedulingQueue:
 
     Attributes:
         name: Name of the queue; it is its identity.
-        queue: The object as last seen.
+        api_object: The Queue object as last seen.
         is_backfilling: Whether `backfill` decides which units pass a refused one; never under
             policies with bands.
         lets_evict: Whether its units may evict others of it, by priority.
@@ -97,7 +97,7 @@ class SchedulingQueue:
 
     def __init__(self, queue: Queue, policy: QueuePolicy) -> None:
         self.name = queue.metadata.name
-        self.queue = queue
+        self.api_object = queue
         self._options = DEFAULT_OPTIONS
         self.policy = policy
         self.in_flight: dict[Uid, int | None] = {}
@@ -170,7 +170,7 @@ class SchedulingQueue:
         key = sorted_by_plugin or self.policy.order_key(unit)
         if self._banded is None:
             return key
-        band = self._banded.band(unit, self.queue, self.options)
+        band = self._banded.band(unit, self.api_object, self.options)
         return (min(max(band, 0), len(self._bands) - 1), *key)
 
     def holds_back(self, key: OrderKey) -> HoldsBack:
@@ -286,7 +286,7 @@ class SchedulingQueue:
 
     def validate_admitted(self, units: Iterable[AdmittedUnit]) -> None:
         """Raise AssertionError with the story if others are counted than these."""
-        twin = SchedulingQueue(self.queue, self.policy)
+        twin = SchedulingQueue(self.api_object, self.policy)
         twin.options = self.options
         twin.recount_admitted(units)
         assert self.in_flight == twin.in_flight, f"queue {self.name}: in flight {twin.in_flight}"
@@ -461,7 +461,7 @@ class SchedulingQueue:
 
     def copy(self) -> SchedulingQueue:
         """Return an independent copy; copies the classes, and one pointer per unit."""
-        twin = SchedulingQueue(self.queue, self.policy)
+        twin = SchedulingQueue(self.api_object, self.policy)
         twin.options = self.options
         twin.in_flight = dict(self.in_flight)
         twin.requests = self.requests.copy()

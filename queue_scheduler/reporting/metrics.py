@@ -218,7 +218,7 @@ class StateCollector(Collector):
         """Return the families (prometheus calls this)."""
         # Counts first: a queue that is missing afterwards is then surely gone.
         counted = self._metrics.counted()
-        names = self._shared.ask(lambda engine: [line.name for line in engine.queues])
+        names = self._shared.ask(lambda engine: [queue.name for queue in engine.queues])
         read = (self._shared.ask(_read_queue, name) for name in names)
         figures = [figure for figure in read if figure is not None]
         self._metrics.forget(counted.keys() - names)
@@ -248,10 +248,10 @@ class StateCollector(Collector):
 
 
 def _read_queue(engine: Engine, name: str) -> QueueFigure | None:
-    line = engine.queues.line(name)
-    if line is None:
+    queue = engine.queues.find(name)
+    if queue is None:
         return None
-    pending = Tally(line.count_by_reason())
+    pending = Tally(queue.count_by_reason())
     pending.update(engine.units.held.by_reason(name))
     return QueueFigure(name, pending, engine.units.admitted_count(name))
 

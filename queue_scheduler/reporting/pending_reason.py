@@ -253,10 +253,10 @@ class PendingReasonWriter:
         come to the front of their queue are included.
         """
         before = self._first
-        keys, lines = self._shared.ask(self._take_changed)
+        keys, queues = self._shared.ask(self._take_changed)
         keys.extend(sorted(self._first - before))
-        for line in lines:
-            keys.extend(map(unit_key, line.in_order()))
+        for queue in queues:
+            keys.extend(map(unit_key, queue.in_order()))
         return keys
 
     def _take_changed(self, engine: Engine) -> tuple[list[str], list[SchedulingQueue]]:
@@ -265,14 +265,14 @@ class PendingReasonWriter:
         engine.units.held_lately.clear()
         before, self._swept = self._swept, {}
         first: set[str] = set()
-        lines = []
-        for line in engine.queues:
-            first.update(map(unit_key, islice(line.in_order(), FIRST_UNITS)))
-            self._swept[line.name] = line.reasons_version
-            if before.get(line.name) != line.reasons_version:
-                lines.append(line.copy())
+        queues = []
+        for queue in engine.queues:
+            first.update(map(unit_key, islice(queue.in_order(), FIRST_UNITS)))
+            self._swept[queue.name] = queue.reasons_version
+            if before.get(queue.name) != queue.reasons_version:
+                queues.append(queue.copy())
         self._first = frozenset(first)
-        return keys, lines
+        return keys, queues
 
     def _look_at(self, key: str) -> None:
         self._report(key, _Rank.AT_ONCE)

@@ -341,7 +341,7 @@ class QueueUnitStatus(WireStruct, frozen=True):
     ] = None
     job_creation_timestamp: Annotated[
         Timestamp | None,
-        moment("When the job was created, if that was before its unit: its place in line."),
+        moment("When the job was created, if that was before its unit: its place in the queue."),
     ] = None
 
 

@@ -44,14 +44,14 @@ def run(*, quick: bool = False) -> list[Figure]:
     for name, gpus in (("preemption_choice_ms", 8), ("preemption_in_vain_ms", 2 * count)):
         unit = _unit(name, 0, gpus, priority=100)
         engine.on_queue_unit(unit)
-        record, line = engine.record(unit.metadata.key), engine.queues.line("all")
+        record, queue = engine.record(unit.metadata.key), engine.queues.find("all")
         assert record is not None
         assert record.info is not None
-        assert line is not None
+        assert queue is not None
         spent, victims = [], 0
         for _ in range(TIMES):
             began = time.process_time()
-            found = engine.rounds.search.find(line, record.info, (), NOW)
+            found = engine.rounds.search.find(queue, record.info, (), NOW)
             spent.append(1000 * (time.process_time() - began))
             victims = len(found.victims)
         note = f"{count} units run in {QUOTAS} quotas; {victims} victims; median of {TIMES}"

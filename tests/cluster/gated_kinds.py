@@ -319,7 +319,7 @@ class GatedJob:
         self.step = Step.STOPS
 
     def _let_in_again(self) -> None:
-        """Have it wait in line anew once it is stopped.
+        """Have it wait in the queue anew once it is stopped.
 
         Its unit goes with its last pod, and may not where a controller is quick to make others.
         """

@@ -225,7 +225,7 @@ class JobLife:
         until(lambda: not self.unit())
 
     def await_held(self) -> Json:
-        """Wait until it is suspended and in line; return its unit."""
+        """Wait until it is suspended and in the queue; return its unit."""
         until(self.is_suspended)
         self.operator.hold(self.name)
         return self.await_phase("Enqueued")
@@ -244,7 +244,7 @@ class JobLife:
         self.await_phase("Enqueued")
 
     def let_in_again(self, *, by_annotation: bool) -> None:
-        """Put it in line once more."""
+        """Put it in the queue once more."""
         self._set_active(active=True, by_annotation=by_annotation)
 
     def _set_active(self, *, active: bool, by_annotation: bool) -> None:

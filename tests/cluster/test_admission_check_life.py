@@ -335,7 +335,7 @@ def test_nodes_that_are_lost_before_the_start_are_asked_for_again(town: Town) ->
     # Its quota is free meanwhile.
     town.wait_for("next-in-line", "Reserved")
     world.delete_job("next-in-line")
-    # The pause is over: in line, reserved, and asked for again.
+    # The pause is over: in the queue, reserved, and asked for again.
     again = {job: town.request_of(job, after=before) for job, before in first.items()}
     for job in lost:
         assert (world.phase_of_job(job), world.is_suspended(job)) == ("Reserved", True)

@@ -352,12 +352,12 @@ def test_ctl_57_the_priority_class_of_a_spark_application(kinds: Kinds) -> None:
     ],
 )
 def test_the_life_of_a_spark_application(kinds: Kinds, *, succeeded: bool, want: str) -> None:
-    """Held by the annotation: it waits in line, its field untouched, and is released by it."""
+    """Held by the annotation: it waits in the queue, its field untouched, and is released by it."""
     key, name = "sparkapp", f"spark-{want.lower()}"
     kinds.create(key, name, spark(suspend=None), FULL, suspend="true")
     until(lambda: condition(kinds.unit(name), "QuotaReserved").get("reason"))
     held = kinds.body(key, name)
-    # Upstream's Created and Queuing are one here: it has a unit, in line.
+    # Upstream's Created and Queuing are one here: it has a unit, in the queue.
     assert kinds.phase(name) == "Enqueued"
     assert held["metadata"]["annotations"][SUSPEND] == "true"
     assert "suspend" not in held["spec"]

@@ -133,7 +133,7 @@ def test_the_old_suite_on_preemption(scheduling: Scheduling, path: str, cpu: int
     """[QueueV2] Block, one at a time: high takes the place of mid, which is under way.
 
     Upstream skips it, and expects its former phase Preempted: here mid is asked by its condition,
-    and in line again as soon as nothing of it runs. The queue has to switch preemption on.
+    and in the queue again as soon as nothing of it runs. The queue has to switch preemption on.
     """
     name = f"v2-{path}"
     scheduling.open_queue(name, 2, policy="Block")

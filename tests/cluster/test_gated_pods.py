@@ -248,7 +248,7 @@ def test_a_group_starts_as_one_and_ends_as_one(cluster: QueueWorld) -> None:
 
 
 def test_who_opens_one_pod_of_a_group_has_that_one_alone(cluster: QueueWorld) -> None:
-    """It is charged, and its group waits in line as if it had none."""
+    """It is charged, and its group waits in the queue as if it had none."""
     world = cluster
     world.create_quota("torn", cpu_max=4)
     create_pod(world, "torn-before", "torn", cpu="3")

@@ -189,7 +189,7 @@ def test_unsuspended_by_hand_it_is_suspended_again_and_loses_its_place(
     until(lambda: condition(world.unit_of("hand"), "SuspendContested").get("status") == "True")
     assert world.phase_of_job("hand") == "Enqueued"
     until(lambda: {"SuspendedAgain", "SuspendContested"} <= set(world.event_notes("hand")))
-    assert "end of its line" in world.event_notes("hand")["SuspendContested"]
+    assert "end of its queue" in world.event_notes("hand")["SuspendContested"]
     said = condition(world.unit_of("hand"), "SuspendContested")
     deleted = world.unit_of("hand")["metadata"]
     world.api.request("DELETE", f"{UNITS.format('default')}/{deleted['name']}")
@@ -302,7 +302,7 @@ def test_an_inactive_job_waits_until_it_is_active(world: QueueWorld) -> None:
 def test_a_job_that_does_not_come_to_run_is_tried_until_its_limit(
     world: QueueWorld, name: str, timeout: str, fits: int
 ) -> None:
-    """Out, back in line, out again; then it rests until its owner wants it."""
+    """Out, back in the queue, out again; then it rests until its owner wants it."""
     world.create_quota(name, cpu_max=2)
     offer_nodes(world, name, fits)
     times = {timeout: "3s", "backoff-timeout": "1s", "backoff-limit": "2"}
@@ -463,7 +463,7 @@ def test_a_running_job_that_is_deleted_frees_its_quota_with_its_last_pod(
 
 
 def test_a_unit_that_is_deleted_comes_back(cluster: Cluster, world: QueueWorld) -> None:
-    """Of a queued job as a new one in line; of a running job adopted: it never stops."""
+    """Of a queued job as a new one in the queue; of a running job adopted: it never stops."""
     world.create_quota("back", cpu_max=1)
     world.create_job("back", "back", suspend=True, run_seconds=LONG)
     until(lambda: world.phase_of_job("back") == "Running")

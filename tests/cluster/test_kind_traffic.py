@@ -74,7 +74,9 @@ def traffic() -> Traffic:
             id="in the order of versions",
         ),
         pytest.param(
-            [unit(1, "Enqueued", cpu="9"), unit(2, "TimeoutBackoff", cpu="9")], [], id="in line"
+            [unit(1, "Enqueued", cpu="9"), unit(2, "TimeoutBackoff", cpu="9")],
+            [],
+            id="in the queue",
         ),
         pytest.param(
             [pod(1, "Pending", uid="a1"), pod(2, "Running", uid="a2"), pod(3, "Pending", uid="b1")],

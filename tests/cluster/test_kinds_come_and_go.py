@@ -1,6 +1,6 @@
 """CRDs that come after the controllers, go, and come back.
 
-Nobody plays an operator: what is seen is whether jobs are held and in line.
+Nobody plays an operator: what is seen is whether jobs are held and in the queue.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def test_the_mpi_job_that_is_served_is_looked_after(place: KindWorld) -> None:
 
 
 def come(place: KindWorld, row: KindRow) -> JobLife:
-    """Install the CRD of a kind; a job of it is held and in line soon after that."""
+    """Install the CRD of a kind; a job of it is held and in the queue soon after that."""
     install_crds(place.world.plane, crd(row.crd))
     served_at = time.monotonic()
     job = place.job(row, f"{row.key}-comes")

@@ -1,7 +1,7 @@
 """Jobs that name an owner, on a real API server and under exactly the chart's rights.
 
 A user who may create jobs writes what owners he likes. What an operator has really made is left to
-its owner; everything else waits in line.
+its owner; everything else waits in the queue.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def test_no_unit_passes_the_ceiling_of_its_queue(cluster: Cluster) -> None:
     assert "IgnoredAnnotation" not in world.event_notes("fair")
 
     set_ceiling(world, "team", None)
-    # Nobody runs it, so it is in line again before one can look.
+    # Nobody runs it, so it is in the queue again before one can look.
     until(lambda: world.phase("greedy") == "Dequeued")
     until(lambda: "Preempted" in world.event_notes("busy"))
     assert unit_view(scheduler, "greedy")["specPriority"] is None

@@ -201,7 +201,7 @@ def test_a_stopped_queue_takes_a_job_back_that_asks_for_nodes(world: StrictWorld
 
 
 def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: StrictWorld) -> None:
-    """In a queue of policy FIFO the first in line may have less priority than who asks."""
+    """In a queue of policy FIFO the first in the queue may have less priority than who asks."""
     for quota in ("left", "right"):
         world.create_quota(quota, cpu_max=4)
     takes = {"koord-queue/available-quota-in-queue": "left,right"}

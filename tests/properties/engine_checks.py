@@ -83,45 +83,45 @@ class Quotas(Protocol):
 
 
 def waiting(engine: Engine) -> dict[str, list[str]]:
-    """The units in line, by queue, first the next."""
+    """The pending units, by queue, first the next."""
     return {
-        line.name: [record.key for record in engine.waiting(line.name)] for line in engine.queues
+        queue.name: [record.key for record in engine.waiting(queue.name)] for queue in engine.queues
     }
 
 
 InLine = tuple[str, str, Reason, int]
-"""(unit, quota, why it waits, its band) of a unit in line."""
+"""(unit, quota, why it waits, its band) of a unit in the queue."""
 
 
 def in_line(engine: Engine) -> dict[str, list[InLine]]:
-    """The units in line, by queue, in the order that the policy asks for."""
-    found: dict[str, list[tuple[Any, ...]]] = {line.name: [] for line in engine.queues}
+    """The pending units, by queue, in the order that the policy asks for."""
+    found: dict[str, list[tuple[Any, ...]]] = {queue.name: [] for queue in engine.queues}
     for key, record in engine.units.records.items():
         if record.state is UnitState.WAITING and record.info is not None:
-            line = engine.queues.line(record.info.queue)
-            assert line is not None
-            place = line.place(line.bounded(record.unit), None)
-            reason = line.refusal_of(record.info).reason
-            band = line.band_of(place)
-            found[line.name].append((place, key, record.info.quota, reason, band))
+            queue = engine.queues.find(record.info.queue)
+            assert queue is not None
+            place = queue.place(queue.bounded(record.unit), None)
+            reason = queue.refusal_of(record.info).reason
+            band = queue.band_of(place)
+            found[queue.name].append((place, key, record.info.quota, reason, band))
     return {name: [each[1:] for each in sorted(units)] for name, units in found.items()}
 
 
 def check_order(engine: Engine, decision: Dequeue, in_line: list[InLine]) -> None:
     """Where a band blocks nobody of the quota was ahead; else only refused units of the band."""
-    line = engine.queues.line(decision.queue)
-    assert line is not None
-    assert not line.options.is_stopped, f"{decision.unit} starts in a stopped queue"
+    queue = engine.queues.find(decision.queue)
+    assert queue is not None
+    assert not queue.options.is_stopped, f"{decision.unit} starts in a stopped queue"
     index = [key for key, *_ in in_line].index(decision.unit)
     ahead, own_band = in_line[:index], in_line[index][3]
     for key, quota, reason, band in ahead:
         assert band == own_band, f"{decision.unit} overtakes {key}, of an earlier band"
-        if not line.is_backfilling and bands_of(line.policy)[band] is HoldsBack.SAME_QUOTA:
+        if not queue.is_backfilling and bands_of(queue.policy)[band] is HoldsBack.SAME_QUOTA:
             assert quota != decision.quota, f"{decision.unit} overtakes {key}"
         assert reason is not Reason.WAITING, f"{decision.unit} before {key}"
-    depth = line.depth
+    depth = queue.depth
     assert depth is None or len(ahead) < depth
-    if line.is_backfilling:
+    if queue.is_backfilling:
         _check_passing(engine, decision, ahead)
 
 
@@ -216,14 +216,14 @@ def check_nodes(engine: Engine, decision: Dequeue) -> None:
 def check_heads(engine: Engine, quotas: Quotas) -> None:
     """The first waiting unit of each quota is the one that the plugins protect, if it is tried."""
     first: dict[str, str] = {}
-    lines = sorted(engine.queues, key=lambda q: (-(q.queue.spec.priority or 0), q.name))
-    for line in lines:
-        if line.options.is_stopped:
+    queues = sorted(engine.queues, key=lambda q: (-(q.api_object.spec.priority or 0), q.name))
+    for queue in queues:
+        if queue.options.is_stopped:
             continue
         bands = set()
-        for record in islice(engine.waiting(line.name), line.depth):
+        for record in islice(engine.waiting(queue.name), queue.depth):
             assert record.info is not None
-            bands.add(line.band_of(record.info.order_key))
+            bands.add(queue.band_of(record.info.order_key))
             if len(bands) == 1:
                 first.setdefault(record.info.quota, record.key)
     assert quotas.protected == first
@@ -232,61 +232,61 @@ def check_heads(engine: Engine, quotas: Quotas) -> None:
 def check_waiters(engine: Engine, quotas: Quotas) -> None:
     """The plugin is asked to wake exactly the classes that sleep."""
     asleep = set()
-    for line in engine.queues:
-        refused = {place for place, _ in line.last_refusals()}
-        infos = [record.info for record in engine.waiting(line.name) if record.info is not None]
+    for queue in engine.queues:
+        refused = {place for place, _ in queue.last_refusals()}
+        infos = [record.info for record in engine.waiting(queue.name) if record.info is not None]
         numbers = {
-            line.class_number(info)
+            queue.class_number(info)
             for info in infos
-            if line.refusal_of(info).reason not in BACKFILLED
+            if queue.refusal_of(info).reason not in BACKFILLED
         }
-        asleep |= {(line.name, number) for number in numbers if line.head_of(number) in refused}
+        asleep |= {(queue.name, number) for number in numbers if queue.head_of(number) in refused}
     assert quotas.waiters() == asleep
 
 
 def check_nobody_is_lost(engine: Engine, quotas: Quotas) -> None:
-    """At rest: whoever waits in line would be refused now, or is held back by policy."""
-    for line in engine.queues:
-        check_nobody_could_start(engine, quotas, line)
+    """At rest: whoever waits in the queue would be refused now, or is held back by policy."""
+    for queue in engine.queues:
+        check_nobody_could_start(engine, quotas, queue)
     for key, record in engine.units.records.items():
         assert record.state is not UnitState.CONFLICT, f"{key} waits for a fresh object"
     check_held(engine)
 
 
-def decidable(engine: Engine, line: SchedulingQueue) -> Iterator[CachedUnit]:
-    """Iterate over those in line whom the policy lets be tried, if all before them are refused."""
+def decidable(engine: Engine, queue: SchedulingQueue) -> Iterator[CachedUnit]:
+    """Yield the pending units that the policy lets be tried, if all before them are refused."""
     blocked: set[str] = set()
     bands: set[int] = set()
-    if line.in_flight or line.options.is_stopped:
+    if queue.in_flight or queue.options.is_stopped:
         return
-    depth = line.depth
-    for place, record in enumerate(engine.waiting(line.name)):
+    depth = queue.depth
+    for place, record in enumerate(engine.waiting(queue.name)):
         assert record.info is not None
-        quota, band = record.info.quota, line.band_of(record.info.order_key)
+        quota, band = record.info.quota, queue.band_of(record.info.order_key)
         bands.add(band)
         if len(bands) > 1:
             break
         if quota in blocked or (depth is not None and place >= depth):
             continue
-        if line.is_backfilling and line.refusal_of(record.info).reason in BACKFILLED:
+        if queue.is_backfilling and queue.refusal_of(record.info).reason in BACKFILLED:
             continue
         yield record
-        if bands_of(line.policy)[band] is HoldsBack.SAME_QUOTA and not line.is_backfilling:
+        if bands_of(queue.policy)[band] is HoldsBack.SAME_QUOTA and not queue.is_backfilling:
             blocked.add(quota)
 
 
-def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQueue) -> None:
+def check_nobody_could_start(engine: Engine, quotas: Quotas, queue: SchedulingQueue) -> None:
     """At rest: whoever waits in the line would be refused now, or is held back by policy.
 
     Nor does anybody wait but for nodes that a unit of more priority asks for, behind one of his
     quota that does, or for room that is kept for one that has others evicted.
     """
     held_back: set[str] = set()
-    for record in decidable(engine, line):
+    for record in decidable(engine, queue):
         assert record.info is not None
-        refusal = line.refusal_of(record.info)
+        refusal = queue.refusal_of(record.info)
         if refusal.reason is Reason.WAITING_FOR_NODES_OF_OTHERS:
-            assert line.requests.hold_back(counted_priority(engine, record)), record.key
+            assert queue.requests.hold_back(counted_priority(engine, record)), record.key
             held_back.add(record.info.quota)
         if record.info.quota in held_back or quotas.check(at_least(record.info)) is not None:
             continue
@@ -296,10 +296,10 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQue
 
 def wake_everybody(engine: Engine) -> None:
     """Let all be asked again."""
-    for line in engine.queues:
-        for number in line.wake_all():
-            engine.plugins.stop_waiting((line.name, number))
-        engine.queues.refresh(line, engine.plugins.domains)
+    for queue in engine.queues:
+        for number in queue.wake_all():
+            engine.plugins.stop_waiting((queue.name, number))
+        engine.queues.refresh(queue, engine.plugins.domains)
 
 
 def check_held(engine: Engine) -> None:

@@ -28,11 +28,11 @@ CLOCK_JUMP_SECONDS: Final = 10.0
 def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
     """The victims may be evicted, are enough, and no other round is open where they are."""
     preemptor = engine.record(decision.unit)
-    line = engine.queues.line(decision.queue)
+    queue = engine.queues.find(decision.queue)
     assert preemptor is not None
     assert preemptor.info is not None
-    assert line is not None
-    assert not line.options.is_stopped, f"{decision.unit} evicts for a stopped queue"
+    assert queue is not None
+    assert not queue.options.is_stopped, f"{decision.unit} evicts for a stopped queue"
     domains = engine.plugins.domains(decision.quota)
     gone = [each.uid for each in decision.victims]
     for victim in decision.victims:
@@ -44,9 +44,9 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         assert is_preemptible(record), f"{victim.unit} must not be evicted"
         assert not is_being_evicted(unit), f"{victim.unit} is evicted twice"
         # Who is under way where pods are waited for leaves for his queue, whatever the others for.
-        if decision.reason == PREEMPTED or unit.metadata.uid in line.in_flight:
-            assert line.options.preempts, f"{line.name} does not preempt"
-            assert record.info.queue == line.name, f"{victim.unit} is of another queue"
+        if decision.reason == PREEMPTED or unit.metadata.uid in queue.in_flight:
+            assert queue.options.preempts, f"{queue.name} does not preempt"
+            assert record.info.queue == queue.name, f"{victim.unit} is of another queue"
             lower = counted_priority(engine, record) < preemptor.info.priority
             assert lower, f"{victim.unit} has no lower priority than {decision.unit}"
         else:
@@ -64,7 +64,7 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         is_alone = is_own or not makes_room(record.unit)
         assert is_alone, f"{decision.unit} evicts while {record.key} leaves for another"
     gone += [record.uid for record in perhaps]
-    if not line.in_flight:
+    if not queue.in_flight:
         refusal = engine.plugins.check_without(info, gone)
         assert refusal is None, f"{decision.unit} would not start without {gone}: {refusal}"
 

@@ -286,10 +286,10 @@ class World:
         plugin = self.engine.plugins.plugins[0]
         assert isinstance(plugin, ElasticQuotaPlugin)
         lost: Counter[str] = Counter()
-        line = self.engine.queues.line(decision.queue)
-        assert line is not None
+        queue = self.engine.queues.find(decision.queue)
+        assert queue is not None
         for victim in decision.victims:
-            if victim.uid in line.in_flight:
+            if victim.uid in queue.in_flight:
                 continue
             record = self.engine.record(victim.unit)
             assert record is not None

@@ -64,12 +64,12 @@ class PartialWorld(World):
         steps = all_steps(info.demand)
         got = [grant.replicas for grant in decision.grants]
         assert got in steps, f"{decision.unit} starts with {got}, may with {steps}"
-        line = before.queues.line(decision.queue)
-        assert line is not None
+        queue = before.queues.find(decision.queue)
+        assert queue is not None
         if got == steps[0]:
             return
         self.partial += 1
-        if not line.is_backfilling:
+        if not queue.is_backfilling:
             more = with_counts(info, steps[steps.index(got) - 1])
             assert before.plugins.check(more) is not None, f"{decision.unit}: {got} of {steps}"
 
@@ -97,17 +97,17 @@ class PartialWorld(World):
         return {level: booked_under(self.engine, self.plugin, level) for level in QUOTAS}
 
     def _check_that_nobody_waits(self, grown: QueueUnitInfo) -> None:
-        for line in self.engine.queues:
-            for waiting in () if line.options.is_stopped else self.engine.waiting(line.name):
+        for queue in self.engine.queues:
+            for waiting in () if queue.options.is_stopped else self.engine.waiting(queue.name):
                 assert waiting.info is not None
                 is_rival = waiting.info.quota == grown.quota
-                assert not (is_rival and may_fit_one_day(line.refusal_of(waiting.info))), (
+                assert not (is_rival and may_fit_one_day(queue.refusal_of(waiting.info))), (
                     f"{grown.key} grows before {waiting.key}"
                 )
 
     def empty_lines(self, a: int, b: int) -> None:
         """Delete who waits."""
-        for key in [key for line in self.engine.queues for key in waiting_in(self.engine, line)]:
+        for key in [key for queue in self.engine.queues for key in waiting_in(self.engine, queue)]:
             unit = self.units.pop(key, None)
             if unit is not None:
                 self._emit("unit gone", unit)
@@ -130,8 +130,8 @@ class PartialWorld(World):
         super().come_to_rest()
 
 
-def waiting_in(engine: Engine, line: SchedulingQueue) -> list[str]:
-    return [record.key for record in engine.waiting(line.name)]
+def waiting_in(engine: Engine, queue: SchedulingQueue) -> list[str]:
+    return [record.key for record in engine.waiting(queue.name)]
 
 
 def info_of(engine: Engine, key: str) -> QueueUnitInfo:

@@ -274,9 +274,9 @@ class Town:
         """Ask everybody once more, in a copy."""
         twin = self.engine.fork()
         for name in NAMES:
-            line = twin.units.queues.line(name)
-            assert line is not None
-            for number in line.wake_all():
+            queue = twin.units.queues.find(name)
+            assert queue is not None
+            for number in queue.wake_all():
                 twin.plugins.stop_waiting((name, number))
         for name in NAMES:
             while not isinstance(

@@ -47,8 +47,8 @@ class Rivals(World):
     def ask(self, a: int, b: int) -> None:
         if self.workers.is_quiet():
             return
-        rivals = {line.name: set(self._startable(line)) for line in self.engine.queues}
-        shares = {line.name: self._limits_of(line) for line in self.engine.queues}
+        rivals = {queue.name: set(self._startable(queue)) for queue in self.engine.queues}
+        shares = {queue.name: self._limits_of(queue) for queue in self.engine.queues}
         count = len(self.workers.decided)
         super().ask(a, b)
         for decision in self.workers.decided[count:]:
@@ -72,20 +72,20 @@ class Rivals(World):
         assert queue is not None
         return (-(queue.spec.priority or 0), self._served.get(name, 0), name)
 
-    def _limits_of(self, line: SchedulingQueue) -> frozenset[str]:
+    def _limits_of(self, queue: SchedulingQueue) -> frozenset[str]:
         if self.mode is QuotaMode.RUNTIME:
             return frozenset((ROOT,))
-        return frozenset(level for quota in line.quotas() for level in self.plugin.chain(quota))
+        return frozenset(level for quota in queue.quotas() for level in self.plugin.chain(quota))
 
-    def _startable(self, line: SchedulingQueue) -> Iterator[str]:
+    def _startable(self, queue: SchedulingQueue) -> Iterator[str]:
         """The units of a line that the books would let start, as far as its policy looks."""
-        if line.in_flight or line.options.is_stopped or line.not_before:
+        if queue.in_flight or queue.options.is_stopped or queue.not_before:
             return
-        depth, blocked, first_band = line.depth, set[str](), -1
-        for place, record in enumerate(self.engine.waiting(line.name)):
+        depth, blocked, first_band = queue.depth, set[str](), -1
+        for place, record in enumerate(self.engine.waiting(queue.name)):
             assert record.info is not None
             info = record.info
-            band = line.band_of(info.order_key)
+            band = queue.band_of(info.order_key)
             first_band = band if first_band < 0 else first_band
             if band != first_band or (depth is not None and place >= depth):
                 return
@@ -93,9 +93,9 @@ class Rivals(World):
                 continue
             if self.plugin.check(at_least(info)) is None:
                 yield info.key
-            elif line.is_backfilling:
+            elif queue.is_backfilling:
                 return  # who of the others may pass is not for this model to say
-            elif bands_of(line.policy)[band] is HoldsBack.SAME_QUOTA:
+            elif bands_of(queue.policy)[band] is HoldsBack.SAME_QUOTA:
                 blocked.add(info.quota)
 
     # --- acts of its own ------------------------------------------------------------------------

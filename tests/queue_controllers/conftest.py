@@ -339,7 +339,7 @@ def make_unit(
 
 
 def evict_after_release(world: World) -> None:
-    """Bring a job that is released and has no pods back into line."""
+    """Bring a job that is released and has no pods back into the queue."""
     assert not world.is_suspended()
     asked = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "x"}
     world.patch_unit_status({"conditions": [{**asked, "lastTransitionTime": world.now()}]})

@@ -1,4 +1,4 @@
-"""Jobs that do not come to run in time, over the fake API server: out, back in line, out again."""
+"""Jobs that do not run in time, over the fake API server: evicted, requeued, evicted again."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def annotate(world: World, annotations: dict[str, str]) -> None:
 
 
 def start(world: World, **more: int) -> None:
-    """Have a job in line."""
+    """Have a job in the queue."""
     options = {"job": {**OPTIONS["job"], **more}}
     world.start(configuration=read_configuration(options, {"job"}))
     world.job()

@@ -116,7 +116,7 @@ def test_a_second_unit_of_a_job_is_deleted_at_once(world: World) -> None:
 
 
 def test_of_two_units_the_one_stays_that_is_admitted(world: World) -> None:
-    """Were the first one left in line, the two would take turns to count, without end."""
+    """Were the first one left in the queue, the two would take turns to count, without end."""
     world.start()
     world.job()
     world.settle()

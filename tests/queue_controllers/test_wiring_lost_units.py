@@ -17,7 +17,7 @@ def resume(world: World) -> None:
 
 
 def contested(world: World) -> dict[str, Any]:
-    """Return the condition by which a unit stands at the end of its line."""
+    """Return the condition by which a unit stands at the end of its queue."""
     found = [
         each
         for each in world.get_unit()["status"].get("conditions", [])
@@ -32,7 +32,7 @@ def created(world: World) -> str:
 
 @pytest.fixture
 def at_the_end(world: World) -> dict[str, Any]:
-    """A job at the end of its line; its condition."""
+    """A job at the end of its queue; its condition."""
     world.start("--leave-to-kueue=true")
     world.job()
     for _ in range(4):

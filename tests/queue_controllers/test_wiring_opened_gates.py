@@ -90,7 +90,7 @@ def test_of_a_group_only_those_are_let_go_that_somebody_opened(world: World) -> 
     world.settle(3.0)
     assert units_of(world, *RING) == [f"team/{unit}"] * 2 + [""]
     assert GATE in gates(world, RING[2])
-    assert world.phase(unit) == "Enqueued", "the third waits in line"
+    assert world.phase(unit) == "Enqueued", "the third waits in the queue"
     assert not world.get_unit(unit)["status"].get("admissions")
     assert reasons(world).count("GateOpened") == 1
     world.admit_unit(unit)

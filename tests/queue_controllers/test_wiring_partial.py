@@ -45,7 +45,7 @@ def evicted(world: World) -> dict[str, Any]:
 
 @pytest.fixture
 def waiting(world: World) -> World:
-    """A world with a job in line, of a hundred pods, two at a time."""
+    """A world with a job in the queue, of a hundred pods, two at a time."""
     start(world)
     world.job(completions=100)
     world.settle()

@@ -95,7 +95,7 @@ def test_a_job_whose_checks_contradict_each_other_is_not_released(world: World) 
 
 
 def start(world: World, *, full: bool = False) -> None:
-    """Have a job in line whose template has something of each."""
+    """Have a job in the queue whose template has something of each."""
     options = {"job": {"fullPodTemplates": full}}
     world.start(configuration=read_configuration(options, {"job"}))
     job = world.job()

@@ -33,7 +33,7 @@ KNOWN: Final = {each.kind.key for each in EXTENSIONS}
 
 BARE: Final = "bare"
 ANNOTATED: Final = "annotated"
-"""Names of jobs: the first says nothing, the other asks for its place in line by annotation."""
+"""Names of jobs: the first says nothing, the other asks to be queued by annotation."""
 SPARK: Final = "sparkapp"
 """The kind of whose jobs none is held that is not created suspended."""
 

@@ -122,8 +122,8 @@ class SourceEngine:
     def restarted(self, *plugins: Plugin) -> SourceEngine:
         """Return another over these plugins that knows the same queues and units."""
         twin = SourceEngine(*plugins)
-        for line in self.engine.queues:
-            twin.engine.on_queue(line.queue)
+        for queue in self.engine.queues:
+            twin.engine.on_queue(queue.api_object)
         for unit in self._units.values():
             twin._tell(unit)
         return twin

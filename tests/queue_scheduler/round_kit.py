@@ -85,7 +85,7 @@ class Times:
         self.put(admitted(unit, 1, "Running"))
 
     def comes(self, name: str, quota: str, cpu: int, priority: int = 9, queue: str = "q") -> None:
-        """Put a unit into line, and ask."""
+        """Put a unit into the queue, and ask."""
         self.put(build_unit(name, quota, queue=queue, cpu=cpu, priority=priority))
         self.ask()
 
@@ -96,12 +96,12 @@ class Times:
         self.ask()
 
     def frees(self, name: str) -> None:
-        """Let a unit be stopped, and ask; it is not in line again."""
+        """Let a unit be stopped, and ask; it is not in the queue again."""
         self.put(changed(self.units[name], 1, "TimeoutBackoff", admissions=(), conditions=()))
         self.ask()
 
     def returns(self, name: str) -> None:
-        """Let an evicted unit be stopped, and ask; it is in line again."""
+        """Let an evicted unit be stopped, and ask; it is in the queue again."""
         back = Condition(type="Evicted", status="False", last_transition_time=self._wall())
         unit = self.units[name]
         self.put(changed(unit, 1, "Enqueued", admissions=(), conditions=(back,)))

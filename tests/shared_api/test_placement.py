@@ -54,7 +54,7 @@ def test_a_booked_unit_is_read_as_it_was_admitted(edited: QueueUnit) -> None:
     assert got.status == edited.status
     assert not got.metadata.annotations
     freed = replace(edited, status=replace(edited.status, phase="Enqueued"))
-    assert as_admitted(freed) is freed, "in line again it is where it says"
+    assert as_admitted(freed) is freed, "in the queue again it is where it says"
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_an_adopted_unit_that_runs_is_adopted_until_it_is_evicted() -> None:
         pytest.param(unit("SchedReady"), Phase.SCHED_SUCCEED, RESERVATIONS, id="nodes found"),
         pytest.param(unit("Dequeued"), Phase.RUNNING, CONTROLLERS, id="its pods run"),
         pytest.param(unit("Running"), Phase.SUCCEED, CONTROLLERS, id="it succeeded"),
-        pytest.param(unit("Enqueued"), Phase.FAILED, CONTROLLERS, id="it failed in line"),
+        pytest.param(unit("Enqueued"), Phase.FAILED, CONTROLLERS, id="it failed in the queue"),
         pytest.param(unit("Running"), Phase.ENQUEUED, CONTROLLERS, id="evicted"),
         pytest.param(unit("Dequeued"), Phase.TIMEOUT_BACKOFF, CONTROLLERS, id="not in time"),
         *(

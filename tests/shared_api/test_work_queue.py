@@ -195,10 +195,10 @@ def test_on_ready_is_called_whenever_a_resting_worker_should_look(clock: Virtual
         return len(wakes)
 
     assert wakes_of(lambda: queue.add("a")) == 1
-    assert wakes_of(lambda: queue.add("a")) == 0, "it is in line already"
+    assert wakes_of(lambda: queue.add("a")) == 0, "it is in the queue already"
     assert wakes_of(queue.try_get) == 0
     assert wakes_of(lambda: queue.add("a")) == 0, "it is in work"
-    assert wakes_of(lambda: queue.done("a")) == 1, "and back in line"
+    assert wakes_of(lambda: queue.done("a")) == 1, "and back in the queue"
     assert wakes_of(lambda: queue.add_after("b", 5)) == 1
     assert wakes_of(lambda: queue.add_after("c", 9)) == 0, "the worker wakes for b before"
     assert wakes_of(queue.shut_down) == 1
@@ -341,4 +341,4 @@ def test_a_worker_that_blocks_has_another_take_what_is_in_line(clock: VirtualClo
     assert len(wakes) == 1
     queue.try_get()
     queue.hand_over()
-    assert len(wakes) == 1, "nothing is in line"
+    assert len(wakes) == 1, "nothing is in the queue"

@@ -8,14 +8,14 @@ them excuses it, and nothing else does. The rules, each with the name under whic
   allows, unless a fact (a quota edited, pods or bookings that no decision made) came meanwhile;
   pods of a unit that is gone count as far as the writer can know their quota;
 - *legal moves*: a unit moves as the table of phases says, by whom it says;
-- *waits its time*: a unit in backoff is back in line when its time has come;
+- *waits its time*: a unit in backoff is back in the queue when its time has come;
 - *one unit*: a job has one;
 - *admitted first*: a job is released when its unit is admitted, and no pod of an earlier run is
   left; it is suspended when its unit is not admitted, or is being evicted;
 - *stopped before freed*: a unit gives its place back when no pod of its job lives;
 - *nodes first*: a unit of a strict queue is admitted when nodes are granted to all its pods;
 - *given back for good*: a unit that nobody manages, and whose maker has given everything back, is
-  granted nothing more before it was in line again.
+  granted nothing more before it was in the queue again.
 """
 
 from __future__ import annotations

@@ -229,20 +229,20 @@ def annotation_believed(plant: Plant) -> None:
     plant.replace(unit_cache, "judge", judge)
 
 
-@fault("a unit that backs off is back in line at once")
+@fault("a unit that backs off is back in the queue at once")
 def backoff_ignored(plant: Plant) -> None:
     plant.replace(requeue, "backoff_ends_at", lambda _unit: None)
 
 
-@fault("a unit that backs off is never back in line")
+@fault("a unit that backs off is never back in the queue")
 def backoff_never_ends(plant: Plant) -> None:
     plant.replace(BackoffRequeue, "step", lambda _requeue: None)
 
 
 @fault("Block and FIFO hold nobody back")
 def nobody_held_back(plant: Plant) -> None:
-    def offer_of(line: SchedulingQueue, quota: str) -> Any:
-        of_quota = line._by_quota.get(quota)  # noqa: SLF001 - breaks it
+    def offer_of(queue: SchedulingQueue, quota: str) -> Any:
+        of_quota = queue._by_quota.get(quota)  # noqa: SLF001 - breaks it
         return None if of_quota is None else of_quota.first_awake()
 
     plant.replace(SchedulingQueue, "_offer_of", offer_of)
@@ -296,9 +296,9 @@ def evicts_again(plant: Plant) -> None:
 
 @fault("a stopped queue starts units")
 def stops_ignored(plant: Plant) -> None:
-    def derive(line: SchedulingQueue) -> None:
-        original(line)
-        line._is_stopped = False  # noqa: SLF001 - breaks it
+    def derive(queue: SchedulingQueue) -> None:
+        original(queue)
+        queue._is_stopped = False  # noqa: SLF001 - breaks it
 
     original = plant.replace(SchedulingQueue, "_derive", derive)
 
@@ -407,8 +407,8 @@ def table_of(rows: Mapping[str, str]) -> str:
 def rows_in(table: str) -> dict[str, str]:
     """Return the rows of a table by the name of the fault."""
     found = re.findall(r"^\|.*\| `(\w+)` \|.*$", table, re.MULTILINE)
-    lines = re.findall(r"^\|.*\| `\w+` \|.*$", table, re.MULTILINE)
-    return dict(zip(found, lines, strict=True))
+    queues = re.findall(r"^\|.*\| `\w+` \|.*$", table, re.MULTILINE)
+    return dict(zip(found, queues, strict=True))
 
 
 def _told(outcome: Outcome | None) -> str:

@@ -82,7 +82,7 @@ def late(count: int, **more: Any) -> QueueUnit:
         ),
         pytest.param(job(), of("TimeoutBackoff", 2), THREE, [], id="it waits below the limit"),
         pytest.param(job(), of("TimeoutBackoff", 3), THREE, DEACTIVATED, id="lowered in backoff"),
-        pytest.param(job(), of("Enqueued", 3), THREE, DEACTIVATED, id="lowered in line"),
+        pytest.param(job(), of("Enqueued", 3), THREE, DEACTIVATED, id="lowered in the queue"),
         pytest.param(
             job(), of("Enqueued", 3, active=False), THREE, DEACTIVATED, id="inactive, and lowered"
         ),

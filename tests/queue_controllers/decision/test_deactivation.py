@@ -21,7 +21,7 @@ KINDS = [
 
 
 def inactive(mark: str, *conditions: Condition, annotation: str = "", **more: Any) -> QueueUnit:
-    """A unit in line that was deactivated when the job's annotation said nothing."""
+    """A unit in the queue that was deactivated when the job's annotation said nothing."""
     annotations = {mark: "", **({ACTIVE: annotation} if annotation else {})}
     return unit(annotations=annotations, conditions=conditions, **{"active": False, **more})
 
@@ -32,13 +32,13 @@ def reached(kind: str) -> Condition:
 
 @pytest.mark.parametrize(("mark", "kind"), KINDS)
 def test_what_is_missing_of_the_story_is_written(mark: str, kind: str) -> None:
-    requeued = Condition(type="Evicted", status="False", reason="Requeued", message="in line")
+    requeued = Condition(type="Evicted", status="False", reason="Requeued", message="in the queue")
     (write,) = look(facts(annotations=RELEASED), inactive(mark, requeued)).actions
     assert isinstance(write, PatchUnitStatus)
     said = next(each for each in write.status["conditions"] if each["type"] == kind)
     assert (said["status"], said["reason"]) == ("True", kind)
     assert said["message"].startswith("Deactivated: ")
-    assert "in line" not in said["message"]
+    assert "in the queue" not in said["message"]
     assert said["message"].endswith(f'annotate the job {ACTIVE}: "true"')
 
 

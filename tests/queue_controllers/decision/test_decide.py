@@ -445,7 +445,7 @@ def test_nothing_is_done_twice() -> None:
         pytest.param("Running", PodFacts(total=1), True, ["move Failed"], id="its pods have ended"),
         pytest.param("Running", PodFacts(total=1), False, ["move Failed"], id="not the queue's"),
         pytest.param("Running", TWO_TERMINATING, True, [], id="pods live"),
-        pytest.param("Enqueued", PodFacts(), True, ["move Failed"], id="it is in line"),
+        pytest.param("Enqueued", PodFacts(), True, ["move Failed"], id="it is in the queue"),
         pytest.param("Succeed", PodFacts(), True, [], id="it had ended before"),
     ],
 )

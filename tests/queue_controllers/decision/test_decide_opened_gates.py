@@ -67,7 +67,7 @@ BACKS_OFF: Any = evicted("BackoffTimeout")
         pytest.param(
             unit(conditions=FREED),
             ["adopt", "tell GateOpened"],
-            id="in line again after an eviction",
+            id="in the queue again after an eviction",
         ),
         pytest.param(
             unit("TimeoutBackoff", conditions=BACKS_OFF),
@@ -109,8 +109,8 @@ def test_what_is_evicted_after_it_was_opened_waits() -> None:
 @pytest.mark.parametrize(
     "of",
     [
-        pytest.param(unit(), id="in line"),
-        pytest.param(unit(conditions=FREED), id="in line again after an eviction"),
+        pytest.param(unit(), id="in the queue"),
+        pytest.param(unit(conditions=FREED), id="in the queue again after an eviction"),
         pytest.param(unit("TimeoutBackoff", conditions=BACKS_OFF), id="put back"),
         pytest.param(unit("Reserved", conditions=FREED), id="reserved"),
         pytest.param(unit("SchedReady"), id="nodes are asked for"),

@@ -79,7 +79,11 @@ from tests.job_situations import (
             id="deactivated while it runs: announced first",
         ),
         pytest.param(
-            facts(), unit("Enqueued", active=False), PodFacts(), [], id="deactivated in line: waits"
+            facts(),
+            unit("Enqueued", active=False),
+            PodFacts(),
+            [],
+            id="deactivated in the queue: waits",
         ),
         pytest.param(
             facts(),

@@ -85,8 +85,8 @@ def test_one_that_runs_already_is_not_stopped_for_it() -> None:
 @pytest.mark.parametrize(
     ("phase", "suspended", "want"),
     [
-        pytest.param("Enqueued", True, [], id="in line"),
-        pytest.param("Enqueued", False, ["suspend"], id="in line, and resumed by somebody"),
+        pytest.param("Enqueued", True, [], id="in the queue"),
+        pytest.param("Enqueued", False, ["suspend"], id="in the queue, and resumed by somebody"),
         pytest.param("Dequeued", True, [], id="admitted: not released"),
         pytest.param("Running", False, [], id="running: goes on"),
     ],

@@ -41,7 +41,7 @@ AT_LIMIT = Condition(type="BackoffLimitReached", status="True", reason="BackoffL
 
 
 class Life:
-    """A job in line and its unit, as others change them and what is decided does."""
+    """A job in the queue and its unit, as others change them and what is decided does."""
 
     def __init__(self) -> None:
         self.job: JobFacts = facts()
@@ -121,7 +121,7 @@ HAPPENS = "unsuspended"
                 (HAPPENS, QUIETLY),
                 (HAPPENS, TO_THE_END),
             ],
-            id="in line: it never yields, and tells of it once a minute",
+            id="in the queue: it never yields, and tells of it once a minute",
         ),
         pytest.param(
             [
@@ -193,7 +193,7 @@ def test_the_place_is_lost_until_the_job_runs_in_its_turn() -> None:
 @pytest.mark.parametrize(
     ("events", "reason"),
     [
-        pytest.param((), "UnsuspendedByOthers", id="in line"),
+        pytest.param((), "UnsuspendedByOthers", id="in the queue"),
         pytest.param(("admitted", "runs", "evicted"), "EvictionContested", id="evicted"),
     ],
 )
@@ -204,7 +204,7 @@ def test_the_condition_says_what_it_is_about(events: tuple[str, ...], reason: st
     found = contest(job)
     assert found is not None
     assert found.reason == reason
-    assert "end of its line" in found.message
+    assert "end of its queue" in found.message
 
 
 def test_it_is_written_once_a_second_at_most() -> None:
@@ -226,7 +226,7 @@ def test_it_is_written_once_a_second_at_most() -> None:
             unit(),
             "Suspended again: queue gold has not admitted it yet."
             " When it is its turn, the queue resumes it",
-            id="in line",
+            id="in the queue",
         ),
         pytest.param(
             unit(active=False),
@@ -265,7 +265,7 @@ OVER = msgspec.structs.replace(CONTESTED, status="False")
         pytest.param(
             unit(conditions=(CONTESTED,)),
             LostUnit(waited=True, contested=CONTESTED),
-            id="waited at the end of its line",
+            id="waited at the end of its queue",
         ),
         pytest.param(unit(conditions=(OVER,)), LostUnit(waited=True), id="has had its turn"),
         pytest.param(

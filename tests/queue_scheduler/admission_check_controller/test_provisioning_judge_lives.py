@@ -63,7 +63,7 @@ class Lives:
         self.world.add_gpu_unit(name, "check", "slow")
 
     def _schedule(self, name: str) -> None:
-        """Do what the scheduler would: on when all is well, back in line when not."""
+        """Do what the scheduler would: on when all is well, back in the queue when not."""
         unit = self.world.unit(name)["status"]
         states = {each["name"]: each["state"] for each in unit.get("admissionChecks", [])}
         match unit["phase"]:

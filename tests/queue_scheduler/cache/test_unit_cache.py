@@ -46,15 +46,15 @@ def placed(registry: UnitCache, unit: QueueUnit, version: int = 1) -> CachedUnit
 def refresh(registry: UnitCache) -> None:
     """What the engine does after every fact."""
     registry.charge_changed_pods()
-    for line in registry.queues:
-        registry.queues.refresh(line, lambda quota: frozenset((f"quota/{quota}",)))
+    for queue in registry.queues:
+        registry.queues.refresh(queue, lambda quota: frozenset((f"quota/{quota}",)))
     registry.validate()
 
 
 @pytest.mark.parametrize(
     ("unit", "state", "pending", "admitted_count"),
     [
-        pytest.param(UNIT, UnitState.WAITING, 1, 0, id="in line"),
+        pytest.param(UNIT, UnitState.WAITING, 1, 0, id="in the queue"),
         pytest.param(admitted(UNIT, 2), UnitState.ADMITTED, 0, 1, id="booked"),
         pytest.param(changed(UNIT, 2, "Succeed"), UnitState.ENDED, 0, 0, id="ended"),
         pytest.param(changed(UNIT, 2, "TimeoutBackoff"), UnitState.ON_HOLD, 1, 0, id="in backoff"),
@@ -110,13 +110,13 @@ def test_a_unit_waits_for_what_it_lacks(registry: UnitCache) -> None:
 
 def test_a_unit_that_can_stay_is_not_touched(registry: UnitCache) -> None:
     record = placed(registry, UNIT)
-    line = registry.queues.line("a")
-    assert line is not None
+    queue = registry.queues.find("a")
+    assert queue is not None
     assert record.info is not None
-    number = line.class_number(record.info)
+    number = queue.class_number(record.info)
     renewed = changed(UNIT, 2, message="x")
     assert registry.can_stay(record, renewed, 2, judge(renewed))
-    assert line.class_number(record.info) == number
+    assert queue.class_number(record.info) == number
     got = registry.records["ns/u"]
     assert (got.unit, got.version, got.state) == (renewed, 2, UnitState.WAITING)
     assert got.info is not None
@@ -181,14 +181,14 @@ def test_the_gone_are_remembered_for_a_while(
 def test_who_is_pulled_out_is_placed_again(registry: UnitCache) -> None:
     for n in range(3):
         placed(registry, build_unit(f"u{n}", "a", priority=n))
-    line = registry.queues.line("a")
-    assert line is not None
-    keys = registry.pull_out(line)
+    queue = registry.queues.find("a")
+    assert queue is not None
+    keys = registry.pull_out(queue)
     assert keys == ["ns/u2", "ns/u1", "ns/u0"]
-    assert line.length == 0
+    assert queue.length == 0
     registry.place_again(keys)
     refresh(registry)
-    assert line.length == 3
+    assert queue.length == 3
 
 
 def test_a_write_in_flight_is_not_placed_again(registry: UnitCache) -> None:

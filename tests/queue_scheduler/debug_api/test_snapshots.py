@@ -74,7 +74,7 @@ class SpiedRecords(dict[str, CachedUnit]):
 
 @pytest.fixture
 def crowd(kit: ShellKit) -> ShellKit:
-    """Queues `q0`, `q1` ...: a unit admitted, half of the others in line, half held."""
+    """Queues `q0`, `q1` ...: a unit admitted, half of the others in the queue, half held."""
     for number in range(QUEUES):
         name = f"q{number}"
         kit.shared.tell(Engine.on_quota, elastic_quota(name, max={"cpu": 1}, min={"cpu": 1}))

@@ -143,14 +143,14 @@ def test_what_was_told_and_is_so_no_more_is_not_shown(kit: ShellKit, api: DebugA
     kit.dequeue()
     kit.add_unit("big", cpu=2)
     kit.decide()
-    line = kit.engine.queues.line("team")
-    assert line is not None
+    queue = kit.engine.queues.find("team")
+    assert queue is not None
     kit.shared.tell(Engine.on_queue_unit_gone, run)
     record = kit.engine.record("default/big")
     assert record is not None
     assert record.info is not None
     stale = Refusal(reason=Reason.OVER_PARENT_MAX, quota="org", resource="cpu", limit=16, used=16)
-    line.refuse(record.info, stale, 1)
+    queue.refuse(record.info, stale, 1)
     shown = api.queue_unit("default", "big").refusal
     assert shown is not None
     assert (shown.reason, shown.as_of) == ("Pending", "")
@@ -378,10 +378,10 @@ def test_a_booked_unit_that_its_queue_does_not_take_is_not_held(
 
 
 def test_a_unit_that_waits_says_whom_it_would_have_evicted(kit: ShellKit, api: DebugApi) -> None:
-    line = Line(kit)
+    queue = Line(kit)
     for name, priority in (("low", 1), ("middle", 5)):
         kit.add_unit(name, cpu=2, priority=priority)
-        line.cycle.carry_out(kit.dequeue())
+        queue.cycle.carry_out(kit.dequeue())
         kit.send()
     kit.add_unit("high", cpu=2, priority=9)
     kit.decide()

@@ -283,12 +283,12 @@ def test_whom_it_would_evict_is_said_of_its_least() -> None:
     room.run()
     room.add("part", 8, 3, priority=5)
     room.run()
-    record, line = room.engine.record("ns/part"), room.engine.queues.line("a")
+    record, queue = room.engine.record("ns/part"), room.engine.queues.find("a")
     assert record is not None
     assert record.info is not None
-    assert line is not None
-    line.options = replace(line.options, preempts=True, preempts_running=True)
-    found = room.engine.admission.would_evict(line, record.info, wall_time(WALL))
+    assert queue is not None
+    queue.options = replace(queue.options, preempts=True, preempts_running=True)
+    found = room.engine.admission.would_evict(queue, record.info, wall_time(WALL))
     assert found is not None
     assert len(found.victims) == 1
 

@@ -357,11 +357,11 @@ def for_whom_others_leave(world: BackfillWorld) -> list[str]:
 
 
 def whom_it_would_evict(world: BackfillWorld, key: str) -> list[str]:
-    record, line = world.engine.record(key), world.engine.queues.line("shared")
+    record, queue = world.engine.record(key), world.engine.queues.find("shared")
     assert record is not None
     assert record.info is not None
-    assert line is not None
-    found = world.engine.admission.would_evict(line, record.info, wall_time(WALL))
+    assert queue is not None
+    found = world.engine.admission.would_evict(queue, record.info, wall_time(WALL))
     return [] if found is None else [victim.unit for victim in found.victims]
 
 

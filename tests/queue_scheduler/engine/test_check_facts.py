@@ -50,7 +50,7 @@ def facts_of(engine: Engine) -> CheckFacts:
             changed(UNIT, 2, "Running", admission_checks=OPEN), True, id="admitted with checks"
         ),
         pytest.param(changed(UNIT, 2, "Running"), False, id="admitted without"),
-        pytest.param(changed(UNIT, 2, admission_checks=OPEN), False, id="in line again"),
+        pytest.param(changed(UNIT, 2, admission_checks=OPEN), False, id="in the queue again"),
     ],
 )
 def test_whose_checks_matter(unit: QueueUnit, *, want: bool) -> None:

@@ -272,7 +272,7 @@ def test_a_clock_that_goes_back_an_hour(unit: QueueUnit, want: Timer | None) -> 
 @pytest.mark.parametrize(
     "unit",
     [
-        pytest.param(UNIT, id="in line"),
+        pytest.param(UNIT, id="in the queue"),
         pytest.param(reserved(admission_checks=()), id="it lacks an entry: it gets one at once"),
         pytest.param(
             reserved(admission_checks=(AdmissionCheckState(name="c", state="Ready"),)),

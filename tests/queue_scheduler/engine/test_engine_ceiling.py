@@ -32,9 +32,9 @@ def in_order(engine: Engine, queue: str = "a") -> list[str]:
 
 
 def bands(engine: Engine) -> dict[str, int]:
-    line = engine.queues.line("a")
-    assert line is not None
-    return {unit_key(key).partition("/")[2]: line.band_of(key) for key in line.in_order()}
+    queue = engine.queues.find("a")
+    assert queue is not None
+    return {unit_key(key).partition("/")[2]: queue.band_of(key) for key in queue.in_order()}
 
 
 def priority_of(engine: Engine, unit: str) -> int:

@@ -284,25 +284,25 @@ def test_an_edit_of_the_depth_counts_at_once(edited: str | None, want: list[str]
 class TestUnknownPolicy:
     def test_the_last_good_one_goes_on(self) -> None:
         engine, _ = engine_of(build_queue("a", "FIFO"), build_queue("a", "Lottery"))
-        line = engine.queues.line("a")
-        assert line is not None
-        assert line.policy.name == "FIFO"
+        queue = engine.queues.find("a")
+        assert queue is not None
+        assert queue.policy.name == "FIFO"
 
     def test_after_a_restart_the_one_that_the_status_tells_of_goes_on(self) -> None:
         for told, want in (("Block", "Block"), ("", "Priority"), ("Gone", "Priority")):
             known = QueueStatus(policy_in_force=told)
             engine, _ = engine_of(replace(build_queue("a", "Lottery"), status=known))
-            line = engine.queues.line("a")
-            assert line is not None
-            assert line.policy.name == want
+            queue = engine.queues.find("a")
+            assert queue is not None
+            assert queue.policy.name == want
 
     def test_the_status_is_not_asked_while_it_is_known(self) -> None:
         lies = QueueStatus(policy_in_force="Block")
         edited = replace(build_queue("a", "Lottery"), status=lies)
         engine, _ = engine_of(build_queue("a", "FIFO"), edited)
-        line = engine.queues.line("a")
-        assert line is not None
-        assert line.policy.name == "FIFO"
+        queue = engine.queues.find("a")
+        assert queue is not None
+        assert queue.policy.name == "FIFO"
 
     def test_it_is_told_once(self) -> None:
         engine, _ = engine_of(build_queue("a", "Lottery"), build_queue("a", "Lottery", priority=1))
@@ -513,6 +513,6 @@ def test_a_unit_that_is_put_at_the_end_of_its_line_goes_there() -> None:
 
 
 def line_of(engine: Engine) -> list[str]:
-    line = engine.units.queues.line("a")
-    assert line is not None
-    return [unit_key(key) for key in line.in_order()]
+    queue = engine.units.queues.find("a")
+    assert queue is not None
+    return [unit_key(key) for key in queue.in_order()]

@@ -106,7 +106,7 @@ def test_after_a_conflict_the_unit_waits_for_its_fresh_object(story: Story) -> N
     refusal = story.engine.refusal_of("ns/u")
     assert refusal is not None
     assert refusal.reason is Reason.WRITE_FAILED
-    assert story.engine.units.pending_count("a") == 2, "it waits, though not in line"
+    assert story.engine.units.pending_count("a") == 2, "it waits, though not in the queue"
     assert story.engine.on_queue_unit(changed(UNIT, 12, message="x")) == (), "a was woken already"
     assert story.decide() == "ns/u", "back in its old place"
 

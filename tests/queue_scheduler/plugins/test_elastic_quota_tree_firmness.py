@@ -119,13 +119,13 @@ def test_what_would_be_with_others_that_may_not_be_preempted() -> None:
     assert refusal.reason is Reason.NON_PREEMPTIBLE_OVER_MIN
 
 
-def whom_it_would_evict(room: SourceEngine, name: str, queue: str) -> list[str]:
+def whom_it_would_evict(room: SourceEngine, name: str, queue_name: str) -> list[str]:
     """Whom a unit of a queue would have evicted."""
-    record, line = room.engine.record(f"ns/{name}"), room.engine.queues.line(queue)
+    record, queue = room.engine.record(f"ns/{name}"), room.engine.queues.find(queue_name)
     assert record is not None
     assert record.info is not None
-    assert line is not None
-    found = room.engine.admission.would_evict(line, record.info, wall_time(WALL))
+    assert queue is not None
+    found = room.engine.admission.would_evict(queue, record.info, wall_time(WALL))
     return [] if found is None else [each.unit for each in found.victims]
 
 

@@ -31,13 +31,13 @@ def may_take(
     for name, (quota, cpu, priority) in (("one", one), ("other", other)):
         fixed = labels if name == "other" else None
         times.put(build_unit(name, quota, queue="q", cpu=cpu, priority=priority, labels=fixed))
-    line = times.engine.queues.line("q")
+    queue = times.engine.queues.find("q")
     found = [times.engine.record(f"ns/{name}") for name in ("one", "other")]
     infos = [record.info for record in found if record is not None]
-    assert line is not None
+    assert queue is not None
     assert infos[0] is not None
     assert infos[1] is not None
-    return times.engine.rounds.search.may_take_from(line, infos[0], infos[1])
+    return times.engine.rounds.search.may_take_from(queue, infos[0], infos[1])
 
 
 @pytest.mark.parametrize("priority", [0, 9])

@@ -53,9 +53,9 @@ def set_of(*names: str, ranks: dict[str, int] | None = None) -> QueueSet:
 
 
 def line_of(queues: QueueSet, name: str) -> SchedulingQueue:
-    line = queues.line(name)
-    assert line is not None
-    return line
+    queue = queues.find(name)
+    assert queue is not None
+    return queue
 
 
 def test_queues_are_found_by_name() -> None:
@@ -64,7 +64,7 @@ def test_queues_are_found_by_name() -> None:
     assert "other" not in queues
     assert queues.queue("q") == build_queue("q")
     assert queues.queue("other") is None
-    assert [line.name for line in queues] == ["q"]
+    assert [queue.name for queue in queues] == ["q"]
 
 
 @pytest.mark.parametrize("is_made_again", [False, True], ids=["policy", "made again"])
@@ -89,9 +89,9 @@ def test_places_of_two_kinds_are_never_compared(*, is_made_again: bool) -> None:
 def test_a_new_object_keeps_the_line() -> None:
     queues = set_of("q")
     queues.enqueue(info("u", "q"))
-    line = queues.put(build_queue("q", priority=7), PRIORITY, (-7,))
-    assert line.length == 1
-    assert line.queue.spec.priority == 7
+    queue = queues.put(build_queue("q", priority=7), PRIORITY, (-7,))
+    assert queue.length == 1
+    assert queue.api_object.spec.priority == 7
 
 
 def test_a_policy_is_not_changed_under_waiting_units() -> None:
@@ -104,7 +104,7 @@ def test_a_policy_is_not_changed_under_waiting_units() -> None:
 def test_a_queue_with_units_is_not_removed() -> None:
     queues = set_of("q")
     queues.enqueue(info("u", "q"))
-    with pytest.raises(AssertionError, match="1 units in line"):
+    with pytest.raises(AssertionError, match="1 pending units"):
         queues.remove("q")
 
 
@@ -150,8 +150,8 @@ class TestFirstWaiting:
     def test_beyond_the_depth_nobody_is_tried_so_nobody_is_first(self) -> None:
         """Whoever moves across the depth is noted, whoever it was that came or went."""
         queues = set_of("q")
-        line = line_of(queues, "q")
-        queues.set_options(line, replace(line.options, max_depth=2))
+        queue = line_of(queues, "q")
+        queues.set_options(queue, replace(queue.options, max_depth=2))
         told: dict[str, object] = {}
 
         def follow() -> None:
@@ -159,8 +159,8 @@ class TestFirstWaiting:
             told.update({quota: queues.first_waiting(quota) for quota in queues.changed_heads})
             queues.changed_heads.clear()
             for quota in "abc":
-                first = next(iter(line.in_order(quota)), None)
-                is_tried = first is not None and line.count_before(first) < (line.depth or 0)
+                first = next(iter(queue.in_order(quota)), None)
+                is_tried = first is not None and queue.count_before(first) < (queue.depth or 0)
                 assert told.get(quota) == (first if is_tried else None), quota
 
         units = [info(f"u{n}", "q", quota) for n, quota in enumerate("aabbcc")]
@@ -168,9 +168,9 @@ class TestFirstWaiting:
             for number in order:
                 queues.enqueue(units[number])
                 follow()
-            queues.set_options(line, replace(line.options, max_depth=3))
+            queues.set_options(queue, replace(queue.options, max_depth=3))
             follow()
-            queues.set_options(line, replace(line.options, max_depth=2))
+            queues.set_options(queue, replace(queue.options, max_depth=2))
             follow()
             for number in order:
                 queues.withdraw(units[number])

@@ -54,27 +54,27 @@ def info(
     )
 
 
-def next_place(line: SchedulingQueue) -> int | None:
-    line.validate()
-    key = line.next_key()
+def next_place(queue: SchedulingQueue) -> int | None:
+    queue.validate()
+    key = queue.next_key()
     return key[-3] if key is not None else None
 
 
 def filled(policy: str, *infos: QueueUnitInfo) -> SchedulingQueue:
-    line = line_of(policy)
+    queue = line_of(policy)
     for each in infos:
-        line.add(each)
-    return line
+        queue.add(each)
+    return queue
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
 def test_the_first_comes_first_whenever_it_came(policy: str) -> None:
-    line = filled(policy, info(5), info(2, shape="big"), info(9), info(1, "b"))
-    assert next_place(line) == 1
-    assert [key[0] for key in line.in_order()] == [1, 2, 5, 9]
-    assert [key[0] for key in line.in_order("a")] == [2, 5, 9]
-    assert list(line.in_order("unknown")) == []
-    assert sorted(line.quotas()) == ["a", "b"]
+    queue = filled(policy, info(5), info(2, shape="big"), info(9), info(1, "b"))
+    assert next_place(queue) == 1
+    assert [key[0] for key in queue.in_order()] == [1, 2, 5, 9]
+    assert [key[0] for key in queue.in_order("a")] == [2, 5, 9]
+    assert list(queue.in_order("unknown")) == []
+    assert sorted(queue.quotas()) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -86,95 +86,95 @@ def test_the_first_comes_first_whenever_it_came(policy: str) -> None:
     ],
 )
 def test_what_a_refusal_holds_back(policy: str, want: list[int]) -> None:
-    line = filled(policy, info(1), info(2), info(3, shape="big"), info(4, "b"))
-    line.refuse(info(1), NO)
+    queue = filled(policy, info(1), info(2), info(3, shape="big"), info(4, "b"))
+    queue.refuse(info(1), NO)
     got = []
-    while (place := next_place(line)) is not None:
+    while (place := next_place(queue)) is not None:
         got.append(place)
-        line.refuse(info(place, "b" if place == 4 else "a", "big" if place == 3 else ""), NO)
+        queue.refuse(info(place, "b" if place == 4 else "a", "big" if place == 3 else ""), NO)
     assert got == want
 
 
 @pytest.mark.parametrize("policy", ["Block", "FIFO"])
 class TestBarriers:
     def test_a_unit_before_the_refused_one_goes_on(self, policy: str) -> None:
-        line = filled(policy, info(5))
-        line.refuse(info(5), NO)
-        line.add(info(2, shape="small"))
-        line.add(info(8, shape="small"))
-        assert next_place(line) == 2
-        line.remove(info(2, shape="small"))
-        assert next_place(line) is None
+        queue = filled(policy, info(5))
+        queue.refuse(info(5), NO)
+        queue.add(info(2, shape="small"))
+        queue.add(info(8, shape="small"))
+        assert next_place(queue) == 2
+        queue.remove(info(2, shape="small"))
+        assert next_place(queue) is None
 
     def test_the_barrier_leaves(self, policy: str) -> None:
-        line = filled(policy, info(1), info(2, shape="x"), info(3, shape="y"))
-        line.refuse(info(1), NO)
-        assert next_place(line) is None
-        assert line.remove(info(1)) is not None
-        assert next_place(line) == 2
+        queue = filled(policy, info(1), info(2, shape="x"), info(3, shape="y"))
+        queue.refuse(info(1), NO)
+        assert next_place(queue) is None
+        assert queue.remove(info(1)) is not None
+        assert next_place(queue) == 2
 
     def test_the_barrier_moves_back_when_its_first_unit_leaves(self, policy: str) -> None:
-        line = filled(policy, info(1), info(4), info(2, shape="x"), info(5, shape="x"))
-        line.refuse(info(1), NO)
-        assert line.remove(info(1)) is None
-        assert next_place(line) == 2
-        line.remove(info(2, shape="x"))
-        assert next_place(line) is None
+        queue = filled(policy, info(1), info(4), info(2, shape="x"), info(5, shape="x"))
+        queue.refuse(info(1), NO)
+        assert queue.remove(info(1)) is None
+        assert next_place(queue) == 2
+        queue.remove(info(2, shape="x"))
+        assert next_place(queue) is None
 
     def test_the_barrier_moves_forward_when_an_earlier_unit_of_it_comes(self, policy: str) -> None:
-        line = filled(policy, info(5), info(3, shape="x"))
-        line.refuse(info(5), NO)
-        assert next_place(line) == 3
-        assert line.add(info(2)) == line.class_number(info(5)), "its class is asked again"
-        assert next_place(line) == 2
-        line.refuse(info(2), NO)
-        assert next_place(line) is None
-        assert line.add(info(4)) is None
+        queue = filled(policy, info(5), info(3, shape="x"))
+        queue.refuse(info(5), NO)
+        assert next_place(queue) == 3
+        assert queue.add(info(2)) == queue.class_number(info(5)), "its class is asked again"
+        assert next_place(queue) == 2
+        queue.refuse(info(2), NO)
+        assert next_place(queue) is None
+        assert queue.add(info(4)) is None
 
     def test_the_barrier_wakes(self, policy: str) -> None:
-        line = filled(policy, info(1), info(2, shape="x"))
-        number = line.refuse(info(1), NO)
-        assert line.wake(number)
-        assert next_place(line) == 1
-        assert not line.wake(number), "it is awake already"
-        assert not line.wake(77), "there is no such class"
+        queue = filled(policy, info(1), info(2, shape="x"))
+        number = queue.refuse(info(1), NO)
+        assert queue.wake(number)
+        assert next_place(queue) == 1
+        assert not queue.wake(number), "it is awake already"
+        assert not queue.wake(77), "there is no such class"
 
     def test_the_second_barrier_holds_when_the_first_wakes(self, policy: str) -> None:
-        line = filled(policy, info(1), info(2, shape="x"), info(3, shape="y"))
-        first = line.refuse(info(1), NO)
-        line.wake(first)
-        line.refuse(info(1), NO)
-        line.remove(info(1))
-        line.refuse(info(2, shape="x"), NO)
-        line.add(info(1))
-        assert next_place(line) == 1
-        line.remove(info(1))
-        assert next_place(line) is None
+        queue = filled(policy, info(1), info(2, shape="x"), info(3, shape="y"))
+        first = queue.refuse(info(1), NO)
+        queue.wake(first)
+        queue.refuse(info(1), NO)
+        queue.remove(info(1))
+        queue.refuse(info(2, shape="x"), NO)
+        queue.add(info(1))
+        assert next_place(queue) == 1
+        queue.remove(info(1))
+        assert next_place(queue) is None
 
 
 def test_units_that_leave_from_the_middle_change_nothing_for_the_others() -> None:
-    line = filled("Block", info(1), info(2), info(3))
-    line.refuse(info(1), NO)
-    assert line.remove(info(2)) is None
-    assert next_place(line) is None
-    assert line.refusal_of(info(3)) == NO
+    queue = filled("Block", info(1), info(2), info(3))
+    queue.refuse(info(1), NO)
+    assert queue.remove(info(2)) is None
+    assert next_place(queue) is None
+    assert queue.refusal_of(info(3)) == NO
 
 
 def test_a_quota_whose_last_unit_leaves_offers_nothing() -> None:
-    line = filled("Priority", info(1, "a"), info(2, "b"), info(3, "c"))
-    line.remove(info(1, "a"))
-    assert next_place(line) == 2
-    assert sorted(line.quotas()) == ["b", "c"]
+    queue = filled("Priority", info(1, "a"), info(2, "b"), info(3, "c"))
+    queue.remove(info(1, "a"))
+    assert next_place(queue) == 2
+    assert sorted(queue.quotas()) == ["b", "c"]
 
 
 def test_one_unit_at_a_time_where_pods_are_waited_for() -> None:
-    line = filled("Priority", info(1))
-    assert next_place(line) == 1
-    line.in_flight[Uid("other")] = None
-    assert next_place(line) is None
-    assert line.refusal_of(info(1)).reason is Reason.WAITING_FOR_PODS_RUNNING
-    line.in_flight.clear()
-    assert next_place(line) == 1
+    queue = filled("Priority", info(1))
+    assert next_place(queue) == 1
+    queue.in_flight[Uid("other")] = None
+    assert next_place(queue) is None
+    assert queue.refusal_of(info(1)).reason is Reason.WAITING_FOR_PODS_RUNNING
+    queue.in_flight.clear()
+    assert next_place(queue) == 1
 
 
 STARTING = AdmittedUnit(
@@ -193,103 +193,103 @@ STARTING = AdmittedUnit(
 def test_what_counts_of_an_admitted_unit_is_what_the_queue_asks_for(
     options: QueueOptions, in_flight: dict[str, int], highest: int | None
 ) -> None:
-    line = filled("Priority", info(1))
-    line.options = options
+    queue = filled("Priority", info(1))
+    queue.options = options
     counts = bool(in_flight) or highest is not None
-    assert line.count_admitted(STARTING) is counts
-    assert (line.in_flight, line.requests.highest) == (in_flight, highest)
-    line.validate_admitted([STARTING])
-    assert line.uncount_admitted(STARTING.uid) is counts
-    assert (line.in_flight, line.requests.highest) == ({}, None)
-    line.recount_admitted([STARTING])
-    line.validate_admitted([STARTING])
+    assert queue.count_admitted(STARTING) is counts
+    assert (queue.in_flight, queue.requests.highest) == (in_flight, highest)
+    queue.validate_admitted([STARTING])
+    assert queue.uncount_admitted(STARTING.uid) is counts
+    assert (queue.in_flight, queue.requests.highest) == ({}, None)
+    queue.recount_admitted([STARTING])
+    queue.validate_admitted([STARTING])
 
 
 def test_an_admitted_unit_that_is_not_counted_is_found() -> None:
-    line = filled("Priority", info(1))
-    line.options = QueueOptions(waits_for_pods=True)
+    queue = filled("Priority", info(1))
+    queue.options = QueueOptions(waits_for_pods=True)
     with pytest.raises(AssertionError, match="in flight"):
-        line.validate_admitted([STARTING])
+        queue.validate_admitted([STARTING])
 
 
 class TestBands:
     """Of policy Intelligent: band 0 is high, band 1 low."""
 
     def test_low_ones_are_tried_when_no_high_one_waits(self) -> None:
-        line = filled("Intelligent", info(1, band=1), info(5, "b", band=0), info(7, "a", band=1))
-        assert next_place(line) == 5
-        line.refuse(info(5, "b", band=0), NO)
-        assert next_place(line) is None, "whatever their quota"
-        behind = line.refusal_of(info(1, band=1))
+        queue = filled("Intelligent", info(1, band=1), info(5, "b", band=0), info(7, "a", band=1))
+        assert next_place(queue) == 5
+        queue.refuse(info(5, "b", band=0), NO)
+        assert next_place(queue) is None, "whatever their quota"
+        behind = queue.refusal_of(info(1, band=1))
         assert (behind.reason, behind.other) == (Reason.BEHIND_HIGHER_BAND, "ns/u05")
-        assert line.first_eligible("a") is None
-        assert line.count_by_reason() == {Reason.BEHIND_HIGHER_BAND: 2, NO.reason: 1}
-        line.remove(info(5, "b", band=0))
-        assert next_place(line) == 1
-        assert line.first_eligible("a") == (1, 1, "ns", "u01")
+        assert queue.first_eligible("a") is None
+        assert queue.count_by_reason() == {Reason.BEHIND_HIGHER_BAND: 2, NO.reason: 1}
+        queue.remove(info(5, "b", band=0))
+        assert next_place(queue) == 1
+        assert queue.first_eligible("a") == (1, 1, "ns", "u01")
 
     def test_high_ones_hold_back_their_quota(self) -> None:
         units = (info(1, band=0), info(2, shape="x", band=0), info(3, "b", band=0))
-        line = filled("Intelligent", *units)
-        line.refuse(units[0], NO)
-        assert next_place(line) == 3
-        line.remove(units[2])
-        assert next_place(line) is None
+        queue = filled("Intelligent", *units)
+        queue.refuse(units[0], NO)
+        assert next_place(queue) == 3
+        queue.remove(units[2])
+        assert next_place(queue) is None
 
     def test_low_ones_hold_back_nobody(self) -> None:
         units = (info(1, band=1), info(2, shape="x", band=1))
-        line = filled("Intelligent", *units)
-        line.refuse(units[0], NO)
-        assert next_place(line) == 2
-        line.refuse(units[1], NO)
+        queue = filled("Intelligent", *units)
+        queue.refuse(units[0], NO)
+        assert next_place(queue) == 2
+        queue.refuse(units[1], NO)
         high = info(9, shape="y", band=0)
-        line.add(high)
-        assert next_place(line) == 9, "what low ones failed at blocks no high one"
+        queue.add(high)
+        assert next_place(queue) == 9, "what low ones failed at blocks no high one"
 
     def test_a_class_of_both_bands_is_asked_again_for_its_high_unit(self) -> None:
-        line = filled("Intelligent", info(1, band=1))
-        line.refuse(info(1, band=1), NO)
-        assert line.add(info(9, band=0)) is not None
-        assert next_place(line) == 9
+        queue = filled("Intelligent", info(1, band=1))
+        queue.refuse(info(1, band=1), NO)
+        assert queue.add(info(9, band=0)) is not None
+        assert next_place(queue) == 9
 
     def test_the_depth_counts_both(self) -> None:
-        line = filled("Intelligent", info(1, band=1), info(2, band=1, shape="x"))
-        line.options = QueueOptions(max_depth=1)
-        line.refuse(info(1, band=1), NO)
-        assert next_place(line) is None
-        line.options = QueueOptions(max_depth=2)
-        assert next_place(line) == 2
+        queue = filled("Intelligent", info(1, band=1), info(2, band=1, shape="x"))
+        queue.options = QueueOptions(max_depth=1)
+        queue.refuse(info(1, band=1), NO)
+        assert next_place(queue) is None
+        queue.options = QueueOptions(max_depth=2)
+        assert next_place(queue) == 2
 
 
 def test_nobody_starts_while_the_queue_is_stopped() -> None:
-    line = filled("Priority", info(1), info(2, shape="big"))
-    line.refuse(info(2, shape="big"), NO)
-    line.options = QueueOptions(stop=StopPolicy.HOLD)
-    assert next_place(line) is None
-    assert line.first_eligible("a") is None
+    queue = filled("Priority", info(1), info(2, shape="big"))
+    queue.refuse(info(2, shape="big"), NO)
+    queue.options = QueueOptions(stop=StopPolicy.HOLD)
+    assert next_place(queue) is None
+    assert queue.first_eligible("a") is None
     for unit in (info(1), info(2, shape="big")):
-        assert line.refusal_of(unit) == Refusal(
+        assert queue.refusal_of(unit) == Refusal(
             reason=Reason.STOPPED_QUEUE, quota="a", other="q"
         ), "whatever else it would wait for"
-    assert line.count_by_reason() == {Reason.STOPPED_QUEUE: 2}
-    line.options = QueueOptions()
-    assert next_place(line) == 1
-    assert line.first_eligible("a") == info(1).order_key
+    assert queue.count_by_reason() == {Reason.STOPPED_QUEUE: 2}
+    queue.options = QueueOptions()
+    assert next_place(queue) == 1
+    assert queue.first_eligible("a") == info(1).order_key
 
 
 def test_only_the_first_positions_are_looked_at() -> None:
-    line = filled("Priority", info(1), info(2, shape="x"), info(3, shape="y"))
-    line.options = QueueOptions(max_depth=2)
-    line.refuse(info(1), NO)
-    assert next_place(line) == 2
-    line.refuse(info(2, shape="x"), NO)
-    assert next_place(line) is None
-    got = line.refusal_of(info(3, shape="y"))
+    queue = filled("Priority", info(1), info(2, shape="x"), info(3, shape="y"))
+    queue.options = QueueOptions(max_depth=2)
+    queue.refuse(info(1), NO)
+    assert next_place(queue) == 2
+    queue.refuse(info(2, shape="x"), NO)
+    assert next_place(queue) is None
+    got = queue.refusal_of(info(3, shape="y"))
     assert (got.reason, got.limit, got.other) == (Reason.BEYOND_MAX_DEPTH, 2, "q")
-    line.remove(info(1))
-    assert next_place(line) == 3
-    line.options = QueueOptions(max_depth=0)
-    assert next_place(line) is None
+    queue.remove(info(1))
+    assert next_place(queue) == 3
+    queue.options = QueueOptions(max_depth=0)
+    assert next_place(queue) is None
 
 
 @pytest.mark.parametrize(
@@ -312,19 +312,19 @@ def test_who_would_keep_a_unit_from_its_turn_does_so_once_it_waits_and_is_refuse
 ) -> None:
     other = replace(other, class_key=(other.quota, "other"))
     unit = info(2, "a", band=1 if policy == "Intelligent" else None)
-    line = filled(policy, unit)
-    line.options = QueueOptions(max_depth=depth)
-    assert line.would_keep_from_turn(other.order_key, other.quota, unit) is want
-    line.add(other)
-    line.refuse(other, NO)
-    assert (next_place(line) is None) is want
+    queue = filled(policy, unit)
+    queue.options = QueueOptions(max_depth=depth)
+    assert queue.would_keep_from_turn(other.order_key, other.quota, unit) is want
+    queue.add(other)
+    queue.refuse(other, NO)
+    assert (next_place(queue) is None) is want
 
 
 def test_so_many_would_stand_before_a_unit_that_it_has_no_turn() -> None:
-    line = filled("Priority", info(1), info(5, shape="x"))
-    line.options = QueueOptions(max_depth=4)
+    queue = filled("Priority", info(1), info(5, shape="x"))
+    queue.options = QueueOptions(max_depth=4)
     would_keep = [
-        line.would_keep_from_turn(info(2).order_key, "b", info(5), besides) for besides in range(3)
+        queue.would_keep_from_turn(info(2).order_key, "b", info(5), besides) for besides in range(3)
     ]
     assert would_keep == [False, False, True]
 
@@ -333,18 +333,18 @@ def test_so_many_would_stand_before_a_unit_that_it_has_no_turn() -> None:
 def test_where_a_queue_backfills_the_line_holds_back_nobody(policy: str) -> None:
     band = 0 if policy == "Intelligent" else None
     units = [info(n, shape=str(n), band=band) for n in range(BACKFILL_DEPTH + 2)]
-    line = filled(policy, *units)
-    line.options = QueueOptions(backfill=True)
-    line.refuse(units[0], NO)
-    assert line.is_backfilling == (policy != "Intelligent")
-    assert next_place(line) == (1 if line.is_backfilling else None)
+    queue = filled(policy, *units)
+    queue.options = QueueOptions(backfill=True)
+    queue.refuse(units[0], NO)
+    assert queue.is_backfilling == (policy != "Intelligent")
+    assert next_place(queue) == (1 if queue.is_backfilling else None)
     for unit in units[1:BACKFILL_DEPTH]:
-        line.refuse(unit, NO)
-    assert next_place(line) is None
-    if line.is_backfilling:
-        assert line.refusal_of(units[-1]).limit == BACKFILL_DEPTH
-        line.options = QueueOptions(backfill=True, max_depth=3)
-        assert line.depth == 3
+        queue.refuse(unit, NO)
+    assert next_place(queue) is None
+    if queue.is_backfilling:
+        assert queue.refusal_of(units[-1]).limit == BACKFILL_DEPTH
+        queue.options = QueueOptions(backfill=True, max_depth=3)
+        assert queue.depth == 3
 
 
 @pytest.mark.parametrize(
@@ -360,114 +360,114 @@ def test_where_a_queue_backfills_the_line_holds_back_nobody(policy: str) -> None
 def test_the_head_is_who_may_start_or_holds_up_others(
     policy: str, refused: dict[int, Refusal], want: int | None
 ) -> None:
-    line = filled(policy, info(1, shape="large"), info(2))
+    queue = filled(policy, info(1, shape="large"), info(2))
     for place, refusal in refused.items():
-        line.refuse(info(place, shape="large" if place == 1 else ""), refusal)
-    head = line.head()
+        queue.refuse(info(place, shape="large" if place == 1 else ""), refusal)
+    head = queue.head()
     assert (None if head is None else head[0]) == want
 
 
 def test_why_a_unit_waits() -> None:
-    line = filled("Block", info(1), info(2, shape="x"), info(3, "b"))
-    assert line.refusal_of(info(2, shape="x")) == Refusal(reason=Reason.WAITING, quota="a")
-    line.refuse(info(1), NO)
-    assert line.refusal_of(info(1)) == NO
-    behind = line.refusal_of(info(2, shape="x"))
+    queue = filled("Block", info(1), info(2, shape="x"), info(3, "b"))
+    assert queue.refusal_of(info(2, shape="x")) == Refusal(reason=Reason.WAITING, quota="a")
+    queue.refuse(info(1), NO)
+    assert queue.refusal_of(info(1)) == NO
+    behind = queue.refusal_of(info(2, shape="x"))
     assert (behind.reason, behind.other) == (Reason.BEHIND_REFUSED_UNIT, "ns/u01")
-    assert line.refusal_of(info(3, "b")).reason is Reason.WAITING
-    assert list(line.last_refusals()) == [(info(1).order_key, NO)]
+    assert queue.refusal_of(info(3, "b")).reason is Reason.WAITING
+    assert list(queue.last_refusals()) == [(info(1).order_key, NO)]
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
 def test_whose_nodes_are_asked_for_holds_back_less_priority_quota_by_quota(policy: str) -> None:
     """The order need not be that of the priorities: FIFO goes by creation."""
     low, behind, other = info(1), info(2, shape="x", priority=9), info(3, "b", priority=9)
-    line = filled(policy, low, behind, other)
-    assert next_place(line) == 1
-    line.requests.add(Uid("asks"), 5)
-    assert next_place(line) == 3
-    assert next_place(line.copy()) == 3
-    assert line.refusal_of(low).reason is Reason.WAITING_FOR_NODES_OF_OTHERS
-    waits = line.refusal_of(behind)
+    queue = filled(policy, low, behind, other)
+    assert next_place(queue) == 1
+    queue.requests.add(Uid("asks"), 5)
+    assert next_place(queue) == 3
+    assert next_place(queue.copy()) == 3
+    assert queue.refusal_of(low).reason is Reason.WAITING_FOR_NODES_OF_OTHERS
+    waits = queue.refusal_of(behind)
     assert (waits.reason, waits.other) == (Reason.BEHIND_REFUSED_UNIT, "ns/u01")
-    assert line.refusal_of(other).reason is Reason.WAITING
-    line.remove(low)
-    assert next_place(line) == 2
-    line.add(low)
-    line.requests.discard(Uid("asks"))
-    assert next_place(line) == 1
+    assert queue.refusal_of(other).reason is Reason.WAITING
+    queue.remove(low)
+    assert next_place(queue) == 2
+    queue.add(low)
+    queue.requests.discard(Uid("asks"))
+    assert next_place(queue) == 1
 
 
 def test_reasons_have_a_version_that_moves_only_with_them() -> None:
-    line = filled("Priority", info(1))
-    versions = [line.reasons_version]
+    queue = filled("Priority", info(1))
+    versions = [queue.reasons_version]
     for refusal in (NO, NO, ELSE, NO):
-        number = line.refuse(info(1), refusal)
-        versions.append(line.reasons_version)
-        line.wake(number)
+        number = queue.refuse(info(1), refusal)
+        versions.append(queue.reasons_version)
+        queue.wake(number)
     assert versions == [0, 1, 1, 2, 3]
 
 
 def test_classes_have_numbers_that_are_never_used_again() -> None:
-    line = filled("Priority", info(1))
-    first = line.class_number(info(1))
-    line.refuse(info(1), NO)
-    assert line.wake(first)
-    assert line.remove(info(1)) == first
-    assert not line.wake(first)
-    line.add(info(1))
-    assert line.class_number(info(1)) != first
-    assert not line.wake(first)
-    line.refuse(info(1), NO)
-    assert line.wake_all() == [line.class_number(info(1))]
+    queue = filled("Priority", info(1))
+    first = queue.class_number(info(1))
+    queue.refuse(info(1), NO)
+    assert queue.wake(first)
+    assert queue.remove(info(1)) == first
+    assert not queue.wake(first)
+    queue.add(info(1))
+    assert queue.class_number(info(1)) != first
+    assert not queue.wake(first)
+    queue.refuse(info(1), NO)
+    assert queue.wake_all() == [queue.class_number(info(1))]
 
 
 def test_equal_classes_share_their_values() -> None:
-    line = filled("Priority", info(1))
+    queue = filled("Priority", info(1))
     key, demand = ("a", ""), UnitDemand((), {})
-    assert line.share(key, demand)[1] is not demand
+    assert queue.share(key, demand)[1] is not demand
     other = UnitDemand((), {"cpu": 1})
-    assert line.share(key, other) == (key, other)
-    assert line.share(("new", ""), demand)[1] is demand
+    assert queue.share(key, other) == (key, other)
+    assert queue.share(("new", ""), demand)[1] is demand
 
 
 def test_another_policy_may_follow_with_keys_of_another_kind() -> None:
-    line = filled("Block", info(1), info(2))
-    line.remove(info(1))
-    line.remove(info(2))
-    line.policy = POLICIES["FIFO"]
-    line.add(replace(info(1), order_key=("text", "ns", "u01")))
-    assert line.next_key() == ("text", "ns", "u01")
+    queue = filled("Block", info(1), info(2))
+    queue.remove(info(1))
+    queue.remove(info(2))
+    queue.policy = POLICIES["FIFO"]
+    queue.add(replace(info(1), order_key=("text", "ns", "u01")))
+    assert queue.next_key() == ("text", "ns", "u01")
 
 
 @pytest.mark.parametrize("quotas", [1, 2])
 def test_what_is_stale_does_not_pile_up(quotas: int) -> None:
-    line = filled("Priority", *(info(n, f"q{n}") for n in range(quotas)))
+    queue = filled("Priority", *(info(n, f"q{n}") for n in range(quotas)))
     for n in range(1000):
-        line.add(info(50 + n % 7, "q0", "restless"))
-        line.next_key()
-        line.remove(info(50 + n % 7, "q0", "restless"))
-    line.validate()
-    of_quota = line._by_quota["q0"]  # noqa: SLF001 - no answer shows how much is kept
-    kept = [len(line._offers), len(of_quota._awake)]  # noqa: SLF001 - the same
+        queue.add(info(50 + n % 7, "q0", "restless"))
+        queue.next_key()
+        queue.remove(info(50 + n % 7, "q0", "restless"))
+    queue.validate()
+    of_quota = queue._by_quota["q0"]  # noqa: SLF001 - no answer shows how much is kept
+    kept = [len(queue._offers), len(of_quota._awake)]  # noqa: SLF001 - the same
     assert max(kept) <= 2 * (quotas + 2) + SLACK
 
 
 def test_a_copy_is_independent() -> None:
-    line = filled("Block", info(1), info(2, shape="x"), info(3, "b"))
-    line.refuse(info(1), NO)
-    line.in_flight[Uid("u")] = None
-    twin = line.copy()
+    queue = filled("Block", info(1), info(2, shape="x"), info(3, "b"))
+    queue.refuse(info(1), NO)
+    queue.in_flight[Uid("u")] = None
+    twin = queue.copy()
     twin.validate()
     twin.wake(twin.class_number(info(1)))
     twin.remove(info(3, "b"))
     twin.in_flight.clear()
     assert next_place(twin) == 1
-    assert next_place(line) is None
-    assert line.in_flight == {"u": None}
-    line.in_flight.clear()
-    assert next_place(line) == 3
-    line.remove(info(2, shape="x"))
+    assert next_place(queue) is None
+    assert queue.in_flight == {"u": None}
+    queue.in_flight.clear()
+    assert next_place(queue) == 3
+    queue.remove(info(2, shape="x"))
     assert [key[0] for key in twin.in_order()] == [1, 2]
 
 
@@ -521,58 +521,58 @@ class Model:
 def test_it_follows_the_rules(
     policy: QueuePolicy, acts: list[tuple[str, int]], depth: int | None
 ) -> None:
-    line, model = SchedulingQueue(build_queue("q"), policy), Model(policy)
-    line.options = QueueOptions(max_depth=depth)
+    queue, model = SchedulingQueue(build_queue("q"), policy), Model(policy)
+    queue.options = QueueOptions(max_depth=depth)
     for act, n in acts:
-        play(line, model, act, n)
-        line = line.copy() if act == "copy" else line
-        line.validate()
-        assert next_place(line) == model.next_place(depth)
-        assert line.length == len(model.units)
-        reasons = Counter(line.refusal_of(unit).reason for unit in model.units)
-        assert line.count_by_reason() == reasons
+        play(queue, model, act, n)
+        queue = queue.copy() if act == "copy" else queue
+        queue.validate()
+        assert next_place(queue) == model.next_place(depth)
+        assert queue.length == len(model.units)
+        reasons = Counter(queue.refusal_of(unit).reason for unit in model.units)
+        assert queue.count_by_reason() == reasons
 
 
 def test_all_wait_for_the_pods_of_the_one_that_is_in_flight() -> None:
-    line = filled("Priority", info(1), info(2), info(3, shape="big"))
-    line.refuse(info(3, shape="big"), NO)
-    line.in_flight[Uid("other")] = None
-    assert line.count_by_reason() == {
+    queue = filled("Priority", info(1), info(2), info(3, shape="big"))
+    queue.refuse(info(3, shape="big"), NO)
+    queue.in_flight[Uid("other")] = None
+    assert queue.count_by_reason() == {
         Reason.WAITING_FOR_PODS_RUNNING: 2,
         Reason.OVER_QUOTA_MAX: 1,
     }
 
 
-def play(line: SchedulingQueue, model: Model, act: str, n: int) -> None:
+def play(queue: SchedulingQueue, model: Model, act: str, n: int) -> None:
     band = n // 20 if len(bands_of(model.policy)) > 1 else None
     unit = info(n, f"q{n % 3}", f"shape{n % 4}", band=band, priority=n % 4)
     is_there = any(u.order_key == unit.order_key for u in model.units)
     if act == "add" and not is_there:
         same = [u.order_key for u in model.units if u.class_key == unit.class_key]
         is_woken = unit.class_key in model.asleep and unit.order_key < min(same)
-        assert (line.add(unit) is not None) == is_woken
+        assert (queue.add(unit) is not None) == is_woken
         model.units.append(unit)
         if is_woken:  # somebody who comes before them is to be asked
             model.asleep.discard(unit.class_key)
     elif act == "remove" and is_there:
-        emptied = line.remove(unit)
+        emptied = queue.remove(unit)
         model.units = [u for u in model.units if u.order_key != unit.order_key]
         assert (emptied is None) == any(u.class_key == unit.class_key for u in model.units)
         if emptied is not None:
             model.asleep.discard(unit.class_key)
-    elif act == "refuse" and (key := line.next_key()) is not None:
+    elif act == "refuse" and (key := queue.next_key()) is not None:
         first = next(u for u in model.units if u.order_key == key)
-        line.refuse(first, NO)
+        queue.refuse(first, NO)
         model.asleep.add(first.class_key)
     elif act == "ask":
         model.asking[Uid(f"{n % 3}")] = n % 5
-        line.requests.discard(Uid(f"{n % 3}"))
-        line.requests.add(Uid(f"{n % 3}"), n % 5)
+        queue.requests.discard(Uid(f"{n % 3}"))
+        queue.requests.add(Uid(f"{n % 3}"), n % 5)
     elif act == "answer":
         asked = model.asking.pop(Uid(f"{n % 3}"), None)
-        assert line.requests.discard(Uid(f"{n % 3}")) == (asked is not None)
+        assert queue.requests.discard(Uid(f"{n % 3}")) == (asked is not None)
     elif act == "wake" and is_there:
-        assert line.wake(line.class_number(unit)) == (unit.class_key in model.asleep)
+        assert queue.wake(queue.class_number(unit)) == (unit.class_key in model.asleep)
         model.asleep.discard(unit.class_key)
 
 
@@ -581,7 +581,7 @@ def play(line: SchedulingQueue, model: Model, act: str, n: int) -> None:
 )
 def test_who_may_overtake_those_whose_pods_are_waited_for(rank: object, *, want: bool) -> None:
     unit = replace(info(1), order_key=(rank, "ns", "u01"))
-    line = filled("Priority", unit)
-    line.options = QueueOptions(preempts=True, waits_for_pods=True)
-    line.in_flight[Uid("other")] = 3
-    assert (line.next_key() is not None) is want
+    queue = filled("Priority", unit)
+    queue.options = QueueOptions(preempts=True, waits_for_pods=True)
+    queue.in_flight[Uid("other")] = 3
+    assert (queue.next_key() is not None) is want

@@ -85,9 +85,9 @@ def test_only_strict_queues_ask_for_nodes(cluster: StrictCluster) -> None:
 def test_who_has_less_priority_waits_for_the_verdict(cluster: StrictCluster) -> None:
     assert cluster.add(build_unit("low", "a", priority=4)) == []
     assert cluster.reason("low") is Reason.WAITING_FOR_NODES_OF_OTHERS
-    line = cluster.engine.queues.line("a")
-    assert line is not None
-    assert line.count_by_reason() == {Reason.WAITING_FOR_NODES_OF_OTHERS: 1}
+    queue = cluster.engine.queues.find("a")
+    assert queue is not None
+    assert queue.count_by_reason() == {Reason.WAITING_FOR_NODES_OF_OTHERS: 1}
     assert cluster.answer("high", "SchedSucceed") == ["low"]
 
 

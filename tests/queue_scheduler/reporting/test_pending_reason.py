@@ -61,9 +61,9 @@ class Desk:
         """Let time go by in small steps, decide what can be decided, report and send."""
         until = self.kit.clock.monotonic() + seconds
         while self.kit.clock.monotonic() < until:
-            for line in list(self.kit.engine.queues):
+            for queue in list(self.kit.engine.queues):
                 for _ in range(10):
-                    self.kit.decide(line.name)
+                    self.kit.decide(queue.name)
             self.reporter.step()
             self.kit.send()
             self.kit.clock.advance(0.1)
@@ -139,8 +139,8 @@ def test_a_sweep_goes_through_lines_without_the_lock(
     in_order = SchedulingQueue.in_order
     seen: list[bool] = []
 
-    def noted(line: SchedulingQueue, quota: str | None = None) -> Iterator[OrderKey]:
-        for key in in_order(line, quota):
+    def noted(queue: SchedulingQueue, quota: str | None = None) -> Iterator[OrderKey]:
+        for key in in_order(queue, quota):
             seen.append(bool(is_held))
             yield key
 
@@ -180,7 +180,7 @@ def test_a_new_reason_is_one_more_write(desk: Desk) -> None:
 
 
 def test_a_unit_whose_queue_goes_is_told(desk: Desk) -> None:
-    """It was in line and reported; nothing about its object changes."""
+    """It was in the queue and reported; nothing about its object changes."""
     desk.add_unit("big", cpu=9)
     desk.pass_time(3.0)
     desk.kit.shared.tell(Engine.on_queue_gone, "team")

@@ -60,7 +60,7 @@ def test_what_is_not_written_is_tried_again(checked: Checked, status: int) -> No
     assert checked.admitted == ["team"]
 
 
-@pytest.mark.parametrize("pause", [0.5, 30.0], ids=["at once", "when it is in line again"])
+@pytest.mark.parametrize("pause", [0.5, 30.0], ids=["at once", "when it is in the queue again"])
 def test_a_unit_that_is_put_back_by_a_write_whose_answer_is_lost_is_told_once(
     checked: Checked, pause: float
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_unit_that_is_put_back_by_a_write_whose_answer_is_lost_is_told_once(
     checked.kit.server.faults.clear()
     checked.kit.clock.advance(pause)
     if pause > 1.0:
-        checked.patch({"phase": "Enqueued", "conditions": [], "message": "in line"})
+        checked.patch({"phase": "Enqueued", "conditions": [], "message": "in the queue"})
     checked.pass_time(5.0)
     assert [notice.reason for notice in checked.told] == ["AdmissionCheckRejected"]
     assert checked.failed == [("b", Shortfall.REJECTED)]

@@ -1,4 +1,4 @@
-"""A unit in backoff is in line again when its time has come, whatever happens on the way."""
+"""A unit in backoff is in the queue again when its time has come, whatever happens on the way."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Clinic:
         self.due.validate()
 
     def returned(self) -> list[str]:
-        """Return the units that are in line, in the engine's belief, and Enqueued on the server."""
+        """Return the units that are pending for the engine, and Enqueued on the server."""
         names = [record.unit.metadata.name for record in self.kit.engine.waiting("team")]
         assert all(self.kit.phase(name) == "Enqueued" for name in names)
         return names
