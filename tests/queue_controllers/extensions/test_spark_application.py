@@ -244,7 +244,7 @@ RUNS = PodFacts(total=1, living=1, running=1)
     ],
 )
 def test_where_it_stands(state: str, annotation: str, pods: PodFacts, want: str) -> None:
-    """[ctl-58] Where the operator is said to honor the annotation; a job in the queue has a unit."""
+    """[ctl-58] Where the operator is said to honor the annotation; a queued job has a unit."""
     of = app(says(state, "RUNNING RUNNING RUNNING") if state else {}, suspend=False)
     meta = msgspec.structs.replace(of.metadata, annotations={SUSPEND: annotation})
     of = msgspec.structs.replace(of, metadata=meta)
