@@ -36,10 +36,10 @@ class QuotaPlugin(ABC):
     has, so each method would have to be written again to delegate.
 
     Attributes:
-        books: The quotas with their usage.
+        quotas: The quotas with their usage.
     """
 
-    books: QuotaCache
+    quotas: QuotaCache
     stirred_domains: Callable[[], list[str]]
     keeps_room_for: Callable[[str], bool]
 
@@ -52,17 +52,17 @@ class QuotaPlugin(ABC):
         self._told_problems: frozenset[QuotaProblem] = frozenset()
         self._keep(QuotaCache(settings))
 
-    def _keep(self, books: QuotaCache) -> None:
-        self.books = books
+    def _keep(self, quotas: QuotaCache) -> None:
+        self.quotas = quotas
         # Called after every fact, mostly without result: the bound methods save a call each.
-        self.stirred_domains = books.stirred_domains
-        self.keeps_room_for = books.keeps_room_for
+        self.stirred_domains = quotas.stirred_domains
+        self.keeps_room_for = quotas.keeps_room_for
 
     def _take_over(self, other: QuotaPlugin) -> None:
         """Start with the state of another plugin with the same settings."""
         self._known = other._known
         self._told_problems = other._told_problems
-        self._keep(other.books.fork())
+        self._keep(other.quotas.fork())
 
     # --- what differs -------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class QuotaPlugin(ABC):
         """Return why the unit's demand does not fit; None: it does, or the quota is not ours."""
         if info.quota not in self._known:
             return None
-        refusal = self.books.check(info.quota, self.demand_of(info))
+        refusal = self.quotas.check(info.quota, self.demand_of(info))
         return None if refusal is None else self._for_users(refusal)
 
     def check_without(
@@ -98,20 +98,20 @@ class QuotaPlugin(ABC):
         if info.quota not in self._known:
             return None
         besides = self.demands_of(added) if added else ()
-        refusal = self.books.check_without(info.quota, self.demand_of(info), released, besides)
+        refusal = self.quotas.check_without(info.quota, self.demand_of(info), released, besides)
         return None if refusal is None else self._for_users(refusal)
 
     def _for_users(self, refusal: Refusal) -> Refusal:
-        return put_for_users(refusal, self.books.namespace_among_several(refusal.quota))
+        return put_for_users(refusal, self.quotas.namespace_among_several(refusal.quota))
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
         """Charge the whole demand of the unit."""
-        self.books.book(info.uid, info.quota, self.demand_of(info))
+        self.quotas.charge(info.uid, info.quota, self.demand_of(info))
         return None
 
     def unreserve(self, uid: Uid) -> None:
         """Release what is charged for the uid."""
-        self.books.release(uid)
+        self.quotas.release(uid)
 
     # --- required requests --------------------------------------------------------------------
 
@@ -127,19 +127,19 @@ class QuotaPlugin(ABC):
         """Return the governed resources of its quota if the unit requests none of them; else ()."""
         if not info.demand.pods or info.quota not in self._known:
             return ()
-        return self.books.find_unrequested(info.quota, info.demand.total)
+        return self.quotas.find_unrequested(info.quota, info.demand.total)
 
     def _required_in(self, quota: str) -> frozenset[str]:
         """Return the resources that every pod must request in a quota."""
         required = self._settings.required_requests
-        return required & self.books.governed(quota) if required else required
+        return required & self.quotas.governed(quota) if required else required
 
     # --- waiting ------------------------------------------------------------------------------
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
         """Register a refused class with the quota cache."""
         quota, whole = info.quota, info.demand.whole
-        self.books.wait(
+        self.quotas.wait(
             waiter,
             quota,
             self.demand_of(info),
@@ -150,13 +150,13 @@ class QuotaPlugin(ABC):
 
     def stop_waiting(self, waiter: Waiter) -> None:
         """Forget a class."""
-        self.books.stop_waiting(waiter)
+        self.quotas.stop_waiting(waiter)
 
     def first_woken(
         self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
     ) -> tuple[Place, Waiter] | None:
         """Return the first class that changes may let in, with its place."""
-        found = self.books.first_woken(domain, place_of, before)
+        found = self.quotas.first_woken(domain, place_of, before)
         return None if found is None else (found[0], cast("Waiter", found[2]))
 
     def domains(self, quota: str) -> frozenset[str]:
@@ -173,10 +173,10 @@ class QuotaPlugin(ABC):
         candidates. None (any unit) only for a unit that outranks the victims and is itself owed the
         room.
         """
-        trees, demand = self.books.trees, self.demand_of(info)
+        trees, demand = self.quotas.trees, self.demand_of(info)
         if info.quota not in self._known or (outranks and is_owed(trees, info.quota, demand)):
             return None
-        return Lent(trees, self.books.ledger, info.quota, demand, leaving)
+        return Lent(trees, self.quotas.ledger, info.quota, demand, leaving)
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -192,19 +192,19 @@ class QuotaPlugin(ABC):
 
     def views(self) -> list[QuotaView]:
         """Return all quotas with their numbers, by name."""
-        found = (self.books.view(name) for name in self.books.names())
+        found = (self.quotas.view(name) for name in self.quotas.names())
         return [view for view in found if view is not None]
 
     def _take_new_problems(self) -> list[QuotaProblem]:
         """Return, once, the new problems of quotas."""
-        problems = self.books.problems()
+        problems = self.quotas.problems()
         known, self._told_problems = self._told_problems, frozenset(problems)
         return [problem for problem in problems if problem not in known]
 
     def _why_broken(self, quota: str) -> Refusal:
         """Return why a quota that exists cannot be used."""
-        culprit = self.books.trees.why_unusable(quota).other
-        view = self.books.view(culprit)
+        culprit = self.quotas.trees.why_unusable(quota).other
+        view = self.quotas.view(culprit)
         assert view is not None, f"quota {culprit} is at fault and unknown"
         # A younger object of the same name has its own problem, which does not affect this quota.
         texts = [p.text for p in view.problems if p.fatal and p.namespace == view.namespace]
@@ -212,7 +212,7 @@ class QuotaPlugin(ABC):
         return Refusal(
             reason=Reason.BROKEN_CHAIN,
             quota=quota,
-            quota_namespace=self.books.namespace_among_several(quota),
+            quota_namespace=self.quotas.namespace_among_several(quota),
             other=culprit,
             detail=detail,
         )

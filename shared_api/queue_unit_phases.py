@@ -213,7 +213,7 @@ def was_evicted(unit: QueueUnit) -> bool:
     return find_condition(unit.status.conditions, EVICTED) is not None
 
 
-def is_booked(unit: QueueUnit) -> bool:
+def occupies_quota(unit: QueueUnit) -> bool:
     """Return whether the unit itself is charged, apart from its living pods."""
     return phase_of(unit) in BOOKED_PHASES
 
@@ -242,7 +242,7 @@ def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
 def is_being_evicted(unit: QueueUnit) -> bool:
     """Return whether an eviction was requested and is not completed yet."""
     conditions = unit.status.conditions
-    return bool(conditions) and is_condition_true(conditions, EVICTED) and is_booked(unit)
+    return bool(conditions) and is_condition_true(conditions, EVICTED) and occupies_quota(unit)
 
 
 def is_waited_for(unit: QueueUnit) -> bool:

@@ -11,13 +11,13 @@ from queue_controllers.decision.unit_status_patches import is_put_back_when_free
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.evictions import backoffs_of
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import is_booked
+from shared_api.queue_unit_phases import occupies_quota
 from shared_api.well_known_labels import LIMIT_REACHED
 
 
 def reach_limit(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
     """Deactivate a pending unit whose limit was lowered to its count of requeues; else None."""
-    if mark_of(unit) or is_booked(unit) or not _is_limit(view, backoffs_of(unit)):
+    if mark_of(unit) or occupies_quota(unit) or not _is_limit(view, backoffs_of(unit)):
         return None
     return deactivate(view, job, unit, LIMIT_REACHED)
 

@@ -32,7 +32,7 @@ from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.evictions import backoffs_of
 from shared_api.objects.meta import Condition, is_condition_true
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import DEACTIVATION_CONDITIONS, is_being_evicted, is_booked
+from shared_api.queue_unit_phases import DEACTIVATION_CONDITIONS, is_being_evicted, occupies_quota
 from shared_api.well_known_labels import ACTIVE, DEACTIVATION_MARKS, LIMIT_REACHED, TIME_EXCEEDED
 
 MAX_MARK_CHARS: Final = 16
@@ -62,7 +62,7 @@ def follow_deactivation(view: JobView, job: JobFacts, unit: QueueUnit) -> Decisi
     if said != before:
         noted = {"metadata": {"annotations": {mark: said}}}
         return Decision(actions=(PatchUnit(unit=unit, body=noted),), memory=view.memory)
-    if is_booked(unit) or _conditions_of(unit):
+    if occupies_quota(unit) or _conditions_of(unit):
         return None
     wanted = limit_condition(unit, backoffs_of(unit))
     if (reason := _REASONS.get(mark)) is not None:

@@ -107,9 +107,9 @@ from shared_api.queue_unit_phases import (
     SUSPEND_CONTESTED,
     Phase,
     is_being_evicted,
-    is_booked,
     is_final,
     is_managed_by_controllers,
+    occupies_quota,
     phase_of,
     was_evicted,
 )
@@ -330,7 +330,7 @@ def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState)
         return Decision(actions=(note_silence(view, unit),), memory=view.memory)
     if is_being_evicted(unit):
         return carry_out_eviction(view, job, unit, state)
-    if is_booked(unit) and (asked := why_evict(view, job, unit, state)):
+    if occupies_quota(unit) and (asked := why_evict(view, job, unit, state)):
         return announce_eviction(view, unit, *asked)
     if job.unknown_demand:
         return _await_demand(view, job, unit, state)
@@ -391,7 +391,7 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         finish = _finish(view, unit, job.status.outcome)
         return Decision(actions=(finish,), memory=memory, settled=True)
     whose = f"It is not the queue's: {view.ownership.reason}"
-    if is_booked(unit) and not state.stopped:
+    if occupies_quota(unit) and not state.stopped:
         if "NotManaged" not in memory.told:
             message = f"{whose}. What it runs stays booked until it has stopped or ended"
             return with_event_once(view, "NotManaged", message)

@@ -48,7 +48,7 @@ from shared_api.queue_unit_phases import (
     EVICTED,
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
     is_being_evicted,
-    is_booked,
+    occupies_quota,
 )
 from shared_api.well_known_labels import ACTIVE, read_queue_name, read_quota_name
 
@@ -112,7 +112,7 @@ def with_move_told(
     The job continues where it was admitted; nothing else would say so. Reported once for each new
     name.
     """
-    if not is_booked(unit) or is_being_evicted(unit) or state.stopped or not is_our_make(unit):
+    if not occupies_quota(unit) or is_being_evicted(unit) or state.stopped or not is_our_make(unit):
         return decision
     if job.status.outcome is not None or not view.ownership.managed or not _may_differ(job, unit):
         return decision

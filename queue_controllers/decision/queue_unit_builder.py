@@ -42,7 +42,7 @@ from queue_controllers.jobframework.pod_template import template_body
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.pod_requests import ask_alike, pod_requests
 from shared_api.quantity import QuantityError
-from shared_api.queue_unit_phases import Phase, is_booked, phase_of
+from shared_api.queue_unit_phases import Phase, occupies_quota, phase_of
 from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.well_known_labels import (
     COPIED_LABELS,
@@ -400,7 +400,7 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> d
         # meantime.
         kept: int | None = unit.spec.priority
         kept = kept if around.only_classes else read_priority(job, kept)
-        number = _bounded(kept, around) if is_booked(unit) else number
+        number = _bounded(kept, around) if occupies_quota(unit) else number
     if before != class_name:
         spec["priorityClassName"] = class_name or None
     if unit.spec.priority != (number or 0):

@@ -35,8 +35,8 @@ from shared_api.queue_unit_phases import (
     condition_body,
     contested_since,
     is_being_evicted,
-    is_booked,
     is_final,
+    occupies_quota,
 )
 
 LEAST_PAUSE_SECONDS: Final = 1.0
@@ -129,7 +129,7 @@ def read_lost(unit: QueueUnit) -> LostUnit | None:
         return None
     said = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
     contested = said if contested_since(unit) else None
-    lost = LostUnit(waited=not is_booked(unit), contested=contested)
+    lost = LostUnit(waited=not occupies_quota(unit), contested=contested)
     return None if lost == LostUnit() else lost
 
 

@@ -37,7 +37,7 @@ from shared_api.client.resource_types import PODS
 from shared_api.leader_election import Leadership
 from shared_api.objects.meta import ObjectMeta, Uid, WireStruct
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import is_booked
+from shared_api.queue_unit_phases import occupies_quota
 from shared_api.well_known_labels import ADMISSION_GATE, RELEASED_AT, SCHEDULE_ADMISSION
 
 HELD_PODS: Final[ResourceType[ScheduledPod]] = ResourceType(
@@ -202,7 +202,7 @@ class GatedPodExecutor(Executor[PodGroup]):
         about it (deactivated, backing off, its priority) stands on the unit.
         """
         consumer = unit.spec.consumer_ref
-        if not self._adapter.kind.has_object or consumer is None or is_booked(unit):
+        if not self._adapter.kind.has_object or consumer is None or occupies_quota(unit):
             return False
         found = self._read_object(unit.metadata.namespace, consumer.name, consumer.uid)
         return found is not None and found.spec.replicas > 0

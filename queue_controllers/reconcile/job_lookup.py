@@ -23,7 +23,7 @@ from shared_api.informer.indexed_store import IndexedStore, IndexFunction
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
-from shared_api.queue_unit_phases import is_booked
+from shared_api.queue_unit_phases import occupies_quota
 
 BY_CONSUMER_NAME: Final = "consumer-name"
 BY_NAMESPACE: Final = "namespace"
@@ -160,7 +160,7 @@ def find_units(
     if not mine:
         return UnitsOfJob(orphans=tuple(orphans))
     own, *others = sorted(mine.values(), key=_rank)
-    surplus = tuple(each for each in others if is_our_make(each) and not is_booked(each))
+    surplus = tuple(each for each in others if is_our_make(each) and not occupies_quota(each))
     return UnitsOfJob(own=own, surplus=surplus, orphans=tuple(orphans))
 
 
@@ -182,7 +182,7 @@ def consumer_group(consumer: ConsumerReference) -> str:
 
 def _rank(unit: QueueUnit) -> tuple[bool, str, str]:
     meta = unit.metadata
-    return (not is_booked(unit), meta.creation_timestamp, meta.name)
+    return (not occupies_quota(unit), meta.creation_timestamp, meta.name)
 
 
 def _is_nameless(unit: QueueUnit, consumer: ConsumerReference, uid: Uid) -> bool:

@@ -33,7 +33,7 @@ from shared_api.objects.provisioning_request import (
     ProvisioningRequest,
 )
 from shared_api.objects.queue_unit import AdmissionCheckState, PodSetUpdate, QueueUnit
-from shared_api.queue_unit_phases import is_booked
+from shared_api.queue_unit_phases import occupies_quota
 from shared_api.well_known_labels import (
     CONSUME_REQUEST,
     CONSUME_REQUEST_LEGACY,
@@ -211,7 +211,7 @@ def clear_unneeded(
                     tuple(t for t in each.templates if not t.owner_references),
                 )
             )
-        elif not is_booked(unit) or check not in checks:
+        elif not occupies_quota(unit) or check not in checks:
             actions += _clear(each)
     return actions
 

@@ -56,7 +56,7 @@ from shared_api.objects.provisioning_request import ProvisioningRequest
 from shared_api.objects.provisioning_request_config import ProvisioningRequestConfig
 from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
 from shared_api.quantity import QuantityError
-from shared_api.queue_unit_phases import is_booked
+from shared_api.queue_unit_phases import occupies_quota
 from shared_api.well_known_labels import CHECK_CONTROLLER
 
 BY_UNIT: Final = "unit"
@@ -166,7 +166,7 @@ class ProvisioningJudge:
 
     def look_after(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
         """Take away the requests of units that have ended, or lost their place or the check."""
-        if unit is None or not checks or not is_booked(unit):
+        if unit is None or not checks or not occupies_quota(unit):
             self._demands.pop(key, None)
         made: dict[str, Granted] = {}
         for name in self._checks_with_objects(key):

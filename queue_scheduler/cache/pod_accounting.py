@@ -34,7 +34,7 @@ from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
-from shared_api.queue_unit_phases import is_adopted, is_booked
+from shared_api.queue_unit_phases import is_adopted, occupies_quota
 from shared_api.resource_list import Amounts, add, subtract
 from shared_api.well_known_labels import (
     ADMISSION_GATE,
@@ -400,11 +400,11 @@ def _names_quota_of(unit: QueueUnit, labels: Mapping[str, str]) -> bool:
     placement = unit.status.placement
     if placement is not None:
         return placement.quota == of_pod
-    return is_booked(unit)  # by an older version, which wrote no placement
+    return occupies_quota(unit)  # by an older version, which wrote no placement
 
 
 def _rank(facts: PodFacts, unit: QueueUnit) -> tuple[bool, bool, str]:
-    return (not _names_quota_of(unit, facts.labels), not is_booked(unit), unit.metadata.key)
+    return (not _names_quota_of(unit, facts.labels), not occupies_quota(unit), unit.metadata.key)
 
 
 def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
@@ -430,7 +430,7 @@ def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
         and old.annotations == new.annotations  # since when
         and old.labels == new.labels  # of which quota
         and was.placement == now.placement
-        and (was.phase == now.phase or is_booked(before) == is_booked(after))
+        and (was.phase == now.phase or occupies_quota(before) == occupies_quota(after))
         and (was.conditions == now.conditions or is_adopted(before) == is_adopted(after))
     )
 

@@ -74,7 +74,7 @@ class UnitCache:
     Attributes:
         records: All units by key; written here, read everywhere.
         queues: The queues, with their pending units.
-        bookings: What is charged for units.
+        usage: What is charged for units.
         checks: The AdmissionCheck objects.
         held: The counts of units on hold, and of those whose admission was not written.
         admitted: The units that occupy quota, by what their eviction costs.
@@ -91,7 +91,7 @@ class UnitCache:
     ) -> None:
         self.records: dict[str, CachedUnit] = {}
         self.queues = QueueSet()
-        self.bookings = Usage(plugins, self.unit)
+        self.usage = Usage(plugins, self.unit)
         self.checks = KnownChecks()
         self.held = UnitsOnHold()
         self.admitted = AdmittedUnits()
@@ -163,7 +163,7 @@ class UnitCache:
             if verdict is not UnitState.ADMITTED:
                 verdict = Refusal(reason=Reason.INVALID_DEMAND, detail=str(error))
         if verdict is UnitState.ADMITTED:
-            self._place_booked(unit, version, demand, before)
+            self._place_admitted(unit, version, demand, before)
         else:
             self._place_waiting(unit, version, demand, verdict, before)
 
@@ -180,7 +180,7 @@ class UnitCache:
             return None
         return mapped.refusal
 
-    def _place_booked(
+    def _place_admitted(
         self, unit: QueueUnit, version: int, demand: UnitDemand, before: CachedUnit | None
     ) -> None:
         known = before.info if before is not None else None
@@ -200,7 +200,7 @@ class UnitCache:
                 waits_for=waits_for,
             )
         )
-        self.bookings.charge_admitted(info, admitted_occupancy(unit, demand))
+        self.usage.charge_admitted(info, admitted_occupancy(unit, demand))
         if is_disowned(unit):
             self.held_lately[info.key] = None
 
@@ -322,7 +322,7 @@ class UnitCache:
                 return False
             if record.state is UnitState.ASSUMED and not self._is_mapped_like(unit, info):
                 return False
-            self.bookings.charge_admitted(info, admitted_occupancy(unit, info.demand))
+            self.usage.charge_admitted(info, admitted_occupancy(unit, info.demand))
             self.admitted.replace(record, stays)
             queue = self.queues.find(info.queue)
             if queue is not None and info.uid in queue.in_flight:
@@ -375,7 +375,7 @@ class UnitCache:
             keys.update({k: None for k in self.records if k.partition("/")[0] in namespaces})
         self.place_again(keys)
         # Charges for living pods alone may belong to another quota now.
-        for group, key in self.bookings.pods.groups():
+        for group, key in self.usage.pods.groups():
             found = self._record_of(group, key)
             if found is None or not found.occupies:
                 self._charge(Uid(group), found)
@@ -479,18 +479,18 @@ class UnitCache:
             self._gone, self._gone_before = set(), self._gone
         # First: once the pods are separated from the unit, its quota is no longer known.
         self.charge_living(record)
-        self.bookings.pods.on_unit_gone(record.unit)
+        self.usage.pods.on_unit_gone(record.unit)
 
     # --- charges ------------------------------------------------------------------------------
 
     def charge_living(self, record: CachedUnit) -> None:
         """Charge a unit that is not admitted for its living pods; if it has none, release it."""
         uid = record.unit.metadata.uid
-        if self.bookings.pods.has_living(uid):
+        if self.usage.pods.has_living(uid):
             quota, non_preemptible = self._quota_of(record)
-            self.bookings.charge_living(uid, quota, non_preemptible=non_preemptible)
+            self.usage.charge_living(uid, quota, non_preemptible=non_preemptible)
         else:
-            self.bookings.release(uid)
+            self.usage.release(uid)
 
     def set_growing(self, record: CachedUnit, growing: Occupancy | None) -> None:
         """Charge an admitted unit for what it will be granted; None: for what its object says."""
@@ -501,9 +501,9 @@ class UnitCache:
 
     def charge_changed_pods(self) -> None:
         """Update the charges for the pods that came, changed and went."""
-        for group, key in self.bookings.pods.take_changed_groups():
+        for group, key in self.usage.pods.take_changed_groups():
             self._charge(Uid(group), self._record_of(group, key))
-        self.bookings.tell_foreign()
+        self.usage.tell_foreign()
 
     def _record_of(self, group: str, key: str) -> CachedUnit | None:
         """Return the unit of a group of pods, unless it is gone."""
@@ -512,9 +512,9 @@ class UnitCache:
 
     def _charge(self, uid: Uid, record: CachedUnit | None) -> None:
         if record is None:
-            self.bookings.charge_left_behind(uid)
+            self.usage.charge_left_behind(uid)
         elif record.info is not None and record.occupies:
-            self.bookings.charge_admitted(record.info, occupancy_of(record, record.info))
+            self.usage.charge_admitted(record.info, occupancy_of(record, record.info))
         else:
             self.charge_living(record)
 
@@ -525,9 +525,9 @@ class UnitCache:
             return info.quota, info.non_preemptible
         uid, labels = record.uid, record.unit.metadata.labels
         is_theirs = record.hold is None or record.hold.reason is not _NOT_THEIRS
-        if not is_theirs and self.bookings.pods.has_living(uid):
+        if not is_theirs and self.usage.pods.has_living(uid):
             # It may not name that quota: its pods are charged to the one that they name.
-            namespace, labels = self.bookings.pods.labels_of(uid)
+            namespace, labels = self.usage.pods.labels_of(uid)
             quota = self._plugins.quota_of_pod(namespace, labels)
         else:
             names = self._plugins.quota_names(record.unit)
@@ -540,7 +540,7 @@ class UnitCache:
         """Return an independent copy over forked plugins; shares units, copies containers."""
         twin = UnitCache(plugins, self._queue_namespace)
         twin.queues = self.queues.fork()
-        twin.bookings = self.bookings.fork(plugins, twin.unit)
+        twin.usage = self.usage.fork(plugins, twin.unit)
         twin.changed_queues = dict(self.changed_queues)
         twin.records = dict(self.records)
         twin._waits_for = self._waits_for.fork()
@@ -554,7 +554,7 @@ class UnitCache:
     def validate(self) -> None:
         """Recompute what is derived; raise AssertionError with the story if it differs."""
         self.queues.validate(self._plugins.domains)
-        self.bookings.pods.validate()
+        self.usage.pods.validate()
         counts: dict[UnitState, Counter[str]] = {state: Counter() for state in UnitState}
         for record in self.records.values():
             info = record.info
@@ -574,9 +574,9 @@ class UnitCache:
         self._validate_charges()
 
     def _validate_charges(self) -> None:
-        pods = self.bookings.pods
+        pods = self.usage.pods
         for key, record in self.records.items():
-            charge = self.bookings.charge_of(record.uid)
+            charge = self.usage.charge_of(record.uid)
             living = pods.living(record.uid)
             want = living if pods.has_living(record.uid) else None
             if record.occupies and record.info is not None:
@@ -587,7 +587,7 @@ class UnitCache:
             if charge is not None and quota:
                 terms = (charge.quota, charge.non_preemptible)
                 assert terms == (quota, non_preemptible), f"{key}: {charge}, not {quota}"
-        self.bookings.validate_left_behind({record.uid for record in self.records.values()})
+        self.usage.validate_left_behind({record.uid for record in self.records.values()})
 
 
 def _priorities(record: CachedUnit) -> tuple[int, int]:

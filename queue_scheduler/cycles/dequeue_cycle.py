@@ -6,7 +6,7 @@ r"""Writes an admission: one status patch, then the decision is confirmed or tak
                                                 server refuses it by a 409
                       \-> refused by the server taken back; it stands aside, longer each time, so
                                                 that it takes no room and no turn from others
-                      \-> unknown (time-out)    stays booked; the object is read, and decides
+                      \-> unknown (time-out)    stays charged; the object is read, and decides
 
 A write whose answer was lost is not sent again, and not forgotten: the unit is read until the
 server says what it holds. So is a unit whose answer could not be reported because a plugin raised;

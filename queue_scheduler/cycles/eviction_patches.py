@@ -23,7 +23,7 @@ from shared_api.timestamps import rfc3339
 
 
 def build_request(unit: QueueUnit, reason: str, message: str, now: datetime) -> dict[str, Any]:
-    """Return the status that asks for the eviction of a booked unit, to be merged.
+    """Return the status that asks for the eviction of an admitted unit, to be merged.
 
     Phase and admissions stay: the unit is charged until its job has been stopped.
     """
@@ -63,7 +63,7 @@ def build_put_back(
 
 
 def build_withdrawal(unit: QueueUnit, queue: str, now: datetime) -> dict[str, Any]:
-    """Return the status of a booked unit that is pending again in a stopped queue, to be merged.
+    """Return the status of an admitted unit that is pending again in a stopped queue, to be merged.
 
     Raises:
         IllegalMoveError: The unit has started.

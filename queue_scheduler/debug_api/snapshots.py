@@ -137,7 +137,7 @@ class Snapshots:
         known = frozenset(self._shared.ask(self._quotas.names))
         booked: Mapping[str, set[str]] = {}
         if any(facts.admitted for facts in found):
-            booked = find_booked_quotas(self._shared.ask(_copy_records))
+            booked = find_occupied_quotas(self._shared.ask(_copy_records))
         return [
             replace(
                 facts,
@@ -225,7 +225,7 @@ def find_quotas(
     return sorted(named | listed | {*waiting} | booked.get(name, set()))
 
 
-def find_booked_quotas(records: Iterable[CachedUnit]) -> dict[str, set[str]]:
+def find_occupied_quotas(records: Iterable[CachedUnit]) -> dict[str, set[str]]:
     """Return the quotas that units occupy, by the queue through which these were admitted."""
     found: dict[str, set[str]] = {}
     waiting = UnitState.WAITING

@@ -17,7 +17,7 @@ from queue_scheduler.debug_api.snapshots import (
     QueueSnapshot,
     UnitFacts,
     WouldPreempt,
-    find_booked_quotas,
+    find_occupied_quotas,
     find_quotas,
 )
 from queue_scheduler.decision import Reason, Refusal
@@ -483,7 +483,7 @@ def view_upstream_quotas(engine: Engine, views: Iterable[QuotaView]) -> Upstream
         )
         for view in views
     }
-    booked = find_booked_quotas(engine.units.records.values())
+    booked = find_occupied_quotas(engine.units.records.values())
 
     def uses_of(queue: SchedulingQueue) -> dict[str, QuotaUse]:
         names = find_quotas(queue.api_object, queue.quotas(), booked, uses)

@@ -169,12 +169,12 @@ class Backfill:
         promise = behind[1]
         if not isinstance(promise, Promise):
             return None
-        booked = [end for _, end in self._units.bookings.ends]
-        put_off = [end.at(wall) for end in booked if end.since is None]
+        ends = [end for _, end in self._units.usage.ends]
+        put_off = [end.at(wall) for end in ends if end.since is None]
         latest = max((at for at in put_off if at <= promise.at), default=None)
         if latest is None:
             return None
-        after = [end.at(wall) for end in booked if end.since is not None and end.at(wall) > latest]
+        after = [end.at(wall) for end in ends if end.since is not None and end.at(wall) > latest]
         return min(after) - latest if after else None
 
     def _find_delayed(
@@ -250,7 +250,7 @@ class Backfill:
 
     def _forget_answers(self, wall: int | None) -> None:
         """Drop the answers about heads if anything has changed that they follow from."""
-        at = (wall, self._units.bookings.changes, self.facts)
+        at = (wall, self._units.usage.changes, self.facts)
         if at != self._answered_at:
             self._answered_at = at
             self._checked, self._promises = {}, {}
@@ -287,7 +287,7 @@ class Backfill:
     def _ends_of(self, quota: str, wall: int) -> Iterator[tuple[int, Uid]]:
         """Yield the ends of the units that compete with a quota."""
         compete: dict[str, bool] = {}
-        for uid, end in self._units.bookings.ends:
+        for uid, end in self._units.usage.ends:
             if end.quota not in compete:
                 compete[end.quota] = self._compete(quota, end.quota)
             if compete[end.quota]:
@@ -327,7 +327,7 @@ class Backfill:
 
     def _count_changes(self) -> int:
         # A new charge may move a promise later, and so let units with a later end pass.
-        return self._units.bookings.changes + self.facts
+        return self._units.usage.changes + self.facts
 
     def _are_in_place(self, name: str, heads: dict[tuple[int, OrderKey], dict[int, None]]) -> bool:
         """Return whether the heads are where they were; a woken head comes before its waiters."""

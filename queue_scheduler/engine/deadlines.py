@@ -54,7 +54,7 @@ inactive checks once they have been inactive for `ACTIVITY_SECONDS` (`activity_t
 whose admission the server refuses stands aside for `cycles.dequeue_cycle.ASIDE`.
 
 Not here: the pauses after which a shell retries what has no time of its own (refused growth, failed
-writes, reports); when jobs end (`engine.units.bookings.ends`); the clocks of the controllers and of
+writes, reports); when jobs end (`engine.units.usage.ends`); the clocks of the controllers and of
 the program that answers provisioning checks.
 
 A forecast goes from event to event::

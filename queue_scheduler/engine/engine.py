@@ -170,7 +170,7 @@ class Engine:
     def _put(self, unit: QueueUnit, version: int, record: CachedUnit | None) -> None:
         units = self._units
         unit = as_admitted(unit)
-        units.bookings.pods.on_unit(unit, None if record is None else record.unit)
+        units.usage.pods.on_unit(unit, None if record is None else record.unit)
         verdict = judge(unit)
         if record is None or not units.can_stay(record, unit, version, verdict):
             units.leave(record)
@@ -201,14 +201,14 @@ class Engine:
 
     def on_pod(self, pod: Pod) -> tuple[str, ...]:
         """Take a new or changed pod."""
-        problem = self._units.bookings.pods.on_pod(pod)
+        problem = self._units.usage.pods.on_pod(pod)
         if problem is not None:
             self._notice("Pod", pod.metadata.key, pod.metadata.uid, "InvalidRequests", problem)
         return self._wake_up.wake_affected()
 
     def on_pod_gone(self, pod: Pod) -> tuple[str, ...]:
         """Take a deleted pod."""
-        self._units.bookings.pods.on_pod_gone(pod)
+        self._units.usage.pods.on_pod_gone(pod)
         return self._wake_up.wake_affected()
 
     def on_node(self, node: Node) -> tuple[str, ...]:
@@ -303,7 +303,7 @@ class Engine:
         if asked is not info:
             decided = replace(decided, granting=asked.demand.occupancy)
         try:
-            units.bookings.note_reserved(asked)
+            units.usage.note_reserved(asked)
             unrequested = self._plugins.find_unrequested(asked)
             units.leave(record)
             units.enter(decided)
@@ -500,7 +500,7 @@ class Engine:
 
     def charge_of(self, uid: Uid) -> Charge | None:
         """Return what is charged for a uid; None: nothing."""
-        return self._units.bookings.charge_of(uid)
+        return self._units.usage.charge_of(uid)
 
     def take_notices(self) -> list[Notice]:
         """Return, once, what users are to see as events."""

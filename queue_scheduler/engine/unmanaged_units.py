@@ -13,16 +13,16 @@ from shared_api.queue_unit_phases import (
     RELEASED_PHASES,
     Phase,
     is_being_evicted,
-    is_booked,
     is_managed_by_controllers,
     is_waited_for,
+    occupies_quota,
     phase_of,
 )
 
 
 def is_concerned(unit: QueueUnit) -> bool:
     """Return whether the scheduler must act on a unit that has no controllers."""
-    if is_managed_by_controllers(unit) or not is_booked(unit):
+    if is_managed_by_controllers(unit) or not occupies_quota(unit):
         return False
     return is_asked_for(unit) or is_awaited(unit)
 

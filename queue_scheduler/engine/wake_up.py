@@ -40,7 +40,7 @@ class WakeUp:
                 so they wake no class of a plugin that cannot say what would help.
         """
         units, plugins = self._units, self._plugins
-        if units.bookings.pods.has_changed:
+        if units.usage.pods.has_changed:
             units.charge_changed_pods()
         if units.queues.changed_heads and plugins.has_guarantees:
             self._protect_first_units()

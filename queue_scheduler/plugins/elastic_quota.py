@@ -93,7 +93,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         meta = unit.metadata
         quota = read_quota_name(meta.labels)
         by_namespace = () if quota else (f"namespace/{meta.namespace}",)
-        quota = quota or self.books.quota_of_namespace(meta.namespace)
+        quota = quota or self.quotas.quota_of_namespace(meta.namespace)
         name = read_queue_name(meta.labels, meta.annotations) or unit.spec.queue or quota
         # A quota that exists but is unusable still places its units: the quota cache refuses them,
         # and wakes them once the quota is repaired.
@@ -117,17 +117,17 @@ class ElasticQuotaPlugin(QuotaPlugin):
     def _is_available(self, quota: str, namespace: str) -> bool:
         if not self._checks_namespaces:
             return True
-        return self.books.may_name(quota, namespace, self._available.get(namespace, ()))
+        return self.quotas.may_name(quota, namespace, self._available.get(namespace, ()))
 
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the unit's quota and its ancestors; the quota alone if it is unknown."""
         meta = unit.metadata
-        quota = read_quota_name(meta.labels) or self.books.quota_of_namespace(meta.namespace)
-        return self.books.chain(quota) or ((quota,) if quota else ())
+        quota = read_quota_name(meta.labels) or self.quotas.quota_of_namespace(meta.namespace)
+        return self.quotas.chain(quota) or ((quota,) if quota else ())
 
     def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
         """Return the quota that koord-scheduler charges a pod to."""
-        return self.books.quota_of_pod(labels, namespace)
+        return self.quotas.quota_of_pod(labels, namespace)
 
     # --- deciding -----------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
     ) -> None:
         """Charge exactly this for the uid, whether it fits or not."""
-        self.books.book(uid, quota, Demand(amounts, non_preemptible))
+        self.quotas.charge(uid, quota, Demand(amounts, non_preemptible))
 
     # --- waiting ------------------------------------------------------------------------------
 
@@ -159,24 +159,24 @@ class ElasticQuotaPlugin(QuotaPlugin):
         one.
         """
         if self._settings.mode is QuotaMode.RUNTIME:
-            return f"tree/{self.books.tree_id(quota)}"
-        books = self.books.trees.books.get(quota)
-        return "" if books is None else f"quota/{books.chain[-1].name}"
+            return f"tree/{self.quotas.tree_id(quota)}"
+        node = self.quotas.trees.nodes.get(quota)
+        return "" if node is None else f"quota/{node.chain[-1].name}"
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
         """Pass the first pending unit of a quota to the quota cache."""
-        self.books.protect(quota, None if info is None else self.demand_of(info))
+        self.quotas.protect(quota, None if info is None else self.demand_of(info))
 
     def reclaim_terms(self, info: QueueUnitInfo) -> ReclaimTerms | None:
         """Let a unit within its quota's min reclaim what others borrow, if its quota says so.
 
         What counts is what the quota is entitled to: mins that do not fit together are scaled down.
         """
-        trees = self.books.trees
-        books = trees.books.get(info.quota)
-        if books is None or books.spec.reclaims is ReclaimPolicy.NEVER:
+        trees = self.quotas.trees
+        node = trees.nodes.get(info.quota)
+        if node is None or node.spec.reclaims is ReclaimPolicy.NEVER:
             return None
-        only_lower = books.spec.reclaims is ReclaimPolicy.LOWER_PRIORITY
+        only_lower = node.spec.reclaims is ReclaimPolicy.LOWER_PRIORITY
         return ReclaimTerms(find_borrowing(trees, info.quota, self.demand_of(info)), only_lower)
 
     # --- facts --------------------------------------------------------------------------------
@@ -193,24 +193,24 @@ class ElasticQuotaPlugin(QuotaPlugin):
         meta = quota.metadata
         listed = frozenset({meta.namespace, *read_namespaces(quota)})
         concerned = sorted(listed | self._namespaces.pop(meta.key, frozenset()))
-        before = [self.books.quota_of_namespace(namespace) for namespace in concerned]
+        before = [self.quotas.quota_of_namespace(namespace) for namespace in concerned]
         required = self._required_in(meta.name)
-        took = self.books.takers_of(meta.name)
+        took = self.quotas.takers_of(meta.name)
         if gone:
-            self.books.on_quota_gone(meta.namespace, meta.name, meta.uid)
+            self.quotas.on_quota_gone(meta.namespace, meta.name, meta.uid)
             self._uids.pop(meta.key, None)
         else:
             self._namespaces[meta.key] = listed
             self._uids[meta.key] = meta.uid
-            self.books.on_quota(quota)
+            self.quotas.on_quota(quota)
         self._problems_may_differ = True
         # Only quotas that came or went: an edit of amounts moves no unit.
-        known, self._known = self._known, frozenset(self.books.names())
+        known, self._known = self._known, frozenset(self.quotas.names())
         names = known.symmetric_difference(self._known)
-        after = [self.books.quota_of_namespace(namespace) for namespace in concerned]
+        after = [self.quotas.quota_of_namespace(namespace) for namespace in concerned]
         moved = [ns for ns, was, now in zip(concerned, before, after, strict=True) if was != now]
         if self._checks_namespaces:
-            moved = sorted({*moved, *(took ^ self.books.takers_of(meta.name))})
+            moved = sorted({*moved, *(took ^ self.quotas.takers_of(meta.name))})
         if moved or names:
             for key, pod in self._foreign.items():
                 self._tell_foreign(key, pod)
@@ -251,7 +251,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         self._tell_capacity()
 
     def _tell_capacity(self) -> None:
-        self.books.on_capacity(self._total())
+        self.quotas.on_capacity(self._total())
 
     def _total(self) -> Amounts | None:
         """Return the sum of the nodes, or the expected capacity while there is no node at all."""
@@ -263,15 +263,15 @@ class ElasticQuotaPlugin(QuotaPlugin):
         if pod is None:
             known = self._foreign.pop(key, None)
             if known is not None:
-                self.books.on_foreign(key, "", None)
+                self.quotas.on_foreign(key, "", None)
             return
         self._foreign[key] = pod
         self._tell_foreign(key, pod)
 
     def _tell_foreign(self, key: str, pod: ForeignPod) -> None:
-        self.books.on_foreign(
+        self.quotas.on_foreign(
             key,
-            self.books.quota_of_pod(pod.labels, pod.namespace),
+            self.quotas.quota_of_pod(pod.labels, pod.namespace),
             pod.request,
             bound=pod.bound,
             non_preemptible=pod.labels.get(PREEMPTIBLE) == "false",
@@ -297,7 +297,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         quotas = self._known if ALL_QUOTAS in listed else self._known & {name, *listed}
         if not quotas:
             return Refusal(reason=Reason.NO_QUOTA, quota=name)
-        if any(self.books.chain(quota) for quota in quotas):
+        if any(self.quotas.chain(quota) for quota in quotas):
             lacks_nodes = self._settings.mode is QuotaMode.RUNTIME and self._total() is None
             return Refusal(reason=Reason.NO_CAPACITY) if lacks_nodes else None
         return self._why_broken(name if name in quotas else min(quotas))

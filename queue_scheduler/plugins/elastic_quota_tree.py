@@ -144,7 +144,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         paths = self._nodes.look_up(label, namespace).paths
         if len(paths) != 1:
             return ()
-        return self.books.chain(paths[0]) or paths
+        return self.quotas.chain(paths[0]) or paths
 
     # --- deciding -----------------------------------------------------------------------------
 
@@ -166,18 +166,18 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
     ) -> None:
         """Charge exactly this for the uid, whether it fits or not."""
-        self.books.book(uid, quota, _job(amounts, non_preemptible=non_preemptible))
+        self.quotas.charge(uid, quota, _job(amounts, non_preemptible=non_preemptible))
 
     # --- waiting ------------------------------------------------------------------------------
 
     def domain_of(self, quota: str) -> str:
         """Return the one domain in which all units of a tree compete."""
-        return _DOMAIN if self.books.chain(quota) else ""
+        return _DOMAIN if self.quotas.chain(quota) else ""
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
         """Pass the first pending unit of a quota to the quota cache, if that makes a difference."""
         if self._checks_hungry and (info is None or self.knows_quota(quota)):
-            self.books.protect(quota, None if info is None else self.demand_of(info))
+            self.quotas.protect(quota, None if info is None else self.demand_of(info))
 
     def lent_to(
         self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
@@ -213,7 +213,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         tree = self._tree()
         specs = [] if tree is None else parse_tree(tree)
         before = {path: self._required_in(path) for path in self._known}
-        self.books.put_specs(specs)
+        self.quotas.put_specs(specs)
         names = self._nodes.put({spec.name: spec.namespaces for spec in specs})
         self._known = frozenset(self._nodes.paths())
         differing = (path for path in before if before[path] != self._required_in(path))
@@ -262,7 +262,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         if not quotas:
             name = read_annotation(queue.metadata.annotations, QUOTA_FULLNAME)
             return Refusal(reason=Reason.NO_QUOTA, quota=name or queue.metadata.name)
-        if any(self.books.chain(quota) for quota in quotas):
+        if any(self.quotas.chain(quota) for quota in quotas):
             return None
         return self._why_broken(min(quotas))
 

@@ -117,7 +117,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
         """Return the governed resources that the unit lacks; () if `pods` is among the governed."""
         if not info.demand.pods or info.quota not in self._known:
             return ()
-        return self.books.find_unrequested(info.quota, dict(self.demand_of(info).amounts))
+        return self.quotas.find_unrequested(info.quota, dict(self.demand_of(info).amounts))
 
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
         """Return the amounts and the pods, as (quota, demand) pairs."""
@@ -127,7 +127,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
         self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
     ) -> None:
         """Charge exactly this for the uid, whether it fits or not."""
-        self.books.book(uid, quota, Demand({**amounts, PODS: pods}))
+        self.quotas.charge(uid, quota, Demand({**amounts, PODS: pods}))
 
     def domain_of(self, quota: str) -> str:
         """Return the quota itself: quotas do not compete with each other."""
@@ -164,8 +164,8 @@ class ResourceQuotaPlugin(QuotaPlugin):
         self._specs[namespace] = specs
         if not specs:
             del self._specs[namespace]
-        self.books.put_specs(spec for each in self._specs.values() for spec in each.values())
-        self._known = frozenset(self.books.names())
+        self.quotas.put_specs(spec for each in self._specs.values() for spec in each.values())
+        self._known = frozenset(self.quotas.names())
         after = self._quota_of(namespace)
         if before == after:
             is_same = required == self._required_in(after)
@@ -180,7 +180,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
         """Take a pod that no unit stands for; None: it is gone."""
         if pod is None:
             if self._foreign.pop(key, None) is not None:
-                self.books.on_foreign(key, "", None)
+                self.quotas.on_foreign(key, "", None)
             return
         self._foreign[key] = pod
         self._tell_foreign(key, pod)
@@ -188,7 +188,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
     def _tell_foreign(self, key: str, pod: ForeignPod) -> None:
         quota = self._quota_of(pod.namespace)
         request = {**pod.request, PODS: 1} if quota else None
-        self.books.on_foreign(key, quota, request, bound=pod.bound)
+        self.quotas.on_foreign(key, quota, request, bound=pod.bound)
 
     def on_node(self, node: Node) -> None:
         """Do nothing: a ResourceQuota does not depend on nodes."""

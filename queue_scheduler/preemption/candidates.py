@@ -343,8 +343,8 @@ class _Look:
         return max(self._protect_seconds, least)
 
     def _candidate(self, record: CachedUnit, bucket: Bucket, since: str) -> Candidate:
-        charge = self._units.bookings.charge_of(record.uid)
-        assert charge is not None, f"{record.key} may go and has nothing booked"
+        charge = self._units.usage.charge_of(record.uid)
+        assert charge is not None, f"{record.key} may go and has nothing charged"
         return Candidate(
             key=record.key,
             uid=record.uid,

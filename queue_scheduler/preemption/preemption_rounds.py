@@ -425,7 +425,7 @@ class PreemptionRounds:
 
     def _count_releases(self) -> Releases:
         admitted = self._units.admitted
-        released = self._units.bookings.eased + admitted.changes + self.facts
+        released = self._units.usage.eased + admitted.changes + self.facts
         return admitted.left, self._ended, released
 
     def _in_flight(self, name: str) -> frozenset[Uid]:
@@ -443,7 +443,7 @@ class PreemptionRounds:
 
     def _on_their_way(self, nomination: Nomination) -> list[Uid]:
         unseen = unseen_of(nomination.asked, self._units.records)
-        return [uid for uid in unseen if self._units.bookings.charge_of(uid) is not None]
+        return [uid for uid in unseen if self._units.usage.charge_of(uid) is not None]
 
     def _find_nominated(self) -> None:
         """Read the nominated units off their victims, so that room is kept across a restart."""

@@ -97,7 +97,7 @@ class _Reader:
             text = "the min of its children adds up to more than its own"
             problems.append(self._problem(ProblemKind.CHILDREN_MIN_OVER_MIN, path, text))
         if node.attributes.get(TREE_PREEMPT_POLICY) == PREEMPT_LOWER_PRIORITY:
-            text = f"attribute {TREE_PREEMPT_POLICY} has no effect; min counts all that is booked"
+            text = f"attribute {TREE_PREEMPT_POLICY} has no effect; min counts all that is charged"
             problems.append(self._problem(ProblemKind.ATTRIBUTE_WITHOUT_EFFECT, path, text))
         if path == TREE_ROOT:
             maximum.update(self._preemptible_jobs(problems))

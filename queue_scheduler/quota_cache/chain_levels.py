@@ -69,17 +69,17 @@ class ChainLevels:
         self._levels: dict[LevelQuestion, Level] = {}
         self._levels_at = 0
 
-    def descend(self, books: NodeUsage, key: str, amount: int, memory: Memory) -> list[Level]:
+    def descend(self, node: NodeUsage, key: str, amount: int, memory: Memory) -> list[Level]:
         """Return the levels from the root to the parent of q."""
-        limited_after = would_ask(books, key, amount)
-        if books.is_special:
+        limited_after = would_ask(node, key, amount)
+        if node.is_special:
             # What it asks for is not there for the others.
-            assert books.parent is not None
+            assert node.parent is not None
             total = self._tree.left(key)
-            level = Level(books.parent, books, limited_after)
+            level = Level(node.parent, node, limited_after)
             self._divide_level(level, key, total, total - amount, memory)
             return [level]
-        level = self.level(books, limited_after, key, memory)
+        level = self.level(node, limited_after, key, memory)
         levels = [level]
         while level.above is not None:
             level = level.above
@@ -173,8 +173,8 @@ class ChainLevels:
         )
 
 
-def would_ask(books: NodeUsage, key: str, more: int) -> int:
+def would_ask(node: NodeUsage, key: str, more: int) -> int:
     """Return what a quota would ask for, after its limit, if it were asked for more."""
-    if not books.divides:
+    if not node.divides:
         return 0
-    return books.limited_at(key, books.asked.get(key, 0) + more)
+    return node.limited_at(key, node.asked.get(key, 0) + more)

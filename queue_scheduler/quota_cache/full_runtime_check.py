@@ -1,4 +1,4 @@
-"""The promise asked of `runtime_contract`, from the demands in the books.
+"""The promise asked of `runtime_contract`, from what is charged.
 
 For koord-schedulers with the gate ElasticQuotaGuaranteeUsage, whose floors follow from what is
 allocated in whole subtrees; and for tests of `runtime_check`, which must say the same without it.
@@ -15,13 +15,13 @@ from queue_scheduler.quota_cache.limit_checks import refuse
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, without_zeros
 
 
-def check_from_scratch(books: NodeUsage, demand: Demand) -> Refusal | None:
+def check_from_scratch(node: NodeUsage, demand: Demand) -> Refusal | None:
     """Return why koord-scheduler could refuse the pods of a demand, or None."""
-    tree = books.tree
+    tree = node.tree
     settings = tree.settings
     demands = {name: without_zeros(node.own) for name, node in tree.nodes.items()}
     # Step 2, about non-preemptible demand, has been taken before: `limit_checks`.
-    job = Demand(dict(books.counted(demand.amounts)))
+    job = Demand(dict(node.counted(demand.amounts)))
     rules = ContractRules(
         division=DivisionRules(
             settings.rounding,
@@ -33,10 +33,10 @@ def check_from_scratch(books: NodeUsage, demand: Demand) -> Refusal | None:
         by_resource=True,
         states=possible_states(tree.tree, demands),
     )
-    breach = find_breach(tree.tree, demands, {}, tree.total or {}, books.name, job, rules)
+    breach = find_breach(tree.tree, demands, {}, tree.total or {}, node.name, job, rules)
     if breach is None:
         return None
     key = breach.exceed[0]
-    amount = dict(job.amounts).get(key, 0) if breach.quota == books.name else 0
+    amount = dict(job.amounts).get(key, 0) if breach.quota == node.name else 0
     used = breach.demand[key] - amount
     return refuse(breach.reason, breach.quota, key, breach.limit[key], used, amount)

@@ -354,6 +354,6 @@ def _renew(
     return True
 
 
-def may_be_unseeded(books: NodeUsage) -> bool:
+def may_be_unseeded(node: NodeUsage) -> bool:
     """Return whether a quota may have had no pod yet (`koord_scheduler_state`)."""
-    return bool(books.reserve) and not books.children and not has_demand(books)
+    return bool(node.reserve) and not node.children and not has_demand(node)

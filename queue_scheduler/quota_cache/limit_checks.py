@@ -27,84 +27,84 @@ SUM_REASONS: Final = frozenset(
 )
 
 
-def check_max(books: NodeUsage, items: Items) -> Refusal | None:
+def check_max(node: NodeUsage, items: Items) -> Refusal | None:
     """Compare with max at the quota and at every ancestor; a missing key is unlimited."""
-    if books.tree.keeps_mins:
-        return _check_beside_kept(books, items)
-    for node in books.chain:
-        limits = node.limits
-        used = node.used
+    if node.tree.keeps_mins:
+        return _check_beside_kept(node, items)
+    for each in node.chain:
+        limits = each.limits
+        used = each.used
         for key, amount in items:
             limit = limits.get(key)
             if limit is None or used.get(key, 0) + amount <= limit:
                 continue
-            if node is books:
+            if each is node:
                 return refuse(
-                    Reason.OVER_QUOTA_MAX, node.name, key, limit, used.get(key, 0), amount
+                    Reason.OVER_QUOTA_MAX, each.name, key, limit, used.get(key, 0), amount
                 )
-            taken = node.taken(key)
+            taken = each.taken(key)
             if taken + amount > limit:
-                return refuse(Reason.OVER_PARENT_MAX, node.name, key, limit, taken, amount)
+                return refuse(Reason.OVER_PARENT_MAX, each.name, key, limit, taken, amount)
     return None
 
 
-def _check_beside_kept(books: NodeUsage, items: Items) -> Refusal | None:
+def _check_beside_kept(node: NodeUsage, items: Items) -> Refusal | None:
     """Check max if quotas keep part of their min, which counts as taken for others (`taken_by`)."""
-    for node in books.chain:
-        limits = node.limits
+    for each in node.chain:
+        limits = each.limits
         for key, amount in items:
             limit = limits.get(key)
             if limit is None:
                 continue
-            taken = taken_by(books, node, key)
+            taken = taken_by(node, each, key)
             if taken + amount > limit:
-                own = node is books
+                own = each is node
                 reason = Reason.OVER_QUOTA_MAX if own else Reason.OVER_PARENT_MAX
-                return refuse(reason, node.name, key, limit, taken, amount, via=books.name)
+                return refuse(reason, each.name, key, limit, taken, amount, via=node.name)
     return None
 
 
-def check_overused(books: NodeUsage, items: Items) -> Refusal | None:
+def check_overused(node: NodeUsage, items: Items) -> Refusal | None:
     """Refuse if the quota is over its max on any resource, even one that is not asked for.
 
     koord-scheduler does: its check of a pod's own quota covers all resources in use.
     """
-    limits = books.limits
+    limits = node.limits
     asked = None
-    for key, used in books.used.items():
+    for key, used in node.used.items():
         limit = limits.get(key)
         if limit is not None and used > limit:
             asked = asked or dict(items)
             amount = asked.get(key, 0)
-            return refuse(Reason.OVER_QUOTA_MAX, books.name, key, limit, used, amount)
+            return refuse(Reason.OVER_QUOTA_MAX, node.name, key, limit, used, amount)
     return None
 
 
-def check_min(books: NodeUsage, items: Items) -> Refusal | None:
+def check_min(node: NodeUsage, items: Items) -> Refusal | None:
     """Compare with min at the quota; a resource that min lacks has the limit 0."""
-    minimum = books.spec.min
+    minimum = node.spec.min
     for key, amount in items:
-        used = books.used.get(key, 0)
+        used = node.used.get(key, 0)
         limit = minimum.get(key, 0)
         if used + amount > limit:
-            return refuse(Reason.OVER_MIN, books.name, key, limit, used, amount)
+            return refuse(Reason.OVER_MIN, node.name, key, limit, used, amount)
     return None
 
 
-def check_non_preemptible(books: NodeUsage, items: Items) -> Refusal | None:
+def check_non_preemptible(node: NodeUsage, items: Items) -> Refusal | None:
     """Compare the non-preemptible part with min, never scaled; a missing key is unlimited.
 
     In an ElasticQuotaTree, at every ancestor as well.
     """
-    is_tree = books.tree.settings.kind is QuotaKind.TREE
-    for node in books.chain if is_tree else (books,):
-        limits = node.np_limits
+    is_tree = node.tree.settings.kind is QuotaKind.TREE
+    for each in node.chain if is_tree else (node,):
+        limits = each.np_limits
         for key, amount in items:
             limit = limits.get(key)
-            used = node.np_used.get(key, 0)
+            used = each.np_used.get(key, 0)
             if limit is not None and used + amount > limit:
                 reason = Reason.NON_PREEMPTIBLE_OVER_MIN
-                return refuse(reason, node.name, key, limit, used, amount)
+                return refuse(reason, each.name, key, limit, used, amount)
     return None
 
 

@@ -70,10 +70,10 @@ class Entitlements:
         self._amounts: dict[str, Amounts] = {}
         # `asked` and `limited` of each quota while nothing is charged.
         self._idle: dict[str, tuple[Amounts, Amounts]] = {
-            books.name: (dict(books.asked), dict(books.limited))
+            node.name: (dict(node.asked), dict(node.limited))
             for tree in trees
             if tree.keeps_mins
-            for books in tree.nodes.values()
+            for node in tree.nodes.values()
         }
 
     def fork(self) -> Entitlements:
@@ -87,8 +87,8 @@ class Entitlements:
         """Recompute what every quota of a tree is entitled to."""
         ordered = [tree.nodes[node.name] for node in tree.tree.top_down()]
         claims: dict[str, Amounts] = {}
-        for books in reversed(ordered):
-            claims[books.name] = _claim(books, claims)
+        for node in reversed(ordered):
+            claims[node.name] = _claim(node, claims)
         for parent in (tree.root, *ordered):
             available = _total(tree) if parent is tree.root else self._amounts[parent.name]
             self._amounts.update(_share(parent, claims, available))
@@ -98,52 +98,52 @@ class Entitlements:
         """Return what a quota is entitled to."""
         return self._amounts.get(quota, NOTHING)
 
-    def excess(self, books: NodeUsage, key: str) -> int:
+    def excess(self, node: NodeUsage, key: str) -> int:
         """Return how much more a quota uses than it is entitled to; it may be negative."""
-        return books.used.get(key, 0) - self.of(books.name).get(key, 0)
+        return node.used.get(key, 0) - self.of(node.name).get(key, 0)
 
-    def borrows(self, books: NodeUsage, items: Items) -> bool:
+    def borrows(self, node: NodeUsage, items: Items) -> bool:
         """Return whether a quota, with these amounts added, uses more than it is entitled to."""
-        if books.is_special:
+        if node.is_special:
             return True
-        used, entitled = books.used, self._amounts.get(books.name, NOTHING)
+        used, entitled = node.used, self._amounts.get(node.name, NOTHING)
         return any(
             used.get(key, 0) + amount > entitled.get(key, 0)
             for key, amount in items
             if key not in JOB_COUNTS
         )
 
-    def keeps_within(self, books: NodeUsage, wanted: Items) -> bool:
+    def keeps_within(self, node: NodeUsage, wanted: Items) -> bool:
         """Return whether the demand keeps its quota within its entitlement on every resource."""
-        entitled = self._amounts.get(books.name, NOTHING)
-        maximum = books.spec.max
+        entitled = self._amounts.get(node.name, NOTHING)
+        maximum = node.spec.max
         asked = dict(wanted)
-        for key in {**books.used, **asked}:
+        for key in {**node.used, **asked}:
             if key in JOB_COUNTS:
                 continue
-            amount = books.used.get(key, 0) + asked.get(key, 0)
+            amount = node.used.get(key, 0) + asked.get(key, 0)
             if amount > entitled.get(key, 0) and (key in maximum or key in asked):
                 return False
         return True
 
-    def fits_idle_tree(self, books: NodeUsage, wanted: Items, demand: Demand) -> bool:
+    def fits_idle_tree(self, node: NodeUsage, wanted: Items, demand: Demand) -> bool:
         """Return whether the demand could start if nothing were charged to any other quota."""
         idle = self._idle
-        asked = idle.get(books.name, (NOTHING, NOTHING))[0]
+        asked = idle.get(node.name, (NOTHING, NOTHING))[0]
         for key, amount in wanted:
-            taken = max(books.used.get(key, 0), asked.get(key, 0))
-            np_taken = books.np_used.get(key, 0) if demand.non_preemptible else None
+            taken = max(node.used.get(key, 0), asked.get(key, 0))
+            np_taken = node.np_used.get(key, 0) if demand.non_preemptible else None
             below: NodeUsage | None = None
-            for node in books.chain:
-                if below is not None and books.tree.keeps_mins:
-                    taken += idle[node.name][0].get(key, 0) - idle[below.name][1].get(key, 0)
-                limit = node.limits.get(key)
+            for each in node.chain:
+                if below is not None and node.tree.keeps_mins:
+                    taken += idle[each.name][0].get(key, 0) - idle[below.name][1].get(key, 0)
+                limit = each.limits.get(key)
                 if limit is not None and taken + amount > limit:
                     return False
-                np_limit = node.np_limits.get(key)
+                np_limit = each.np_limits.get(key)
                 if np_taken is not None and np_limit is not None and np_taken + amount > np_limit:
                     return False
-                below = node
+                below = each
         return True
 
     def validate(self, fresh: Entitlements) -> None:
@@ -153,15 +153,15 @@ class Entitlements:
             assert got == want, f"quota {name!r}: entitled to {got}, should be {want}"
 
 
-def _claim(books: NodeUsage, claims: Mapping[str, Amounts]) -> Amounts:
-    claim = {key: amount for key, amount in books.spec.min.items() if amount > 0}
+def _claim(node: NodeUsage, claims: Mapping[str, Amounts]) -> Amounts:
+    claim = {key: amount for key, amount in node.spec.min.items() if amount > 0}
     below: Amounts = {}
-    for child in books.children:
+    for child in node.children:
         for key, amount in claims[child.name].items():
             below[key] = below.get(key, 0) + amount
     for key, amount in below.items():
         claim[key] = max(claim.get(key, 0), amount)
-    return {key: min(amount, books.spec.max.get(key, amount)) for key, amount in claim.items()}
+    return {key: min(amount, node.spec.max.get(key, amount)) for key, amount in claim.items()}
 
 
 def _total(tree: TreeUsage) -> Mapping[str, int] | None:
@@ -220,8 +220,8 @@ class ProtectedDemands:
         copy._demands = dict(self._demands)
         copy.entitlements = entitlements
         copy._counted = {
-            quota: (trees[books.tree.tree.tree_id].twin_of(books), items)
-            for quota, (books, items) in self._counted.items()
+            quota: (trees[node.tree.tree.tree_id].twin_of(node), items)
+            for quota, (node, items) in self._counted.items()
         }
         copy.counted_in = {
             trees[tree.tree.tree_id]: number for tree, number in self.counted_in.items()
@@ -249,19 +249,19 @@ class ProtectedDemands:
         """Return the quotas with a demand, counted or not."""
         return tuple(self._demands)
 
-    def affected_by(self, books: NodeUsage) -> Iterable[str]:
+    def affected_by(self, node: NodeUsage) -> Iterable[str]:
         """Return the quotas whose demand to `refresh` after a charge of this one.
 
         The charge of a special quota changes the amount that is divided among all others: what they
         are entitled to is renewed first.
         """
         demands = self._demands
-        if books.is_special and books.tree.divides:
-            self.entitlements.renew(books.tree)
+        if node.is_special and node.tree.divides:
+            self.entitlements.renew(node.tree)
             return tuple(demands)
-        if books.is_alone or not demands:
+        if node.is_alone or not demands:
             return ()
-        return [quota for quota in books.path if quota in demands]
+        return [quota for quota in node.path if quota in demands]
 
     def start(self, entitlements: Entitlements) -> None:
         """Drop what is counted: it was counted in trees that are replaced by others."""
@@ -270,20 +270,20 @@ class ProtectedDemands:
         self.counted_in.clear()
         self._kept.clear()
 
-    def refresh(self, quota: str, books: NodeUsage | None) -> bool:
+    def refresh(self, quota: str, node: NodeUsage | None) -> bool:
         """Decide whether the quota's demand counts; return whether what counts has changed."""
         demand = self._demands.get(quota)
         wanted: Items = []
         # No other quota could take the room of one that is alone.
-        if demand is not None and books is not None and not (books.is_special or books.is_alone):
-            wanted = limited_items(books, demand.amounts)
-            is_tree = books.tree.settings.kind is QuotaKind.TREE
-            if is_tree and not self.entitlements.fits_idle_tree(books, wanted, demand):
+        if demand is not None and node is not None and not (node.is_special or node.is_alone):
+            wanted = limited_items(node, demand.amounts)
+            is_tree = node.tree.settings.kind is QuotaKind.TREE
+            if is_tree and not self.entitlements.fits_idle_tree(node, wanted, demand):
                 wanted = []
-            if not self.entitlements.keeps_within(books, wanted):
+            if not self.entitlements.keeps_within(node, wanted):
                 wanted = []
         had = self._counted.get(quota)
-        if had is not None and had[0] is books and had[1] == wanted:
+        if had is not None and had[0] is node and had[1] == wanted:
             return False
         if had is None and not wanted:
             return False
@@ -291,17 +291,17 @@ class ProtectedDemands:
             self._keep(*had, sign=-1)
             del self._counted[quota]
         if wanted:
-            assert books is not None
-            self._keep(books, wanted, sign=1)
-            self._counted[quota] = (books, wanted)
+            assert node is not None
+            self._keep(node, wanted, sign=1)
+            self._counted[quota] = (node, wanted)
         return True
 
-    def _keep(self, books: NodeUsage, items: Items, *, sign: int) -> None:
-        tree = books.tree
-        for node in (*books.chain, tree.root):
-            sums = self._kept.get(node)
+    def _keep(self, node: NodeUsage, items: Items, *, sign: int) -> None:
+        tree = node.tree
+        for each in (*node.chain, tree.root):
+            sums = self._kept.get(each)
             if sums is None:
-                sums = self._kept[node] = {}
+                sums = self._kept[each] = {}
             for key, amount in items:
                 sums[key] = sums.get(key, 0) + sign * amount
         number = self.counted_in.get(tree, 0) + sign
@@ -310,7 +310,7 @@ class ProtectedDemands:
         else:
             del self.counted_in[tree]
         if sign < 0:
-            tree.changes.note_room(books.path, in_root=True)
+            tree.changes.note_room(node.path, in_root=True)
 
     def is_counted(self, quota: str) -> bool:
         """Return whether the quota has a demand that counts."""
@@ -340,12 +340,12 @@ class ProtectedDemands:
                 return node.name
 
     def validate(self, fresh: Iterable[NodeUsage], entitlements: Entitlements) -> None:
-        """Compare the sums with those that follow in books just built from the same facts."""
-        books = {node.name: node for node in fresh}
+        """Compare the sums with those that follow in trees just built from the same facts."""
+        nodes = {node.name: node for node in fresh}
         want = self.fork()
         want.start(entitlements)
         for name in want.quotas():
-            want.refresh(name, books.get(name))
+            want.refresh(name, nodes.get(name))
         assert self.sums() == want.sums(), f"kept is {self.sums()}, should be {want.sums()}"
 
     def sums(self) -> dict[tuple[str, str], Amounts]:
@@ -357,15 +357,15 @@ class ProtectedDemands:
         return {place: kept for place, kept in sums.items() if kept}
 
 
-def limited_items(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
+def limited_items(node: NodeUsage, amounts: Mapping[str, int]) -> Items:
     """Return the amounts of a demand that a limit can refuse.
 
     In an ElasticQuotaTree these are the resources that some quota of the chain limits.
     """
-    items = books.counted(amounts)
-    if books.tree.settings.kind is not QuotaKind.TREE:
+    items = node.counted(amounts)
+    if node.tree.settings.kind is not QuotaKind.TREE:
         return items
-    return [item for item in items if any(item[0] in node.limits for node in books.chain)]
+    return [item for item in items if any(item[0] in each.limits for each in node.chain)]
 
 
 def room_beside(
@@ -386,24 +386,24 @@ def room_beside(
     return None if limit is None else limit - taken - others
 
 
-def check_guarantee(books: NodeUsage, items: Items, protected: ProtectedDemands) -> Refusal | None:
+def check_guarantee(node: NodeUsage, items: Items, protected: ProtectedDemands) -> Refusal | None:
     """Return the refusal if a borrower would take room that a protected demand needs."""
-    tree = books.tree
-    if tree not in protected.counted_in or not protected.entitlements.borrows(books, items):
+    tree = node.tree
+    if tree not in protected.counted_in or not protected.entitlements.borrows(node, items):
         return None
-    own = protected.own(books.name)
-    for node in books.chain:
-        refusal = _check_max_kept(node, books, items, own, protected)
+    own = protected.own(node.name)
+    for each in node.chain:
+        refusal = _check_max_kept(each, node, items, own, protected)
         if refusal is not None:
             return refusal
     if tree.settings.mode is QuotaMode.RUNTIME:
-        return _check_total_kept(books, items, own, protected)
+        return _check_total_kept(node, items, own, protected)
     return None
 
 
 def _check_max_kept(
     node: NodeUsage,
-    books: NodeUsage,
+    via: NodeUsage,
     items: Items,
     own: Mapping[str, int],
     protected: ProtectedDemands,
@@ -414,16 +414,16 @@ def _check_max_kept(
         limit = node.limits.get(key)
         if others <= 0 or limit is None:
             continue
-        used = taken_by(books, node, key)
+        used = taken_by(via, node, key)
         if limit - used - amount < others:
-            return _refusal(node, books, key, limit - others, used, amount, protected)
+            return _refusal(node, via, key, limit - others, used, amount, protected)
     return None
 
 
 def _check_total_kept(
-    books: NodeUsage, items: Items, own: Mapping[str, int], protected: ProtectedDemands
+    node: NodeUsage, items: Items, own: Mapping[str, int], protected: ProtectedDemands
 ) -> Refusal | None:
-    tree = books.tree
+    tree = node.tree
     root = tree.root
     kept = protected.kept_at(root)
     for key, amount in items:
@@ -431,7 +431,7 @@ def _check_total_kept(
         used = _total_used(root, key)
         limit = tree.left(key)
         if others > 0 and limit - used - amount < others:
-            return _refusal(root, books, key, limit - others, used, amount, protected)
+            return _refusal(root, node, key, limit - others, used, amount, protected)
     return None
 
 
@@ -443,7 +443,7 @@ def _total_used(root: NodeUsage, key: str) -> int:
 
 def _refusal(
     node: NodeUsage,
-    books: NodeUsage,
+    via: NodeUsage,
     key: str,
     limit: int,
     used: int,
@@ -451,6 +451,6 @@ def _refusal(
     protected: ProtectedDemands,
 ) -> Refusal:
     reason = Reason.GUARANTEE_OF_OTHERS
-    via = books.name if books.tree.keeps_mins else ""
-    refusal = refuse(reason, node.name, key, limit, used, amount, via=via)
-    return replace(refusal, other=protected.one_below(node, books, key))
+    name = via.name if via.tree.keeps_mins else ""
+    refusal = refuse(reason, node.name, key, limit, used, amount, via=name)
+    return replace(refusal, other=protected.one_below(node, via, key))

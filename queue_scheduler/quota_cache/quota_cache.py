@@ -130,26 +130,26 @@ class QuotaCache:
         if trees is None:
             return
         for one, sign in ((old, -1), (pod, 1)):
-            books = None if one is None else trees.charge_pod(one, sign)
-            if books is not None:
-                self._follow(books)
+            node = None if one is None else trees.charge_pod(one, sign)
+            if node is not None:
+                self._follow(node)
 
     # --- checks and charges ---------------------------------------------------------------------
 
     def check(self, quota: str, demand: Demand) -> Refusal | None:
         """Return why `demand` does not fit in `quota` now, or None if it does. Changes nothing."""
         trees = self._trees or self._build()
-        books = trees.books.get(quota)
-        if books is None:
+        node = trees.nodes.get(quota)
+        if node is None:
             return trees.why_unusable(quota)
         fitting = (demand.amounts, demand.non_preemptible, quota, self._changes)
         if self._fitted == fitting:
             return None
         self._fitted = None
-        items = books.counted(demand.amounts)
-        refusal = trees.check(books, items, demand)
-        if refusal is None and books.tree in self._protected.counted_in:
-            refusal = check_guarantee(books, items, self._protected)
+        items = node.counted(demand.amounts)
+        refusal = trees.check(node, items, demand)
+        if refusal is None and node.tree in self._protected.counted_in:
+            refusal = check_guarantee(node, items, self._protected)
         if refusal is None:
             self._fitted, self._fitted_items = fitting, items
         return refusal
@@ -162,21 +162,21 @@ class QuotaCache:
         Changes nothing, and wakes no waiter.
         """
         trees = self._trees or self._build()
-        books = trees.books.get(quota)
-        if books is None:
+        node = trees.nodes.get(quota)
+        if node is None:
             return trees.why_unusable(quota)
         # This question overwrites what the last `check` prepared for its charge.
         self._fitted = None
-        items = books.counted(demand.amounts)
+        items = node.counted(demand.amounts)
         with supposed(trees, self._protected, net_changes(self._ledger, released, added)):
-            refusal = trees.check(books, items, demand)
+            refusal = trees.check(node, items, demand)
             if refusal is None:
-                refusal = check_guarantee(books, items, self._protected)
+                refusal = check_guarantee(node, items, self._protected)
         return refusal
 
-    def book(self, owner: str, quota: str, demand: Demand) -> None:
+    def charge(self, owner: str, quota: str, demand: Demand) -> None:
         """Charge `demand` to `quota` for `owner`, in place of its earlier charge; never refuses."""
-        old = self._ledger.book(owner, quota, demand)
+        old = self._ledger.charge(owner, quota, demand)
         checked: Items | None = None
         if old is None:
             asked = (demand.amounts, demand.non_preemptible, quota, self._changes)
@@ -202,13 +202,13 @@ class QuotaCache:
         if trees is not None:
             self._follow(trees.charge_unit(old[0], old[1], -1))
 
-    def booking(self, owner: str) -> tuple[str, Demand] | None:
+    def charge_of(self, owner: str) -> tuple[str, Demand] | None:
         """Return the (quota, demand) that is charged for the owner, or None."""
-        return self._ledger.booking(owner)
+        return self._ledger.charge_of(owner)
 
-    def _follow(self, books: NodeUsage) -> None:
+    def _follow(self, node: NodeUsage) -> None:
         """Update which demands are protected, if what was charged here matters for that."""
-        for name in self._protected.affected_by(books):
+        for name in self._protected.affected_by(node):
             self._refresh_protected(name)
 
     # --- waiters --------------------------------------------------------------------------------
@@ -221,15 +221,15 @@ class QuotaCache:
 
     def keeps_room_for(self, quota: str) -> bool:
         """Return whether others may be refused in favor of this quota's units; True if unknown."""
-        books = None if self._trees is None else self._trees.books.get(quota)
-        return books is None or not books.is_alone  # no other quota could take its room
+        node = None if self._trees is None else self._trees.nodes.get(quota)
+        return node is None or not node.is_alone  # no other quota could take its room
 
     def _refresh_protected(self, quota: str) -> None:
         if self._trees is None:
             return
-        books = self._trees.books.get(quota)
-        if self._protected.refresh(quota, books) and books is not None:
-            for waiting in self._waiting.borrowers(books.tree.tree.tree_id, quota):
+        node = self._trees.nodes.get(quota)
+        if self._protected.refresh(quota, node) and node is not None:
+            for waiting in self._waiting.borrowers(node.tree.tree.tree_id, quota):
                 self._waiting.doubt(waiting)
 
     def wait(
@@ -261,7 +261,7 @@ class QuotaCache:
         if self._waiting.is_idle():
             for tree in trees.trees.values():
                 tree.changes.settle()  # earlier changes concern no waiter
-        tree = trees.books_of_unit(quota).tree
+        tree = trees.node_of_unit(quota).tree
         is_owner, tree_id = self._protected.is_counted(quota), tree.tree.tree_id
         seen_at = tree.changes.clock
         waiting = Waiting(
@@ -333,7 +333,7 @@ class QuotaCache:
         refusal = self._refuse_again(waiting)
         if refusal is None:
             return True
-        tree = self.trees.books_of_unit(waiting.quota).tree
+        tree = self.trees.node_of_unit(waiting.quota).tree
         is_owner = self._protected.is_counted(waiting.quota)
         waiting = replace(waiting, refusal=refusal, seen_at=tree.changes.clock, is_owner=is_owner)
         if waiting.whole is not None and self._fits_whole(waiting):
@@ -352,21 +352,21 @@ class QuotaCache:
         if refusal is not None:
             also = replace(waiting, demand=whole, refusal=refusal)
             self._waiting.add_whole(also)
-            self._watch(self.trees.books_of_unit(waiting.quota).tree, also)
+            self._watch(self.trees.node_of_unit(waiting.quota).tree, also)
         return refusal is None
 
     def _refuse_again(self, waiting: Waiting) -> Refusal | None:
         """Return what refuses a waiter now; the earlier reason is checked first."""
         trees = self._trees or self._build()
-        books = trees.books.get(waiting.quota)
+        node = trees.nodes.get(waiting.quota)
         refusal: Refusal | None = None
-        if books is not None:
-            items, kind = books.counted(waiting.demand.amounts), waiting.refusal.kind
+        if node is not None:
+            items, kind = node.counted(waiting.demand.amounts), waiting.refusal.kind
             if kind is Reason.GUARANTEE_OF_OTHERS:
-                refusal = check_guarantee(books, items, self._protected)
+                refusal = check_guarantee(node, items, self._protected)
             elif kind in CONTRACT_REASONS:
                 self._fitted = None
-                refusal = trees.check_same_reason(books, items, waiting.demand, waiting.refusal)
+                refusal = trees.check_same_reason(node, items, waiting.demand, waiting.refusal)
         return refusal or self.check(waiting.quota, waiting.demand)
 
     def _watch(self, tree: TreeUsage, waiting: Waiting) -> None:
@@ -394,8 +394,8 @@ class QuotaCache:
 
     def chain(self, name: str) -> tuple[str, ...]:
         """Return the quota and its ancestors, nearest first, without the root; () if unusable."""
-        books = self.trees.books.get(name)
-        return () if books is None else books.path
+        node = self.trees.nodes.get(name)
+        return () if node is None else node.path
 
     def governed(self, name: str) -> frozenset[str]:
         """Return the resources in the max of a quota; none if there is no such quota."""
@@ -411,20 +411,20 @@ class QuotaCache:
         Empty if the amounts count against any limit that applies, and if the quota governs no such
         resource.
         """
-        books = self.trees.books.get(name)
-        if books is None:
+        node = self.trees.nodes.get(name)
+        if node is None:
             return ()
-        levels = books.chain if self._settings.mode is QuotaMode.MAX else (books,)
-        for node in levels:
-            governed = node.spec.max
+        levels = node.chain if self._settings.mode is QuotaMode.MAX else (node,)
+        for each in levels:
+            governed = each.spec.max
             for key in amounts:  # every admission comes here, and mostly returns at the first
                 if key in governed and amounts[key] > 0:
                     return ()
-        return tuple(sorted(key for key in books.spec.max if _may_be_requested(key)))
+        return tuple(sorted(key for key in node.spec.max if _may_be_requested(key)))
 
     def tree_id(self, name: str) -> str:
         """Return the tree of a quota; "" is the default tree."""
-        return self.trees.books_of_unit(name).tree.tree.tree_id
+        return self.trees.node_of_unit(name).tree.tree.tree_id
 
     def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
         """Return the quota that koord-scheduler charges a pod to; if it names none, the default."""
@@ -490,7 +490,7 @@ class QuotaCache:
             return
         fresh = self._build_trees()
         self._trees.entitlements.validate(fresh.entitlements)
-        self._protected.validate(fresh.books.values(), fresh.entitlements)
+        self._protected.validate(fresh.nodes.values(), fresh.entitlements)
         for tree_id, tree in self._trees.trees.items():
             tree.validate(fresh.trees[tree_id])
 

@@ -18,7 +18,7 @@ from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.tree_usage import without_zeros
 from shared_api.resource_list import Amounts
 
-Booking: TypeAlias = tuple[str, Demand]
+Charge: TypeAlias = tuple[str, Demand]
 """(quota, demand) of one charge."""
 
 
@@ -103,7 +103,7 @@ class QuotaLedger:
     __slots__ = ("_accounts", "_owners", "_pods")
 
     def __init__(self) -> None:
-        self._owners: dict[str, Booking] = {}
+        self._owners: dict[str, Charge] = {}
         self._pods: dict[str, ForeignPod] = {}
         self._accounts: dict[str, Account] = {}
 
@@ -115,7 +115,7 @@ class QuotaLedger:
         copy._accounts = {name: account.fork() for name, account in self._accounts.items()}
         return copy
 
-    def book(self, owner: str, quota: str, demand: Demand) -> Booking | None:
+    def charge(self, owner: str, quota: str, demand: Demand) -> Charge | None:
         """Charge a demand to a quota for `owner`; return the earlier charge that it replaces."""
         old = self._owners.get(owner)
         if old is not None:
@@ -125,7 +125,7 @@ class QuotaLedger:
         account.units.add(demand, 1)
         return old
 
-    def release(self, owner: str) -> Booking | None:
+    def release(self, owner: str) -> Charge | None:
         """Release the charge of an owner, if there is one; return it."""
         old = self._owners.pop(owner, None)
         if old is not None:
@@ -133,7 +133,7 @@ class QuotaLedger:
             account.units.add(old[1], -1)
         return old
 
-    def booking(self, owner: str) -> Booking | None:
+    def charge_of(self, owner: str) -> Charge | None:
         """Return the charge of an owner, or None."""
         return self._owners.get(owner)
 
@@ -168,7 +168,7 @@ class QuotaLedger:
         """Recompute the accounts from owners and pods."""
         want = QuotaLedger()
         for owner, (quota, demand) in self._owners.items():
-            want.book(owner, quota, demand)
+            want.charge(owner, quota, demand)
         for key, pod in self._pods.items():
             want.put_pod(key, pod)
         for name in sorted({*want._accounts, *self._accounts}):
@@ -179,7 +179,7 @@ class QuotaLedger:
                 ("pending", got_account.pending, want_account.pending),
             ):
                 assert got.numbers() == wanted.numbers(), (
-                    f"account {name!r}, {part}: {got.numbers()} is booked, but its owners and pods"
+                    f"account {name!r}, {part}: {got.numbers()} is charged, but its owners and pods"
                     f" add up to {wanted.numbers()}"
                 )
 

@@ -22,9 +22,9 @@ def find_view(
     protected: ProtectedDemands,
 ) -> QuotaView | None:
     """Return one quota with its numbers, or None; of two objects of one name, the older one."""
-    books = trees.books.get(name)
-    if books is not None:
-        spec = books.spec
+    node = trees.nodes.get(name)
+    if node is not None:
+        spec = node.spec
     else:
         named = [spec for spec in specs if spec.name == name]
         if not named:
@@ -40,20 +40,20 @@ def _build_view(
     protected: ProtectedDemands,
 ) -> QuotaView:
     """Return the numbers of a quota; if it is in no tree, only its charges are known."""
-    books = trees.books.get(spec.name)
-    if books is None:
-        books = NodeUsage(
+    node = trees.nodes.get(spec.name)
+    if node is None:
+        node = NodeUsage(
             QuotaNode(spec, trees.trees[""].tree.root, ""), trees.trees[""].root, trees.trees[""]
         )
-    walk = trees.walks.get(books.tree.tree.tree_id)
-    is_usable = spec.name in trees.books
-    has_runtime = walk is not None and is_usable and not books.is_special
+    walk = trees.walks.get(node.tree.tree.tree_id)
+    is_usable = spec.name in trees.nodes
+    has_runtime = walk is not None and is_usable and not node.is_special
     return QuotaView(
         name=spec.name,
         namespace=spec.namespace,
-        tree_id=books.tree.tree.tree_id if is_usable else spec.tree_id,
+        tree_id=node.tree.tree.tree_id if is_usable else spec.tree_id,
         parent=spec.parent,
-        children=tuple(child.name for child in books.children),
+        children=tuple(child.name for child in node.children),
         is_parent=spec.is_parent,
         lends=spec.lends,
         min=dict(spec.min),
@@ -62,12 +62,12 @@ def _build_view(
         weight=dict(spec.weight),
         booked=without_zeros(account.units.amounts),
         foreign=without_zeros(add(account.bound.amounts, account.pending.amounts)),
-        demand=without_zeros(dict(books.counted(_counted(account, trees)))) if is_usable else {},
-        used=without_zeros(books.used),
-        request=without_zeros(books.limited),
-        runtime=walk.runtimes(books) if walk is not None and has_runtime else {},
-        limits=dict(books.limits) if is_usable else {},
-        protected=without_zeros(protected.kept_at(books)),
+        demand=without_zeros(dict(node.counted(_counted(account, trees)))) if is_usable else {},
+        used=without_zeros(node.used),
+        request=without_zeros(node.limited),
+        runtime=walk.runtimes(node) if walk is not None and has_runtime else {},
+        limits=dict(node.limits) if is_usable else {},
+        protected=without_zeros(protected.kept_at(node)),
         usable=is_usable,
         problems=trees.problems_of(spec.name),
     )

@@ -30,22 +30,22 @@ def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, 
     """Return the quotas from which a demand of `quota` may reclaim; () if it is not owed."""
     if not is_owed(trees, quota, demand):
         return ()
-    books = trees.books[quota]
-    keys = [key for key, _ in books.counted(demand.amounts)]
+    own = trees.nodes[quota]
+    keys = [key for key, _ in own.counted(demand.amounts)]
     return tuple(
         name
-        for name, node in books.tree.nodes.items()
-        if not node.is_special and _borrows(trees.entitlements, node, books, keys)
+        for name, node in own.tree.nodes.items()
+        if not node.is_special and _borrows(trees.entitlements, node, own, keys)
     )
 
 
 def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:
     """Return whether a demand, as a whole, keeps its quota within its entitlement."""
-    books = trees.books.get(quota)
-    if books is None or books.is_special:
+    node = trees.nodes.get(quota)
+    if node is None or node.is_special:
         return False
-    wanted = limited_items(books, demand.amounts)
-    return bool(wanted) and trees.entitlements.keeps_within(books, wanted)
+    wanted = limited_items(node, demand.amounts)
+    return bool(wanted) and trees.entitlements.keeps_within(node, wanted)
 
 
 def _between(node: NodeUsage, owner: NodeUsage) -> tuple[NodeUsage, ...]:
@@ -62,9 +62,9 @@ def _borrows(
     )
 
 
-def _guaranteed(books: NodeUsage, demand: Demand) -> Items:
+def _guaranteed(node: NodeUsage, demand: Demand) -> Items:
     """Return the amounts of a demand that can be guaranteed: all but the number of jobs."""
-    items = limited_items(books, demand.amounts)
+    items = limited_items(node, demand.amounts)
     return [item for item in items if item[0] not in JOB_COUNTS]
 
 
@@ -97,15 +97,15 @@ class Lent:
         self._trees = trees
         self._entitlements = trees.entitlements
         self._ledger = ledger
-        self._books = trees.books.get(quota)
-        wanted = [] if self._books is None else _guaranteed(self._books, demand)
+        self._own = trees.nodes.get(quota)
+        wanted = [] if self._own is None else _guaranteed(self._own, demand)
         self._wanted = frozenset(key for key, _ in wanted)
         self.taken: dict[Place, int] = {}
         self._levels: dict[str, tuple[NodeUsage, ...]] = {}
         # What is released anyway is no longer borrowed.
         self._gone: dict[Place, int] = {}
         for owner in leaving:
-            items, levels = self._booked(owner)
+            items, levels = self._charge_of(owner)
             for key, amount in items:
                 for each in levels:
                     self._gone[each, key] = self._gone.get((each, key), 0) + amount
@@ -118,12 +118,12 @@ class Lent:
 
     def places(self, owner: str) -> frozenset[Place]:
         """Return where an owner's charge counts; owners without a common place do not interact."""
-        items, levels = self._booked(owner)
+        items, levels = self._charge_of(owner)
         return frozenset(place for place, _ in self._limited(items, levels))
 
     def take(self, owner: str, count: int) -> int:
         """Take up to `count` charges like that of an owner; return how many may be released."""
-        items, levels = self._booked(owner)
+        items, levels = self._charge_of(owner)
         if not any(
             key in self._wanted and all(self._excess((each, key)) > 0 for each in levels)
             for key, _ in items
@@ -137,16 +137,16 @@ class Lent:
             taken[place] = taken.get(place, 0) + count * amount
         return count
 
-    def _booked(self, owner: str) -> tuple[Items, tuple[NodeUsage, ...]]:
+    def _charge_of(self, owner: str) -> tuple[Items, tuple[NodeUsage, ...]]:
         """Return the counted amounts of a charge, and its quotas that the demand does not share."""
-        booked = self._ledger.booking(owner)
-        node = None if booked is None else self._trees.books.get(booked[0])
-        if booked is None or node is None or self._books is None:
+        charge = self._ledger.charge_of(owner)
+        node = None if charge is None else self._trees.nodes.get(charge[0])
+        if charge is None or node is None or self._own is None:
             return [], ()
         levels = self._levels.get(node.name)
         if levels is None:
-            levels = self._levels[node.name] = _between(node, self._books)
-        return _guaranteed(node, booked[1]), levels
+            levels = self._levels[node.name] = _between(node, self._own)
+        return _guaranteed(node, charge[1]), levels
 
     def _limited(self, items: Items, levels: tuple[NodeUsage, ...]) -> Iterator[tuple[Place, int]]:
         """Yield the parts of a charge in quotas that are above their entitlement."""

@@ -89,30 +89,30 @@ class RuntimeCheck:
 
     # --- questions ------------------------------------------------------------------------------
 
-    def check(self, books: NodeUsage, items: Items) -> Refusal | None:
+    def check(self, node: NodeUsage, items: Items) -> Refusal | None:
         """Return why koord-scheduler could refuse the pods of these amounts, or None."""
         self._foreseen.clear()
         doubtful: list[tuple[str, int]] = []
         for key, amount in items:
-            if not self.plain.is_plain_chain(books, key, amount):
+            if not self.plain.is_plain_chain(node, key, amount):
                 doubtful.append((key, amount))
         asked = {key for key, _ in items}
-        for key, amount in books.used.items():
-            if amount > 0 and key not in asked and not self.plain.is_plain_chain(books, key, 0):
+        for key, amount in node.used.items():
+            if amount > 0 and key not in asked and not self.plain.is_plain_chain(node, key, 0):
                 doubtful.append((key, 0))
-        seeds = may_be_unseeded(books)
+        seeds = may_be_unseeded(node)
         if seeds:
-            for key, amount in books.reserve.items():
-                if amount and key not in asked and not self.plain.is_plain_chain(books, key, 0):
+            for key, amount in node.reserve.items():
+                if amount and key not in asked and not self.plain.is_plain_chain(node, key, 0):
                     doubtful.append((key, 0))
-        return self._check_doubtful(books, doubtful, seeds=seeds) if doubtful else None
+        return self._check_doubtful(node, doubtful, seeds=seeds) if doubtful else None
 
-    def check_resource(self, books: NodeUsage, key: str, amount: int) -> Refusal | None:
+    def check_resource(self, node: NodeUsage, key: str, amount: int) -> Refusal | None:
         """Return the refusal on one resource alone: a cheap way to re-check a waiter."""
         self._foreseen.clear()
-        if self.plain.is_plain_chain(books, key, amount):
+        if self.plain.is_plain_chain(node, key, amount):
             return None
-        return self._check_doubtful(books, [(key, amount)], seeds=may_be_unseeded(books))
+        return self._check_doubtful(node, [(key, amount)], seeds=may_be_unseeded(node))
 
     def come_true(self) -> None:
         """Keep the divisions of the last `check`, whose demand has just been charged."""
@@ -126,7 +126,7 @@ class RuntimeCheck:
         """Forget all levels: the sums have changed without the tree's clock moving."""
         self.levels.forget()
 
-    def _check_doubtful(self, books: NodeUsage, doubtful: Items, *, seeds: bool) -> Refusal | None:
+    def _check_doubtful(self, node: NodeUsage, doubtful: Items, *, seeds: bool) -> Refusal | None:
         """Divide for these resources; `seeds`: q may be unseeded, J its first pod.
 
         Then the min of q counts as its request on resources that J does not take, too. The contract
@@ -134,7 +134,7 @@ class RuntimeCheck:
         resource that fails decides, which refuses the same demands, sooner.
         """
         for (key, amount), memory in product(doubtful, self._memories):
-            levels = self.levels.descend(books, key, amount, memory)
+            levels = self.levels.descend(node, key, amount, memory)
             breach = self._over_limit(levels[-1], key, amount)
             if breach is None:
                 breach = self._over_parents(levels, key, amount)
@@ -185,22 +185,22 @@ class RuntimeCheck:
             unrefreshed=memory.unrefreshed,
         )
 
-    def runtimes(self, books: NodeUsage) -> Amounts:
+    def runtimes(self, node: NodeUsage) -> Amounts:
         """Return what the quota gets now of each resource that its max names.
 
         In an unknowable state the least that it may get. A missing key is not limited.
         """
         runtimes: Amounts = {}
-        assert books.parent is not None
-        for key in books.spec.max:
-            if governs(books.parent, key):
-                runtimes[key] = min(self._runtime(books, key, memory) for memory in self._memories)
+        assert node.parent is not None
+        for key in node.spec.max:
+            if governs(node.parent, key):
+                runtimes[key] = min(self._runtime(node, key, memory) for memory in self._memories)
         return runtimes
 
-    def _runtime(self, books: NodeUsage, key: str, memory: Memory) -> int:
-        level = self.levels.descend(books, key, 0, memory)[-1]
-        if memory.unseeded and may_be_unseeded(books):
-            return self.division.floor(books, key, level.total_before, memory)
+    def _runtime(self, node: NodeUsage, key: str, memory: Memory) -> int:
+        level = self.levels.descend(node, key, 0, memory)[-1]
+        if memory.unseeded and may_be_unseeded(node):
+            return self.division.floor(node, key, level.total_before, memory)
         return level.granted()
 
     # --- the exact case -------------------------------------------------------------------------
@@ -239,11 +239,11 @@ class RuntimeCheck:
         return None
 
     def _hurt_on_way(
-        self, level: Level, books: NodeUsage, key: str, amount: int, memory: Memory
+        self, level: Level, asking: NodeUsage, key: str, amount: int, memory: Memory
     ) -> Breach | None:
         """Look at an ancestor of q that has demand of its own."""
         node = level.child
-        if node is books or not _holds(node):
+        if node is asking or not _holds(node):
             return None
         used = node.used.get(key, 0)
         runtime = level.granted()
@@ -280,10 +280,10 @@ class RuntimeCheck:
         return None
 
     def _compare(
-        self, books: NodeUsage, key: str, had: int, has: int, memory: Memory
+        self, subtree: NodeUsage, key: str, had: int, has: int, memory: Memory
     ) -> Refusal | None:
         """Compare a subtree that J is not in, whose runtime goes from `had` to `has`."""
-        stack = [(books, had, has)]
+        stack = [(subtree, had, has)]
         while stack:
             node, had, has = stack.pop()
             if had == has or node.is_special:
@@ -302,9 +302,9 @@ class RuntimeCheck:
         return None
 
 
-def _holds(books: NodeUsage) -> bool:
+def _holds(node: NodeUsage) -> bool:
     """Return whether the quota's cover counts: a leaf, or a parent with demand of its own."""
-    return not books.children or has_demand(books)
+    return not node.children or has_demand(node)
 
 
 def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:

@@ -34,10 +34,8 @@ def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes)
     most = max(scope.most for scope in scopes.values())
     is_root_plain = walk.plain.is_root_plain(key, most)
     for name, scope in scopes.items():
-        books = tree.nodes.get(name)
-        if books is not None and _is_quiet(
-            books, walk, key, scope.most, is_root_plain=is_root_plain
-        ):
+        node = tree.nodes.get(name)
+        if node is not None and _is_quiet(node, walk, key, scope.most, is_root_plain=is_root_plain):
             continue
         for family, groups in scope.families.items():
             charged = _find_charged(tree, groups)

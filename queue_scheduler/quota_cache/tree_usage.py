@@ -213,31 +213,31 @@ class TreeUsage:
         self.divides = settings.mode is QuotaMode.RUNTIME
         for spec in ignored_specials:
             self.special[spec.name] = self.nodes[spec.name] = self._beside(spec)
-        for node in tree.top_down():
-            self._add(node)
-        self.keeps_mins = any(books.spec.kept for books in self.nodes.values())
+        for quota_node in tree.top_down():
+            self._add(quota_node)
+        self.keeps_mins = any(node.spec.kept for node in self.nodes.values())
         if self.divides or self.keeps_mins:
             # A reserve counts as requested even while nothing is charged.
-            for books in reversed([self.root, *self.nodes.values()]):
-                for key in books.reserve:
-                    ask_for(books, key, 0)
+            for node in reversed([self.root, *self.nodes.values()]):
+                for key in node.reserve:
+                    ask_for(node, key, 0)
         if not self.divides:
-            for books in self.nodes.values():
-                books.is_alone = len(books.chain) == 1 and not books.children
+            for node in self.nodes.values():
+                node.is_alone = len(node.chain) == 1 and not node.children
 
     def _beside(self, spec: QuotaSpec, *, counts_all: bool = False) -> NodeUsage:
         """Return the sums of a quota that takes no part in the division."""
         node = QuotaNode(spec, self.tree.root, self.tree.tree_id)
         return NodeUsage(node, self.root, self, divides=False, counts_all=counts_all)
 
-    def _add(self, node: QuotaNode) -> None:
-        assert node.parent is not None
-        parent = self.nodes.get(node.parent.name, self.root)
-        books = NodeUsage(node, parent, self)
-        parent.children.append(books)
-        self.nodes[node.name] = books
-        if node.is_special:
-            self.special[node.name] = books
+    def _add(self, quota_node: QuotaNode) -> None:
+        assert quota_node.parent is not None
+        parent = self.nodes.get(quota_node.parent.name, self.root)
+        node = NodeUsage(quota_node, parent, self)
+        parent.children.append(node)
+        self.nodes[quota_node.name] = node
+        if quota_node.is_special:
+            self.special[quota_node.name] = node
 
     def fork(self) -> TreeUsage:
         """Return an independent tree with the same sums and the same changes."""
@@ -247,20 +247,20 @@ class TreeUsage:
         twin.root = self.root.fork(None, twin)
         twin.orphans = self.orphans.fork(twin.root, twin)
         nodes = twin.nodes = {}
-        for name, books in self.nodes.items():  # parents stand before their children
-            assert books.parent is not None
-            parent = nodes.get(books.parent.name, twin.root)
-            node = nodes[name] = books.fork(parent, twin)
-            if node.divides:
-                parent.children.append(node)
+        for name, node in self.nodes.items():  # parents stand before their children
+            assert node.parent is not None
+            parent = nodes.get(node.parent.name, twin.root)
+            copy = nodes[name] = node.fork(parent, twin)
+            if copy.divides:
+                parent.children.append(copy)
         twin.special = {name: nodes[name] for name in self.special}
         twin.committed, twin.remaining = self.committed.copy(), self.remaining.copy()
         twin.changes = self.changes.fork()
         return twin
 
-    def twin_of(self, books: NodeUsage) -> NodeUsage:
-        """Return the quota, or the root, of this fork that `books` is in another one."""
-        return self.root if books.parent is None else self.nodes[books.name]
+    def twin_of(self, node: NodeUsage) -> NodeUsage:
+        """Return the quota, or the root, of this fork that `node` is in another one."""
+        return self.root if node.parent is None else self.nodes[node.name]
 
     def put_total(self, total: Amounts) -> None:
         """Take what the nodes have, before anything is charged."""
@@ -274,45 +274,45 @@ class TreeUsage:
         """
         return self.remaining.get(key, 0)
 
-    def charge(self, books: NodeUsage, items: Items, *, frees: bool, commits: bool) -> None:
+    def charge(self, node: NodeUsage, items: Items, *, frees: bool, commits: bool) -> None:
         """Charge amounts to a quota; if it `frees`, they are negative."""
-        for node in books.chain:
-            used = node.used
+        for each in node.chain:
+            used = each.used
             for key, amount in items:
                 used[key] += amount
         if frees:
-            self.changes.note_room(books.path, in_root=self.divides)
+            self.changes.note_room(node.path, in_root=self.divides)
         if not commits:
-            for node in books.chain:
+            for each in node.chain:
                 for key, amount in items:
-                    node.pending[key] += amount
+                    each.pending[key] += amount
         if self.divides:
-            self._charge_division(books, items, commits=commits)
+            self._charge_division(node, items, commits=commits)
         elif self.keeps_mins:
-            _ask_for_all(books, items)
+            _ask_for_all(node, items)
 
-    def _charge_division(self, books: NodeUsage, items: Items, *, commits: bool) -> None:
+    def _charge_division(self, node: NodeUsage, items: Items, *, commits: bool) -> None:
         keys = [key for key, _ in items]
-        if books.children:
+        if node.children:
             # A parent with pods of its own must have a runtime for them, on all resources.
             keys += self.tree.root.governed_keys
-        elif books.reserve:
-            keys += books.reserve
-        self.changes.note_division(books.path, keys)
-        self._add_to_division(books, items, commits=commits)
+        elif node.reserve:
+            keys += node.reserve
+        self.changes.note_division(node.path, keys)
+        self._add_to_division(node, items, commits=commits)
 
-    def _add_to_division(self, books: NodeUsage, items: Items, *, commits: bool) -> None:
-        own = books.own
+    def _add_to_division(self, node: NodeUsage, items: Items, *, commits: bool) -> None:
+        own = node.own
         for key, amount in items:
             own[key] += amount
-            ask_for(books, key, amount)
-        if books.reserve and not books.children:
+            ask_for(node, key, amount)
+        if node.reserve and not node.children:
             # Whether it has any demand matters on all its resources: a quota that does not lend is
             # then no longer unseeded (`koord_scheduler_state`).
-            assert books.parent is not None
-            for changes in books.parent.claim_changes.values():
-                changes[books.name] = books
-        if books.is_special:
+            assert node.parent is not None
+            for changes in node.parent.claim_changes.values():
+                changes[node.name] = node
+        if node.is_special:
             for key, amount in items:
                 self.remaining[key] -= amount
         else:
@@ -323,48 +323,47 @@ class TreeUsage:
                 if commits:
                     committed[key] += amount
 
-    def suppose(self, books: NodeUsage, items: Items) -> None:
+    def suppose(self, node: NodeUsage, items: Items) -> None:
         """Add a hypothetical charge; amounts may be negative.
 
         No change is noted. The caller must take it back before anything else is asked.
         """
-        for node in books.chain:
-            used = node.used
+        for each in node.chain:
+            used = each.used
             for key, amount in items:
                 used[key] += amount
         if self.divides:
-            self._add_to_division(books, items, commits=True)
+            self._add_to_division(node, items, commits=True)
         elif self.keeps_mins:
-            _ask_for_all(books, items)
+            _ask_for_all(node, items)
 
-    def charge_non_preemptible(self, books: NodeUsage, items: Items) -> None:
+    def charge_non_preemptible(self, node: NodeUsage, items: Items) -> None:
         """The same for the non-preemptible part, which is limited by min as well."""
-        for node in books.chain:
-            np_used = node.np_used
+        for each in node.chain:
+            np_used = each.np_used
             for key, amount in items:
                 np_used[key] += amount
 
     def validate(self, fresh: TreeUsage) -> None:
-        """Compare all sums with those of books that were just built from the same facts."""
+        """Compare all sums with those of a tree that was just built from the same facts."""
         for field, mine, theirs in (
             ("committed", self.committed, fresh.committed),
             ("remaining", self.remaining, fresh.remaining),
         ):
             got, want = without_zeros(mine), without_zeros(theirs)
             assert got == want, f"tree {self.tree.tree_id!r}: {field} is {got}, should be {want}"
-        for name, books in [("", self.root), *self.nodes.items()]:
+        for name, node in [("", self.root), *self.nodes.items()]:
             other = fresh.nodes[name] if name else fresh.root
             wanted = other.sums()
-            for field, got in books.sums().items():
+            for field, got in node.sums().items():
                 want = wanted[field]
                 assert got == want, f"quota {name!r}: {field} is {got}, should be {want}"
 
 
-def ask_for(books: NodeUsage, key: str, delta: int) -> None:
+def ask_for(node: NodeUsage, key: str, delta: int) -> None:
     """Change what a quota asks for, and in turn what its ancestors ask for."""
-    if not books.divides:
+    if not node.divides:
         return
-    node: NodeUsage = books
     while True:
         parent = node.parent
         asked = node.asked[key] + delta
@@ -387,21 +386,21 @@ def ask_for(books: NodeUsage, key: str, delta: int) -> None:
         node = parent
 
 
-def _ask_for_all(books: NodeUsage, items: Items) -> None:
+def _ask_for_all(node: NodeUsage, items: Items) -> None:
     for key, amount in items:
-        ask_for(books, key, amount)
+        ask_for(node, key, amount)
 
 
-def taken_by(books: NodeUsage, node: NodeUsage, key: str) -> int:
-    """Return what is taken at `node`, as a demand that is charged to `books` below it sees it.
+def taken_by(via: NodeUsage, node: NodeUsage, key: str) -> int:
+    """Return what is taken at `node`, as a demand that is charged to `via` below it sees it.
 
-    What quotas keep for themselves counts as taken, except on the chain of `books`: there it is
+    What quotas keep for themselves counts as taken, except on the chain of `via`: there it is
     kept for this demand.
     """
-    if not books.tree.keeps_mins:
+    if not via.tree.keeps_mins:
         return node.taken(key)
     taken = kept = 0
-    for each in books.chain:
+    for each in via.chain:
         taken = each.asked.get(key, 0) - kept
         if each is node:
             break
@@ -409,14 +408,14 @@ def taken_by(books: NodeUsage, node: NodeUsage, key: str) -> int:
     return taken
 
 
-def has_demand(books: NodeUsage) -> bool:
+def has_demand(node: NodeUsage) -> bool:
     """Return whether anything is charged to the quota itself."""
-    return any(books.own.values())
+    return any(node.own.values())
 
 
-def governs(books: NodeUsage, key: str) -> bool:
+def governs(node: NodeUsage, key: str) -> bool:
     """Return whether the quota's runtime of this resource is divided among its children."""
-    return books.parent is None or key in books.spec.max
+    return node.parent is None or key in node.spec.max
 
 
 def without_zeros(amounts: Mapping[str, int]) -> Amounts:

@@ -83,14 +83,13 @@ class UnconstrainedLevels:
         """Return whether a child of a quota has no weight for a resource."""
         return (parent.name, key) in self._weak
 
-    def is_plain_chain(self, books: NodeUsage, key: str, amount: int) -> bool:
+    def is_plain_chain(self, node: NodeUsage, key: str, amount: int) -> bool:
         """Return whether every level is plain with J, and all that is asked for is granted.
 
         It is without J then, too: less is asked for, and what there is above that is no less.
         """
-        if books.is_special:
+        if node.is_special:
             return not amount
-        node = books
         after = node.limited_at(key, node.asked.get(key, 0) + amount)
         # What was cut at max, here or above, is not covered.
         if after < node.used.get(key, 0) + amount:
@@ -114,14 +113,14 @@ class UnconstrainedLevels:
         needed = root.asked.get(key, 0) + delta
         return self.is_plain_root(node, key, needed, self._tree.left(key), delta)
 
-    def is_plain_above(self, books: NodeUsage, key: str, more: int) -> bool:
+    def is_plain_above(self, node: NodeUsage, key: str, more: int) -> bool:
         """Return whether all levels above a quota are plain, if it is asked for `more`, or less.
 
         Then what is below it does not notice what happens elsewhere.
         """
-        asked = books.asked.get(key, 0) + more
-        delta = books.limited_at(key, asked) - books.limited.get(key, 0)
-        node, parent = books, books.parent
+        asked = node.asked.get(key, 0) + more
+        delta = node.limited_at(key, asked) - node.limited.get(key, 0)
+        parent = node.parent
         while parent is not None and parent.parent is not None:
             if key not in parent.spec.max:
                 return False
@@ -172,10 +171,10 @@ class UnconstrainedLevels:
     ) -> bool:
         """Return the same for the root, which also has the default and the system quota."""
         negative = 0
-        for books in self._tree.special.values():
-            asked = books.limited.get(key, 0)
-            if books.divides and asked:
-                weight = books.spec.weight.get(key, 0)
+        for node in self._tree.special.values():
+            asked = node.limited.get(key, 0)
+            if node.divides and asked:
+                weight = node.spec.weight.get(key, 0)
                 if weight <= 0:
                     needed -= asked
                     negative += weight

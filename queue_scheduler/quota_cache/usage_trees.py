@@ -44,14 +44,14 @@ from shared_api.well_known_labels import DEFAULT_QUOTA, SYSTEM_QUOTA
 
 
 class UsageTrees:
-    """The NodeUsage of every quota by name (`books`), and the trees by tree id."""
+    """The NodeUsage of every quota by name (`nodes`), and the trees by tree id."""
 
     __slots__ = (
         "_counts_pending",
         "_is_quota_tree",
         "_mode",
         "_problems",
-        "books",
+        "nodes",
         "entitlements",
         "forest",
         "settings",
@@ -75,8 +75,8 @@ class UsageTrees:
         self._counts_pending = settings.foreign_pending
         self.forest = forest
         self.trees = trees
-        self.books: dict[str, NodeUsage] = {
-            name: books for tree in trees.values() for name, books in tree.nodes.items()
+        self.nodes: dict[str, NodeUsage] = {
+            name: node for tree in trees.values() for name, node in tree.nodes.items()
         }
         self.entitlements = entitlements
         self.walks = walks
@@ -89,22 +89,22 @@ class UsageTrees:
 
     # --- charging -------------------------------------------------------------------------------
 
-    def books_of_unit(self, quota: str) -> NodeUsage:
+    def node_of_unit(self, quota: str) -> NodeUsage:
         """Return where a unit is charged: in the orphans if its quota is in no tree."""
-        books = self.books.get(quota)
-        return self.trees[""].orphans if books is None else books
+        node = self.nodes.get(quota)
+        return self.trees[""].orphans if node is None else node
 
-    def books_of_pod(self, quota: str) -> NodeUsage:
+    def node_of_pod(self, quota: str) -> NodeUsage:
         """Return where a foreign pod is charged.
 
         A quota that does not exist counts as the default quota, as for koord-scheduler.
         """
-        books = self.books.get(quota)
-        if books is not None:
-            return books
+        node = self.nodes.get(quota)
+        if node is not None:
+            return node
         if quota in self.forest.broken:
             return self.trees[""].orphans
-        return self.books[DEFAULT_QUOTA]
+        return self.nodes[DEFAULT_QUOTA]
 
     def charge_unit(
         self, quota: str, demand: Demand, sign: int, checked: Items | None = None
@@ -117,19 +117,19 @@ class UsageTrees:
             sign: 1 or -1.
             checked: Its counted amounts, if `check` has just let it through.
         """
-        books = self.books.get(quota) or self.trees[""].orphans
-        _charge(books, demand, sign, commits=True, items=checked)
-        if checked is not None and books.tree.divides and not self.settings.guarantee_usage:
-            self.walks[books.tree.tree.tree_id].come_true()
-        return books
+        node = self.nodes.get(quota) or self.trees[""].orphans
+        _charge(node, demand, sign, commits=True, items=checked)
+        if checked is not None and node.tree.divides and not self.settings.guarantee_usage:
+            self.walks[node.tree.tree.tree_id].come_true()
+        return node
 
     def charge_pod(self, pod: ForeignPod, sign: int) -> NodeUsage | None:
         """Add or take back a foreign pod; return where, or None if such pods do not count."""
         if not (self.settings.counts_foreign and (pod.is_bound or self._counts_pending)):
             return None
-        books = self.books_of_pod(pod.quota)
-        _charge(books, pod.demand, sign, commits=pod.is_bound)
-        return books
+        node = self.node_of_pod(pod.quota)
+        _charge(node, pod.demand, sign, commits=pod.is_bound)
+        return node
 
     def charge_accounts(self, accounts: Iterable[tuple[str, Account]]) -> None:
         """Charge all accounts, by quota name, to trees with nothing charged yet."""
@@ -139,66 +139,66 @@ class UsageTrees:
             self.entitlements.renew(tree)
 
     def _charge_account(self, name: str, account: Account) -> None:
-        _charge_sums(self.books_of_unit(name), account.units)
+        _charge_sums(self.node_of_unit(name), account.units)
         if not self.settings.counts_foreign:
             return
-        books = self.books_of_pod(name)
-        _charge_sums(books, account.bound)
+        node = self.node_of_pod(name)
+        _charge_sums(node, account.bound)
         if self._counts_pending:
-            _charge_sums(books, account.pending, commits=False)
+            _charge_sums(node, account.pending, commits=False)
 
     # --- the question, without the guarantee ----------------------------------------------------
 
-    def check(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
+    def check(self, node: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
         """Return why the limits of the mode refuse, or None."""
         match self._mode:
             case QuotaMode.MAX:
-                refusal = check_max(books, items)
+                refusal = check_max(node, items)
                 if refusal is None and demand.non_preemptible and self._is_quota_tree:
-                    return check_non_preemptible(books, items)
+                    return check_non_preemptible(node, items)
                 return refusal
             case QuotaMode.MIN:
-                return check_min(books, items) or check_max(books, items)
+                return check_min(node, items) or check_max(node, items)
             case QuotaMode.RUNTIME:
-                return self._check_runtime(books, items, demand)
+                return self._check_runtime(node, items, demand)
             case _:
                 assert_never(self._mode)
 
-    def _check_runtime(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
-        tree = books.tree
-        refusal = self._check_sums(books, items, demand)
+    def _check_runtime(self, node: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
+        tree = node.tree
+        refusal = self._check_sums(node, items, demand)
         if refusal is not None:
             return refusal
         if self.settings.guarantee_usage:
-            return check_from_scratch(books, demand)
-        return self.walks[tree.tree.tree_id].check(books, items)
+            return check_from_scratch(node, demand)
+        return self.walks[tree.tree.tree_id].check(node, items)
 
-    def _check_sums(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
+    def _check_sums(self, node: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
         """Return why a plain limit of `runtime` mode refuses, or None."""
-        tree = books.tree
+        tree = node.tree
         if tree.total is None:
             return Refusal(reason=Reason.NO_CAPACITY, quota=tree.root.name)
-        if books.is_special:
+        if node.is_special:
             return None
-        refusal = check_max(books, items) or check_overused(books, items)
+        refusal = check_max(node, items) or check_overused(node, items)
         if refusal is None and demand.non_preemptible:
-            refusal = check_non_preemptible(books, items)
+            refusal = check_non_preemptible(node, items)
         if refusal is None and self.settings.cap_by_total:
             refusal = check_total(tree, items)
         return refusal
 
     def check_same_reason(
-        self, books: NodeUsage, items: Items, demand: Demand, refusal: Refusal
+        self, node: NodeUsage, items: Items, demand: Demand, refusal: Refusal
     ) -> Refusal | None:
         """Return why sums, or runtimes on the same resource, still refuse; None: ask `check`."""
         if self.settings.guarantee_usage:
             return None
-        now = self._check_sums(books, items, demand)
+        now = self._check_sums(node, items, demand)
         if now is not None:
             return now
-        walk = self.walks[books.tree.tree.tree_id]
+        walk = self.walks[node.tree.tree.tree_id]
         amount = next((amount for key, amount in items if key == refusal.resource), 0)
-        return walk.check_resource(books, refusal.resource, amount)
+        return walk.check_resource(node, refusal.resource, amount)
 
     def forget_levels(self, tree: TreeUsage) -> None:
         """Forget what was computed from the sums, which have changed without the clock moving."""
@@ -231,13 +231,13 @@ class UsageTrees:
     def room(self, protected: ProtectedDemands, tree_id: str, name: str, rule: Rule) -> int | None:
         """Return what is left under a limit; None: there is no such limit."""
         reason, key, via = rule
-        books = self.node(tree_id, name)
-        asking = self.books.get(via) if via else None
-        if books is None or (via and asking is None):
+        node = self.node(tree_id, name)
+        asking = self.nodes.get(via) if via else None
+        if node is None or (via and asking is None):
             return None
         if reason is Reason.GUARANTEE_OF_OTHERS:
-            return room_beside(protected, books, key, asking)
-        return room(books.tree, books, reason, key, asking)
+            return room_beside(protected, node, key, asking)
+        return room(node.tree, node, reason, key, asking)
 
     def doubtful(self, tree: TreeUsage, key: str, scopes: Scopes) -> list[Hashable]:
         """Return the waiters refused by runtimes that what was charged may enable."""
@@ -279,20 +279,20 @@ def build_usage_trees(
 
 
 def _charge(
-    books: NodeUsage, demand: Demand, sign: int, *, commits: bool, items: Items | None = None
+    node: NodeUsage, demand: Demand, sign: int, *, commits: bool, items: Items | None = None
 ) -> None:
     if items is None:
-        items = books.counted(demand.amounts)
+        items = node.counted(demand.amounts)
     if sign < 0:
         items = [(key, -amount) for key, amount in items]
-    books.tree.charge(books, items, frees=sign < 0, commits=commits)
+    node.tree.charge(node, items, frees=sign < 0, commits=commits)
     if demand.non_preemptible:
-        books.tree.charge_non_preemptible(books, items)
+        node.tree.charge_non_preemptible(node, items)
 
 
-def _charge_sums(books: NodeUsage, sums: ChargedSums, *, commits: bool = True) -> None:
-    books.tree.charge(books, books.counted(sums.amounts), frees=False, commits=commits)
-    books.tree.charge_non_preemptible(books, books.counted(sums.non_preemptible))
+def _charge_sums(node: NodeUsage, sums: ChargedSums, *, commits: bool = True) -> None:
+    node.tree.charge(node, node.counted(sums.amounts), frees=False, commits=commits)
+    node.tree.charge_non_preemptible(node, node.counted(sums.non_preemptible))
 
 
 def _special_specs(settings: QuotaSettings, specs: Iterable[QuotaSpec]) -> list[QuotaSpec]:

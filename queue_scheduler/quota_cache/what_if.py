@@ -32,16 +32,16 @@ def net_changes(
 ) -> dict[str, NetChange]:
     """Return the changes per quota name if these owners had no charge, and `added` were charged."""
     changes: dict[str, NetChange] = {}
-    gone = [booked for booked in map(ledger.booking, dict.fromkeys(released)) if booked]
+    gone = [charge for charge in map(ledger.charge_of, dict.fromkeys(released)) if charge]
     _add_up(changes, gone, -1)
     _add_up(changes, added, 1)
     return changes
 
 
-def _add_up(changes: dict[str, NetChange], bookings: Sequence[Added], sign: int) -> None:
+def _add_up(changes: dict[str, NetChange], charges: Sequence[Added], sign: int) -> None:
     # Equal units share one object of amounts, so most sums are products.
-    kinds = [(quota, id(one.amounts), one.non_preemptible) for quota, one in bookings]
-    one_of = dict(zip(kinds, bookings, strict=True))
+    kinds = [(quota, id(one.amounts), one.non_preemptible) for quota, one in charges]
+    one_of = dict(zip(kinds, charges, strict=True))
     for kind, count in Counter(kinds).items():
         quota, demand = one_of[kind]
         change = changes.setdefault(quota, (defaultdict(int), defaultdict(int)))
@@ -58,9 +58,9 @@ def supposed(
     """Apply the changes to the sums within the `with` block."""
     moves: list[tuple[NodeUsage, Items, Items]] = []
     for quota, (amounts, np_amounts) in changes.items():
-        books = trees.books_of_unit(quota)
-        moves.append((books, _counted(books, amounts), _counted(books, np_amounts)))
-    concerned = {books.tree.tree.tree_id: books.tree for books, _, _ in moves}
+        node = trees.node_of_unit(quota)
+        moves.append((node, _counted(node, amounts), _counted(node, np_amounts)))
+    concerned = {node.tree.tree.tree_id: node.tree for node, _, _ in moves}
     noted = [(tree.changes, tree.changes.put_aside()) for tree in concerned.values()]
     try:
         _move(trees, protected, moves)
@@ -69,7 +69,7 @@ def supposed(
         _move(
             trees,
             protected,
-            [(books, _negative(items), _negative(np)) for books, items, np in moves],
+            [(node, _negative(items), _negative(np)) for node, items, np in moves],
         )
         for marks, before in noted:
             marks.put_back(before)
@@ -78,18 +78,18 @@ def supposed(
 def _move(
     trees: UsageTrees, protected: ProtectedDemands, moves: list[tuple[NodeUsage, Items, Items]]
 ) -> None:
-    for books, items, np_items in moves:
-        books.tree.suppose(books, items)
+    for node, items, np_items in moves:
+        node.tree.suppose(node, items)
         if np_items:
-            books.tree.charge_non_preemptible(books, np_items)
-        trees.forget_levels(books.tree)
-    for books, _, _ in moves:
-        for name in protected.affected_by(books):
-            protected.refresh(name, trees.books.get(name))
+            node.tree.charge_non_preemptible(node, np_items)
+        trees.forget_levels(node.tree)
+    for node, _, _ in moves:
+        for name in protected.affected_by(node):
+            protected.refresh(name, trees.nodes.get(name))
 
 
-def _counted(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
-    return [(key, amount) for key, amount in amounts.items() if amount and books.counts(key)]
+def _counted(node: NodeUsage, amounts: Mapping[str, int]) -> Items:
+    return [(key, amount) for key, amount in amounts.items() if amount and node.counts(key)]
 
 
 def _negative(items: Items) -> Items:

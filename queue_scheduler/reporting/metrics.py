@@ -32,7 +32,7 @@ from shared_api.metrics import CounterOfObjects
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
-from shared_api.queue_unit_phases import is_booked, phase_of
+from shared_api.queue_unit_phases import occupies_quota, phase_of
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 
@@ -238,12 +238,12 @@ class StateCollector(Collector):
             yield from self._shared.ask(self._views, names[start : start + PER_QUESTION])
 
     def _quota_names(self, engine: Engine) -> tuple[str, ...]:
-        books = self._find_quotas(engine)
-        return tuple(dict.fromkeys(name for each in books for name in each.names()))
+        quotas = self._find_quotas(engine)
+        return tuple(dict.fromkeys(name for each in quotas for name in each.names()))
 
     def _views(self, engine: Engine, names: Iterable[str]) -> list[QuotaView]:
-        books = list(self._find_quotas(engine))
-        views = (each.view(name) for name in names for each in books)
+        quotas = list(self._find_quotas(engine))
+        views = (each.view(name) for name in names for each in quotas)
         return [view for view in views if view is not None]
 
 
@@ -339,7 +339,7 @@ def _quota_families(views: Iterable[QuotaView]) -> Iterator[Metric]:
     unit = "cpu in milli, all else in its own unit"
     usage = GaugeMetricFamily(
         "dequeued_quota_usage_by_quota",
-        f"Booked by units of the quota and its children; {unit} (upstream's name)",
+        f"Charged by units of the quota and its children; {unit} (upstream's name)",
         labels=labels,
     )
     shown = {
@@ -362,7 +362,7 @@ def _quota_families(views: Iterable[QuotaView]) -> Iterator[Metric]:
 class UnitMetrics(Collector):
     """Units by namespace and kind of job, as upstream counts them.
 
-    It follows the objects, so that a scrape reads only the booked units. Written by the thread of
+    It follows the objects, so that a scrape reads only the admitted units. Written by the thread of
     the informer; scrapes read copies.
 
     Args:
@@ -384,7 +384,7 @@ class UnitMetrics(Collector):
         self._has_namespace = has_namespace
         self._clock = clock
         self._units: dict[tuple[str, str], int] = {}
-        self._booked: dict[str, Uid] = {}
+        self._admitted: dict[str, Uid] = {}
         # How many of this namespace, kind and phase, and when the last of them came.
         self._arrived: dict[tuple[str, str, str], tuple[int, float]] = {}
         # Names are never removed: a unit that is counted under a name must be found under it.
@@ -401,12 +401,12 @@ class UnitMetrics(Collector):
                 self._count(after, 1)
         if new is None:
             if old is not None:
-                self._booked.pop(old.metadata.key, None)
+                self._admitted.pop(old.metadata.key, None)
             return
-        if is_booked(new):
-            self._booked[new.metadata.key] = new.metadata.uid
+        if occupies_quota(new):
+            self._admitted[new.metadata.key] = new.metadata.uid
         else:
-            self._booked.pop(new.metadata.key, None)
+            self._admitted.pop(new.metadata.key, None)
         if old is None and self._is_synced():
             key = (*self._kind_of(new), phase_of(new).value)
             count = self._arrived.get(key, (0, 0.0))[0]
@@ -433,7 +433,7 @@ class UnitMetrics(Collector):
         yield arrived
         usage = GaugeMetricFamily(
             "dequeued_quota_usage_by_namespace",
-            "Booked by units of the namespace; cpu in milli, all else in its own unit"
+            "Charged by units of the namespace; cpu in milli, all else in its own unit"
             " (upstream's name)",
             labels=["namespace", "resource"],
         )
@@ -475,9 +475,9 @@ class UnitMetrics(Collector):
 
     def _read_usage(self) -> dict[str, Amounts]:
         usage: dict[str, Amounts] = {}
-        booked = list(self._booked.copy().items())
-        for start in range(0, len(booked), PER_QUESTION):
-            batch = booked[start : start + PER_QUESTION]
+        admitted = list(self._admitted.copy().items())
+        for start in range(0, len(admitted), PER_QUESTION):
+            batch = admitted[start : start + PER_QUESTION]
             charges = self._shared.ask(_read_charges, [uid for _, uid in batch])
             for (key, _), amounts in zip(batch, charges, strict=True):
                 namespace = key.partition("/")[0]

@@ -285,7 +285,7 @@ class PendingReasonWriter:
         """
         record = self._shared.ask(Engine.record, key)
         if record is not None and record.state is UnitState.ADMITTED:
-            return self._report_booked(key, record.unit)
+            return self._report_admitted(key, record.unit)
         if record is None or record.state not in {UnitState.WAITING, UnitState.ON_HOLD}:
             return False
         refusal = self._shared.ask(Engine.refusal_of, key)
@@ -302,11 +302,11 @@ class PendingReasonWriter:
         self._submit(key, record.unit, refusal)
         return True
 
-    def _report_booked(self, key: str, unit: QueueUnit) -> bool:
+    def _report_admitted(self, key: str, unit: QueueUnit) -> bool:
         """Submit that an adopted unit is charged after all; return whether its object denies it."""
         if not is_disowned(unit) or not self._cache.is_readable(key):
             return False
-        body = build_booked_patch(unit, rfc3339(self._clock.now()))
+        body = build_admitted_patch(unit, rfc3339(self._clock.now()))
         self._hand_over(key, unit, body, refusal=None)
         return True
 
@@ -375,7 +375,7 @@ def build_waiting_patch(unit: QueueUnit, refusal: Refusal, now: Timestamp) -> di
     return _build_patch(unit, condition, message, now)
 
 
-def build_booked_patch(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:
+def build_admitted_patch(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:
     """Return the merge patch that says that an adopted unit is charged; guarded like the other."""
     condition = Condition(
         type=QUOTA_RESERVED, status="True", reason="QuotaReserved", message=BOOKED

@@ -144,7 +144,7 @@ class UndecodableObjects:
 def build_unreadable_patch(
     found: Mapping[str, Any], condition_type: str, error: str, now: Timestamp
 ) -> dict[str, Any] | None:
-    """Return the merge patch of the condition; None if it is there, or if the unit is booked.
+    """Return the merge patch of the condition; None if it is there, or if the unit is admitted.
 
     Args:
         found: The object as the server has it, since no struct holds it.

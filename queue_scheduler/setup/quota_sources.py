@@ -153,18 +153,18 @@ class QuotaSources:
 def find_quotas(engine: Engine) -> list[QuotaCache]:
     """Return the quota caches of the plugins that have quotas."""
     keepers = (ElasticQuotaPlugin, ElasticQuotaTreePlugin, ResourceQuotaPlugin)
-    return [each.books for each in engine.plugins.plugins if isinstance(each, keepers)]
+    return [each.quotas for each in engine.plugins.plugins if isinstance(each, keepers)]
 
 
 def read_quota_views(engine: Engine) -> list[QuotaView]:
     """Return the quotas of an engine, in the order of the plugins that have them."""
-    views = (books.view(name) for books in find_quotas(engine) for name in books.names())
+    views = (quotas.view(name) for quotas in find_quotas(engine) for name in quotas.names())
     return [view for view in views if view is not None]
 
 
 def read_quota_names(engine: Engine) -> tuple[str, ...]:
     """Return the names of the quotas of an engine; far cheaper than their numbers."""
-    return tuple(name for books in find_quotas(engine) for name in books.names())
+    return tuple(name for quotas in find_quotas(engine) for name in quotas.names())
 
 
 QUOTA_READERS: Final = QuotaReaders(read_quota_names, read_quota_views)

@@ -134,7 +134,7 @@ def _read_unit(engine: Engine, key: str) -> tuple[QueueUnit | None, bool]:
     record = engine.record(key)
     if record is None:
         return None, False
-    return record.unit, engine.units.bookings.pods.has_living(record.uid)
+    return record.unit, engine.units.usage.pods.has_living(record.uid)
 
 
 def build_freed(unit: QueueUnit, now: datetime, rng: random.Random) -> dict[str, Any]:

@@ -360,4 +360,4 @@ def _has(unit: QueueUnit, send: SendStatus) -> bool:
 
 
 def _has_pods(engine: Engine, unit: QueueUnit) -> bool:
-    return engine.units.bookings.pods.has_living(unit.metadata.uid)
+    return engine.units.usage.pods.has_living(unit.metadata.uid)

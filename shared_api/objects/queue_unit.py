@@ -1,7 +1,7 @@
 """QueueUnit (`scheduling.x-k8s.io/v1alpha1`): one job's claim on a queue.
 
 The unit is where the two programs meet. Which program may move its phase is in
-`shared_api.queue_unit_phases`; what "charged" means is `is_booked` there.
+`shared_api.queue_unit_phases`; what "charged" means is `occupies_quota` there.
 `crds/queueunits.yaml` is generated from these types; `field_schema` says what its words mean.
 """
 

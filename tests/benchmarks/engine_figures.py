@@ -1,6 +1,6 @@
 """How fast the engine decides, in memory, and what a fork of it costs.
 
-A decision is one unit decided, booked and released; a life has the API server's confirmation of the
+A decision is one unit decided, charged and released; a life has the server's confirmation of the
 write, too. Times are CPU times of this process, without what builds the objects. The control is the
 same number of lives over a heap and a dict per queue, without objects, rules or reasons: what
 Python allows here.
@@ -89,7 +89,7 @@ def _decisions(name: str, load: EngineLoad, pending: int) -> Figure:
 
 
 def bare_lives_per_second(pending: int, queues: int) -> float:
-    """Decide, book and release over plain heaps and dicts; return lives per second of CPU."""
+    """Decide, charge and release over plain heaps and dicts; return lives per second of CPU."""
     lines = [[(n // queues, n % 4 + 1) for n in range(q, pending, queues)] for q in range(queues)]
     used = dict.fromkeys(range(queues), 0)
     lives = max(LIVES, 1)

@@ -1,6 +1,6 @@
 """Whole lives through an engine with the real quota plugin, without threads or API server.
 
-A life: decided and booked, and its job ended, which releases the room; in between the API server
+A life: decided and charged, and its job ended, which releases the room; in between the API server
 confirms the write, where that is counted, too. Either there is room, and so many run at a time; or
 every queue is full all the time, so that a start needs a release, and every release wakes whom it
 may help. Lives are counted in batches: between them, outside of the time that is counted, units

@@ -1,10 +1,10 @@
-"""How fast the quota books answer: `python -m tests.benchmarks.quota_bench [--json FILE]`.
+"""How fast the quota cache answer: `python -m tests.benchmarks.quota_bench [--json FILE]`.
 
 Seconds are CPU seconds of the one thread, so that a busy machine does not count.
 
 Two loads. `max`: 100 quotas under one parent, as in a flat cluster. `runtime`: 500 quotas in three
 levels under contention: every quota wants more than there is, so that a booking of one waits for
-the release of another, and every release wakes. A decision is one demand that is asked for, booked
+the release of another, and every release wakes. A decision is one demand that is asked for, charged
 and later released, with the refusals it took to get there. The control is the same loop over plain
 dicts without any rule.
 """
@@ -56,36 +56,36 @@ def demands(rng: random.Random, count: int) -> list[Demand]:
     ]
 
 
-def flat_books() -> tuple[QuotaCache, list[str]]:
+def flat_quotas() -> tuple[QuotaCache, list[str]]:
     """Return 100 quotas under one parent, in `max` mode."""
-    books = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
-    books.on_quota(quota("org", "", 100_000, 2, is_parent=True))
+    quotas = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
+    quotas.on_quota(quota("org", "", 100_000, 2, is_parent=True))
     names = [f"team-{number:03}" for number in range(100)]
     for name in names:
-        books.on_quota(quota(name, "org", 1000, 2))
-    books.problems()
-    return books, names
+        quotas.on_quota(quota(name, "org", 1000, 2))
+    quotas.problems()
+    return quotas, names
 
 
-def deep_books(rounding: Rounding) -> tuple[QuotaCache, list[str]]:
+def deep_quotas(rounding: Rounding) -> tuple[QuotaCache, list[str]]:
     """Return 500 quotas in three levels (8, 72, 420), in `runtime` mode, under one total."""
-    books = QuotaCache(QuotaSettings(rounding_override=rounding))
+    quotas = QuotaCache(QuotaSettings(rounding_override=rounding))
     names: list[str] = []
     for org in range(8):
-        books.on_quota(quota(f"o{org}", "", 2000, 4, is_parent=True))
+        quotas.on_quota(quota(f"o{org}", "", 2000, 4, is_parent=True))
         for unit in range(9):
-            books.on_quota(quota(f"o{org}u{unit}", f"o{org}", 600, 12, is_parent=True))
+            quotas.on_quota(quota(f"o{org}u{unit}", f"o{org}", 600, 12, is_parent=True))
     for number in range(420):
         parent = f"o{number % 8}u{number // 8 % 9}"
-        books.on_quota(quota(f"{parent}t{number}", parent, 300, 60))
+        quotas.on_quota(quota(f"{parent}t{number}", parent, 300, 60))
         names.append(f"{parent}t{number}")
-    books.on_capacity({"cpu": 4_000_000, "memory": 16_000 * GIB, "nvidia.com/gpu": 500})
-    books.problems()
-    return books, names
+    quotas.on_capacity({"cpu": 4_000_000, "memory": 16_000 * GIB, "nvidia.com/gpu": 500})
+    quotas.problems()
+    return quotas, names
 
 
-def run_flat(books: QuotaCache, names: list[str], count: int) -> float:
-    """Return seconds per check, book and release without contention."""
+def run_flat(quotas: QuotaCache, names: list[str], count: int) -> float:
+    """Return seconds per check, charge and release without contention."""
     rng = random.Random(1)
     wanted = demands(rng, 1000)
     running: deque[str] = deque()
@@ -94,21 +94,21 @@ def run_flat(books: QuotaCache, names: list[str], count: int) -> float:
         name = names[number * 7 % len(names)]
         demand = wanted[number % 1000]
         owner = str(number)
-        while books.check(name, demand) is not None:
-            books.release(running.popleft())
-        books.book(owner, name, demand)
+        while quotas.check(name, demand) is not None:
+            quotas.release(running.popleft())
+        quotas.charge(owner, name, demand)
         running.append(owner)
         if len(running) > 2000:
-            books.release(running.popleft())
-            books.stirred_domains()
+            quotas.release(running.popleft())
+            quotas.stirred_domains()
     return (time.process_time() - started) / count
 
 
 class Contention:
     """Demands wait for each other: the head of each quota waits until it is woken."""
 
-    def __init__(self, books: QuotaCache, names: list[str]) -> None:
-        self.books = books
+    def __init__(self, quotas: QuotaCache, names: list[str]) -> None:
+        self.quotas = quotas
         self.rng = random.Random(2)
         self.wanted = demands(self.rng, 1000)
         self.running: deque[str] = deque()
@@ -117,7 +117,7 @@ class Contention:
         self.checks = self.refusals = self.starts = self.woken = 0
 
     def run(self, starts: int) -> float:
-        """Return seconds per further start; each is checked, booked, and released at its end."""
+        """Return seconds per further start; each is checked, charged, and released at its end."""
         began = time.process_time()
         until = self.starts + starts
         while self.starts < until:
@@ -134,30 +134,30 @@ class Contention:
 
     def _try(self, name: str) -> None:
         demand = self._demand(name)
-        refusal = self.books.check(name, demand)
+        refusal = self.quotas.check(name, demand)
         self.checks += 1
         if refusal is not None:
             self.refusals += 1
-            self.books.wait(name, name, demand, refusal)
+            self.quotas.wait(name, name, demand, refusal)
             self._protect(name, demand)
             return
         self.starts += 1
         self.numbers[name] += 1
         owner = f"{name}/{self.numbers[name]}"
-        self.books.book(owner, name, demand)
+        self.quotas.charge(owner, name, demand)
         self._protect(name, None)
         self.running.append(owner)
         self.ready.append(name)
 
     def _protect(self, name: str, demand: Demand | None) -> None:
-        self.books.protect(name, demand)
+        self.quotas.protect(name, demand)
 
     def _end_one(self) -> None:
         self.running.rotate(-self.rng.randrange(min(len(self.running), 50)))
-        self.books.release(self.running.popleft())
+        self.quotas.release(self.running.popleft())
 
     def _take_woken(self) -> None:
-        woken = take_woken(self.books, 1)
+        woken = take_woken(self.quotas, 1)
         self.woken += len(woken)
         self.ready.extend(woken)
 
@@ -192,11 +192,11 @@ def measure(count: int) -> dict[str, Figure]:
             "ratio": round(control / seconds, 4),
         }
 
-    books, names = flat_books()
-    note("quota_max_decisions_per_second", run_flat(books, names, count))
+    quotas, names = flat_quotas()
+    note("quota_max_decisions_per_second", run_flat(quotas, names, count))
     for rounding in Rounding:
-        books, names = deep_books(rounding)
-        load = Contention(books, names)
+        quotas, names = deep_quotas(rounding)
+        load = Contention(quotas, names)
         # Until everything is taken and every quota waits: before that nobody contends.
         load.run(WARM_UP_STARTS)
         load.checks = load.refusals = load.starts = load.woken = 0
@@ -205,9 +205,9 @@ def measure(count: int) -> dict[str, Figure]:
             f"  {rounding.value}: {load.starts} starts, {load.checks} checks,"
             f" {load.refusals} refusals, {load.woken} woken, {len(load.running)} running"
         )
-        books.validate()
+        quotas.validate()
         began = time.process_time()
-        fork = books.fork()
+        fork = quotas.fork()
         figures[f"quota_fork_{rounding.value}_ms"] = {
             "value": round((time.process_time() - began) * 1000, 2),
             "unit": "ms",

@@ -56,7 +56,7 @@ class Seen(NamedTuple):
         """Return whether quota may be taken from here on."""
         match self.plural:
             case "queueunits":
-                return not self.is_gone and is_booked(self.body)
+                return not self.is_gone and occupies_quota(self.body)
             case "pods":
                 return not self.is_gone and is_living(self.body)
             case _:
@@ -165,9 +165,9 @@ class History:
             story.units[uid] = unit
             story.quota = story.quota or _labels(unit).get(QUOTA_LABEL, "")
             ran_unwatched = seen.unwatched_since and phase_of(unit) == "Succeed" != phase_of(before)
-            if (is_booked(unit) or ran_unwatched) and not is_booked(before):
+            if (occupies_quota(unit) or ran_unwatched) and not occupies_quota(before):
                 story.admissions += 1
-        elif is_booked(unit) and story.job:
+        elif occupies_quota(unit) and story.job:
             yield f"the unit of {story.name} vanished while it was {phase_of(unit)}"
         if len(story.units) > 1:
             yield f"{story.name} has {len(story.units)} units"
@@ -187,7 +187,7 @@ class History:
         else:
             story.pods[uid] = pod
 
-    # --- the books ----------------------------------------------------------------------------
+    # --- usage --------------------------------------------------------------------------------
 
     def _story(self, uid: str, name: str) -> JobStory:
         return self.stories.setdefault(uid, JobStory(name))
@@ -229,7 +229,7 @@ class History:
 def charge_of(story: JobStory) -> int:
     """Return the milli-CPUs that a Job takes now."""
     living = sum(cpu_of(pod) for pod in story.pods.values() if is_living(pod))
-    booked = sum(granted_to(unit) for unit in story.units.values() if is_booked(unit))
+    booked = sum(granted_to(unit) for unit in story.units.values() if occupies_quota(unit))
     return max(living, booked)
 
 
@@ -267,7 +267,7 @@ def phase_of(unit: Json) -> str:
     return str(unit.get("status", {}).get("phase") or "Enqueued")
 
 
-def is_booked(unit: Json) -> bool:
+def occupies_quota(unit: Json) -> bool:
     """Return whether a unit holds quota by itself."""
     return bool(unit) and phase_of(unit) in BOOKED
 

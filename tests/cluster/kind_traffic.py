@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Any, Final, Protocol
 
 from shared_api.well_known_labels import ACTIVE, ADMISSION_GATE
-from tests.cluster.judgement import Seen, cpu_of, granted_to, is_booked, is_living
+from tests.cluster.judgement import Seen, cpu_of, granted_to, is_living, occupies_quota
 from tests.cluster.kind_table import KindRow, value_at
 from tests.cluster.kind_world import JobLife, KindWorld
 from tests.cluster.played_pods import OF
@@ -279,7 +279,7 @@ def find_excess(seen: Iterable[Seen], traffic: Traffic) -> Iterator[str]:
             amount = cpu_of(each.body) if takes and not each.is_gone else 0
         elif each.plural == "queueunits":
             name = whose(each.body, quota_of)
-            amount = 0 if each.is_gone or not is_booked(each.body) else granted_to(each.body)
+            amount = 0 if each.is_gone or not occupies_quota(each.body) else granted_to(each.body)
         else:
             continue
         key = (each.plural, quota_of.get(name, ""))

@@ -86,7 +86,7 @@ class KindWorld:
         path = f"{QUOTAS.format('default')}/{name}"
         self.world.api.request("PATCH", path, {"spec": spec}, content_type=MERGE)
 
-    def await_booked(self, quota: str, cpu: str) -> None:
+    def await_charged(self, quota: str, cpu: str) -> None:
         """Wait until so many CPUs of a quota are booked; "0" for none."""
 
         def as_wanted() -> bool:

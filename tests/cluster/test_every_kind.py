@@ -59,7 +59,7 @@ def whole_life(place: KindWorld, row: KindRow) -> None:
     place.resize_quota(quota, HUGE)
     await_running(place, job, quota)
     job.evict(by_annotation=by_annotation)
-    place.await_booked(quota, "0")
+    place.await_charged(quota, "0")
     assert job.is_suspended()
     job.let_in_again(by_annotation=by_annotation)
     await_running(place, job, quota)
@@ -69,7 +69,7 @@ def whole_life(place: KindWorld, row: KindRow) -> None:
     else:
         job.delete()
         job.await_gone()
-    place.await_booked(quota, "0")
+    place.await_charged(quota, "0")
     until(lambda: len(job.releases()) >= 2)
     first, _ = job.releases()
     assert first < job.first_pod()
@@ -82,7 +82,7 @@ def life_that_fails(place: KindWorld, row: KindRow) -> None:
     job.run()
     job.operator.end(job.name, succeeded=False)
     job.await_phase("Failed")
-    place.await_booked(quota, "0")
+    place.await_charged(quota, "0")
 
 
 def life_that_is_deleted(place: KindWorld, row: KindRow) -> None:
@@ -97,10 +97,10 @@ def life_that_is_deleted(place: KindWorld, row: KindRow) -> None:
     assert second.uid != first.uid
     first.await_gone()
     assert second.run()["metadata"]["uid"] != unit["metadata"]["uid"]
-    place.await_booked(quota, row.cpu)
+    place.await_charged(quota, row.cpu)
     second.delete()
     second.await_gone()
-    place.await_booked(quota, "0")
+    place.await_charged(quota, "0")
 
 
 def life_in_line(place: KindWorld, row: KindRow) -> None:
@@ -145,18 +145,18 @@ def life_that_its_autoscaler_grows(place: KindWorld, row: KindRow) -> None:
     until(lambda: not job.is_suspended())
     job.operator.start(job.name, 2)
     job.await_phase("Running")
-    place.await_booked(quota, "1500m")
+    place.await_charged(quota, "1500m")
     objects = job.operator.objects
     (cluster,) = objects.find("rayclusters", job.name)
     cluster["spec"]["workerGroupSpecs"][0]["replicas"] = 2
     _, *workers = pods_of_ray_child(job.body(), cluster)
     for each in workers:
         objects.create(each.path, each.body)
-    place.await_booked(quota, "9500m")
+    place.await_charged(quota, "9500m")
     assert pod_sets_of(job.unit()) == none_yet
     job.operator.end(job.name, succeeded=True)
     job.await_phase("Succeed")
-    place.await_booked(quota, "0")
+    place.await_charged(quota, "0")
 
 
 def life_without_its_account(place: KindWorld, row: KindRow) -> None:
@@ -191,7 +191,7 @@ def await_refused(place: KindWorld, job: JobLife, cpu: str) -> None:
 def await_running(place: KindWorld, job: JobLife, quota: str) -> None:
     """Wait until a job runs, each of its pods is counted, and what it asks for is booked."""
     job.run()
-    place.await_booked(quota, job.row.cpu)
+    place.await_charged(quota, job.row.cpu)
     want = {name: job.row.pods or count for name, count in job.sets}
 
     def counted() -> bool:

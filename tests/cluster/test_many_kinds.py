@@ -57,4 +57,4 @@ def test_all_complete_once_within_their_quotas(place: KindWorld) -> None:
     place.world.api.request("DELETE", gated_kinds.PODS)
     until(lambda: not place.world.units())
     for quota in QUOTAS:
-        place.await_booked(quota, "0")
+        place.await_charged(quota, "0")

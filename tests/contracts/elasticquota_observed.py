@@ -167,27 +167,27 @@ def run_admission(vector: Json) -> bool:
 
 
 def is_promised(vector: Json) -> bool:
-    """Return whether the books would have let the candidate through as one job."""
+    """Return whether the quota cache would have let the candidate through as one job."""
     config, pods = vector["config"], vector["candidate"]["pods"]
-    quotas = {pod["quota"] for pod in pods}
-    if not config["runtime_quota"] or len(quotas) > 1 or ROOT_QUOTA in quotas:
+    names = {pod["quota"] for pod in pods}
+    if not config["runtime_quota"] or len(names) > 1 or ROOT_QUOTA in names:
         return False
-    books = books_of(vector)
+    quotas = quotas_of(vector)
     demand: Amounts = {}
     for pod in pods:
         demand = add(demand, parse_amounts(requests_of(pod)))
-    quota = quotas.pop()
-    if quota not in books.names():
+    quota = names.pop()
+    if quota not in quotas.names():
         quota = DEFAULT_QUOTA
-    return books.check(quota, Demand(demand, any(pod["np"] for pod in pods))) is None
+    return quotas.check(quota, Demand(demand, any(pod["np"] for pod in pods))) is None
 
 
-def books_of(vector: Json) -> QuotaCache:
-    """Return production's books of what was built before the candidate came."""
+def quotas_of(vector: Json) -> QuotaCache:
+    """Return production's quota cache of what was built before the candidate came."""
     config = vector["config"]
     special_max = (vector.get("args") or {}).get("defaultQuotaGroupMax")
     maxima = default_special_max() if special_max is None else parse_amounts(special_max)
-    books = QuotaCache(
+    quotas = QuotaCache(
         QuotaSettings(
             koordinator_version=vector["koordinator"],
             scale_min=config["scale_min"],
@@ -201,18 +201,18 @@ def books_of(vector: Json) -> QuotaCache:
         if "total" in step:
             total = add(total, parse_amounts(step["total"]))
         elif "quota" in step:
-            books.on_quota(quota_object(step["quota"]))
+            quotas.on_quota(quota_object(step["quota"]))
         else:
             pod = step["pod"]
-            books.on_foreign(
+            quotas.on_foreign(
                 pod["name"],
-                books.quota_of_pod({QUOTA_NAME: pod["quota"]}, ""),
+                quotas.quota_of_pod({QUOTA_NAME: pod["quota"]}, ""),
                 parse_amounts(pod["req"]),
                 bound=pod["node"],
                 non_preemptible=pod["np"],
             )
-    books.on_capacity(total)
-    return books
+    quotas.on_capacity(total)
+    return quotas
 
 
 def requests_of(pod: Json) -> Json:

@@ -4,8 +4,8 @@
 
 koord-scheduler up to 1.8 rounds shares half up, which loses single units, and refreshes quotas one
 by one. So what a queue promises and what the scheduler gives at one moment may differ by a unit,
-either way. Here jobs come and go in random trees, production's books release them, and a model of
-the scheduler judges their pods: once with the tolerance of the books, and once without it.
+either way. Here jobs come and go in random trees, production's quota cache releases them, and a model
+of the scheduler judges their pods: once with the tolerance of the quota cache, and once without it.
 
 A turn is a second. A job's pods are made together, judged in order, and judged again each turn
 while they are refused, as something happens in a cluster every second; every tenth turn all leaves
@@ -148,13 +148,13 @@ class World:
         self.rng = rng = random.Random(seed)
         self.counts = Counts()
         self.seen: set[tuple[str, int]] = set()
-        self.books = QuotaCache(QuotaSettings(rounding_override=Rounding.HALF_UP))
+        self.quotas = QuotaCache(QuotaSettings(rounding_override=Rounding.HALF_UP))
         self.leaves: list[str] = []
         total = rng.choice([20, 50, 100]) * 1000
         for parent in "pq"[: rng.choice([1, 1, 2])]:
             self._add_parent(parent, total)
-        self.books.on_capacity({KEY: total})
-        tree = self.books.trees.trees[""]
+        self.quotas.on_capacity({KEY: total})
+        tree = self.quotas.trees.trees[""]
         self.nodes = tree.nodes
         self.scheduler = LazyScheduler(tree.root, total)
         self.waiting: list[Job] = []
@@ -164,14 +164,14 @@ class World:
         rng, cores = self.rng, total // 1000
         most = rng.randint(cores // 3, cores)
         least = rng.randint(0, most)
-        self.books.on_quota(
+        self.quotas.on_quota(
             build_quota(parent, minimum={KEY: least}, maximum={KEY: most}, is_parent=True)
         )
         for number in range(rng.randint(2, 6)):
             name = f"{parent}{number}"
             high = rng.randint(2, most)
             low = rng.randint(0, min(high, max(1, least // 3)))
-            self.books.on_quota(
+            self.quotas.on_quota(
                 build_quota(name, minimum={KEY: low}, maximum={KEY: high}, parent=parent)
             )
             self.leaves.append(name)
@@ -206,14 +206,14 @@ class World:
     def _release(self, turn: int) -> None:
         for job in list(self.waiting):
             demand = Demand({KEY: job.pod * job.count})
-            refusal = self.books.check(job.quota, demand)
+            refusal = self.quotas.check(job.quota, demand)
             if refusal is not None:
                 if refusal.missing == 1 and refusal.reason not in SUM_REASONS:
                     self._count("waited_for_one", job)
                     self.counts.queue_turns += 1
                 continue
             self.waiting.remove(job)
-            self.books.book(str(job.number), job.quota, demand)
+            self.quotas.charge(str(job.number), job.quota, demand)
             self.counts.released += 1
             job.pending = job.count
             job.released_at = turn
@@ -244,7 +244,7 @@ class World:
     def _end(self, turn: int) -> None:
         for job in [job for job in self.running if turn >= job.ends_at]:
             self.running.remove(job)
-            self.books.release(str(job.number))
+            self.quotas.release(str(job.number))
             amount = job.pod * job.count
             self.scheduler.own[job.quota] -= amount
             bound = job.pod * (job.count - job.pending)
@@ -253,7 +253,7 @@ class World:
 
 @contextmanager
 def without_tolerance() -> Iterator[None]:
-    """Let the books take the bare division of the scheduler, as they once did."""
+    """Let the quota cache take the bare division of the scheduler, as they once did."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (runtime_division, water_filling):
             patch.setattr(module, "completed_by", lambda *_: 0)

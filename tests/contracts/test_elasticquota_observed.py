@@ -26,7 +26,7 @@ def test_observation(vector: Json) -> None:
     assert wrong is None
 
 
-# The one observation in which the books' tolerance (DECISIONS.md 91) gives another runtime than
+# The one observation in which the tolerance (DECISIONS.md 91) gives another runtime than
 # koord-scheduler published. 1.8 gave q0 5 of the 6 that it uses, and lost the sixth by rounding.
 MADE_UP_FOR = {"ob-045": "q0 runtime: got {'example.com/x': 6,"}
 

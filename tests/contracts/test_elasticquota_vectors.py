@@ -24,7 +24,7 @@ def test_vector(vector: Json) -> None:
 def test_no_vector_is_about_a_unit_that_the_books_make_up_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # All pass with the books' tolerance (DECISIONS.md 91) as with the bare rule.
+    # All pass with the tolerance of the quota cache (DECISIONS.md 91) as with the bare rule.
     monkeypatch.setattr(koordinator_model, "DivisionRules", partial(DivisionRules, tolerant=True))
     monkeypatch.setattr(elasticquota_vectors, "divide", partial(divide, tolerant=True))
     assert [elasticquota_vectors.run_vector(vector) for vector in VECTORS] == [None] * len(VECTORS)

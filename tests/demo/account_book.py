@@ -22,9 +22,9 @@ from tests.demo.unit_charge import (
     chain_of,
     charge_of,
     controller_uid,
-    is_booked,
     is_condition_true,
     is_living,
+    occupies_quota,
     phase_of,
 )
 
@@ -103,8 +103,8 @@ class AccountBook:
                 return
             yield f"{account.where} has a second queue unit, {meta['name']}"
         account.unit = None if seen.is_gone else unit
-        was_booked = before is not None and is_booked(before)
-        if not was_booked and account.unit is not None and is_booked(account.unit):
+        was_booked = before is not None and occupies_quota(before)
+        if not was_booked and account.unit is not None and occupies_quota(account.unit):
             account.admissions += 1
         if seen.is_gone and was_booked and account.job is not None:
             yield f"the queue unit of {account.where} vanished while {phase_of(unit)}"

@@ -15,9 +15,9 @@ from tests.demo.json_api import Json
 from tests.demo.load_plan import GpuShape
 from tests.demo.unit_charge import (
     granted_to,
-    is_booked,
     is_condition_true,
     is_living,
+    occupies_quota,
     phase_of,
     requests_of,
 )
@@ -169,9 +169,9 @@ class ClusterPicture:
             yield QueueRow(
                 name=name,
                 waiting=sum(phase_of(unit) in WAITING_PHASES for unit in units),
-                running=sum(is_booked(unit) for unit in units),
+                running=sum(occupies_quota(unit) for unit in units),
                 done=sum(phase_of(unit) in ENDED_PHASES for unit in units),
-                used=sum(self._gpus(granted_to(unit)) for unit in units if is_booked(unit)),
+                used=sum(self._gpus(granted_to(unit)) for unit in units if occupies_quota(unit)),
                 least=least,
                 most=most,
                 longest_wait_seconds=max(waits, default=0.0),

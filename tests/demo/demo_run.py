@@ -241,7 +241,7 @@ class DemoRun:
         outcome = self.outcome
         outcome.complaints = [
             *self._observer.violations,
-            *self._observer.book.complaints_at_the_end(len(plan.jobs)),
+            *self._observer.charge.complaints_at_the_end(len(plan.jobs)),
         ]
         outcome.is_finished = self._is_through(plan)
         if not outcome.is_finished:

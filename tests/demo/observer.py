@@ -27,7 +27,7 @@ class Observer:
         """All of it, by version; the first `_judged` are in the book."""
         self._judged = 0
         self._is_stale = False
-        self.book = AccountBook()
+        self.charge = AccountBook()
         self.violations: list[str] = []
         self.late_count = 0
 
@@ -45,7 +45,7 @@ class Observer:
         if self._is_stale:
             judged, self._judged = self._judged, 0
             self._is_stale = False
-            self.book, self.violations = AccountBook(), []
+            self.charge, self.violations = AccountBook(), []
             self._judge(judged)
         ready = self._judged
         while ready < len(self._log) and self._log[ready].at <= now - self._hold_seconds:
@@ -63,5 +63,5 @@ class Observer:
 
     def _judge(self, until: int) -> None:
         for seen in self._log[self._judged : until]:
-            self.violations += self.book.apply(seen)
+            self.violations += self.charge.apply(seen)
         self._judged = until

@@ -1,6 +1,6 @@
 """What a job takes from its quota, read off the objects alone.
 
-Written apart from the scheduler's own books, which it checks: from the decision until the end,
+Written apart from the scheduler's own usage, which it checks: from the decision until the end,
 a unit takes the larger of what its living pods ask for and what it was granted. After the end, or
 an eviction, what still lives.
 """
@@ -32,7 +32,7 @@ def phase_of(unit: Json) -> str:
     return phase
 
 
-def is_booked(unit: Json) -> bool:
+def occupies_quota(unit: Json) -> bool:
     """Whether the unit has been granted quota that it has not given back."""
     return phase_of(unit) in BOOKED_PHASES
 
@@ -73,7 +73,7 @@ def charge_of(unit: Json | None, pods: Iterable[Json]) -> Amounts:
         if is_living(pod):
             for resource, needed in requests_of(pod).items():
                 total[resource] = total.get(resource, 0) + needed
-    if unit is not None and is_booked(unit):
+    if unit is not None and occupies_quota(unit):
         for resource, granted in granted_to(unit).items():
             total[resource] = max(total.get(resource, 0), granted)
     return total

@@ -17,7 +17,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import Phase, is_booked
+from shared_api.queue_unit_phases import Phase, occupies_quota
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import MAX_PRIORITY, read_int32, read_quota_name
 
@@ -26,7 +26,7 @@ QUEUES = ("a", "b", "c", "shared")
 
 
 BACKFILLED = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
-"""Who is refused so fits, and waits for the unit ahead, not for the books."""
+"""Who is refused so fits, and waits for the unit ahead, not for quota."""
 
 NO_HEADS = frozenset(
     {
@@ -78,7 +78,7 @@ class Quotas(Protocol):
         ...
 
     def validate(self) -> None:
-        """Raise AssertionError if the books are wrong."""
+        """Raise AssertionError if the usage is wrong."""
         ...
 
 
@@ -140,7 +140,7 @@ def _check_passing(engine: Engine, decision: Dequeue, ahead: list[InLine]) -> No
     before.unreserve(decision.uid)
     before.protect(decision.quota, at_least(passing.info))
     domains, own = plugins.domains(decision.quota), [decision.uid]
-    ended = [*own, *(uid for uid, _ in units.bookings.ends if uid != decision.uid)]
+    ended = [*own, *(uid for uid, _ in units.usage.ends if uid != decision.uid)]
     for key, quota, reason, _ in ahead:
         head = units.records[key].info
         if head is None or reason in BACKFILLED or not plugins.domains(quota) & domains:
@@ -168,7 +168,7 @@ def check_limits(engine: Engine, quotas: Quotas, decision: Dequeue) -> None:
 def booked_under(engine: Engine, quotas: Quotas, quota: str) -> Amounts:
     """What the engine charges to a quota and those below it, zeros left out."""
     total: Amounts = {}
-    bookings = engine.units.bookings
+    bookings = engine.units.usage
     for uid in bookings:
         charge = bookings.charge_of(uid)
         if charge is not None and quota in (quotas.chain(charge.quota) or (charge.quota,)):
@@ -176,9 +176,9 @@ def booked_under(engine: Engine, quotas: Quotas, quota: str) -> Amounts:
     return {resource: amount for resource, amount in total.items() if amount}
 
 
-def check_books(engine: Engine, quotas: Quotas) -> None:
+def check_quotas(engine: Engine, quotas: Quotas) -> None:
     """The plugin was told exactly what the engine believes."""
-    bookings = engine.units.bookings
+    bookings = engine.units.usage
     charges = {uid: bookings.charge_of(uid) for uid in bookings}
     told = {uid: (c.quota, c.amounts) for uid, c in charges.items() if c is not None}
     assert quotas.booked() == told
@@ -360,7 +360,7 @@ def check_objects_are_not_over(
     """Where nothing but decisions adds to a quota, the objects themselves never exceed it."""
     booked: dict[str, int] = {}
     for unit in units:
-        if is_booked(unit):
+        if occupies_quota(unit):
             quota = read_quota_name(unit.metadata.labels)
             granted = {each.name: each.replicas for each in unit.status.admissions}
             pods = sum(granted.get(each.name, each.count) for each in unit.spec.pod_set)

@@ -452,7 +452,7 @@ class World:
         self.come_to_rest()
         checks.check_units_are_known(self.engine, self.units)
         checks.check_nobody_is_lost(self.engine, self.plugin)
-        checks.check_books(self.engine, self.plugin)
+        checks.check_quotas(self.engine, self.plugin)
 
     def remembers_a_quota_that_no_object_tells(self) -> bool:
         """Return whether something is charged to a quota that a namespace had before."""

@@ -1,6 +1,6 @@
 """A quota plugin that anybody can check by eye: a max per quota, and one level of parents.
 
-It takes part in every extension point that keeps books, so the engine can be tested without the
+It takes part in every extension point that counts usage, so the engine can be tested without the
 real one. Quotas: `spec.max`, the parent by its label, namespaces by their annotation. Nothing is
 rounded, divided or lent; what `max` does not name is unlimited; an unknown quota admits nothing.
 """

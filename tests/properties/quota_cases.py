@@ -35,16 +35,16 @@ NAMES = tuple("abcdefgh")
 SPECIAL_MAXIMA = ({"x": 2**64 - 2, "y": 4}, {"x": 5, "y": 100}, {"x": 0})
 
 
-def take_woken(books: QuotaCache, most: int | None = None) -> list[Hashable]:
+def take_woken(quotas: QuotaCache, most: int | None = None) -> list[Hashable]:
     """Return those whom changes may have enabled, `most` of them, in order; they leave."""
     taken: list[Hashable] = []
-    for domain in books.stirred_domains():
+    for domain in quotas.stirred_domains():
         while most is None or len(taken) < most:
-            first = books.first_woken(domain)
+            first = quotas.first_woken(domain)
             if first is None:
                 break
             taken.append(first[2])
-            books.stop_waiting(first[2])
+            quotas.stop_waiting(first[2])
     return taken
 
 
@@ -133,22 +133,22 @@ def random_quota(
     )
 
 
-def random_books(rng: random.Random, settings: QuotaSettings, scale: int = 1) -> QuotaCache:
-    """Return books with bookings and foreign pods, covered or not."""
-    books = QuotaCache(settings)
+def random_quotas(rng: random.Random, settings: QuotaSettings, scale: int = 1) -> QuotaCache:
+    """Return a quota cache with charges and foreign pods, covered or not."""
+    quotas = QuotaCache(settings)
     names = NAMES[: rng.randint(1, len(NAMES))]
     for number in range(len(names)):
-        books.on_quota(random_quota(rng, names, number, scale))
+        quotas.on_quota(random_quota(rng, names, number, scale))
     total = {key: rng.randint(10, 60) * scale for key in KEYS}
-    books.on_capacity(total if rng.random() < 0.5 else random_amounts(rng, 40 * scale))
+    quotas.on_capacity(total if rng.random() < 0.5 else random_amounts(rng, 40 * scale))
     charged = [*names, DEFAULT_QUOTA]
     only_what_fits = rng.random() < 0.5
     for number in range(rng.randint(0, 10)):
         quota, demand = rng.choice(charged), Demand(random_amounts(rng, 6 * scale))
-        if not only_what_fits or books.check(quota, demand) is None:
-            books.book(f"unit-{number}", quota, demand)
+        if not only_what_fits or quotas.check(quota, demand) is None:
+            quotas.charge(f"unit-{number}", quota, demand)
     for number in range(rng.randint(0, 1 if only_what_fits else 4)):
         amounts = random_amounts(rng, 8 * scale)
         bound = rng.random() < 0.5
-        books.on_foreign(f"pod-{number}", rng.choice(charged), amounts, bound=bound)
-    return books
+        quotas.on_foreign(f"pod-{number}", rng.choice(charged), amounts, bound=bound)
+    return quotas

@@ -45,15 +45,15 @@ class RealQuotas:
         return self.plugin.check(info)
 
     def chain(self, quota: str) -> tuple[str, ...]:
-        return self.plugin.books.chain(quota)
+        return self.plugin.quotas.chain(quota)
 
     def limit(self, quota: str) -> Amounts:
         """In every mode no decision takes any level above its max."""
-        view = self.plugin.books.view(quota)
+        view = self.plugin.quotas.view(quota)
         return view.max if view is not None else {}
 
     def booked(self) -> Mapping[Uid, tuple[str, Amounts]]:
-        found = {uid: self.plugin.books.booking(uid) for uid in self.engine.units.bookings}
+        found = {uid: self.plugin.quotas.charge_of(uid) for uid in self.engine.units.usage}
         return {uid: (b[0], dict(b[1].amounts)) for uid, b in found.items() if b is not None}
 
     def waiters(self) -> set[Waiter]:
@@ -63,4 +63,4 @@ class RealQuotas:
         return self.plugin.quota_names(unit)
 
     def validate(self) -> None:
-        self.plugin.books.validate()
+        self.plugin.quotas.validate()

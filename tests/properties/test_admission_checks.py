@@ -25,7 +25,7 @@ from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import Outcome, Write
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import is_booked
+from shared_api.queue_unit_phases import occupies_quota
 from tests.properties.engine_kit import build_check
 from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, UNIT_STATUS, Json, ShellKit, exhaust
@@ -204,7 +204,7 @@ class World:
             assert record is not None
             charge = engine.charge_of(unit.metadata.uid)
             if record.version == int(unit.metadata.resource_version):
-                is_charged = is_booked(unit) or record.state is UnitState.ASSUMED
+                is_charged = occupies_quota(unit) or record.state is UnitState.ASSUMED
                 assert (charge is not None) is is_charged, record
 
     def listed(self) -> list[QueueUnit]:

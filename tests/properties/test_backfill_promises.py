@@ -99,7 +99,7 @@ class Simulation:
             assert world.second + says > promise, f"{name} could pass {head}"
 
     def _brute_force(self, name: str) -> int | None:
-        """Ask a copy of the books at every declared end, the earliest first."""
+        """Ask a copy of the engine at every declared end, the earliest first."""
         world = self.world
         record = world.engine.record(f"ns/{name}")
         assert record is not None
@@ -110,11 +110,11 @@ class Simulation:
             if says is not None:
                 start = world.started[run.unit.metadata.name]
                 ends.setdefault(max(start + says, world.second), []).append(run.unit.metadata.uid)
-        books = world.plugin.fork()
+        quotas = world.plugin.fork()
         for end in sorted(ends):
             for uid in ends[end]:
-                books.books.release(uid)
-            if books.check(at_least(record.info)) is None:
+                quotas.quotas.release(uid)
+            if quotas.check(at_least(record.info)) is None:
                 return end
         return None
 

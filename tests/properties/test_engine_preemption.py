@@ -26,7 +26,7 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Condition, Timestamp, Uid
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import is_booked
+from shared_api.queue_unit_phases import occupies_quota
 from shared_api.testing.object_builders import elastic_quota, node
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
@@ -209,7 +209,7 @@ class World:
         found = [
             unit
             for _, unit in sorted(self.units.items())
-            if is_booked(unit) and makes_room(unit) is evicted
+            if occupies_quota(unit) and makes_room(unit) is evicted
         ]
         return self.rng.choice(found) if found else None
 
@@ -252,9 +252,9 @@ class World:
         assert isinstance(plugin, ElasticQuotaPlugin)
         if self.version % 16 == 0:  # it costs more than all the rest
             self.engine.validate()
-            plugin.books.validate()
+            plugin.quotas.validate()
         for name in ("org", *QUOTAS):
-            view = plugin.books.view(name)
+            view = plugin.quotas.view(name)
             assert view is not None
             assert view.used.get("cpu", 0) <= view.max["cpu"], f"{name} is over its max"
         for uid, rounds in self.begun.items():
@@ -262,7 +262,9 @@ class World:
 
     def check_alone(self, decision: Preempt) -> None:
         """All compete for one limit here."""
-        leaving = [unit for unit in self.units.values() if is_booked(unit) and makes_room(unit)]
+        leaving = [
+            unit for unit in self.units.values() if occupies_quota(unit) and makes_room(unit)
+        ]
         for unit in leaving:
             message = unit.status.conditions[-1].message
             assert message.startswith(for_whom_mark(decision.unit)), (decision, message)
@@ -296,7 +298,7 @@ class World:
             assert record.info is not None
             lost[record.info.quota] += record.info.demand.total["cpu"]
         for name, amount in lost.items():
-            view = plugin.books.view(name)
+            view = plugin.quotas.view(name)
             assert view is not None
             assert view.used["cpu"] - amount >= view.min["cpu"], f"{name} is left less than its min"
 

@@ -1,7 +1,7 @@
 """The engine with the real quota plugin, in every mode.
 
-The books decide who fits and whom a change wakes; here it shows whether the two agree: at rest
-nobody waits whom the books would let start, and no decision takes a quota over its limit.
+The quota cache decides what fits and whom a change wakes; here the two must agree: at rest
+nobody waits whom the quota cache would let start, and no decision takes a quota over its limit.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from shared_api.queue_unit_phases import (
     RELEASED_PHASES,
     Phase,
     is_being_evicted,
-    is_booked,
+    occupies_quota,
     phase_of,
 )
 from shared_api.well_known_labels import (
@@ -181,7 +181,7 @@ def test_a_unit_is_deleted_only_when_its_job_is_somebody_elses_and_does_not_run(
         return
     assert view.unit is not None
     assert not view.ownership.managed
-    if is_booked(view.unit):
+    if occupies_quota(view.unit):
         assert decision.state is not None
         assert decision.state.stopped
         assert view.pods.living == 0
@@ -207,7 +207,7 @@ def test_nothing_that_may_run_is_suspended(view: JobView) -> None:
     assert view.job is not None
     assert not view.job.suspended
     assert view.job.status.outcome is None
-    if view.unit is not None and is_booked(view.unit):
+    if view.unit is not None and occupies_quota(view.unit):
         admitted = phase_of(view.unit) in RELEASED_PHASES
         assert is_being_evicted(view.unit) or not admitted
 

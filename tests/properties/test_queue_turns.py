@@ -1,7 +1,7 @@
 """Among queues that share a limit: the higher first, equal ones in fair turns; by a naive model.
 
 The model looks at all lines afresh before every decision: whoever could start now, by the policy
-of his queue and by the books, is a rival. The one that is started must be first among the rivals
+of his queue and by the quotas, is a rival. The one that is started must be first among the rivals
 of all queues that share a limit with his: by the priority of the queue, then by who was served
 longest ago.
 """
@@ -78,7 +78,7 @@ class Rivals(World):
         return frozenset(level for quota in queue.quotas() for level in self.plugin.chain(quota))
 
     def _startable(self, queue: SchedulingQueue) -> Iterator[str]:
-        """The units of a line that the books would let start, as far as its policy looks."""
+        """The units of a line that the quota cache would let start, as far as its policy looks."""
         if queue.in_flight or queue.options.is_stopped or queue.not_before:
             return
         depth, blocked, first_band = queue.depth, set[str](), -1

@@ -22,11 +22,11 @@ class Cluster:
 
     def __init__(self, seed: int, mode: QuotaMode) -> None:
         self.rng = random.Random(seed)
-        self.books = QuotaCache(
+        self.quotas = QuotaCache(
             QuotaSettings(mode=mode, rounding_override=Rounding.LARGEST_REMAINDER)
         )
         left = {"": {key: self.rng.randint(10, 40) for key in KEYS}}
-        self.books.on_capacity(left[""])
+        self.quotas.on_capacity(left[""])
         is_over_promised = self.rng.random() < 0.3
         parents: dict[str, str] = {}
         for number, name in enumerate(NAMES[: self.rng.randint(2, 7)]):
@@ -36,7 +36,7 @@ class Cluster:
                 left[parent] = {key: left[parent][key] - minimum[key] for key in KEYS}
             left[name] = dict(minimum)
             maximum = {key: minimum[key] + self.rng.randint(0, 20) for key in KEYS}
-            self.books.on_quota(build_quota(name, minimum=minimum, maximum=maximum, parent=parent))
+            self.quotas.on_quota(build_quota(name, minimum=minimum, maximum=maximum, parent=parent))
             parents[name] = parent
         leaves = [name for name in parents if name not in parents.values()]
         self.owner = self.rng.choice(leaves)
@@ -44,13 +44,13 @@ class Cluster:
         self.running: dict[str, str] = {}
 
     def demand_within_min(self) -> Demand:
-        view = self.books.view(self.owner)
+        view = self.quotas.view(self.owner)
         assert view is not None
         amounts = {key: self.rng.randint(0, view.scaled_min.get(key, 0)) for key in KEYS}
         return Demand(amounts)
 
     def borrowing(self, quota: str) -> bool:
-        view = self.books.view(quota)
+        view = self.quotas.view(quota)
         assert view is not None
         return any(amount > view.scaled_min.get(key, 0) for key, amount in view.used.items())
 
@@ -58,11 +58,11 @@ class Cluster:
         """Start something of another quota if it fits; say whether it is borrowed."""
         quota = self.rng.choice(self.others)
         demand = Demand({key: self.rng.randint(0, 8) for key in KEYS})
-        if self.books.check(quota, demand) is not None:
+        if self.quotas.check(quota, demand) is not None:
             return False
-        self.books.book(f"unit-{turn}", quota, demand)
+        self.quotas.charge(f"unit-{turn}", quota, demand)
         self.running[f"unit-{turn}"] = quota
-        view = self.books.view(quota)
+        view = self.quotas.view(quota)
         assert view is not None
         taken = (key for key, amount in demand.amounts.items() if amount)
         return any(view.used[key] > view.scaled_min.get(key, 0) for key in taken)
@@ -72,12 +72,12 @@ class Cluster:
         borrowed = sorted(unit for unit, quota in self.running.items() if self.borrowing(quota))
         if borrowed:
             unit = self.rng.choice(borrowed)
-            self.books.release(unit)
+            self.quotas.release(unit)
             del self.running[unit]
         return bool(borrowed)
 
     def owner_fits(self, demand: Demand) -> bool:
-        return self.books.check(self.owner, demand) is None
+        return self.quotas.check(self.owner, demand) is None
 
 
 @settings(max_examples=300, deadline=None)
@@ -88,7 +88,7 @@ def test_owner_gets_his_min_as_borrowers_end(seed: int, mode: QuotaMode) -> None
     assume(any(demand.amounts.values()) and cluster.others)
     for turn in range(30):
         cluster.take_what_fits(-turn)
-    cluster.books.protect(cluster.owner, demand)
+    cluster.quotas.protect(cluster.owner, demand)
     for turn in range(1, 2000, 4):
         for number in range(4):
             # What the owner could take once, a borrower does not take from him.
@@ -97,7 +97,7 @@ def test_owner_gets_his_min_as_borrowers_end(seed: int, mode: QuotaMode) -> None
                 assert cluster.owner_fits(demand)
         if cluster.owner_fits(demand):
             return
-        assert cluster.end_a_borrower(), cluster.books.check(cluster.owner, demand)
+        assert cluster.end_a_borrower(), cluster.quotas.check(cluster.owner, demand)
     pytest.fail("the owner never got his turn")
 
 
@@ -109,9 +109,9 @@ def test_borrowers_never_block_each_other(seed: int, mode: QuotaMode) -> None:
         if cluster.others:
             cluster.take_what_fits(turn)
     for name in (cluster.owner, *cluster.others):
-        view = cluster.books.view(name)
+        view = cluster.quotas.view(name)
         assert view is not None
         too_much = {key: view.scaled_min.get(key, 0) + 1 for key in KEYS}
-        cluster.books.protect(name, Demand(too_much))
-        refusal = cluster.books.check(name, Demand(too_much))
+        cluster.quotas.protect(name, Demand(too_much))
+        refusal = cluster.quotas.check(name, Demand(too_much))
         assert refusal is None or refusal.reason is not Reason.GUARANTEE_OF_OTHERS

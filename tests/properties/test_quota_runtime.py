@@ -22,8 +22,8 @@ from tests.properties.quota_cases import (
     KEYS,
     NAMES,
     random_amounts,
-    random_books,
     random_quota,
+    random_quotas,
     random_settings,
 )
 
@@ -34,10 +34,10 @@ SCALES = st.sampled_from([1, 1, 1000, 10**12])
 
 
 def random_trees(rng: random.Random, scale: int) -> UsageTrees:
-    """Return the trees of random books; the walk itself is asked, without the rules around it."""
-    books = random_books(rng, random_settings(rng, QuotaMode.RUNTIME), scale)
-    books.validate()
-    return books.trees
+    """Return the trees of a random quota cache; the tests ask the walk, without the rules around it."""
+    quotas = random_quotas(rng, random_settings(rng, QuotaMode.RUNTIME), scale)
+    quotas.validate()
+    return quotas.trees
 
 
 # The contract's steps in their order. The walk takes resource by resource, so that it may come to
@@ -54,11 +54,11 @@ STEPS = [
 def test_walk_agrees_with_the_contract(seed: int, scale: int) -> None:
     rng = random.Random(seed)
     trees = random_trees(rng, scale)
-    for name, books in trees.trees[""].nodes.items():
+    for name, node in trees.trees[""].nodes.items():
         demand = Demand(random_amounts(rng, 8 * scale))
-        want = check_from_scratch(books, demand)
+        want = check_from_scratch(node, demand)
         if not trees.settings.guarantee_usage:
-            got = trees.walks[""].check(books, books.counted(demand.amounts))
+            got = trees.walks[""].check(node, node.counted(demand.amounts))
             assert (got is None) == (want is None), (name, demand, got, want)
             if got is not None and want is not None:
                 assert STEPS.index(want.reason) <= STEPS.index(got.reason), (name, got, want)
@@ -74,13 +74,13 @@ def test_runtimes_are_those_of_the_division(seed: int, scale: int) -> None:
     tree = trees.trees[""]
     want = cautious_runtimes(
         tree.tree,
-        {name: books.own for name, books in tree.nodes.items()},
+        {name: node.own for name, node in tree.nodes.items()},
         {key: tree.left(key) for key in KEYS if key in (tree.total or {})},
         DivisionRules(rules.rounding, scale_min=rules.scale_min, tolerant=True),
     )
-    for name, books in tree.nodes.items():
-        if not books.is_special:
-            got = trees.walks[""].runtimes(books)
+    for name, node in tree.nodes.items():
+        if not node.is_special:
+            got = trees.walks[""].runtimes(node)
             assert got == {key: want.runtime[name][key] for key in got}
 
 
@@ -155,16 +155,16 @@ def test_what_is_started_is_over_no_max(seed: int, scale: int) -> None:
         rounding_override=Rounding.HALF_UP,
         cap_by_total=False,
     )
-    books = QuotaCache(rules)
+    quotas = QuotaCache(rules)
     names = NAMES[: rng.randint(2, len(NAMES))]
     for number in range(len(names)):
-        books.on_quota(random_quota(rng, names, number, scale))
-    books.on_capacity({key: rng.randint(10, 60) * scale for key in KEYS})
+        quotas.on_quota(random_quota(rng, names, number, scale))
+    quotas.on_capacity({key: rng.randint(10, 60) * scale for key in KEYS})
     for number in range(30):
         quota, demand = rng.choice(names), Demand(random_amounts(rng, 6 * scale))
-        if books.check(quota, demand) is None:
-            books.book(str(number), quota, demand)
-    for node in books.trees.trees[""].nodes.values():
+        if quotas.check(quota, demand) is None:
+            quotas.charge(str(number), quota, demand)
+    for node in quotas.trees.trees[""].nodes.values():
         over = {key: node.used[key] for key, most in node.spec.max.items() if node.used[key] > most}
         assert not over, (node.name, over)
 

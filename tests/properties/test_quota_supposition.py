@@ -23,7 +23,7 @@ KINDS = st.sampled_from([Story, Story, CrumbStory])
 
 
 class Question:
-    """What to ask of a story's books."""
+    """What to ask of a story's quota cache."""
 
     def __init__(self, story: Story) -> None:
         rng = story.rng
@@ -35,15 +35,15 @@ class Question:
         self.quota = rng.choice(story.charged)
         self.demand = story.demand()
 
-    def suppose(self, books: QuotaCache) -> Refusal | None:
-        return books.check_without(self.quota, self.demand, self.released, self.added)
+    def suppose(self, quotas: QuotaCache) -> Refusal | None:
+        return quotas.check_without(self.quota, self.demand, self.released, self.added)
 
-    def carry_out(self, books: QuotaCache) -> Refusal | None:
+    def carry_out(self, quotas: QuotaCache) -> Refusal | None:
         for owner in self.released:
-            books.release(owner)
+            quotas.release(owner)
         for number, (quota, demand) in enumerate(self.added):
-            books.book(f"added-{number}", quota, demand)
-        return books.check(self.quota, self.demand)
+            quotas.charge(f"added-{number}", quota, demand)
+        return quotas.check(self.quota, self.demand)
 
 
 def without_grounds(refusal: Refusal | None) -> Refusal | None:
@@ -59,13 +59,13 @@ def test_what_is_supposed_is_answered_as_if_it_were_so(seed: int, kind: type[Sto
         story.turn()
         story.wake()
         question = Question(story)
-        got = question.suppose(story.books)
-        want = question.carry_out(story.books.fork())
+        got = question.suppose(story.quotas)
+        want = question.carry_out(story.quotas.fork())
         # Resources are walked in the order in which they were first charged.
         assert (got is None) == (want is None), (question.__dict__, got, want)
     question = Question(story)
-    got = question.suppose(story.books)
-    want = question.carry_out(story.books)
+    got = question.suppose(story.quotas)
+    want = question.carry_out(story.quotas)
     assert without_grounds(got) == without_grounds(want), question.__dict__
 
 
@@ -80,17 +80,17 @@ def test_nobody_notices_what_was_only_supposed(seed: int, kind: type[Story]) -> 
         if chance.random() < 0.7:
             state = asked.rng.getstate()
             for _ in range(chance.randint(1, 3)):
-                Question(asked).suppose(asked.books)
+                Question(asked).suppose(asked.quotas)
             asked.rng.setstate(state)
-        asked.books.validate()
+        asked.quotas.validate()
         assert asked.waiting == left_alone.waiting
         asked.wake()
         left_alone.wake()
         assert asked.waiting == left_alone.waiting
         assert asked.running == left_alone.running
     names = [*asked.names, "unknown"]
-    assert [asked.books.view(name) for name in names] == [
-        left_alone.books.view(name) for name in names
+    assert [asked.quotas.view(name) for name in names] == [
+        left_alone.quotas.view(name) for name in names
     ]
 
 
@@ -100,15 +100,15 @@ def test_a_question_between_check_and_booking_spoils_neither(seed: int) -> None:
     story = CrumbStory(seed)
     for number in range(30):
         quota, demand = story.rng.choice(story.charged), story.demand()
-        fits = story.books.check(quota, demand) is None
-        Question(story).suppose(story.books)
+        fits = story.quotas.check(quota, demand) is None
+        Question(story).suppose(story.quotas)
         if fits:
-            story.books.book(f"one-{number}", quota, demand)
+            story.quotas.charge(f"one-{number}", quota, demand)
             story.running.append(f"one-{number}")
-        fresh = story.books.fork()
+        fresh = story.quotas.fork()
         for name in story.names:
             asked = Demand(random_amounts(story.rng, 8))
-            got, want = story.books.check(name, asked), fresh.check(name, asked)
+            got, want = story.quotas.check(name, asked), fresh.check(name, asked)
             # Of several that would be hurt, which one is named depends on what was asked before.
             assert (got is None) == (want is None), (name, asked, got, want)
         if story.rng.random() < 0.3:

@@ -1,4 +1,4 @@
-"""An ElasticQuotaTree in the books: what they let through is what the rules do, and nobody sleeps.
+"""An ElasticQuotaTree in the quota cache: it lets through what the rules do, and all are woken.
 
 Against a model that adds everything up from scratch (`naive_tree`).
 """
@@ -32,7 +32,7 @@ class TreeStory:
         self.rng = random.Random(seed)
         self.guards = guards
         self.rate = self.rng.choice([Fraction(1), Fraction(1), Fraction(3, 2)])
-        self.books = QuotaCache(
+        self.quotas = QuotaCache(
             QuotaSettings(
                 mode=QuotaMode.MAX,
                 kind=QuotaKind.TREE,
@@ -54,29 +54,29 @@ class TreeStory:
         happen()
 
     def fork(self) -> None:
-        self.books = self.books.fork()
+        self.quotas = self.quotas.fork()
 
     def suppose(self) -> None:
         """Ask without some, and with another: as where that is so, and nothing is left of it."""
         asked, besides = self.some_job(), self.some_job()
         gone = [owner for owner in sorted(self.running) if self.rng.random() < 0.3]
         added = [(besides.path, demand_of(besides))]
-        got = self.books.check_without(asked.path, demand_of(asked), gone, added)
-        fork = self.books.fork()
+        got = self.quotas.check_without(asked.path, demand_of(asked), gone, added)
+        fork = self.quotas.fork()
         for owner in gone:
             fork.release(owner)
-        fork.book("besides", besides.path, demand_of(besides))
+        fork.charge("besides", besides.path, demand_of(besides))
         assert got == fork.check(asked.path, demand_of(asked))
 
     def grow(self) -> None:
         tree = random_tree(self.rng)
         if self.rng.random() < 0.1:
             # Deleted and made again, as it may be: what is booked stays.
-            self.books.put_specs([])
+            self.quotas.put_specs([])
         self.take(tree)
 
     def take(self, tree: ElasticQuotaTree) -> None:
-        self.books.put_specs(parse_tree(tree))
+        self.quotas.put_specs(parse_tree(tree))
         self.naive = NaiveTree(tree, self.rate)
 
     def some_job(self) -> Booking:
@@ -90,42 +90,42 @@ class TreeStory:
         asked = self.some_job()
         self.try_to_start(f"w{self.next}", asked)
         if self.guards and self.rng.random() < 0.5:
-            self.books.protect(asked.path, demand_of(asked))
+            self.quotas.protect(asked.path, demand_of(asked))
 
     def try_to_start(self, waiter: Hashable, asked: Booking) -> None:
-        refusal = self.books.check(asked.path, demand_of(asked))
+        refusal = self.quotas.check(asked.path, demand_of(asked))
         fits = asked.path in self.naive.nodes and self.naive.fits(
             asked, list(self.running.values())
         )
         if refusal is None:
             assert fits, (asked, self.running)
-            self.books.book(str(waiter), asked.path, demand_of(asked))
+            self.quotas.charge(str(waiter), asked.path, demand_of(asked))
             self.running[str(waiter)] = asked
             return
         assert self.guards or not fits, (asked, refusal, self.running)
         if refusal.resource:
             assert refusal.used + refusal.requested > refusal.limit
-        self.books.wait(waiter, asked.path, demand_of(asked), refusal, (self.rng.randint(0, 2),))
+        self.quotas.wait(waiter, asked.path, demand_of(asked), refusal, (self.rng.randint(0, 2),))
         self.waiting[waiter] = asked
 
     def end_one(self) -> None:
         if self.running:
             owner = self.rng.choice(sorted(self.running))
             del self.running[owner]
-            self.books.release(owner)
+            self.quotas.release(owner)
 
     def adopt(self) -> None:
         owner, job = f"adopted-{self.rng.randint(0, 3)}", self.some_job()
-        self.books.book(owner, job.path, demand_of(job))
+        self.quotas.charge(owner, job.path, demand_of(job))
         self.running[owner] = job
 
     def protect(self) -> None:
         job = self.some_job()
-        self.books.protect(job.path, demand_of(job) if self.rng.random() < 0.5 else None)
+        self.quotas.protect(job.path, demand_of(job) if self.rng.random() < 0.5 else None)
 
     def wake(self) -> None:
         most = self.rng.choice([None, 1, 2])
-        while woken := take_woken(self.books, most):
+        while woken := take_woken(self.quotas, most):
             for waiter in woken:
                 asked = self.waiting.pop(waiter)
                 if self.rng.random() < 0.8:
@@ -146,6 +146,6 @@ def test_what_fits_starts_and_nobody_waits_who_could(seed: int, guards: bool) ->
         if story.rng.random() < 0.7:
             story.wake()
             for waiter, asked in story.waiting.items():
-                refusal = story.books.check(asked.path, demand_of(asked))
+                refusal = story.quotas.check(asked.path, demand_of(asked))
                 assert refusal is not None, (waiter, asked)
-        story.books.validate()
+        story.quotas.validate()

@@ -27,26 +27,26 @@ pytestmark = pytest.mark.properties
 
 
 class Story:
-    """Random facts for books, and what an engine would do with the answers."""
+    """Random facts for a quota cache, and what an engine would do with the answers."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.scale = self.rng.choice([1, 1, 1000])
         self.names: tuple[str, ...] = ()
         self.charged: list[str] = []
-        self.books = self.new_books()
+        self.quotas = self.new_quotas()
         self.waiting: dict[Hashable, tuple[str, Demand, Demand | None]] = {}
         self.running: list[str] = []
         self.next = 0
 
-    def new_books(self) -> QuotaCache:
-        self.books = QuotaCache(random_settings(self.rng))
+    def new_quotas(self) -> QuotaCache:
+        self.quotas = QuotaCache(random_settings(self.rng))
         self.names = NAMES[: self.rng.randint(1, len(NAMES))]
         for number in range(len(self.names)):
             self.edit_quota(number)
         self.change_capacity()
         self.charged = [*self.names, DEFAULT_QUOTA, "unknown"]
-        return self.books
+        return self.quotas
 
     def turn(self) -> None:
         """Let one thing happen."""
@@ -59,7 +59,7 @@ class Story:
         )[0]  # fmt: skip
         happen()
         if self.rng.random() < 0.1:
-            self.books = self.books.fork()
+            self.quotas = self.quotas.fork()
 
     def demand(self) -> Demand:
         return Demand(random_amounts(self.rng, 8 * self.scale), self.rng.random() < 0.2)
@@ -73,69 +73,69 @@ class Story:
             whole = Demand(amounts, demand.non_preemptible)
         self.try_to_start(waiter, quota, demand, whole)
         if self.rng.random() < 0.5:
-            self.books.protect(quota, demand)
+            self.quotas.protect(quota, demand)
 
     def try_to_start(
         self, waiter: Hashable, quota: str, demand: Demand, whole: Demand | None
     ) -> None:
         """Ask for the whole, then for no more than the demand."""
         asked = demand
-        refusal = self.books.check(quota, asked)
-        if whole is not None and self.books.check(quota, whole) is None:
+        refusal = self.quotas.check(quota, asked)
+        if whole is not None and self.quotas.check(quota, whole) is None:
             asked, refusal = whole, None
         if refusal is None:
-            self.books.book(str(waiter), quota, asked)
+            self.quotas.charge(str(waiter), quota, asked)
             self.running.append(str(waiter))
             return
         rank = (self.rng.randint(0, 2),)
-        self.books.wait(waiter, quota, demand, refusal, rank, whole=whole)
+        self.quotas.wait(waiter, quota, demand, refusal, rank, whole=whole)
         self.waiting[waiter] = (quota, demand, whole)
 
     def check(self) -> None:
         """Nobody waits who could start, be it with more than he waits for."""
         for waiter, (quota, demand, whole) in self.waiting.items():
-            assert self.books.check(quota, demand) is not None, (waiter, quota, demand)
+            assert self.quotas.check(quota, demand) is not None, (waiter, quota, demand)
             if whole is not None:
-                assert self.books.check(quota, whole) is not None, (waiter, quota, whole)
+                assert self.quotas.check(quota, whole) is not None, (waiter, quota, whole)
 
     def end_one(self) -> None:
         if self.running:
-            self.books.release(self.running.pop(self.rng.randrange(len(self.running))))
+            self.quotas.release(self.running.pop(self.rng.randrange(len(self.running))))
 
     def adopt(self) -> None:
-        self.books.book(f"adopted-{self.rng.randint(0, 3)}", self.names[0], self.demand())
+        self.quotas.charge(f"adopted-{self.rng.randint(0, 3)}", self.names[0], self.demand())
 
     def change_pod(self) -> None:
         amounts = random_amounts(self.rng, 6 * self.scale) if self.rng.random() < 0.7 else None
         key, quota = f"pod-{self.rng.randint(0, 4)}", self.rng.choice(self.charged)
-        self.books.on_foreign(key, quota, amounts, bound=self.rng.random() < 0.5)
+        self.quotas.on_foreign(key, quota, amounts, bound=self.rng.random() < 0.5)
 
     def protect(self) -> None:
         demand = self.demand() if self.rng.random() < 0.5 else None
-        self.books.protect(self.rng.choice(self.charged), demand)
+        self.quotas.protect(self.rng.choice(self.charged), demand)
 
     def edit_quota(self, number: int | None = None) -> None:
         if number is None:
             number = self.rng.randrange(len(self.names))
-        self.books.on_quota(random_quota(self.rng, self.names, number, self.scale))
+        self.quotas.on_quota(random_quota(self.rng, self.names, number, self.scale))
 
     def remove_quota(self) -> None:
-        self.books.on_quota_gone("ns", self.rng.choice(self.names))
+        self.quotas.on_quota_gone("ns", self.rng.choice(self.names))
 
     def change_capacity(self) -> None:
         total = {key: self.rng.randint(10, 60) * self.scale for key in KEYS}
-        self.books.on_capacity(None if self.rng.random() < 0.1 else total)
+        self.quotas.on_capacity(None if self.rng.random() < 0.1 else total)
 
     def give_up(self) -> None:
         if self.waiting:
             waiter = self.rng.choice(sorted(self.waiting, key=str))
-            self.books.stop_waiting(waiter)
+            self.quotas.stop_waiting(waiter)
             del self.waiting[waiter]
 
     def wake(self) -> None:
         """Take everybody who is woken, one, two or all at a time, and let him try."""
         most = self.rng.choice([None, 1, 2])
-        while woken := take_woken(self.books, most):
+        while woken := take_woken(self.quotas, most):
             for waiter in woken:
                 quota, demand, whole = self.waiting.pop(waiter)
                 if self.rng.random() < 0.8:
@@ -151,15 +151,15 @@ def test_nobody_waits_who_could_start(seed: int) -> None:
         if story.rng.random() < 0.7:
             story.wake()
             story.check()
-        story.books.validate()
+        story.quotas.validate()
 
 
 class CrumbStory(Story):
     """Three levels that round half up and are nearly full: a unit more or less decides."""
 
-    def new_books(self) -> QuotaCache:
+    def new_quotas(self) -> QuotaCache:
         rng = self.rng
-        self.books = QuotaCache(
+        self.quotas = QuotaCache(
             QuotaSettings(
                 rounding_override=Rounding.HALF_UP,
                 check_parent=rng.random() < 0.2,
@@ -182,9 +182,9 @@ class CrumbStory(Story):
                 is_parent=path not in self.charged,
                 lends=rng.random() < 0.95,
             )
-            self.books.on_quota(quota)
+            self.quotas.on_quota(quota)
         self.change_capacity()
-        return self.books
+        return self.quotas
 
     def turn(self) -> None:
         happen = self.rng.choices(
@@ -193,13 +193,13 @@ class CrumbStory(Story):
         )[0]
         happen()
         if self.rng.random() < 0.03:
-            self.books = self.books.fork()
+            self.quotas = self.quotas.fork()
 
     def demand(self) -> Demand:
         return Demand({"x": self.rng.choice([1, 2, 5, 7, 20]), "y": self.rng.randint(0, 9)})
 
     def change_capacity(self) -> None:
-        self.books.on_capacity({"x": self.total + self.rng.randint(-9, 9), "y": 3000})
+        self.quotas.on_capacity({"x": self.total + self.rng.randint(-9, 9), "y": 3000})
 
 
 @settings(max_examples=150, deadline=None)
@@ -211,11 +211,11 @@ def test_nobody_waits_for_a_crumb_that_is_there(seed: int) -> None:
         story.turn()
         if story.rng.random() < 0.7:
             story.wake()
-            fresh = story.books.fork()
+            fresh = story.quotas.fork()
             story.check()
             for waiter, (quota, demand, _) in story.waiting.items():
                 assert fresh.check(quota, demand) is not None, (waiter, quota, demand)
-    story.books.validate()
+    story.quotas.validate()
 
 
 @settings(max_examples=50, deadline=None)
@@ -224,11 +224,11 @@ def test_forks_are_independent_and_equal(seed: int) -> None:
     story = Story(seed)
     for _ in range(20):
         story.turn()
-    fork = story.books.fork()
+    fork = story.quotas.fork()
     for name in story.names:
-        assert fork.view(name) == story.books.view(name)
-    assert sorted(map(str, take_woken(fork))) == sorted(map(str, take_woken(story.books)))
-    before = [story.books.view(name) for name in story.names]
+        assert fork.view(name) == story.quotas.view(name)
+    assert sorted(map(str, take_woken(fork))) == sorted(map(str, take_woken(story.quotas)))
+    before = [story.quotas.view(name) for name in story.names]
     fork.on_capacity({"x": 1})
-    fork.book("new", story.names[0], Demand({"x": 1}))
-    assert [story.books.view(name) for name in story.names] == before
+    fork.charge("new", story.names[0], Demand({"x": 1}))
+    assert [story.quotas.view(name) for name in story.names] == before

@@ -31,7 +31,7 @@ from shared_api.objects.queue_unit import (
     QueueUnit,
     ReclaimState,
 )
-from shared_api.queue_unit_phases import Phase, is_being_evicted, is_booked, phase_of
+from shared_api.queue_unit_phases import Phase, is_being_evicted, occupies_quota, phase_of
 from shared_api.well_known_labels import MANAGED_BY
 from tests.properties.engine_kit import build_queue, build_unit, changed, condition
 from tests.queue_scheduler.quota_source_kit import info
@@ -82,14 +82,14 @@ def units(draw: st.DrawFn) -> QueueUnit:
 def goes_on(unit: QueueUnit) -> bool:
     """Return whether its checks let a reserved unit go on, or ask it for more."""
     verdict = judge_checks(unit, build_queue("a"), {}, is_late=False, timeout_seconds=60.0)
-    return is_booked(unit) and isinstance(verdict, GoOn | AddEntries)
+    return occupies_quota(unit) and isinstance(verdict, GoOn | AddEntries)
 
 
 @settings(max_examples=1000)
 @given(units())
 def test_who_leaves_is_neither_granted_more_nor_let_go_on(unit: QueueUnit) -> None:
     is_unwanted = unit.spec.active is False or unit.metadata.deletion_timestamp is not None
-    leaves = is_booked(unit) and (is_leaving(unit) or is_unwanted)
+    leaves = occupies_quota(unit) and (is_leaving(unit) or is_unwanted)
     assert not (leaves and has_grown(unit))
     assert not (leaves and goes_on(unit))
 
@@ -114,4 +114,4 @@ def test_a_drain_asks_whoever_has_a_place_and_is_not_asked(unit: QueueUnit) -> N
     known = state if isinstance(state, UnitState) else UnitState.ON_HOLD
     record = CachedUnit(unit=unit, version=2, state=known, info=info("a", 1))
     is_asked = list(find_to_ask([record], frozenset({"q"}))) == [record]
-    assert is_asked is (is_booked(unit) and not is_being_evicted(unit))
+    assert is_asked is (occupies_quota(unit) and not is_being_evicted(unit))

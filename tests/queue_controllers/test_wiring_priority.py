@@ -29,9 +29,9 @@ def test_a_priority_class_counts_as_it_comes_changes_and_goes(world: World, phas
         assert world.get_unit()["spec"]["priority"] == value
     world.direct.delete("priorityclasses", "high")
     world.settle()
-    is_booked = phase in {"Reserved", "Dequeued", "Running"}
+    occupies_quota = phase in {"Reserved", "Dequeued", "Running"}
     left = world.get_unit()["spec"]["priority"]
-    assert left == (-5 if is_booked else 0), "a class that is being changed evicts nobody"
+    assert left == (-5 if occupies_quota else 0), "a class that is being changed evicts nobody"
     assert world.phase() == phase
 
 

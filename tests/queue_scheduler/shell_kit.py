@@ -235,7 +235,7 @@ class ShellKit:
         """Return what the engine has booked of a quota's cpu, in milli."""
         plugin = self.engine.plugins.plugins[0]
         assert isinstance(plugin, ElasticQuotaPlugin)
-        view = plugin.books.view(quota)
+        view = plugin.quotas.view(quota)
         assert view is not None
         return view.used.get("cpu", 0)
 

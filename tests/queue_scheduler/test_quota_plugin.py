@@ -50,9 +50,9 @@ def count_checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
     check = QuotaCache.check
 
-    def counted(books: QuotaCache, quota: str, demand: Any) -> Refusal | None:
+    def counted(quotas: QuotaCache, quota: str, demand: Any) -> Refusal | None:
         asked.append(quota)
-        return check(books, quota, demand)
+        return check(quotas, quota, demand)
 
     monkeypatch.setattr(QuotaCache, "check", counted)
     return asked

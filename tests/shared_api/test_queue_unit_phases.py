@@ -34,8 +34,8 @@ from shared_api.queue_unit_phases import (
     has_nothing_requested,
     is_adopted,
     is_being_evicted,
-    is_booked,
     is_waited_for,
+    occupies_quota,
     phase_of,
     salvage_unit,
     status_of_move,
@@ -99,7 +99,7 @@ def marked(phase: str, *conditions: Condition) -> QueueUnit:
     ],
 )
 def test_what_is_booked(of: QueueUnit, want: bool) -> None:
-    assert is_booked(of) is want
+    assert occupies_quota(of) is want
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_all_but_the_demand_is_salvaged(
     saved = salvage_unit(body, "it is odd")
     assert (saved.spec, saved.unreadable) == (QueueUnitSpec(queue="q"), "it is odd")
     assert saved.status.phase == status.get("phase", "Enqueued")
-    assert is_booked(saved) is (want == "booked")
+    assert occupies_quota(saved) is (want == "booked")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Judges every write of the two programs against the objects, apart from their own books.
+"""Judges every write of the programs against the objects, apart from what they count themselves.
 
 What a job is charged is read off its unit and pods (`tests.demo.unit_charge`). A write is judged by
 what its writer could know: a program acts on caches, so what happened after the newest version in
@@ -42,8 +42,8 @@ from tests.demo.unit_charge import (
     Amounts,
     chain_of,
     controller_uid,
-    is_booked,
     is_living,
+    occupies_quota,
     phase_of,
     requests_of,
 )
@@ -196,10 +196,10 @@ class AccountJudge:
             account.leave_behind({each.name: each.seen() for each in self._processes.values()})
         if len(account.units) > 1 and before is None and not self._may_be_twice:
             self._break(ONE_UNIT, told, f"the job has {sorted(account.units)}")
-        was_booked, books = before is not None and is_booked(before), False
+        occupied, occupies = before is not None and occupies_quota(before), False
         if not told.is_gone:
-            books = is_booked(told.body)
-            if not (was_booked and books) and account.quota != quota_of(told.body):
+            occupies = occupies_quota(told.body)
+            if not (occupied and occupies) and account.quota != quota_of(told.body):
                 account.quota, account.quota_since = quota_of(told.body), told.version
                 account.charge = {}  # all of it is new to this quota
         account.note_state(told.version)
@@ -209,7 +209,7 @@ class AccountJudge:
             self._note(account, "pods", max(account.pods_since.values()))
         process = self._processes.get(told.actor)
         is_decision = (
-            process is not None and process.scheduler is not None and books and not was_booked
+            process is not None and process.scheduler is not None and occupies and not occupied
         )
         grown = self._recharge(account, told, is_decision=is_decision)
         if process is None or told.is_gone:
@@ -218,8 +218,8 @@ class AccountJudge:
         self._judge_nodes(told, before, account, process)
         if is_decision:
             self._judge_admission(told, account, process, grown)
-        if was_booked:
-            self._judge_booked(told, before, account, process)
+        if occupied:
+            self._judge_occupying(told, before, account, process)
 
     def _judge_move(self, told: Told, before: Json | None, process: Process) -> None:
         if before is None or phase_of(before) == phase_of(told.body):
@@ -295,7 +295,7 @@ class AccountJudge:
             for plural, version in facts.items()
         )
 
-    def _judge_booked(
+    def _judge_occupying(
         self, told: Told, before: Json | None, account: Account, process: Process
     ) -> None:
         """Judge what became of a booked unit: whether it was free to be freed, or to be granted.
@@ -304,7 +304,7 @@ class AccountJudge:
         """
         if before is not None and is_given_back(before) and _replicas(told.body):
             self._break(GIVEN_BACK, told, "it is granted something before it was free")
-        if is_booked(told.body) or phase_of(told.body) in {"Succeed", "Failed"}:
+        if occupies_quota(told.body) or phase_of(told.body) in {"Succeed", "Failed"}:
             return
         knew = {} if process.scheduler is None else process.scheduler.knew
         seen = knew.get(told.key, process.seen()).get("pods", 0)
@@ -394,7 +394,7 @@ def is_given_back(unit: Json) -> bool:
     is_managed = MANAGED_BY in annotations_of(unit)
     asked_back = any(each.get("reclaimState") for each in admissions)
     wants = asks and bool(admissions) and not asked_back and not is_managed
-    return wants and is_booked(unit) and not _replicas(unit)
+    return wants and occupies_quota(unit) and not _replicas(unit)
 
 
 def _demand_of(unit: Json) -> Amounts:

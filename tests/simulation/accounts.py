@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from shared_api.well_known_labels import QUOTA_NAME, RELATED_QUEUE_UNIT
-from tests.demo.unit_charge import ADMITTED_PHASES, Amounts, charge_of, is_booked, phase_of
+from tests.demo.unit_charge import ADMITTED_PHASES, Amounts, charge_of, occupies_quota, phase_of
 from tests.simulation.change_feed import Json, Told, is_true
 
 T = TypeVar("T")
@@ -156,7 +156,7 @@ def annotations_of(body: Json) -> Json:
 
 def _rank(unit: Json) -> tuple[bool, str, str]:
     meta = unit["metadata"]
-    return (not is_booked(unit), meta["creationTimestamp"], meta["name"])
+    return (not occupies_quota(unit), meta["creationTimestamp"], meta["name"])
 
 
 def _lets_run(unit: Json) -> bool:

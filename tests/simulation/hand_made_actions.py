@@ -9,7 +9,7 @@ from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.testing.object_builders import pod_body, queue_unit_body
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import MANAGED_BY, QUEUE_NAME, QUOTA_NAME, RELATED_QUEUE_UNIT
-from tests.demo.unit_charge import ADMITTED_PHASES, is_booked, is_living, phase_of
+from tests.demo.unit_charge import ADMITTED_PHASES, is_living, occupies_quota, phase_of
 from tests.simulation.action_table import action, one_of, patch, some
 from tests.simulation.change_feed import Json
 from tests.simulation.cluster_side import NODE
@@ -31,7 +31,7 @@ def hand_made(world: World) -> dict[str, Json]:
 
 def _booked(world: World) -> dict[str, Json]:
     there = hand_made(world).items()
-    return {k: u for k, u in there if is_booked(u) and u["status"].get("admissions")}
+    return {k: u for k, u in there if occupies_quota(u) and u["status"].get("admissions")}
 
 
 def _released(world: World) -> dict[str, Json]:

@@ -20,7 +20,7 @@ from shared_api.well_known_labels import (
     QUOTA_NAME,
     RUNNING_TIMEOUT,
 )
-from tests.demo.unit_charge import is_booked, is_living
+from tests.demo.unit_charge import is_living, occupies_quota
 from tests.simulation.action_table import (
     action,
     annotation,
@@ -69,7 +69,7 @@ def has_rivals(world: World) -> bool:
 
 
 def _booked(world: World) -> dict[str, Json]:
-    return {key: unit for key, unit in world.all("queueunits").items() if is_booked(unit)}
+    return {key: unit for key, unit in world.all("queueunits").items() if occupies_quota(unit)}
 
 
 def has_jobs(world: World) -> bool:

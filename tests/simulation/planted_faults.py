@@ -55,7 +55,7 @@ from shared_api.client.write_dispatcher import Unknown
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.reflector import Reflector
 from shared_api.leader_election import LeaderElector
-from shared_api.queue_unit_phases import is_booked
+from shared_api.queue_unit_phases import occupies_quota
 from tests.simulation.simulated_run import Outcome, simulate
 
 MOST_SEEDS: Final = 200
@@ -143,29 +143,29 @@ def no_wake_after_release(plant: Plant) -> None:
     original = plant.replace(SharedEngine, "tell", tell)
 
 
-@fault("a decision is not booked")
+@fault("a decision is not charged")
 def no_booking_at_decision(plant: Plant) -> None:
     plant.replace(ElasticQuotaPlugin, "reserve", lambda _plugin, _info: None)
 
 
 @fault("what is given back is taken off twice")
 def double_release(plant: Plant) -> None:
-    def release(books: QuotaCache, owner: str) -> None:
-        booked = books.booking(owner)
-        original(books, owner)
+    def release(quotas: QuotaCache, owner: str) -> None:
+        booked = quotas.charge_of(owner)
+        original(quotas, owner)
         if booked is not None:
-            books.trees.charge_unit(*booked, -1)
-            books.ledger.account(booked[0]).units.add(booked[1], -1)
+            quotas.trees.charge_unit(*booked, -1)
+            quotas.ledger.account(booked[0]).units.add(booked[1], -1)
 
     original = plant.replace(QuotaCache, "release", release)
 
 
 @fault("living pods of an ended unit are released with it")
 def pods_released_with_unit(plant: Plant) -> None:
-    plant.replace(Usage, "charge_living", lambda books, uid, *_, **__: books.release(uid))
+    plant.replace(Usage, "charge_living", lambda quotas, uid, *_, **__: quotas.release(uid))
 
 
-@fault("what has been given back is booked again")
+@fault("what has been given back is charged again")
 def reclaimable_ignored(plant: Plant) -> None:
     def admitted(unit: Any, demand: Any) -> Any:
         kept = with_fields(unit.status, reclaimable_pods=())
@@ -218,7 +218,7 @@ def admitted_twice(plant: Plant) -> None:
     plant.replace(unit_cache, "judge", judge)
 
 
-@fault("a unit that says that it was adopted is booked for that")
+@fault("a unit that says that it was adopted is charged for that")
 def annotation_believed(plant: Plant) -> None:
     def judge(unit: Any) -> Any:
         marked = unit.metadata.annotations.get("koord-queue/adopted") == "true"
@@ -248,7 +248,7 @@ def nobody_held_back(plant: Plant) -> None:
     plant.replace(SchedulingQueue, "_offer_of", offer_of)
 
 
-@fault("pods that are deleted stay booked")
+@fault("pods that are deleted stay charged")
 def gone_pods_stay(plant: Plant) -> None:
     plant.replace(PodAccounting, "on_pod_gone", lambda _pods, _pod: None)
 
@@ -277,7 +277,7 @@ def gone_unit_not_told(plant: Plant) -> None:
 @fault("a victim's booking is released when it is asked to leave")
 def victims_free_at_once(plant: Plant) -> None:
     def judge(unit: Any) -> Any:
-        return UnitState.ENDED if makes_room(unit) and is_booked(unit) else original(unit)
+        return UnitState.ENDED if makes_room(unit) and occupies_quota(unit) else original(unit)
 
     original = plant.replace(engine, "judge", judge)
     plant.replace(unit_cache, "judge", judge)

@@ -5,8 +5,8 @@ second engine that learns them in another order believes the same, and nobody wa
 would let start. At the end each job and its unit must fit together as well. Rules by their names:
 
 - *nobody forgotten*: the engine has the newest version of every unit;
-- *books as the objects say*: what it has booked is what `account_judge.py` reads off the objects;
-- *same after a restart*: an engine rebuilt from the objects has the same books and lines;
+- *usage as the objects say*: what it has charged is what `account_judge.py` reads off the objects;
+- *same after a restart*: an engine rebuilt from the objects has the same usage and queues;
 - *nobody lost*: no unit waits that could start; nor is there one that would start behind a head
   if all were asked again;
 - *nothing ownerless*: no unit and no booking without the job, the unit or the pods it is for;
@@ -41,7 +41,7 @@ from shared_api.well_known_labels import (
     RELEASED_PARALLELISM,
     TIME_EXCEEDED,
 )
-from tests.demo.unit_charge import controller_uid, is_booked, is_living
+from tests.demo.unit_charge import controller_uid, is_living, occupies_quota
 from tests.properties import engine_checks
 from tests.properties.real_quotas import RealQuotas, new_engine
 from tests.simulation.account_judge import Broken
@@ -53,7 +53,7 @@ from tests.simulation.stepped_programs import SteppedScheduler
 from tests.simulation.world import World
 
 KNOWS_ALL: Final = "nobody forgotten"
-BOOKS_AGREE: Final = "books as the objects say"
+USAGE_AGREES: Final = "usage as the objects say"
 SAME_AGAIN: Final = "same after a restart"
 NOBODY_LOST: Final = "nobody lost"
 OWNERLESS: Final = "nothing ownerless"
@@ -98,7 +98,7 @@ def check_end(world: World) -> list[Broken]:
     uids = {job["metadata"]["uid"] for job in world.all("jobs").values()}
     for key, unit in units.items():
         if is_hand_made(unit):
-            if is_booked(unit):
+            if occupies_quota(unit):
                 broken.append(Broken(FREED, key, "its maker has given it back"))
         elif job_uid(unit) not in uids:
             broken.append(Broken(OWNERLESS, key, "the unit has no job"))
@@ -172,7 +172,7 @@ def _overdue(world: World) -> list[Broken]:
     if scheduler is None:
         return []
     engine, late = scheduler.engine, world.clock.now() - LONGEST_REST
-    pods, records = engine.units.bookings.pods, engine.units.records
+    pods, records = engine.units.usage.pods, engine.units.records
     return [
         Broken(NOT_OVERDUE, due.key, f"its time ({due.timer}) is over since {due.at}")
         for due in unit_timers(engine, world.plan.timeouts, world.clock.now())
@@ -189,7 +189,7 @@ def _books_agree(world: World, engine: Engine) -> list[Broken]:
     adopted = [
         unit["metadata"]["name"]
         for unit in world.all("queueunits").values()
-        if not unit["status"].get("admissions") and is_booked(unit)
+        if not unit["status"].get("admissions") and occupies_quota(unit)
     ]
     orphans = [pod for pod in _pods_of_jobs(world) if not controller_uid(pod)]
     twice = [key for key, account in world.judge.accounts.items() if len(account.units) > 1]
@@ -199,8 +199,8 @@ def _books_agree(world: World, engine: Engine) -> list[Broken]:
     for account in world.judge.accounts.values():
         if any(account.charge.values()):
             want[account.quota] = add(want.get(account.quota, {}), account.charge)
-    got = _books(engine)
-    return [] if got == want else [Broken(BOOKS_AGREE, "", f"booked {got}, should be {want}")]
+    got = _usage(engine)
+    return [] if got == want else [Broken(USAGE_AGREES, "", f"booked {got}, should be {want}")]
 
 
 def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
@@ -280,7 +280,7 @@ def _named_unit(pod: Json) -> str:
 
 def _charges_elsewhere(engine: Engine, names: set[str]) -> bool:
     """Return whether pods of a unit that is gone name another quota than its last, or none."""
-    bookings, units = engine.units.bookings, engine.units.records.values()
+    bookings, units = engine.units.usage, engine.units.records.values()
     for uid in set(bookings) - {record.uid for record in units}:
         charge = bookings.charge_of(uid)
         if charge is None or is_stray(uid) or not bookings.pods.has_living(uid):
@@ -302,27 +302,27 @@ def _beliefs(engine: Engine) -> dict[str, Any]:
     return {
         "lines": {name: [record.key for record in engine.waiting(name)] for name in names},
         "standings": {k: r.state.value for k, r in sorted(engine.units.records.items())},
-        "books": _books(engine),
+        "usage": _usage(engine),
         "admitted": {name: engine.units.admitted_count(name) for name in names},
     }
 
 
-def _books(engine: Engine) -> dict[str, Amounts]:
+def _usage(engine: Engine) -> dict[str, Amounts]:
     """Return what is booked by quota: pods of a unit that is gone are known by its name only."""
-    bookings, books = engine.units.bookings, dict[str, Amounts]()
+    bookings, quotas = engine.units.usage, dict[str, Amounts]()
     for uid in sorted(bookings):
         charge = bookings.charge_of(uid)
         if charge is not None and any(charge.amounts.values()):
-            books[charge.quota] = add(books.get(charge.quota, {}), charge.amounts)
-    return books
+            quotas[charge.quota] = add(quotas.get(charge.quota, {}), charge.amounts)
+    return quotas
 
 
 def _ownerless(world: World, engine: Engine) -> list[Broken]:
     owners = {unit["metadata"]["uid"] for unit in world.all("queueunits").values()}
-    pods = engine.units.bookings.pods
+    pods = engine.units.usage.pods
     return [
         Broken(OWNERLESS, str(uid), f"booked for nobody: {engine.charge_of(uid)}")
-        for uid in sorted(engine.units.bookings)
+        for uid in sorted(engine.units.usage)
         if uid not in owners and not pods.has_living(uid)
     ]
 
@@ -384,7 +384,7 @@ def _is_out_of_step(job: Json, unit: Json) -> bool:
     succeeded = job.get("status", {}).get("succeeded", 0)
     counts = {parallelism, min(parallelism, completions), min(parallelism, completions - succeeded)}
     # What is granted is granted: the demand of a reserved unit follows once it is released or free.
-    follows = is_booked(unit) or unit["spec"]["podSet"][0]["count"] in counts
+    follows = occupies_quota(unit) or unit["spec"]["podSet"][0]["count"] in counts
     return named[0] != named[1] or not follows
 
 

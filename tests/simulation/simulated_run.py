@@ -63,7 +63,7 @@ operator's word for most of it."""
 ANY_TURNS: Final = 1_000_000
 """As many as fit into the time."""
 
-BOOKS: Final = "books"
+USAGE: Final = "usage"
 NO_ERRORS: Final = "no step fails"
 REST: Final = "comes to rest"
 
@@ -167,7 +167,7 @@ class _Run:
                     if process.scheduler is not None:
                         RealQuotas(process.scheduler.engine).validate()
                 except AssertionError as error:
-                    found.append(Broken(BOOKS, process.name, str(error)))
+                    found.append(Broken(USAGE, process.name, str(error)))
         return found
 
     # --- rest ---------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ class Plan:
 
     @property
     def quota_settings(self) -> QuotaSettings:
-        """What the scheduler's file says of quotas, for whoever rebuilds its books."""
+        """What the scheduler's file says of quotas, for whoever rebuilds its usage."""
         return QuotaSettings(mode=QuotaMode(self.mode), multi_quota_tree=self.has_trees)
 
     @property

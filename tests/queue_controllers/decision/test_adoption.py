@@ -18,7 +18,7 @@ from queue_controllers.decision.job_view import JobMemory, JobView
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
-from shared_api.queue_unit_phases import SUSPEND_CONTESTED, is_adopted, is_booked
+from shared_api.queue_unit_phases import SUSPEND_CONTESTED, is_adopted, occupies_quota
 from shared_api.quota_names import NamedQuota, build_quota_names
 from tests.job_situations import (
     ADMITTED,
@@ -145,7 +145,7 @@ def status_after(of: QueueUnit, **more: Any) -> QueueUnit:
 
 def test_the_proof_books_all_that_the_job_asks_for_where_it_is_charged() -> None:
     after = status_after(unit(), pods=TWO_RUNNING)
-    assert (after.status.phase, is_booked(after), is_adopted(after)) == ("Running", True, True)
+    assert (after.status.phase, occupies_quota(after), is_adopted(after)) == ("Running", True, True)
     (granted,) = after.status.admissions
     assert (granted.name, granted.replicas, granted.running) == ("main", 2, 2)
     assert granted.resources == {"cpu": "2"}

@@ -12,7 +12,7 @@ from queue_controllers.decision.job_state import PodFacts
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind, StatusFacts
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
-from shared_api.queue_unit_phases import is_adopted, is_booked
+from shared_api.queue_unit_phases import is_adopted, occupies_quota
 from tests.job_situations import TWO_PENDING, evicted, facts, look, told, unit
 
 PODS = JobKind(key="pod", group="", version="v1", kind="Pod", plural="pods", held_by_gates=True)
@@ -84,7 +84,7 @@ def test_what_is_opened_is_booked_and_told_once(of: QueueUnit, want: list[str]) 
     after, names = looks(of)
     assert names == want
     assert is_adopted(after)
-    assert is_booked(after)
+    assert occupies_quota(after)
 
 
 def test_what_is_evicted_after_it_was_opened_waits() -> None:
@@ -95,7 +95,7 @@ def test_what_is_evicted_after_it_was_opened_waits() -> None:
     freed = look(facts(kind=PODS), after, pods=PodFacts()).actions
     assert told(freed)[0] == "move Enqueued"
     free = merged(after, freed[0])
-    assert not is_booked(free)
+    assert not occupies_quota(free)
     assert not is_adopted(free)
 
 

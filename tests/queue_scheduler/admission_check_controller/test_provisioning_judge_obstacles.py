@@ -170,7 +170,7 @@ def test_a_write_whose_answer_is_lost_is_made_once(plural: str) -> None:
 
 
 def test_a_delete_that_meets_a_conflict_is_repeated() -> None:
-    """A webhook may answer so; the nodes would stay booked for nobody."""
+    """A webhook may answer so; the nodes would stay charged for nobody."""
     world = ready_world()
     world.add_gpu_unit()
     world.settle()

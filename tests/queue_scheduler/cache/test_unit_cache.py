@@ -37,7 +37,7 @@ def registry() -> UnitCache:
 
 
 def placed(registry: UnitCache, unit: QueueUnit, version: int = 1) -> CachedUnit:
-    registry.bookings.pods.on_unit(unit, registry.unit(unit.metadata.key))
+    registry.usage.pods.on_unit(unit, registry.unit(unit.metadata.key))
     registry.place(unit, version, judge(unit))
     refresh(registry)
     return registry.records[unit.metadata.key]
@@ -73,7 +73,7 @@ def test_a_unit_is_counted_where_it_stands_and_nowhere_after_it_left(
     assert (registry.pending_count("a"), registry.admitted_count("a")) == (0, 0)
     assert registry.unit(record.key) is None
     assert dict(registry.records) == {}
-    assert registry.bookings.charge_of(record.uid) is None
+    assert registry.usage.charge_of(record.uid) is None
     assert [registry.held_for(name) for name in ("queue/a", "quota/a", "quota/none")] == [()] * 3
 
 
@@ -203,11 +203,11 @@ def test_a_write_in_flight_is_not_placed_again(registry: UnitCache) -> None:
 
 def test_living_pods_of_what_is_gone_stay_charged_to_its_quota(registry: UnitCache) -> None:
     record = placed(registry, UNIT)
-    registry.bookings.pods.on_pod(build_pod("p", unit="ns/u"))
+    registry.usage.pods.on_pod(build_pod("p", unit="ns/u"))
     refresh(registry)
     registry.forget(registry.records["ns/u"])
     refresh(registry)
-    charge = registry.bookings.charge_of(record.uid)
+    charge = registry.usage.charge_of(record.uid)
     assert charge is not None
     assert (charge.quota, charge.amounts) == ("a", {"cpu": 1000})
 

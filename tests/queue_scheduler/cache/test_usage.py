@@ -32,7 +32,7 @@ INFO = QueueUnitInfo(
 
 
 class Recorder(NaiveQuota):
-    """Naive books that count what they are told."""
+    """A naive quota plugin that counts what it is told."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Recorder(NaiveQuota):
 
 
 @pytest.fixture
-def books() -> Recorder:
+def recorder() -> Recorder:
     plugin = Recorder()
     for name in ("a", "b"):
         plugin.on_quota(build_quota(name))
@@ -65,15 +65,15 @@ def units() -> dict[str, QueueUnit]:
 
 
 @pytest.fixture
-def bookings(books: Recorder, units: dict[str, QueueUnit]) -> Usage:
-    found = Usage(PluginRunner([books]), units.get)
+def usage(recorder: Recorder, units: dict[str, QueueUnit]) -> Usage:
+    found = Usage(PluginRunner([recorder]), units.get)
     found.pods.on_unit(UNIT, None)
     return found
 
 
-def live(bookings: Usage, *cpus: int) -> None:
+def live(usage: Usage, *cpus: int) -> None:
     for n, cpu in enumerate(cpus):
-        bookings.pods.on_pod(build_pod(f"p{n}", unit="ns/u", owner="job", cpu=cpu, quota="b"))
+        usage.pods.on_pod(build_pod(f"p{n}", unit="ns/u", owner="job", cpu=cpu, quota="b"))
 
 
 @pytest.mark.parametrize(
@@ -86,143 +86,141 @@ def live(bookings: Usage, *cpus: int) -> None:
     ],
 )
 def test_a_booked_unit_occupies_the_larger(
-    bookings: Usage, books: Recorder, pods: tuple[int, ...], admitted: int, want: int
+    usage: Usage, recorder: Recorder, pods: tuple[int, ...], admitted: int, want: int
 ) -> None:
-    live(bookings, *pods)
-    bookings.charge_admitted(INFO, Occupancy({"cpu": admitted}, 1))
-    assert books.booked() == {UID: ("a", {"cpu": want})}
+    live(usage, *pods)
+    usage.charge_admitted(INFO, Occupancy({"cpu": admitted}, 1))
+    assert recorder.booked() == {UID: ("a", {"cpu": want})}
     charge = Charge("a", {"cpu": want}, non_preemptible=False, pods=max(1, len(pods)))
-    assert bookings.charge_of(UID) == charge
-    assert list(bookings) == [UID]
+    assert usage.charge_of(UID) == charge
+    assert list(usage) == [UID]
 
 
-def test_the_same_charge_is_not_told_twice(bookings: Usage, books: Recorder) -> None:
-    bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
-    told = books.told
-    bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
-    assert books.told == told
-    bookings.release(UID)
-    told = books.told
-    bookings.release(UID)
-    assert books.told == told
+def test_the_same_charge_is_not_told_twice(usage: Usage, recorder: Recorder) -> None:
+    usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
+    told = recorder.told
+    usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
+    assert recorder.told == told
+    usage.release(UID)
+    told = recorder.told
+    usage.release(UID)
+    assert recorder.told == told
 
 
-def test_pods_that_change_alone_are_told(bookings: Usage, books: Recorder) -> None:
+def test_pods_that_change_alone_are_told(usage: Usage, recorder: Recorder) -> None:
     for pods in (4, 2, 2):
-        bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, pods))
-    assert (books.pods, bookings.changes) == ({UID: 2}, 2)
-    live(bookings, 1, 1, 1)
-    bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 2))
-    assert books.pods == {UID: 3}, "what lives, where that is more than was granted"
-    bookings.charge_living(UID, "a", non_preemptible=False)
-    bookings.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
-    bookings.charge_living(UID, "a", non_preemptible=False)
-    assert books.pods == {UID: 2}
+        usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, pods))
+    assert (recorder.pods, usage.changes) == ({UID: 2}, 2)
+    live(usage, 1, 1, 1)
+    usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 2))
+    assert recorder.pods == {UID: 3}, "what lives, where that is more than was granted"
+    usage.charge_living(UID, "a", non_preemptible=False)
+    usage.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
+    usage.charge_living(UID, "a", non_preemptible=False)
+    assert recorder.pods == {UID: 2}
 
 
-def test_what_was_reserved_is_not_told_again(bookings: Usage, books: Recorder) -> None:
-    books.reserve(INFO)
-    told = books.told
-    bookings.note_reserved(INFO)
-    assert bookings.charge_of(UID) == Charge("a", {"cpu": 4000}, non_preemptible=False, pods=1)
-    assert books.told == told
+def test_what_was_reserved_is_not_told_again(usage: Usage, recorder: Recorder) -> None:
+    recorder.reserve(INFO)
+    told = recorder.told
+    usage.note_reserved(INFO)
+    assert usage.charge_of(UID) == Charge("a", {"cpu": 4000}, non_preemptible=False, pods=1)
+    assert recorder.told == told
 
 
 def test_pods_of_an_earlier_run_are_not_forgotten_by_the_next(
-    bookings: Usage, books: Recorder
+    usage: Usage, recorder: Recorder
 ) -> None:
-    live(bookings, 6)
-    bookings.charge_living(UID, "a", non_preemptible=False)
-    books.reserve(INFO)
-    bookings.note_reserved(INFO)
-    assert books.booked() == {UID: ("a", {"cpu": 6000})}
+    live(usage, 6)
+    usage.charge_living(UID, "a", non_preemptible=False)
+    recorder.reserve(INFO)
+    usage.note_reserved(INFO)
+    assert recorder.booked() == {UID: ("a", {"cpu": 6000})}
 
 
-def test_a_free_unit_occupies_what_lives(bookings: Usage, books: Recorder) -> None:
-    bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
-    live(bookings, 1)
-    bookings.charge_living(UID, "a", non_preemptible=True)
-    assert bookings.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=True, pods=1)
-    bookings.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
-    bookings.charge_living(UID, "a", non_preemptible=True)
-    assert bookings.charge_of(UID) is None
-    assert books.booked() == {}
+def test_a_free_unit_occupies_what_lives(usage: Usage, recorder: Recorder) -> None:
+    usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
+    live(usage, 1)
+    usage.charge_living(UID, "a", non_preemptible=True)
+    assert usage.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=True, pods=1)
+    usage.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
+    usage.charge_living(UID, "a", non_preemptible=True)
+    assert usage.charge_of(UID) is None
+    assert recorder.booked() == {}
 
 
 class TestWhoseQuota:
-    def test_that_of_the_unit_now(self, bookings: Usage) -> None:
-        live(bookings, 1)
-        bookings.charge_living(UID, "a", non_preemptible=False)
-        bookings.charge_living(UID, "b", non_preemptible=False)
-        assert bookings.charge_of(UID) == Charge("b", {"cpu": 1000}, non_preemptible=False, pods=1)
+    def test_that_of_the_unit_now(self, usage: Usage) -> None:
+        live(usage, 1)
+        usage.charge_living(UID, "a", non_preemptible=False)
+        usage.charge_living(UID, "b", non_preemptible=False)
+        assert usage.charge_of(UID) == Charge("b", {"cpu": 1000}, non_preemptible=False, pods=1)
 
-    def test_where_that_is_unknown_the_one_before(self, bookings: Usage) -> None:
-        live(bookings, 1)
-        bookings.charge_living(UID, "a", non_preemptible=True)
-        bookings.charge_living(UID, "", non_preemptible=False)
-        assert bookings.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=True, pods=1)
+    def test_where_that_is_unknown_the_one_before(self, usage: Usage) -> None:
+        live(usage, 1)
+        usage.charge_living(UID, "a", non_preemptible=True)
+        usage.charge_living(UID, "", non_preemptible=False)
+        assert usage.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=True, pods=1)
 
-    def test_where_there_was_none_the_pods_label(self, bookings: Usage) -> None:
-        live(bookings, 1)
-        bookings.charge_living(UID, "", non_preemptible=False)
-        assert bookings.charge_of(UID) == Charge("b", {"cpu": 1000}, non_preemptible=False, pods=1)
+    def test_where_there_was_none_the_pods_label(self, usage: Usage) -> None:
+        live(usage, 1)
+        usage.charge_living(UID, "", non_preemptible=False)
+        assert usage.charge_of(UID) == Charge("b", {"cpu": 1000}, non_preemptible=False, pods=1)
 
     def test_of_a_unit_that_is_gone_the_one_before(
-        self, bookings: Usage, units: dict[str, QueueUnit]
+        self, usage: Usage, units: dict[str, QueueUnit]
     ) -> None:
-        live(bookings, 1)
-        bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
+        live(usage, 1)
+        usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
         del units["ns/u"]
-        bookings.pods.on_unit_gone(UNIT)
-        bookings.charge_left_behind(UID)
-        assert bookings.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=False, pods=1)
-        bookings.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
-        bookings.charge_left_behind(UID)
-        assert bookings.charge_of(UID) is None
+        usage.pods.on_unit_gone(UNIT)
+        usage.charge_left_behind(UID)
+        assert usage.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=False, pods=1)
+        usage.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
+        usage.charge_left_behind(UID)
+        assert usage.charge_of(UID) is None
 
-    def test_of_strays_the_pods_labels(self, bookings: Usage) -> None:
+    def test_of_strays_the_pods_labels(self, usage: Usage) -> None:
         stray = Uid(group_of_strays("ns/other", {QUOTA_NAME: "a"}))
         pod = build_pod("p", unit="ns/other", quota="a")
         pod.metadata.labels[PREEMPTIBLE] = "false"
-        bookings.pods.on_pod(pod)
-        bookings.charge_left_behind(stray)
-        assert bookings.charge_of(stray) == Charge("a", {"cpu": 1000}, non_preemptible=True, pods=1)
-        bookings.pods.on_pod(build_pod("p", unit="ns/other", quota="a"))
-        bookings.charge_left_behind(stray)
-        assert bookings.charge_of(stray) == Charge(
-            "a", {"cpu": 1000}, non_preemptible=False, pods=1
-        )
+        usage.pods.on_pod(pod)
+        usage.charge_left_behind(stray)
+        assert usage.charge_of(stray) == Charge("a", {"cpu": 1000}, non_preemptible=True, pods=1)
+        usage.pods.on_pod(build_pod("p", unit="ns/other", quota="a"))
+        usage.charge_left_behind(stray)
+        assert usage.charge_of(stray) == Charge("a", {"cpu": 1000}, non_preemptible=False, pods=1)
 
 
-def test_foreign_pods_are_passed_on(bookings: Usage, books: Recorder) -> None:
-    bookings.pods.on_pod(build_pod("p", quota="a"))
-    bookings.tell_foreign()
-    assert list(books.foreign) == ["ns/p"]
-    bookings.pods.on_pod_gone(build_pod("p"))
-    bookings.tell_foreign()
-    assert not books.foreign
+def test_foreign_pods_are_passed_on(usage: Usage, recorder: Recorder) -> None:
+    usage.pods.on_pod(build_pod("p", quota="a"))
+    usage.tell_foreign()
+    assert list(recorder.foreign) == ["ns/p"]
+    usage.pods.on_pod_gone(build_pod("p"))
+    usage.tell_foreign()
+    assert not recorder.foreign
 
 
 def test_a_fork_books_with_its_own_plugins(
-    bookings: Usage, books: Recorder, units: dict[str, QueueUnit]
+    usage: Usage, recorder: Recorder, units: dict[str, QueueUnit]
 ) -> None:
-    bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
-    plugins = PluginRunner([books]).fork()
-    twin = bookings.fork(plugins, units.get)
+    usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
+    plugins = PluginRunner([recorder]).fork()
+    twin = usage.fork(plugins, units.get)
     twin.release(UID)
-    assert bookings.charge_of(UID) is not None
-    assert books.booked() != {}
+    assert usage.charge_of(UID) is not None
+    assert recorder.booked() != {}
     assert twin.charge_of(UID) is None
 
 
-def test_who_is_left_behind_is_charged_what_lives(bookings: Usage) -> None:
-    live(bookings, 1, 2)
-    bookings.charge_living(UID, "a", non_preemptible=False)
-    bookings.validate_left_behind(())
-    bookings.pods.on_pod_gone(build_pod("p1", unit="ns/u"))
-    bookings.validate_left_behind({UID})
+def test_who_is_left_behind_is_charged_what_lives(usage: Usage) -> None:
+    live(usage, 1, 2)
+    usage.charge_living(UID, "a", non_preemptible=False)
+    usage.validate_left_behind(())
+    usage.pods.on_pod_gone(build_pod("p1", unit="ns/u"))
+    usage.validate_left_behind({UID})
     with pytest.raises(AssertionError, match="is charged"):
-        bookings.validate_left_behind(())
-    bookings.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
+        usage.validate_left_behind(())
+    usage.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
     with pytest.raises(AssertionError, match="has no pods"):
-        bookings.validate_left_behind(())
+        usage.validate_left_behind(())

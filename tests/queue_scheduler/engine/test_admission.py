@@ -362,4 +362,4 @@ def test_where_roundings_leave_room_for_all_and_not_for_the_least_all_are_asked_
     assert part is not None
     workers.wake(engine.on_queue_unit(changed(ends, 3, "Succeed", admissions=())))
     assert started(workers.run()) == ["part"]
-    assert plugin.books.booking(part.uid) == ("a", Demand({"cpu": 2000}))
+    assert plugin.quotas.charge_of(part.uid) == ("a", Demand({"cpu": 2000}))

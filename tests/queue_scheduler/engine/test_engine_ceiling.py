@@ -209,15 +209,15 @@ def test_a_decision_that_is_being_written_follows_the_ceiling() -> None:
     times.engine.validate()
 
 
-@pytest.mark.parametrize("is_booked", [False, True])
-def test_the_ceiling_goes_and_comes_with_its_queue(*, is_booked: bool) -> None:
+@pytest.mark.parametrize("occupies_quota", [False, True])
+def test_the_ceiling_goes_and_comes_with_its_queue(*, occupies_quota: bool) -> None:
     times = Times()
     times.quota("a", 1)
     times.queue("q", {**TAKES_ALL, MAX_PRIORITY: "5"})
     times.runs("busy", "a", 1, priority=MOST)
-    if not is_booked:
+    if not occupies_quota:
         times.comes("u", "a", 1, priority=MOST)
-    name = "busy" if is_booked else "u"
+    name = "busy" if occupies_quota else "u"
     times.engine.on_queue_gone("q")
     assert priority_of(times.engine, name) == MOST
     times.engine.validate()

@@ -424,13 +424,13 @@ def test_a_booking_stays_where_it_was_admitted_whatever_the_labels_say_later() -
     assert record is not None
     assert record.info is not None
     assert not record.info.non_preemptible
-    restarted, books = engine_of(*TWO_QUOTAS, protected)
-    assert (books.used("a"), books.used("b")) == ({"cpu": 1000}, {})
+    restarted, quotas = engine_of(*TWO_QUOTAS, protected)
+    assert (quotas.used("a"), quotas.used("b")) == ({"cpu": 1000}, {})
     back = changed(replace(protected, status=QueueUnitStatus()), 14)
     for each in (engine, restarted):
         each.on_queue_unit(replace(back, metadata=replace(back.metadata, labels=OF_B)))
         assert state(each) is UnitState.WAITING
-    assert plugin.used("a") == books.used("a") == {}
+    assert plugin.used("a") == quotas.used("a") == {}
 
 
 @pytest.mark.parametrize("cpu", [None, "-1", "many"])

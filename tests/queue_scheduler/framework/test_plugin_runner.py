@@ -160,18 +160,18 @@ class TestDeciding:
 
     def test_everybody_books_or_nobody_does(self) -> None:
         log: list[str] = []
-        books = [Book("a", log), Book("b", log), Book("c", log, NO), Book("d", log)]
-        assert PluginRunner(books).reserve(INFO) == (NO, books[2])
+        quotas = [Book("a", log), Book("b", log), Book("c", log, NO), Book("d", log)]
+        assert PluginRunner(quotas).reserve(INFO) == (NO, quotas[2])
         want = ["a reserve ns/u", "b reserve ns/u", "c reserve ns/u"]
         assert log == [*want, "b unreserve uid-u", "a unreserve uid-u"]
 
     def test_nobody_books_when_one_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Who raises may have booked half of it."""
         log: list[str] = []
-        books = [Book("a", log), Book("b", log), Book("c", log)]
-        raise_once(monkeypatch, books[1], "reserve")
+        quotas = [Book("a", log), Book("b", log), Book("c", log)]
+        raise_once(monkeypatch, quotas[1], "reserve")
         with pytest.raises(PluginError):
-            PluginRunner(books).reserve(INFO)
+            PluginRunner(quotas).reserve(INFO)
         assert log == ["a reserve ns/u", "b unreserve uid-u", "a unreserve uid-u"]
 
     def test_taking_back_goes_backwards_and_resizing_forwards(self) -> None:

@@ -1,4 +1,4 @@
-"""The quota plugin: which quota and queue a unit has, and the books behind the framework."""
+"""The quota plugin: which quota and queue a unit has, and the quota cache behind the framework."""
 
 from __future__ import annotations
 
@@ -253,13 +253,13 @@ def test_a_refusal_names_the_namespace_where_several_quotas_have_the_name() -> N
 
 def test_nodes_are_the_capacity_in_runtime_mode() -> None:
     plugin = new_plugin(quota("team", 100), mode=QuotaMode.RUNTIME)
-    assert plugin.books.view("team") is not None
+    assert plugin.quotas.view("team") is not None
     plugin.on_node(node("n", allocatable={"cpu": "8"}))
-    view = plugin.books.view("team")
+    view = plugin.quotas.view("team")
     assert view is not None
     assert view.runtime["cpu"] <= 8000
     plugin.on_node_gone("n")
-    gone = plugin.books.view("team")
+    gone = plugin.quotas.view("team")
     assert gone is not None
     assert gone.runtime.get("cpu", 0) <= view.runtime["cpu"]
 
@@ -270,26 +270,26 @@ def test_pods_that_no_unit_accounts_for_follow_their_quota() -> None:
     pod = ForeignPod(namespace="default", labels=labels, request={"cpu": 500}, bound=True)
     plugin.on_foreign_pod("default/p", pod)
     plugin.on_quota(quota("team"))
-    view = plugin.books.view("team")
+    view = plugin.quotas.view("team")
     assert view is not None
     assert view.foreign == {"cpu": 500}
     plugin.on_foreign_pod("default/p", None)
     plugin.on_foreign_pod("default/p", None)
-    view = plugin.books.view("team")
+    view = plugin.quotas.view("team")
     assert view is not None
     assert view.foreign.get("cpu", 0) == 0
 
 
-def test_a_fork_keeps_books_of_its_own() -> None:
+def test_a_fork_keeps_usage_of_its_own() -> None:
     plugin = new_plugin(quota("team"))
     twin = plugin.fork()
     twin.resize(quota("x").metadata.uid, "team", {"cpu": 4000}, non_preemptible=False, pods=1)
-    view, other = plugin.books.view("team"), twin.books.view("team")
+    view, other = plugin.quotas.view("team"), twin.quotas.view("team")
     assert view is not None
     assert other is not None
     assert (view.used.get("cpu", 0), other.used["cpu"]) == (0, 4000)
     assert twin.on_quota(quota("new")) == ("quota/new",)
-    assert plugin.books.names() == ("team",)
+    assert plugin.quotas.names() == ("team",)
 
 
 def test_a_fork_counts_nodes_of_its_own() -> None:
@@ -299,7 +299,7 @@ def test_a_fork_counts_nodes_of_its_own() -> None:
     twin.on_node(node("two", allocatable={"cpu": "8"}))
     plugin.resize(quota("x").metadata.uid, "team", {"cpu": 20_000}, non_preemptible=False, pods=1)
     twin.resize(quota("x").metadata.uid, "team", {"cpu": 20_000}, non_preemptible=False, pods=1)
-    view, other = plugin.books.view("team"), twin.books.view("team")
+    view, other = plugin.quotas.view("team"), twin.quotas.view("team")
     assert view is not None
     assert other is not None
     assert (view.runtime["cpu"], other.runtime["cpu"]) == (8000, 16_000)

@@ -45,7 +45,7 @@ class Scenario:
             assert self.plugin.reserve(info(leaf, 2000, f"job-{number}")) is None
 
     def used(self, path: str) -> Amounts:
-        view = self.plugin.books.view(path)
+        view = self.plugin.quotas.view(path)
         assert view is not None
         return {key: view.used.get(key, 0) for key in ("cpu", JOBS)}
 
@@ -105,7 +105,7 @@ def test_tree_unit_scenario_a_tree_made_again_finds_what_is_booked() -> None:
     scenario = Scenario()
     scenario.plugin.on_quota_source_gone(SCENARIO)
     assert not scenario.plugin.knows_quota(LEAVES[0])
-    assert scenario.plugin.books.names() == ()
+    assert scenario.plugin.quotas.names() == ()
     scenario.plugin.on_quota_source(SCENARIO)
     assert scenario.used("root") == {"cpu": 8000, JOBS: 4}
     assert scenario.plugin.reserve(info(LEAVES[0], 1000)) is None

@@ -1,4 +1,4 @@
-"""What each mode compares with which limit, through the books."""
+"""What each mode compares with which limit, through the quota cache."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.properties.quota_cases import build_quota
 def books_in(mode: QuotaMode, rate: tuple[int, int] = (1, 1)) -> QuotaCache:
     """Return a parent of max 10 with two children of min 3 and max 8; y only at the parent."""
     settings = QuotaSettings(mode=mode, oversell_numerator=rate[0], oversell_denominator=rate[1])
-    books = QuotaCache(settings)
-    books.on_quota(build_quota("p", minimum={"x": 6}, maximum={"x": 10, "y": 5}, is_parent=True))
+    quotas = QuotaCache(settings)
+    quotas.on_quota(build_quota("p", minimum={"x": 6}, maximum={"x": 10, "y": 5}, is_parent=True))
     for name in ("a", "b"):
-        books.on_quota(build_quota(name, minimum={"x": 3}, maximum={"x": 8}, parent="p"))
-    books.on_quota(build_quota("free", weight={"x": 1}))
-    books.on_capacity({"x": 100, "y": 100})
-    return books
+        quotas.on_quota(build_quota(name, minimum={"x": 3}, maximum={"x": 8}, parent="p"))
+    quotas.on_quota(build_quota("free", weight={"x": 1}))
+    quotas.on_capacity({"x": 100, "y": 100})
+    return quotas
 
 
-def refusal(books: QuotaCache, quota: str, **amounts: int) -> tuple[Reason, str] | None:
-    got = books.check(quota, Demand(amounts))
+def refusal(quotas: QuotaCache, quota: str, **amounts: int) -> tuple[Reason, str] | None:
+    got = quotas.check(quota, Demand(amounts))
     return None if got is None else (got.reason, got.quota)
 
 
@@ -34,52 +34,52 @@ OVER_MAX, OVER_PARENT = Reason.OVER_QUOTA_MAX, Reason.OVER_PARENT_MAX
 
 @pytest.mark.parametrize("mode", [QuotaMode.MAX, QuotaMode.RUNTIME])
 def test_max_at_the_quota_and_at_its_ancestors(mode: QuotaMode) -> None:
-    books = books_in(mode)
-    assert refusal(books, "a", x=8) is None
-    assert refusal(books, "a", x=9) == (OVER_MAX, "a")
-    books.book("one", "b", Demand({"x": 6}))
-    assert refusal(books, "a", x=4) is None
-    assert refusal(books, "a", x=5) == (OVER_PARENT, "p")
+    quotas = books_in(mode)
+    assert refusal(quotas, "a", x=8) is None
+    assert refusal(quotas, "a", x=9) == (OVER_MAX, "a")
+    quotas.charge("one", "b", Demand({"x": 6}))
+    assert refusal(quotas, "a", x=4) is None
+    assert refusal(quotas, "a", x=5) == (OVER_PARENT, "p")
 
 
 def test_a_refusal_carries_its_numbers() -> None:
-    books = books_in(QuotaMode.MAX)
-    books.book("one", "a", Demand({"x": 6}))
-    assert books.check("a", Demand({"x": 5})) == Refusal(
+    quotas = books_in(QuotaMode.MAX)
+    quotas.charge("one", "a", Demand({"x": 6}))
+    assert quotas.check("a", Demand({"x": 5})) == Refusal(
         reason=OVER_MAX, quota="a", resource="x", limit=8, used=6, requested=5
     )
 
 
 def test_max_mode_judges_each_level_by_its_own_resources() -> None:
-    books = books_in(QuotaMode.MAX)
-    assert refusal(books, "a", y=5, z=99) is None
-    assert refusal(books, "a", y=6) == (OVER_PARENT, "p")
-    assert refusal(books, "free", x=10**9) is None
+    quotas = books_in(QuotaMode.MAX)
+    assert refusal(quotas, "a", y=5, z=99) is None
+    assert refusal(quotas, "a", y=6) == (OVER_PARENT, "p")
+    assert refusal(quotas, "free", x=10**9) is None
 
 
 def test_runtime_mode_knows_the_resources_of_the_quota_only() -> None:
-    books = books_in(QuotaMode.RUNTIME)
-    assert refusal(books, "a", y=6, z=99) is None
+    quotas = books_in(QuotaMode.RUNTIME)
+    assert refusal(quotas, "a", y=6, z=99) is None
 
 
 def test_overselling_stretches_every_max() -> None:
-    books = books_in(QuotaMode.MAX, rate=(3, 2))
-    assert refusal(books, "a", x=12) is None
-    assert refusal(books, "a", x=13) == (OVER_MAX, "a")
-    books.book("one", "b", Demand({"x": 6}))
-    assert refusal(books, "a", x=9) is None
-    assert refusal(books, "a", x=10) == (OVER_PARENT, "p")
+    quotas = books_in(QuotaMode.MAX, rate=(3, 2))
+    assert refusal(quotas, "a", x=12) is None
+    assert refusal(quotas, "a", x=13) == (OVER_MAX, "a")
+    quotas.charge("one", "b", Demand({"x": 6}))
+    assert refusal(quotas, "a", x=9) is None
+    assert refusal(quotas, "a", x=10) == (OVER_PARENT, "p")
 
 
 def test_min_mode() -> None:
-    books = books_in(QuotaMode.MIN)
-    assert refusal(books, "a", x=3) is None
-    assert refusal(books, "a", x=4) == (Reason.OVER_MIN, "a")
-    books.on_quota(build_quota("a", maximum={"x": 8}, parent="p"))
-    assert refusal(books, "a", x=1) == (Reason.OVER_MIN, "a")
-    books.book("much", "b", Demand({"x": 9}))
-    books.on_quota(build_quota("a", minimum={"x": 3}, maximum={"x": 8}, parent="p"))
-    assert refusal(books, "a", x=2) == (OVER_PARENT, "p")
+    quotas = books_in(QuotaMode.MIN)
+    assert refusal(quotas, "a", x=3) is None
+    assert refusal(quotas, "a", x=4) == (Reason.OVER_MIN, "a")
+    quotas.on_quota(build_quota("a", maximum={"x": 8}, parent="p"))
+    assert refusal(quotas, "a", x=1) == (Reason.OVER_MIN, "a")
+    quotas.charge("much", "b", Demand({"x": 9}))
+    quotas.on_quota(build_quota("a", minimum={"x": 3}, maximum={"x": 8}, parent="p"))
+    assert refusal(quotas, "a", x=2) == (OVER_PARENT, "p")
 
 
 @pytest.mark.parametrize(
@@ -91,78 +91,78 @@ def test_min_mode() -> None:
     ],
 )
 def test_foreign_pods(mode: QuotaMode, want: tuple[Reason, str] | None) -> None:
-    books = books_in(mode)
-    books.on_foreign("pod", "a", {"x": 7}, bound=True)
-    assert refusal(books, "a", x=2) == want
-    books.on_foreign("pod", "a", None)
-    assert refusal(books, "a", x=2) is None
+    quotas = books_in(mode)
+    quotas.on_foreign("pod", "a", {"x": 7}, bound=True)
+    assert refusal(quotas, "a", x=2) == want
+    quotas.on_foreign("pod", "a", None)
+    assert refusal(quotas, "a", x=2) is None
 
 
 def test_a_hopeless_pod_blocks_its_quota_and_not_the_branch() -> None:
-    books = books_in(QuotaMode.RUNTIME)
-    books.on_foreign("pod", "a", {"x": 50})
-    assert refusal(books, "a", x=1) == (OVER_MAX, "a")
-    assert refusal(books, "b", x=2) is None
-    books.on_foreign("pod", "a", {"x": 50}, bound=True)
-    assert refusal(books, "b", x=2) == (OVER_PARENT, "p")
+    quotas = books_in(QuotaMode.RUNTIME)
+    quotas.on_foreign("pod", "a", {"x": 50})
+    assert refusal(quotas, "a", x=1) == (OVER_MAX, "a")
+    assert refusal(quotas, "b", x=2) is None
+    quotas.on_foreign("pod", "a", {"x": 50}, bound=True)
+    assert refusal(quotas, "b", x=2) == (OVER_PARENT, "p")
 
 
 def test_what_is_pending_is_no_use_to_an_ancestor() -> None:
-    books = books_in(QuotaMode.MIN)
-    books.on_quota(build_quota("b", minimum={"x": 8}, maximum={"x": 8}, parent="p"))
-    books.on_foreign("pod", "a", {"x": 50})
-    books.book("one", "a", Demand({"x": 2}))
-    assert refusal(books, "b", x=8) is None
-    books.book("one", "a", Demand({"x": 3}))
-    assert refusal(books, "b", x=8) == (OVER_PARENT, "p")
+    quotas = books_in(QuotaMode.MIN)
+    quotas.on_quota(build_quota("b", minimum={"x": 8}, maximum={"x": 8}, parent="p"))
+    quotas.on_foreign("pod", "a", {"x": 50})
+    quotas.charge("one", "a", Demand({"x": 2}))
+    assert refusal(quotas, "b", x=8) is None
+    quotas.charge("one", "a", Demand({"x": 3}))
+    assert refusal(quotas, "b", x=8) == (OVER_PARENT, "p")
 
 
 def test_what_a_quota_has_too_much_of_blocks_all_of_it() -> None:
-    books = books_in(QuotaMode.RUNTIME)
-    books.on_quota(build_quota("a", maximum={"x": 8, "y": 2}, parent="p"))
-    books.book("adopted", "a", Demand({"y": 3}))
-    got = books.check("a", Demand({"x": 1}))
+    quotas = books_in(QuotaMode.RUNTIME)
+    quotas.on_quota(build_quota("a", maximum={"x": 8, "y": 2}, parent="p"))
+    quotas.charge("adopted", "a", Demand({"y": 3}))
+    got = quotas.check("a", Demand({"x": 1}))
     assert got == Refusal(reason=OVER_MAX, quota="a", resource="y", limit=2, used=3, requested=0)
 
 
 def test_non_preemptible_demand_is_limited_by_min() -> None:
-    books = books_in(QuotaMode.RUNTIME)
+    quotas = books_in(QuotaMode.RUNTIME)
     reason = Reason.NON_PREEMPTIBLE_OVER_MIN
-    books.book("one", "a", Demand({"x": 2}, non_preemptible=True))
-    books.book("two", "a", Demand({"x": 2}))
-    assert books.check("a", Demand({"x": 1}, non_preemptible=True)) is None
-    got = books.check("a", Demand({"x": 2}, non_preemptible=True))
+    quotas.charge("one", "a", Demand({"x": 2}, non_preemptible=True))
+    quotas.charge("two", "a", Demand({"x": 2}))
+    assert quotas.check("a", Demand({"x": 1}, non_preemptible=True)) is None
+    got = quotas.check("a", Demand({"x": 2}, non_preemptible=True))
     assert got is not None
     assert (got.reason, got.limit, got.used) == (reason, 3, 2)
-    books.release("one")
-    assert books.check("a", Demand({"x": 2}, non_preemptible=True)) is None
+    quotas.release("one")
+    assert quotas.check("a", Demand({"x": 2}, non_preemptible=True)) is None
 
 
 def test_the_nodes_limit_what_is_started() -> None:
-    books = books_in(QuotaMode.RUNTIME)
-    books.on_capacity({"x": 7})
-    books.book("one", "b", Demand({"x": 4}))
-    got = books.check("a", Demand({"x": 4}))
+    quotas = books_in(QuotaMode.RUNTIME)
+    quotas.on_capacity({"x": 7})
+    quotas.charge("one", "b", Demand({"x": 4}))
+    got = quotas.check("a", Demand({"x": 4}))
     assert got is not None
     assert (got.reason, got.quota, got.limit, got.used) == (
         Reason.NO_CAPACITY, ROOT_QUOTA, 7, 4,
     )  # fmt: skip
-    assert refusal(books, "a", x=3) is None
+    assert refusal(quotas, "a", x=3) is None
 
 
 def test_default_quota_is_unlimited_and_takes_from_all() -> None:
-    books = books_in(QuotaMode.RUNTIME)
-    assert books.check(DEFAULT_QUOTA, Demand({"memory": 10**15})) is None
-    books.on_capacity({"x": 7, "cpu": 5000})
-    books.on_quota(build_quota("c", maximum={"cpu": 9}))
-    books.book("one", "c", Demand({"cpu": 4000}))
-    got = books.check(DEFAULT_QUOTA, Demand({"cpu": 2000}))
+    quotas = books_in(QuotaMode.RUNTIME)
+    assert quotas.check(DEFAULT_QUOTA, Demand({"memory": 10**15})) is None
+    quotas.on_capacity({"x": 7, "cpu": 5000})
+    quotas.on_quota(build_quota("c", maximum={"cpu": 9}))
+    quotas.charge("one", "c", Demand({"cpu": 4000}))
+    got = quotas.check(DEFAULT_QUOTA, Demand({"cpu": 2000}))
     assert got is not None
     assert (got.reason, got.other) == (Reason.HURTS_OTHERS, "c")
 
 
 def test_without_nodes_nothing_starts() -> None:
-    books = books_in(QuotaMode.RUNTIME)
-    books.on_capacity(None)
-    assert refusal(books, "a", x=1) == (Reason.NO_CAPACITY, ROOT_QUOTA)
+    quotas = books_in(QuotaMode.RUNTIME)
+    quotas.on_capacity(None)
+    assert refusal(quotas, "a", x=1) == (Reason.NO_CAPACITY, ROOT_QUOTA)
     assert refusal(books_in(QuotaMode.MAX), "a", x=1) is None

@@ -8,7 +8,7 @@ from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
 
 def filled() -> QuotaLedger:
     ledger = QuotaLedger()
-    ledger.book("u", "q", Demand({"x": 2}, non_preemptible=True))
+    ledger.charge("u", "q", Demand({"x": 2}, non_preemptible=True))
     ledger.put_pod("p", ForeignPod("q", Demand({"x": 3}), is_bound=True))
     return ledger
 
@@ -22,9 +22,9 @@ def test_parts_are_kept_apart() -> None:
 
 def test_a_booking_takes_the_place_of_its_owners_former_one() -> None:
     ledger = filled()
-    old = ledger.book("u", "other", Demand({"x": 7}))
+    old = ledger.charge("u", "other", Demand({"x": 7}))
     assert old == ("q", Demand({"x": 2}, non_preemptible=True))
-    assert ledger.booking("u") == ("other", Demand({"x": 7}))
+    assert ledger.charge_of("u") == ("other", Demand({"x": 7}))
     assert ledger.account("q").units.is_empty()
     assert ledger.account("other").units.amounts == {"x": 7}
     ledger.validate()
@@ -34,7 +34,7 @@ def test_what_is_released_is_charged_to_nobody() -> None:
     ledger = filled()
     assert ledger.release("u") == ("q", Demand({"x": 2}, non_preemptible=True))
     assert ledger.release("u") is None
-    assert ledger.booking("u") is None
+    assert ledger.charge_of("u") is None
     assert ledger.account("q").units.is_empty()
     ledger.validate()
 
@@ -57,9 +57,9 @@ def test_a_pod_that_is_bound_or_gone_is_charged_as_it_is_now() -> None:
 def test_a_fork_is_independent() -> None:
     ledger = filled()
     fork = ledger.fork()
-    fork.book("other", "q", Demand({"x": 5}))
+    fork.charge("other", "q", Demand({"x": 5}))
     fork.release("u")
-    assert ledger.booking("other") is None
+    assert ledger.charge_of("other") is None
     assert ledger.account("q").units.amounts == {"x": 2}
     assert fork.account("q").units.amounts == {"x": 5}
     ledger.validate()
@@ -75,7 +75,7 @@ def test_sums_that_do_not_add_up_are_found() -> None:
 
 def test_what_is_negative_gives_nobody_room() -> None:
     ledger = QuotaLedger()
-    ledger.book("u", "q", Demand({"x": -5}))
+    ledger.charge("u", "q", Demand({"x": -5}))
     assert not ledger.account("q").units.amounts
 
 
@@ -90,9 +90,9 @@ def test_foreign_pods_keep_their_non_preemptible_part_apart() -> None:
 
 def test_empty_accounts_are_closed() -> None:
     ledger = filled()
-    ledger.book("short", "left", Demand({"x": 1}))
+    ledger.charge("short", "left", Demand({"x": 1}))
     ledger.release("short")
-    ledger.book("free", "nothing", Demand({}))
+    ledger.charge("free", "nothing", Demand({}))
     ledger.close_empty_accounts()
     assert [name for name, _ in ledger.accounts()] == ["q"]
     ledger.release("free")

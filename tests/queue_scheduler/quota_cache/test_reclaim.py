@@ -13,39 +13,39 @@ from shared_api.testing.object_builders import elastic_quota
 OWNED = Demand({"cpu": 2000})
 
 
-def new_books() -> QuotaCache:
-    """Return books of an owner, a parent that borrows with two children, and what they use."""
-    books = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
+def new_quotas() -> QuotaCache:
+    """Return an owner, a parent that borrows with two children, and what they use."""
+    quotas = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
     most = {"cpu": 20, "memory": 20}
-    books.on_quota(elastic_quota("top", max=most, is_parent=True))
-    books.on_quota(elastic_quota("owner", max=most, min={"cpu": 9}, parent="top"))
-    books.on_quota(elastic_quota("both", max=most, min={"cpu": 3}, parent="top", is_parent=True))
+    quotas.on_quota(elastic_quota("top", max=most, is_parent=True))
+    quotas.on_quota(elastic_quota("owner", max=most, min={"cpu": 9}, parent="top"))
+    quotas.on_quota(elastic_quota("both", max=most, min={"cpu": 3}, parent="top", is_parent=True))
     for name in ("one", "two"):
-        books.on_quota(elastic_quota(name, max=most, min={"cpu": 1}, parent="both"))
+        quotas.on_quota(elastic_quota(name, max=most, min={"cpu": 1}, parent="both"))
     for owner, quota, cpu in (
         ("one/1", "one", 1), ("one/3", "one", 3), ("two/1", "two", 1), ("two/2", "two", 2),
     ):  # fmt: skip
-        books.book(owner, quota, Demand({"cpu": 1000 * cpu}))
-    return books
+        quotas.charge(owner, quota, Demand({"cpu": 1000 * cpu}))
+    return quotas
 
 
 def books_with_memory() -> QuotaCache:
     """Return the same; of `two` a memory of 1 is its own, and two units have one each."""
-    books = new_books()
-    books.on_quota(elastic_quota("two", max={"cpu": 20, "memory": 20}, parent="both",
+    quotas = new_quotas()
+    quotas.on_quota(elastic_quota("two", max={"cpu": 20, "memory": 20}, parent="both",
                                  min={"cpu": 1, "memory": 1}))  # fmt: skip
     for owner in ("two/m", "two/n"):
-        books.book(owner, "two", Demand({"cpu": 1000, "memory": 1}))
-    return books
+        quotas.charge(owner, "two", Demand({"cpu": 1000, "memory": 1}))
+    return quotas
 
 
-def lent_of(books: QuotaCache, *leaving: str) -> Lent:
-    return Lent(books.trees, books.ledger, "owner", OWNED, leaving)
+def lent_of(quotas: QuotaCache, *leaving: str) -> Lent:
+    return Lent(quotas.trees, quotas.ledger, "owner", OWNED, leaving)
 
 
 def test_no_quota_on_the_way_falls_below_what_is_its_own() -> None:
     """`both` uses 7 of 3, `one` 4 of 1, `two` 3 of 1."""
-    lent = lent_of(new_books())
+    lent = lent_of(new_quotas())
     assert lent.copy().take("one/1", 9) == 3
     assert lent.copy().take("two/2", 9) == 1
     assert lent.take("one/3", 1) == 1
@@ -55,7 +55,7 @@ def test_no_quota_on_the_way_falls_below_what_is_its_own() -> None:
 
 
 def test_what_leaves_anyway_is_borrowed_no_more() -> None:
-    lent = lent_of(new_books(), "one/3")
+    lent = lent_of(new_quotas(), "one/3")
     assert lent.copy().take("one/1", 9) == 0, "1 of 1 is left to it"
     assert lent.take("two/2", 1) == 0
     assert lent.take("two/1", 9) == 1
@@ -63,9 +63,9 @@ def test_what_leaves_anyway_is_borrowed_no_more() -> None:
 
 def test_what_leaves_anyway_may_be_all_that_is_borrowed_of_a_resource() -> None:
     """The memory that is borrowed leaves; cpu is borrowed still."""
-    books = books_with_memory()
-    assert lent_of(books, "two/m").take("two/n", 1) == 0
-    assert lent_of(books, "two/m").take("two/1", 1) == 1
+    quotas = books_with_memory()
+    assert lent_of(quotas, "two/m").take("two/n", 1) == 0
+    assert lent_of(quotas, "two/m").take("two/1", 1) == 1
 
 
 def test_a_resource_is_not_taken_below_its_own_once_it_was_above() -> None:
@@ -75,28 +75,28 @@ def test_a_resource_is_not_taken_below_its_own_once_it_was_above() -> None:
 
 
 def test_what_was_not_above_may_fall() -> None:
-    books = new_books()
-    books.book("one/m", "one", Demand({"cpu": 1000, "memory": 5}))
-    assert not books.trees.entitlements.of("both").get("memory")
-    books.on_quota(elastic_quota("one", max={"cpu": 20, "memory": 20}, parent="both",
+    quotas = new_quotas()
+    quotas.charge("one/m", "one", Demand({"cpu": 1000, "memory": 5}))
+    assert not quotas.trees.entitlements.of("both").get("memory")
+    quotas.on_quota(elastic_quota("one", max={"cpu": 20, "memory": 20}, parent="both",
                                  min={"cpu": 1, "memory": 9}))  # fmt: skip
-    assert lent_of(books).take("one/m", 1) == 1
+    assert lent_of(quotas).take("one/m", 1) == 1
 
 
 @pytest.mark.parametrize("owner", ["nobody", "top/1", "memory"])
 def test_nothing_is_taken_of_who_holds_nothing_that_is_lent(owner: str) -> None:
-    books = new_books()
-    books.book("memory", "one", Demand({"memory": 9}))
-    assert lent_of(books).take(owner, 1) == 0
+    quotas = new_quotas()
+    quotas.charge("memory", "one", Demand({"memory": 9}))
+    assert lent_of(quotas).take(owner, 1) == 0
 
 
 def test_who_shares_no_quota_does_not_hinder_another() -> None:
-    lent = lent_of(new_books())
+    lent = lent_of(new_quotas())
     assert lent.places("one/1") & lent.places("two/1"), "both are below one that borrows"
     assert not lent.places("nobody")
 
 
 def test_a_copy_counts_by_itself() -> None:
-    lent = lent_of(new_books())
+    lent = lent_of(new_quotas())
     assert lent.copy().take("one/3", 1) == 1
     assert lent.take("one/3", 1) == 1

@@ -12,7 +12,7 @@ from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
 from tests.properties.quota_cases import build_quota, take_woken
 
 
-def new_books(rounding: Rounding = Rounding.LARGEST_REMAINDER, **flags: bool) -> QuotaCache:
+def new_quotas(rounding: Rounding = Rounding.LARGEST_REMAINDER, **flags: bool) -> QuotaCache:
     return QuotaCache(
         QuotaSettings(
             rounding_override=rounding,
@@ -23,66 +23,66 @@ def new_books(rounding: Rounding = Rounding.LARGEST_REMAINDER, **flags: bool) ->
     )
 
 
-def why(books: QuotaCache, quota: str, **amounts: int) -> tuple[Reason, str] | None:
-    got = books.check(quota, Demand(amounts))
+def why(quotas: QuotaCache, quota: str, **amounts: int) -> tuple[Reason, str] | None:
+    got = quotas.check(quota, Demand(amounts))
     return None if got is None else (got.reason, got.other or got.quota)
 
 
 def test_min_that_is_not_lent_is_out_of_reach() -> None:
-    books = new_books()
-    books.on_quota(build_quota("a", maximum={"x": 10}))
-    books.on_quota(build_quota("b", minimum={"x": 7}, maximum={"x": 10}, lends=False))
-    books.on_capacity({"x": 10})
-    assert why(books, "a", x=3) is None
-    assert why(books, "a", x=4) == (Reason.OVER_RUNTIME, "a")
-    assert why(books, "b", x=7) is None
+    quotas = new_quotas()
+    quotas.on_quota(build_quota("a", maximum={"x": 10}))
+    quotas.on_quota(build_quota("b", minimum={"x": 7}, maximum={"x": 10}, lends=False))
+    quotas.on_capacity({"x": 10})
+    assert why(quotas, "a", x=3) is None
+    assert why(quotas, "a", x=4) == (Reason.OVER_RUNTIME, "a")
+    assert why(quotas, "b", x=7) is None
 
 
 def test_the_cautious_of_two_memories_is_promised() -> None:
     # T = 10, mins 8 and 8, b does not lend and had no pod (os-008): 5 + 5 or 8 + 2, who knows.
-    books = new_books()
-    books.on_quota(build_quota("a", minimum={"x": 8}, maximum={"x": 10}))
-    books.on_quota(build_quota("b", minimum={"x": 8}, maximum={"x": 10}, lends=False))
-    books.on_capacity({"x": 10})
-    views = [books.view(name) for name in "ab"]
+    quotas = new_quotas()
+    quotas.on_quota(build_quota("a", minimum={"x": 8}, maximum={"x": 10}))
+    quotas.on_quota(build_quota("b", minimum={"x": 8}, maximum={"x": 10}, lends=False))
+    quotas.on_capacity({"x": 10})
+    views = [quotas.view(name) for name in "ab"]
     assert [view and view.runtime for view in views] == [{"x": 0}, {"x": 5}]
-    books.book("one", "a", Demand({"x": 5}))
-    assert why(books, "b", x=5) is None
-    assert why(books, "b", x=6) == (Reason.NO_CAPACITY, ROOT_QUOTA)
-    assert why(books, "a", x=1) == (Reason.OVER_RUNTIME, "a")
+    quotas.charge("one", "a", Demand({"x": 5}))
+    assert why(quotas, "b", x=5) is None
+    assert why(quotas, "b", x=6) == (Reason.NO_CAPACITY, ROOT_QUOTA)
+    assert why(quotas, "a", x=1) == (Reason.OVER_RUNTIME, "a")
 
 
 def test_a_first_pod_brings_a_min_into_force() -> None:
     # Without a pod b has its scaled min, 4; from its first pod on it asks for 8, whatever of.
-    books = new_books()
-    books.on_quota(build_quota("a", minimum={"x": 2}, maximum={"x": 10}))
+    quotas = new_quotas()
+    quotas.on_quota(build_quota("a", minimum={"x": 2}, maximum={"x": 10}))
     quota = build_quota("b", minimum={"x": 8}, maximum={"x": 10, "y": 10}, lends=False)
-    books.on_quota(quota)
-    books.on_quota(build_quota("c", minimum={"x": 10}, maximum={"x": 10}))
-    books.on_capacity({"x": 10, "y": 10})
-    books.book("one", "a", Demand({"x": 6}))
-    refusal = books.check("b", Demand({"y": 1}))
+    quotas.on_quota(quota)
+    quotas.on_quota(build_quota("c", minimum={"x": 10}, maximum={"x": 10}))
+    quotas.on_capacity({"x": 10, "y": 10})
+    quotas.charge("one", "a", Demand({"x": 6}))
+    refusal = quotas.check("b", Demand({"y": 1}))
     assert refusal is not None
     assert (refusal.reason, refusal.other) == (Reason.HURTS_OTHERS, "a")
-    books.wait("w", "b", Demand({"y": 1}), refusal)
-    before = books.view("a")
-    books.book("first", "b", Demand({"y": 1}))
-    after = books.view("b")
+    quotas.wait("w", "b", Demand({"y": 1}), refusal)
+    before = quotas.view("a")
+    quotas.charge("first", "b", Demand({"y": 1}))
+    after = quotas.view("b")
     assert before is not None
     assert after is not None
     assert (before.runtime["x"], after.runtime["x"]) == (4, 6)
-    assert take_woken(books) == ["w"]
-    assert why(books, "b", y=1) is None
+    assert take_woken(quotas) == ["w"]
+    assert why(quotas, "b", y=1) is None
 
 
 def test_a_loan_is_not_called_back() -> None:
-    books = new_books()
+    quotas = new_quotas()
     for name in "ab":
-        books.on_quota(build_quota(name, minimum={"x": 4}, maximum={"x": 10}))
-    books.on_capacity({"x": 10})
-    books.on_foreign("pod", "b", {"x": 9})
-    assert why(books, "a", x=1) is None
-    assert why(books, "a", x=2) == (Reason.HURTS_OTHERS, "b")
+        quotas.on_quota(build_quota(name, minimum={"x": 4}, maximum={"x": 10}))
+    quotas.on_capacity({"x": 10})
+    quotas.on_foreign("pod", "b", {"x": 9})
+    assert why(quotas, "a", x=1) is None
+    assert why(quotas, "a", x=2) == (Reason.HURTS_OTHERS, "b")
 
 
 def nearly_empty_cluster() -> QuotaCache:
@@ -91,34 +91,34 @@ def nearly_empty_cluster() -> QuotaCache:
     Below p 2250m are divided. The mins are scaled to 818m, 409m and 340m; of the 683m that are
     left, rounding half up loses one: rc gets 749m.
     """
-    books = new_books(Rounding.HALF_UP)
-    books.on_quota(build_quota("p", minimum={"cpu": 40}, maximum={"cpu": 48}, is_parent=True))
+    quotas = new_quotas(Rounding.HALF_UP)
+    quotas.on_quota(build_quota("p", minimum={"cpu": 40}, maximum={"cpu": 48}, is_parent=True))
     for name, low, high in (("ra", 12, 30), ("rb", 10, 30), ("rc", 6, 40), ("rd", 5, 40)):
-        books.on_quota(build_quota(name, minimum={"cpu": low}, maximum={"cpu": high}, parent="p"))
-    books.on_capacity({"cpu": 100_000})
-    books.book("one", "ra", Demand({"cpu": 1000}))
-    books.book("two", "rd", Demand({"cpu": 500}))
-    return books
+        quotas.on_quota(build_quota(name, minimum={"cpu": low}, maximum={"cpu": high}, parent="p"))
+    quotas.on_capacity({"cpu": 100_000})
+    quotas.charge("one", "ra", Demand({"cpu": 1000}))
+    quotas.charge("two", "rd", Demand({"cpu": 500}))
+    return quotas
 
 
 def test_nobody_waits_for_what_rounding_half_up_lost() -> None:
-    books = nearly_empty_cluster()
-    assert why(books, "rc", cpu=750) is None
-    books.book("three", "rc", Demand({"cpu": 750}))
-    view = books.view("rc")
+    quotas = nearly_empty_cluster()
+    assert why(quotas, "rc", cpu=750) is None
+    quotas.charge("three", "rc", Demand({"cpu": 750}))
+    view = quotas.view("rc")
     assert view is not None
     assert view.runtime == {"cpu": 750}
 
 
 def test_a_refusal_says_that_rounding_lost_what_is_missing() -> None:
     # A third of 1000 is 333 for each of three: one unit is lost, and would do for one of two.
-    books = new_books(Rounding.HALF_UP)
+    quotas = new_quotas(Rounding.HALF_UP)
     for name in "abc":
-        books.on_quota(build_quota(name, maximum={"x": 900}, weight={"x": 1}))
-    books.on_capacity({"x": 1000})
+        quotas.on_quota(build_quota(name, maximum={"x": 900}, weight={"x": 1}))
+    quotas.on_capacity({"x": 1000})
     for name in "bc":
-        books.on_foreign(name, name, {"x": 334})
-    refusals = [books.check("a", Demand({"x": amount})) for amount in (332, 334, 335)]
+        quotas.on_foreign(name, name, {"x": 334})
+    refusals = [quotas.check("a", Demand({"x": amount})) for amount in (332, 334, 335)]
     assert [refusal and (refusal.missing, refusal.is_rounded) for refusal in refusals] == [
         None, (1, True), (2, False),
     ]  # fmt: skip
@@ -127,81 +127,81 @@ def test_a_refusal_says_that_rounding_lost_what_is_missing() -> None:
 @pytest.mark.parametrize("rounding", Rounding)
 def test_nobody_waits_for_a_lost_unit_below_the_first_level(rounding: Rounding) -> None:
     # The bare division of koord-scheduler 1.8 gives a and b 1 each, and c 1 of the 2 it asks for.
-    books = new_books(rounding)
-    books.on_quota(build_quota("p", maximum={"x": 100}, is_parent=True))
+    quotas = new_quotas(rounding)
+    quotas.on_quota(build_quota("p", maximum={"x": 100}, is_parent=True))
     for name in "abc":
         quota = build_quota(name, maximum={"x": 50}, weight={"x": 1}, parent="p")
-        books.on_quota(quota)
-    books.on_capacity({"x": 1000})
-    books.book("one", "b", Demand({"x": 1}))
-    books.book("two", "c", Demand({"x": 2}))
-    assert why(books, "a", x=1) is None
+        quotas.on_quota(quota)
+    quotas.on_capacity({"x": 1000})
+    quotas.charge("one", "b", Demand({"x": 1}))
+    quotas.charge("two", "c", Demand({"x": 2}))
+    assert why(quotas, "a", x=1) is None
 
 
 def test_demand_of_the_default_quota_counts_twice() -> None:
     # Observed (os-004): total 1000, 100 used outside, a and b hungry: 400 each.
-    books = QuotaCache(QuotaSettings(default_quota_max={"x": 10**6}))
+    quotas = QuotaCache(QuotaSettings(default_quota_max={"x": 10**6}))
     for name in "ab":
-        books.on_quota(build_quota(name, maximum={"x": 1000}, weight={"x": 1}))
-        books.on_foreign(f"pod-{name}", name, {"x": 900})
-    books.on_foreign("outside", DEFAULT_QUOTA, {"x": 100}, bound=True)
-    books.on_capacity({"x": 1000})
-    view = books.view("a")
+        quotas.on_quota(build_quota(name, maximum={"x": 1000}, weight={"x": 1}))
+        quotas.on_foreign(f"pod-{name}", name, {"x": 900})
+    quotas.on_foreign("outside", DEFAULT_QUOTA, {"x": 100}, bound=True)
+    quotas.on_capacity({"x": 1000})
+    view = quotas.view("a")
     assert view is not None
     assert view.runtime == {"x": 400}
 
 
 def test_the_default_quota_may_take_what_nobody_needs() -> None:
-    books = QuotaCache(QuotaSettings(default_quota_max={"x": 10**6}))
-    books.on_quota(build_quota("a", maximum={"x": 1000}))
-    books.on_capacity({"x": 100})
-    books.book("one", "a", Demand({"x": 40}))
-    assert why(books, DEFAULT_QUOTA, x=30) is None
-    assert why(books, DEFAULT_QUOTA, x=31) == (Reason.HURTS_OTHERS, "a")
-    assert why(books, DEFAULT_QUOTA) is None
+    quotas = QuotaCache(QuotaSettings(default_quota_max={"x": 10**6}))
+    quotas.on_quota(build_quota("a", maximum={"x": 1000}))
+    quotas.on_capacity({"x": 100})
+    quotas.charge("one", "a", Demand({"x": 40}))
+    assert why(quotas, DEFAULT_QUOTA, x=30) is None
+    assert why(quotas, DEFAULT_QUOTA, x=31) == (Reason.HURTS_OTHERS, "a")
+    assert why(quotas, DEFAULT_QUOTA) is None
 
 
 def test_the_parent_check() -> None:
-    books = new_books(check_parent=True, cap_by_total=False)
-    books.on_quota(build_quota("p", minimum={"x": 4}, maximum={"x": 100}, is_parent=True))
-    books.on_quota(build_quota("a", minimum={"x": 4}, maximum={"x": 9}, parent="p"))
-    books.on_quota(build_quota("b", maximum={"x": 9}, parent="p"))
-    books.on_quota(build_quota("hungry", maximum={"x": 100}, weight={"x": 1000}))
-    books.on_capacity({"x": 10})
-    books.on_foreign("pod", "hungry", {"x": 90})
-    books.on_foreign("stuck", "b", {"x": 9})
-    assert why(books, "a", x=3) == (Reason.OVER_PARENT_RUNTIME, "p")
+    quotas = new_quotas(check_parent=True, cap_by_total=False)
+    quotas.on_quota(build_quota("p", minimum={"x": 4}, maximum={"x": 100}, is_parent=True))
+    quotas.on_quota(build_quota("a", minimum={"x": 4}, maximum={"x": 9}, parent="p"))
+    quotas.on_quota(build_quota("b", maximum={"x": 9}, parent="p"))
+    quotas.on_quota(build_quota("hungry", maximum={"x": 100}, weight={"x": 1000}))
+    quotas.on_capacity({"x": 10})
+    quotas.on_foreign("pod", "hungry", {"x": 90})
+    quotas.on_foreign("stuck", "b", {"x": 9})
+    assert why(quotas, "a", x=3) == (Reason.OVER_PARENT_RUNTIME, "p")
 
 
 def test_a_resource_that_the_parent_does_not_govern_is_not_limited_by_it() -> None:
-    books = new_books()
-    books.on_quota(build_quota("p", maximum={"x": 10}, weight={"x": 1, "y": 1}, is_parent=True))
-    books.on_quota(build_quota("a", maximum={"x": 10, "y": 10}, parent="p"))
-    books.on_capacity({"x": 10, "y": 10})
-    assert why(books, "a", x=1, y=9) is None
-    view = books.view("a")
+    quotas = new_quotas()
+    quotas.on_quota(build_quota("p", maximum={"x": 10}, weight={"x": 1, "y": 1}, is_parent=True))
+    quotas.on_quota(build_quota("a", maximum={"x": 10, "y": 10}, parent="p"))
+    quotas.on_capacity({"x": 10, "y": 10})
+    assert why(quotas, "a", x=1, y=9) is None
+    view = quotas.view("a")
     assert view is not None
     assert view.runtime == {"x": 0}
 
 
 def test_a_parent_with_pods_of_its_own_must_stay_covered() -> None:
-    books = new_books()
-    books.on_quota(build_quota("p", maximum={"x": 10}, is_parent=True))
-    books.on_quota(build_quota("a", maximum={"x": 10}, parent="p"))
-    books.on_quota(build_quota("b", minimum={"x": 5}, maximum={"x": 10}))
-    books.on_capacity({"x": 14})
-    books.on_foreign("own", "p", {"x": 4})
-    books.on_foreign("full", "b", {"x": 6})
-    assert why(books, "a", x=4) is None
-    assert why(books, "a", x=5) == (Reason.HURTS_OTHERS, "p")
+    quotas = new_quotas()
+    quotas.on_quota(build_quota("p", maximum={"x": 10}, is_parent=True))
+    quotas.on_quota(build_quota("a", maximum={"x": 10}, parent="p"))
+    quotas.on_quota(build_quota("b", minimum={"x": 5}, maximum={"x": 10}))
+    quotas.on_capacity({"x": 14})
+    quotas.on_foreign("own", "p", {"x": 4})
+    quotas.on_foreign("full", "b", {"x": 6})
+    assert why(quotas, "a", x=4) is None
+    assert why(quotas, "a", x=5) == (Reason.HURTS_OTHERS, "p")
 
 
 def test_the_gate_for_used_amounts_is_asked_from_scratch() -> None:
-    books = new_books(guarantee_usage=True, cap_by_total=False)
+    quotas = new_quotas(guarantee_usage=True, cap_by_total=False)
     for name in "ab":
-        books.on_quota(build_quota(name, minimum={"x": 4}, maximum={"x": 10}))
-    books.on_capacity({"x": 10})
-    books.book("one", "a", Demand({"x": 6}))
-    assert why(books, "b", x=4) is None
-    assert why(books, "b", x=5) == (Reason.OVER_RUNTIME, "b")
-    assert why(books, "b", x=5) != (Reason.NO_CAPACITY, ROOT_QUOTA)
+        quotas.on_quota(build_quota(name, minimum={"x": 4}, maximum={"x": 10}))
+    quotas.on_capacity({"x": 10})
+    quotas.charge("one", "a", Demand({"x": 6}))
+    assert why(quotas, "b", x=4) is None
+    assert why(quotas, "b", x=5) == (Reason.OVER_RUNTIME, "b")
+    assert why(quotas, "b", x=5) != (Reason.NO_CAPACITY, ROOT_QUOTA)

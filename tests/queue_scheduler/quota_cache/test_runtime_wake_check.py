@@ -11,130 +11,130 @@ from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from tests.properties.quota_cases import build_quota, take_woken
 
 
-def half_up_books(*, above: str = "", above_max: int = 900, capacity: int = 900) -> QuotaCache:
-    """Return books with parents p and r, where pc loses a unit if pa asks for one.
+def half_up_quotas(*, above: str = "", above_max: int = 900, capacity: int = 900) -> QuotaCache:
+    """Return a quota cache with parents p and r, where pc loses a unit if pa asks for one.
 
     p has 603 for the 301 of pb and the pending pod of pc; an ancestor's max does not count that.
     """
-    books = QuotaCache(QuotaSettings(rounding_override=Rounding.HALF_UP))
+    quotas = QuotaCache(QuotaSettings(rounding_override=Rounding.HALF_UP))
     if above:
-        books.on_quota(build_quota(above, maximum={"x": above_max}, is_parent=True))
+        quotas.on_quota(build_quota(above, maximum={"x": above_max}, is_parent=True))
     for parent in "pr":
         maximum = {"x": 603 if parent == "p" else 900}
-        books.on_quota(build_quota(parent, maximum=maximum, parent=above, is_parent=True))
+        quotas.on_quota(build_quota(parent, maximum=maximum, parent=above, is_parent=True))
         for name in "abc":
-            books.on_quota(build_quota(parent + name, maximum={"x": 500}, parent=parent))
-    books.on_capacity({"x": capacity})
-    books.book("one", "pb", Demand({"x": 301}))
-    books.on_foreign("two", "pc", {"x": 302})
-    return books
+            quotas.on_quota(build_quota(parent + name, maximum={"x": 500}, parent=parent))
+    quotas.on_capacity({"x": capacity})
+    quotas.charge("one", "pb", Demand({"x": 301}))
+    quotas.on_foreign("two", "pc", {"x": 302})
+    return quotas
 
 
-def let_wait(books: QuotaCache, quota: str, amount: int) -> Refusal:
+def let_wait(quotas: QuotaCache, quota: str, amount: int) -> Refusal:
     demand = Demand({"x": amount})
-    refusal = books.check(quota, demand)
+    refusal = quotas.check(quota, demand)
     assert refusal is not None
     assert refusal.grounds is not None
-    books.wait(quota, quota, demand, refusal)
+    quotas.wait(quota, quota, demand, refusal)
     return refusal
 
 
-def doubtful(books: QuotaCache) -> list[object]:
+def doubtful(quotas: QuotaCache) -> list[object]:
     """Return who would be asked again for what happened, without settling it."""
-    tree = books.trees.trees[""]
-    scopes = books._waiting.refused_by_contract("", "x")  # noqa: SLF001 - who is asked is not told
-    return list(books.trees.doubtful(tree, "x", scopes))
+    tree = quotas.trees.trees[""]
+    scopes = quotas._waiting.refused_by_contract("", "x")  # noqa: SLF001 - who is asked is not told
+    return list(quotas.trees.doubtful(tree, "x", scopes))
 
 
 def test_who_would_take_a_unit_waits_for_its_own_branch() -> None:
-    books = half_up_books(capacity=700)
-    refusal = let_wait(books, "pa", 1)
+    quotas = half_up_quotas(capacity=700)
+    refusal = let_wait(quotas, "pa", 1)
     assert (refusal.reason, refusal.other) == (Reason.HURTS_OTHERS, "pc")
     assert refusal.grounds is not None
     assert (refusal.grounds.scope, refusal.grounds.subject) == ("p", "p")
     # Elsewhere, while the root has plenty.
-    books.book("three", "ra", Demand({"x": 90}))
-    assert doubtful(books) == []
-    assert take_woken(books) == []
+    quotas.charge("three", "ra", Demand({"x": 90}))
+    assert doubtful(quotas) == []
+    assert take_woken(quotas) == []
     # The root gets tight, and p gets less; then again what it got.
-    books.book("four", "rb", Demand({"x": 10}))
-    assert doubtful(books) == ["pa"]
-    books.release("four")
-    assert doubtful(books) == []
-    assert take_woken(books) == []
-    books.on_foreign("two", "pc", None)
-    assert doubtful(books) == ["pa"]
-    assert take_woken(books) == ["pa"]
+    quotas.charge("four", "rb", Demand({"x": 10}))
+    assert doubtful(quotas) == ["pa"]
+    quotas.release("four")
+    assert doubtful(quotas) == []
+    assert take_woken(quotas) == []
+    quotas.on_foreign("two", "pc", None)
+    assert doubtful(quotas) == ["pa"]
+    assert take_woken(quotas) == ["pa"]
 
 
 def test_a_level_between_that_gets_tight_is_asked_about_again() -> None:
-    books = half_up_books(above="o", above_max=700)
-    refusal = let_wait(books, "pa", 1)
+    quotas = half_up_quotas(above="o", above_max=700)
+    refusal = let_wait(quotas, "pa", 1)
     assert refusal.grounds is not None
     # While nothing is booked beside p, o loses nothing.
     assert (refusal.grounds.scope, refusal.grounds.subject) == ("p", "p")
-    books.book("three", "ra", Demand({"x": 90}))
-    assert doubtful(books) == []
-    books.book("four", "rb", Demand({"x": 10}))
-    assert doubtful(books) == ["pa"]
+    quotas.charge("three", "ra", Demand({"x": 90}))
+    assert doubtful(quotas) == []
+    quotas.charge("four", "rb", Demand({"x": 10}))
+    assert doubtful(quotas) == ["pa"]
 
 
 def test_who_waits_on_the_same_grounds_is_in_doubt_together() -> None:
-    books = half_up_books()
+    quotas = half_up_quotas()
     demand = Demand({"x": 1})
     for number in range(3):
-        refusal = books.check("pa", demand)
+        refusal = quotas.check("pa", demand)
         assert refusal is not None
-        books.wait(number, "pa", demand, refusal)
-    (scope,) = books._waiting.refused_by_contract("", "x").values()  # noqa: SLF001 - the index
+        quotas.wait(number, "pa", demand, refusal)
+    (scope,) = quotas._waiting.refused_by_contract("", "x").values()  # noqa: SLF001 - the index
     (groups,) = scope.families.values()
     assert list(groups.values()) == [dict.fromkeys(range(3), 0)]
-    books.book("three", "pb", Demand({"x": 1}))
-    assert doubtful(books) == [0, 1, 2]
+    quotas.charge("three", "pb", Demand({"x": 1}))
+    assert doubtful(quotas) == [0, 1, 2]
 
 
 def test_who_waits_brings_its_grounds_along() -> None:
     # In other words for users, and after other questions.
-    books = half_up_books()
+    quotas = half_up_quotas()
     demand = Demand({"x": 1})
-    refusal = books.check("pa", demand)
+    refusal = quotas.check("pa", demand)
     assert refusal is not None
-    assert books.check("pc", demand) is None
+    assert quotas.check("pc", demand) is None
     told = replace(refusal, reason=Reason.OVER_MAX_JOBS, told_of=refusal.reason)
-    books.wait("w", "pa", demand, told)
-    books.book("three", "ra", Demand({"x": 1}))
-    assert doubtful(books) == []
+    quotas.wait("w", "pa", demand, told)
+    quotas.charge("three", "ra", Demand({"x": 1}))
+    assert doubtful(quotas) == []
 
 
 def test_a_parent_that_is_over_elsewhere_is_within_the_scope() -> None:
     # checkParent: o is over, for r below it asks for more than its max. Only the division of u is
     # not plain (z has no weight), but not only what happens below u can help.
-    books = QuotaCache(QuotaSettings(koordinator_version="HEAD", check_parent=True))
-    books.on_quota(build_quota("o", maximum={"x": 100}, is_parent=True))
-    books.on_quota(build_quota("u", maximum={"x": 50}, parent="o", is_parent=True))
-    books.on_quota(build_quota("r", maximum={"x": 5}, parent="o"))
-    books.on_quota(build_quota("q", maximum={"x": 50}, parent="u"))
-    books.on_quota(build_quota("z", maximum={"x": 50}, weight={"x": 0, "y": 1}, parent="u"))
-    books.on_capacity({"x": 1000})
-    books.on_foreign("pod", "r", {"x": 8})
-    refusal = let_wait(books, "q", 4)
+    quotas = QuotaCache(QuotaSettings(koordinator_version="HEAD", check_parent=True))
+    quotas.on_quota(build_quota("o", maximum={"x": 100}, is_parent=True))
+    quotas.on_quota(build_quota("u", maximum={"x": 50}, parent="o", is_parent=True))
+    quotas.on_quota(build_quota("r", maximum={"x": 5}, parent="o"))
+    quotas.on_quota(build_quota("q", maximum={"x": 50}, parent="u"))
+    quotas.on_quota(build_quota("z", maximum={"x": 50}, weight={"x": 0, "y": 1}, parent="u"))
+    quotas.on_capacity({"x": 1000})
+    quotas.on_foreign("pod", "r", {"x": 8})
+    refusal = let_wait(quotas, "q", 4)
     assert (refusal.reason, refusal.quota) == (Reason.OVER_PARENT_RUNTIME, "o")
-    books.on_foreign("pod", "r", None)
-    assert take_woken(books) == ["q"]
+    quotas.on_foreign("pod", "r", None)
+    assert take_woken(quotas) == ["q"]
 
 
 def test_who_began_to_wait_after_a_charge_of_its_quota_hears_of_one_elsewhere() -> None:
     """All before anything is settled: what was charged below is seen, what came then is not."""
-    books = QuotaCache(QuotaSettings(cap_by_total=False))
+    quotas = QuotaCache(QuotaSettings(cap_by_total=False))
     for name in "abc":
-        books.on_quota(build_quota(name, maximum={"x": 10}))
-    books.on_capacity({"x": 10})
-    books.book("elsewhere", "b", Demand({"x": 5}))
-    let_wait(books, "c", 6)  # so that there is something to settle
-    books.book("own", "a", Demand({"x": 2}))
-    refusal = let_wait(books, "a", 4)
+        quotas.on_quota(build_quota(name, maximum={"x": 10}))
+    quotas.on_capacity({"x": 10})
+    quotas.charge("elsewhere", "b", Demand({"x": 5}))
+    let_wait(quotas, "c", 6)  # so that there is something to settle
+    quotas.charge("own", "a", Demand({"x": 2}))
+    refusal = let_wait(quotas, "a", 4)
     assert (refusal.reason, refusal.quota) == (Reason.OVER_RUNTIME, "a")
-    assert "a" not in doubtful(books), "it has seen what was charged"
-    books.release("elsewhere")
-    assert "a" in doubtful(books)
-    assert "a" in take_woken(books)
+    assert "a" not in doubtful(quotas), "it has seen what was charged"
+    quotas.release("elsewhere")
+    assert "a" in doubtful(quotas)
+    assert "a" in take_woken(quotas)

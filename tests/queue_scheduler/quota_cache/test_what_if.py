@@ -16,14 +16,14 @@ EVERY_MODE = pytest.mark.parametrize("mode", list(QuotaMode))
 FOUR, SIX = Demand({"x": 4}), Demand({"x": 6})
 
 
-def books_of_ten(mode: QuotaMode) -> QuotaCache:
-    """Return books of a quota of 10, with two units of 4 booked."""
-    books = QuotaCache(QuotaSettings(mode=mode))
-    books.on_quota(build_quota("a", minimum={"x": 10}, maximum={"x": 10}))
-    books.on_capacity({"x": 100})
-    books.book("one", "a", FOUR)
-    books.book("two", "a", FOUR)
-    return books
+def quota_of_ten(mode: QuotaMode) -> QuotaCache:
+    """Return a quota cache of a quota of 10, with two units of 4 charged."""
+    quotas = QuotaCache(QuotaSettings(mode=mode))
+    quotas.on_quota(build_quota("a", minimum={"x": 10}, maximum={"x": 10}))
+    quotas.on_capacity({"x": 100})
+    quotas.charge("one", "a", FOUR)
+    quotas.charge("two", "a", FOUR)
+    return quotas
 
 
 @EVERY_MODE
@@ -41,54 +41,54 @@ def books_of_ten(mode: QuotaMode) -> QuotaCache:
 def test_it_fits_if_enough_is_gone(
     mode: QuotaMode, released: list[str], added: list[tuple[str, Demand]], *, fits: bool
 ) -> None:
-    books = books_of_ten(mode)
-    got = books.check_without("a", SIX, released, added)
+    quotas = quota_of_ten(mode)
+    got = quotas.check_without("a", SIX, released, added)
     assert (got is None) == fits
-    assert books.check("a", SIX) is not None
-    books.validate()
+    assert quotas.check("a", SIX) is not None
+    quotas.validate()
 
 
 def test_an_unknown_quota_stays_unknown() -> None:
-    got = books_of_ten(QuotaMode.MAX).check_without("b", FOUR, ["one"])
+    got = quota_of_ten(QuotaMode.MAX).check_without("b", FOUR, ["one"])
     assert got is not None
     assert got.reason is Reason.UNKNOWN_QUOTA
 
 
 @EVERY_MODE
 def test_nobody_who_waits_is_woken_by_a_question(mode: QuotaMode) -> None:
-    books = books_of_ten(mode)
-    refusal = books.check("a", SIX)
+    quotas = quota_of_ten(mode)
+    refusal = quotas.check("a", SIX)
     assert refusal is not None
-    books.wait("waiter", "a", SIX, refusal)
-    assert books.check_without("a", SIX, ["one", "two"]) is None
-    assert take_woken(books) == []
-    books.release("one")
-    assert take_woken(books) == ["waiter"]
+    quotas.wait("waiter", "a", SIX, refusal)
+    assert quotas.check_without("a", SIX, ["one", "two"]) is None
+    assert take_woken(quotas) == []
+    quotas.release("one")
+    assert take_woken(quotas) == ["waiter"]
 
 
 def test_who_would_be_within_his_min_would_be_protected() -> None:
-    books = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
-    books.on_quota(build_quota("p", minimum={"x": 10}, maximum={"x": 10}, is_parent=True))
+    quotas = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
+    quotas.on_quota(build_quota("p", minimum={"x": 10}, maximum={"x": 10}, is_parent=True))
     for name in ("owner", "other"):
-        books.on_quota(build_quota(name, minimum={"x": 5}, maximum={"x": 10}, parent="p"))
-    books.book("one", "owner", Demand({"x": 3}))
-    books.protect("owner", FOUR)
-    assert books.check_without("other", SIX, []) is None
-    got = books.check_without("other", Demand({"x": 7}), ["one"])
+        quotas.on_quota(build_quota(name, minimum={"x": 5}, maximum={"x": 10}, parent="p"))
+    quotas.charge("one", "owner", Demand({"x": 3}))
+    quotas.protect("owner", FOUR)
+    assert quotas.check_without("other", SIX, []) is None
+    got = quotas.check_without("other", Demand({"x": 7}), ["one"])
     assert got is not None
     assert got.reason is Reason.GUARANTEE_OF_OTHERS
-    assert books.check("other", SIX) is None
+    assert quotas.check("other", SIX) is None
 
 
 @EVERY_MODE
 def test_the_marks_of_what_changed_do_not_move(mode: QuotaMode) -> None:
-    books = books_of_ten(mode)
-    books.on_quota(build_quota("b", minimum={"x": 5}, maximum={"x": 10}))
-    books.protect("b", FOUR)
-    refusal = books.check("a", SIX)
+    quotas = quota_of_ten(mode)
+    quotas.on_quota(build_quota("b", minimum={"x": 5}, maximum={"x": 10}))
+    quotas.protect("b", FOUR)
+    refusal = quotas.check("a", SIX)
     assert refusal is not None
-    books.wait("waiter", "a", SIX, refusal)
-    tree = books.trees.trees[""]
+    quotas.wait("waiter", "a", SIX, refusal)
+    tree = quotas.trees.trees[""]
     for node in (*tree.nodes.values(), tree.root):
         tree.changes.watch(node.name)
 
@@ -100,28 +100,28 @@ def test_the_marks_of_what_changed_do_not_move(mode: QuotaMode) -> None:
 
     before = marks()
     # With so much more in it, what waits in b would not be protected any more.
-    books.check_without("a", SIX, ["one"], [("b", SIX)])
+    quotas.check_without("a", SIX, ["one"], [("b", SIX)])
     assert marks() == before
-    books.release("one")
+    quotas.release("one")
     assert marks() != before
 
 
 def test_what_is_not_preemptible_is_released_within_min() -> None:
-    books = QuotaCache(QuotaSettings(mode=QuotaMode.RUNTIME))
-    books.on_quota(build_quota("a", minimum={"x": 10}, maximum={"x": 50}))
-    books.on_capacity({"x": 100})
+    quotas = QuotaCache(QuotaSettings(mode=QuotaMode.RUNTIME))
+    quotas.on_quota(build_quota("a", minimum={"x": 10}, maximum={"x": 50}))
+    quotas.on_capacity({"x": 100})
     firm = Demand({"x": 8}, non_preemptible=True)
-    books.book("one", "a", firm)
-    got = books.check_without("a", firm, [])
+    quotas.charge("one", "a", firm)
+    got = quotas.check_without("a", firm, [])
     assert got is not None
     assert got.reason is Reason.NON_PREEMPTIBLE_OVER_MIN
-    assert books.check_without("a", firm, ["one"]) is None
+    assert quotas.check_without("a", firm, ["one"]) is None
 
 
 def test_non_preemptible_parts_are_told_apart() -> None:
     ledger = QuotaLedger()
-    ledger.book("one", "a", Demand({"x": 4, "y": 0}, non_preemptible=True))
-    ledger.book("two", "a", Demand({"x": 1}))
+    ledger.charge("one", "a", Demand({"x": 4, "y": 0}, non_preemptible=True))
+    ledger.charge("two", "a", Demand({"x": 1}))
     got = net_changes(ledger, ["one", "two"], [("a", Demand({"x": 2}, non_preemptible=True))])
     assert {name: (dict(all_of_it), dict(np)) for name, (all_of_it, np) in got.items()} == {
         "a": ({"x": -3}, {"x": -2})

@@ -99,7 +99,7 @@ def test_a_count_of_pods_that_raises_is_made_again(
     looker: Looker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looker.answer = lambda unit: SendStatus(unit, {"message": "hi"}, frees=True)
-    pods = looker.kit.engine.units.bookings.pods
+    pods = looker.kit.engine.units.usage.pods
     raise_once(monkeypatch, pods, "has_living")
     with pytest.raises(PluginError):
         looker.looks.step()

@@ -1,4 +1,4 @@
-"""The books follow from the objects, however the objects came to be what they are.
+"""Usage follows from the objects, however the objects came to be what they are.
 
 An engine that lived through edits of units (labels, what they gave back, admissions, ends, their
 pods) has booked the same as a new one that is told the last objects: quotas, amounts, pods, jobs,
@@ -290,12 +290,12 @@ def bookings_of(engine: Engine) -> tuple[dict[str, Booking], Counter[Booking]]:
     """Return what the plugin has booked: by unit, and for those that are gone."""
     (plugin,) = engine.plugins.plugins
     assert isinstance(plugin, QuotaPlugin)
-    plugin.books.validate()
+    plugin.quotas.validate()
     units = {record.uid for record in engine.units.records.values()}
     own: dict[str, Booking] = {}
     others: Counter[Booking] = Counter()
-    for uid in engine.units.bookings:
-        found = plugin.books.booking(uid)
+    for uid in engine.units.usage:
+        found = plugin.quotas.charge_of(uid)
         assert found is not None, f"{uid} is charged, and the plugin has nothing booked"
         quota, demand = found
         amounts = tuple(sorted((key, n) for key, n in demand.amounts.items() if n))
