@@ -4,7 +4,7 @@
 
 koord-scheduler up to 1.8 rounds shares half up, which loses single units, and refreshes quotas one
 by one. So what a queue promises and what the scheduler gives at one moment may differ by a unit,
-either way. Here jobs come and go in random trees, production's quota cache releases them, and a model
+either way. Here jobs come and go in random trees, the real quota cache releases them, and a model
 of the scheduler judges their pods: once with the tolerance of the quota cache, and once without it.
 
 A turn is a second. A job's pods are made together, judged in order, and judged again each turn

@@ -34,7 +34,7 @@ SCALES = st.sampled_from([1, 1, 1000, 10**12])
 
 
 def random_trees(rng: random.Random, scale: int) -> UsageTrees:
-    """Return the trees of a random quota cache; the tests ask the walk, without the rules around it."""
+    """Return the trees of a random quota cache; the tests ask the walk alone."""
     quotas = random_quotas(rng, random_settings(rng, QuotaMode.RUNTIME), scale)
     quotas.validate()
     return quotas.trees
