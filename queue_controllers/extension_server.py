@@ -171,7 +171,7 @@ class ExtensionServer(Generic[JobT]):
         if old is None and informer is not None and informer.has_synced():
             self.reconciler.on_arrival(new.metadata.uid)
         pause = pause_of_job(self.adapter, old, new)
-        if pause is None or (old is not new and self.reconciler.has_looked_at_job(new.metadata)):
+        if pause is None or (old is not new and self.reconciler.has_reconciled_job(new.metadata)):
             return
         self.queue.add_after(new.metadata.key, pause)
 
@@ -183,7 +183,7 @@ class ExtensionServer(Generic[JobT]):
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self.reconciler.on_unit_gone(self._key_of_unit(old), old)
         pause = pause_of_unit(old, new)
-        was_seen = new is not None and self.reconciler.has_looked_at_unit(key, new.metadata)
+        was_seen = new is not None and self.reconciler.has_reconciled_unit(key, new.metadata)
         if pause is None or (old is not new and was_seen):
             return
         self.queue.add_after(key, pause)

@@ -33,7 +33,8 @@ from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.reconcile.execute import Executor
 from queue_controllers.reconcile.gated_pod_executor import HELD_PODS, GatedPodExecutor
 from queue_controllers.reconcile.job_lookup import unit_indexes
-from queue_controllers.reconcile.reconciler import JobReconciler, Lookups, SharedParts
+from queue_controllers.reconcile.job_reader import Lookups, Sources
+from queue_controllers.reconcile.reconciler import JobReconciler, SharedParts
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (
     ReservationCaches,
@@ -211,16 +212,7 @@ class Controllers:
         self._previews = self._build_previews(configuration)
         self._around = self._build_context_reader(quotas, flags, configuration)
         lookups, self._recall = self._build_lookups(self._makers)
-        self._shared = SharedParts(
-            units=self._units.store,
-            pods=self._pods_of,
-            lookups=lookups,
-            events=EventReader(host.client, self._children_of),
-            around=self._around,
-            clock=host.clock,
-            rng=host.rng,
-            observer=self._metrics,
-        )
+        self._shared = self._build_shared(lookups)
         self._takeover = LeaderWarmup(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
@@ -235,6 +227,21 @@ class Controllers:
         self._subscribe()
 
     # --- parts --------------------------------------------------------------------------------
+
+    def _build_shared(self, lookups: Lookups) -> SharedParts:
+        sources = Sources(
+            units=self._units.store,
+            pods=self._pods_of,
+            around=self._around,
+            clock=self._host.clock,
+            rng=self._host.rng,
+        )
+        return SharedParts(
+            sources=sources,
+            lookups=lookups,
+            events=EventReader(self._host.client, self._children_of),
+            observer=self._metrics,
+        )
 
     def _follow_units(self, *, by_namespace: bool) -> SharedInformer[QueueUnit]:
         units: IndexedStore[QueueUnit] = IndexedStore(

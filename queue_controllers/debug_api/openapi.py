@@ -10,7 +10,7 @@ from typing import Final
 
 from queue_controllers.debug_api.app import JobDebugApi, build_app
 from queue_controllers.decision.owners import NotReadError, Owners
-from queue_controllers.reconcile.reconciler import Lookups
+from queue_controllers.reconcile.job_reader import Lookups
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.contract import encode_contract
 from shared_api.informer.indexed_store import IndexedStore

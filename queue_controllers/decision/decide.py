@@ -115,7 +115,7 @@ from shared_api.queue_unit_phases import (
 )
 from shared_api.well_known_labels import ADMISSION_GATE, MANAGED_BY, spellings
 
-REFUSED_LOOK_SECONDS: Final = 60.0
+REFUSED_REQUEUE_SECONDS: Final = 60.0
 """How often a job whose pods would be refused is reconciled without a change."""
 
 _TOLD_OF_MARKS: Final = (IGNORED_ANNOTATION, NOTE_BEGINS)
@@ -441,10 +441,10 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
         return Decision(actions=(event,), memory=memory)
     waits = wait_until_stopped(view, state)
-    if job.pods_refused and waits.look_again_seconds is None:
+    if job.pods_refused and waits.requeue_after_seconds is None:
         # What blocks it triggers a reconcile when it changes, except a right to read it that is
         # revoked.
-        return msgspec.structs.replace(waits, look_again_seconds=REFUSED_LOOK_SECONDS)
+        return msgspec.structs.replace(waits, requeue_after_seconds=REFUSED_REQUEUE_SECONDS)
     return waits if obstacle is not None else announce_queued(unit, waits)
 
 

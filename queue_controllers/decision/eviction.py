@@ -196,8 +196,8 @@ def look_in_time(view: JobView, unit: QueueUnit, decision: Decision) -> Decision
     left = seconds_left(unit, view.moment.wall)
     if left is None or is_being_evicted(unit):
         return decision
-    rests = [each for each in (left, decision.look_again_seconds) if each is not None]
-    return msgspec.structs.replace(decision, look_again_seconds=max(min(rests), 0.0))
+    rests = [each for each in (left, decision.requeue_after_seconds) if each is not None]
+    return msgspec.structs.replace(decision, requeue_after_seconds=max(min(rests), 0.0))
 
 
 def _evicted(unit: QueueUnit) -> Condition:

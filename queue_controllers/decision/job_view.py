@@ -153,7 +153,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     actions: tuple[Action, ...] = ()
     memory: JobMemory = NOTHING_KNOWN
-    look_again_seconds: float | None = None
+    requeue_after_seconds: float | None = None
     state: JobState | None = None
     """None if the queue does not manage the job."""
     asks_why: bool = False

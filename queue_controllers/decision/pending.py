@@ -24,7 +24,7 @@ SILENT_SECONDS: Final = 60.0
 UNKNOWN_SECONDS: Final = 5.0
 """How old a job is when an event reports that its pods are unknown."""
 
-UNKNOWN_LOOK_SECONDS: Final = 30.0
+UNKNOWN_REQUEUE_SECONDS: Final = 30.0
 """How often the source of its pods is looked for, when nothing about the job itself changes."""
 
 PROOF_SECONDS: Final = 10.0
@@ -34,10 +34,10 @@ the child; this program may receive the two events in the other order."""
 FOLLOW_SECONDS: Final = 2.0
 """How long the children of a suspended job may take to be suspended as well."""
 
-PROOF_LOOK_SECONDS: Final = 1.0
+PROOF_REQUEUE_SECONDS: Final = 1.0
 """How often that is looked for."""
 
-PREVIEW_LOOK_SECONDS: Final = 1.0
+PREVIEW_REQUEUE_SECONDS: Final = 1.0
 """How often it is checked whether a preview has taken too long; its answer triggers a reconcile."""
 
 OLD_PODS_SECONDS: Final = 60.0
@@ -63,7 +63,7 @@ def wait_for_demand(view: JobView, job: JobFacts, actions: tuple[Action, ...] = 
     """
     if job.unknown_demand == AWAITS_PREVIEW:
         return Decision(
-            actions=actions, memory=view.memory, look_again_seconds=PREVIEW_LOOK_SECONDS
+            actions=actions, memory=view.memory, requeue_after_seconds=PREVIEW_REQUEUE_SECONDS
         )
     created_at = read_time(job.metadata.creation_timestamp)
     age = UNKNOWN_SECONDS
@@ -71,10 +71,10 @@ def wait_for_demand(view: JobView, job: JobFacts, actions: tuple[Action, ...] = 
         age = (view.moment.wall - created_at).total_seconds()
     if age < UNKNOWN_SECONDS:
         rest = UNKNOWN_SECONDS - age
-        return Decision(actions=actions, memory=view.memory, look_again_seconds=rest)
+        return Decision(actions=actions, memory=view.memory, requeue_after_seconds=rest)
     message = f"It is held until it is known which pods it makes: {job.unknown_demand}"
     decision = with_event_once(view, "DemandUnknown", message, actions)
-    return msgspec.structs.replace(decision, look_again_seconds=UNKNOWN_LOOK_SECONDS)
+    return msgspec.structs.replace(decision, requeue_after_seconds=UNKNOWN_REQUEUE_SECONDS)
 
 
 def wait_until_stopped(view: JobView, state: JobState) -> Decision:
@@ -83,7 +83,7 @@ def wait_until_stopped(view: JobView, state: JobState) -> Decision:
     if not state.unclear or since is None:
         return Decision(memory=view.memory)
     rest = max(since + SILENT_SECONDS - view.moment.monotonic, 0.0)
-    return Decision(memory=view.memory, look_again_seconds=rest)
+    return Decision(memory=view.memory, requeue_after_seconds=rest)
 
 
 def is_silent(view: JobView, state: JobState) -> bool:
@@ -110,7 +110,7 @@ def wait_for_old_pods(view: JobView, state: JobState) -> Decision:
     memory = msgspec.structs.replace(view.memory, old_pods_since=since)
     view = msgspec.structs.replace(view, memory=memory)
     if now - since < OLD_PODS_SECONDS:
-        return Decision(memory=memory, look_again_seconds=since + OLD_PODS_SECONDS - now)
+        return Decision(memory=memory, requeue_after_seconds=since + OLD_PODS_SECONDS - now)
     message = (
         "It is admitted, and resumed when the pods of its earlier run are gone:"
         f" {pods.living} of them live, {pods.terminating} are being deleted."
@@ -125,7 +125,7 @@ def hold_with_owner(view: JobView, suspend: Action) -> Decision:
     since = now if since is None else since
     memory = msgspec.structs.replace(view.memory, unproved_since=since)
     if (rest := since + FOLLOW_SECONDS - now) > 0:
-        return Decision(memory=memory, look_again_seconds=rest)
+        return Decision(memory=memory, requeue_after_seconds=rest)
     view = msgspec.structs.replace(view, memory=memory)
     message = f"{view.ownership.reason}: it is suspended until that is released"
     return with_event_once(view, "OwnerIsHeld", message, (suspend,))
@@ -139,4 +139,4 @@ def wait_for_owner(view: JobView) -> Decision | None:
     if since is not None and now - since >= PROOF_SECONDS:
         return None
     memory = msgspec.structs.replace(view.memory, unproved_since=now if since is None else since)
-    return Decision(memory=memory, look_again_seconds=PROOF_LOOK_SECONDS)
+    return Decision(memory=memory, requeue_after_seconds=PROOF_REQUEUE_SECONDS)

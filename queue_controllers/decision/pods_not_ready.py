@@ -79,7 +79,7 @@ class PodsVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The job's events have to be read before the unit reports it."""
     late: str = ""
     """Why the job gives its quota back, "" if it does not."""
-    look_again_seconds: float | None = None
+    requeue_after_seconds: float | None = None
 
 
 class _Trouble(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class _Trouble(msgspec.Struct, frozen=True):
         return f"{self.words}: {self.detail}"
 
 
-def first_look_seconds(kind: JobKind) -> float | None:
+def first_requeue_seconds(kind: JobKind) -> float | None:
     """Return in how many seconds after its release a job is checked for pods; None: never.
 
     Mostly the event of its first pod comes before that, and no reconcile is added.
@@ -134,7 +134,7 @@ def judge_pods(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     patience = min(patience, timeout or patience)
     if passed < patience:
         status = _say(view, unit, None)
-        return PodsVerdict(memory=memory, status=status, look_again_seconds=patience - passed)
+        return PodsVerdict(memory=memory, status=status, requeue_after_seconds=patience - passed)
     if not _says(unit, NO_PODS, NO_POD):
         if _may_ask(view, since):
             return PodsVerdict(memory=memory, asks_why=True)
@@ -144,7 +144,7 @@ def judge_pods(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     if timeout and passed >= timeout:
         return PodsVerdict(memory=memory, late=_why_late(unit, timeout))
     rest = timeout - passed if timeout else None
-    return PodsVerdict(memory=memory, look_again_seconds=rest)
+    return PodsVerdict(memory=memory, requeue_after_seconds=rest)
 
 
 def _timeout(view: JobView, job: JobFacts, unit: QueueUnit) -> float:
@@ -214,7 +214,7 @@ def _judge_placement(view: JobView, unit: QueueUnit, state: JobState) -> PodsVer
     )
     trouble, rest = _find_refusal(view)
     status = _say(view, unit, trouble)
-    return PodsVerdict(memory=memory, status=status, look_again_seconds=rest)
+    return PodsVerdict(memory=memory, status=status, requeue_after_seconds=rest)
 
 
 def _find_refusal(view: JobView) -> tuple[_Trouble | None, float | None]:

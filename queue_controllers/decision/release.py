@@ -25,7 +25,7 @@ from queue_controllers.decision.job_ownership import quota_of_job
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.pending import with_event_once
 from queue_controllers.decision.pod_set_updates import UpdateConflict, plan_updates
-from queue_controllers.decision.pods_not_ready import first_look_seconds
+from queue_controllers.decision.pods_not_ready import first_requeue_seconds
 from queue_controllers.decision.queue_unit_builder import (
     build_stamps,
     granted_counts,
@@ -87,7 +87,7 @@ def _wait_while_refused(view: JobView, job: JobFacts, unit: QueueUnit) -> Decisi
         message = f"Evicted because its pods would be refused: {job.pods_refused}"
         return announce_eviction(view, unit, PODS_REFUSED, message)
     memory = msgspec.structs.replace(view.memory, refused_since=since)
-    return Decision(memory=memory, look_again_seconds=rest)
+    return Decision(memory=memory, requeue_after_seconds=rest)
 
 
 def _wait_for_the_rest(view: JobView, unit: QueueUnit) -> Decision:
@@ -108,7 +108,7 @@ def _wait_for_the_rest(view: JobView, unit: QueueUnit) -> Decision:
     )
     view = msgspec.structs.replace(view, memory=memory)
     decision = with_event_once(view, "PartialAdmission", message)
-    return msgspec.structs.replace(decision, look_again_seconds=since + patience - now)
+    return msgspec.structs.replace(decision, requeue_after_seconds=since + patience - now)
 
 
 def _release_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
@@ -191,7 +191,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         actions=actions,
         memory=memory,
         settled=settled,
-        look_again_seconds=first_look_seconds(job.kind),
+        requeue_after_seconds=first_requeue_seconds(job.kind),
     )
 
 

@@ -76,14 +76,14 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         return _note_growth(view, unit, growth)
     if (more := _let_more_run(view, job, unit)) is not None:
         return Decision(actions=(more,), memory=view.memory)
-    late, look_again = _is_late(view, job, unit, state)
+    late, requeue_after = _is_late(view, job, unit, state)
     pods = judge_pods(view, job, unit, state)
     view = msgspec.structs.replace(view, memory=pods.memory)
     if late or pods.late:
         return announce_eviction(view, unit, BACKOFF_TIMEOUT, late or pods.late)
     if pods.asks_why:
         return Decision(memory=view.memory, asks_why=True)
-    look_again = _earliest(look_again, pods.look_again_seconds)
+    requeue_after = _earliest(requeue_after, pods.requeue_after_seconds)
     status: dict[str, object] = {}
     if given_back := build_reclaimable(job, unit):
         status["reclaimablePods"] = given_back
@@ -92,15 +92,15 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         # The clock of the execution time comes last: if both write conditions, the other waits a
         # reconcile.
         status |= pods.status | _running_into_status(view, job, unit, state)
-        return _follow_counts(view, unit, status, look_again)
+        return _follow_counts(view, unit, status, requeue_after)
     if state.state is not State.RUNNING and not wants_no_pods(job):
         wake, wake_in = plan_nudge(view, job, state)
         if wake:
             return Decision(actions=wake, memory=view.memory)
-        look_again = _earliest(look_again, wake_in)
+        requeue_after = _earliest(requeue_after, wake_in)
         status |= pods.status
         # Keep since when one ran: of a job of short pods no two reconciles need find one that runs.
-        return _follow_counts(view, unit, status, look_again, stays_seconds=COUNT_SECONDS)
+        return _follow_counts(view, unit, status, requeue_after, stays_seconds=COUNT_SECONDS)
     return _write_running(view, job, unit, status)
 
 
@@ -152,8 +152,8 @@ def wait_in_time(view: JobView, job: JobFacts, unit: QueueUnit, decision: Decisi
     late, rest = _is_start_late(view, job, unit)
     if late:
         return announce_eviction(view, unit, BACKOFF_TIMEOUT, late)
-    rest = _earliest(rest, decision.look_again_seconds)
-    return msgspec.structs.replace(decision, look_again_seconds=rest)
+    rest = _earliest(rest, decision.requeue_after_seconds)
+    return msgspec.structs.replace(decision, requeue_after_seconds=rest)
 
 
 def _earliest(*rests: float | None) -> float | None:
@@ -255,7 +255,7 @@ def _write_running(
     wanted = sum(granted_counts(unit).values())
     if view.pods.running < wanted and rest > 0:
         memory = msgspec.structs.replace(memory, running_since=since)
-        return Decision(memory=memory, look_again_seconds=rest)
+        return Decision(memory=memory, requeue_after_seconds=rest)
     status |= count_into_status(unit, view.pods)
     too_few, requeue = _may_be_too_few(view, job, unit), unit.status.requeue_state
     if too_few and requeue is not None:
@@ -286,7 +286,7 @@ def _follow_counts(
     view: JobView,
     unit: QueueUnit,
     status: dict[str, object],
-    look_again: float | None,
+    requeue_after: float | None,
     *,
     stays_seconds: float = STAYS_SECONDS,
 ) -> Decision:
@@ -303,6 +303,6 @@ def _follow_counts(
             status |= {**counts, "lastUpdateTime": view.moment.stamp}
             memory = msgspec.structs.replace(memory, counted_at=now, miscounted_since=None)
         else:
-            look_again = due - now if look_again is None else min(due - now, look_again)
+            requeue_after = due - now if requeue_after is None else min(due - now, requeue_after)
     write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
-    return Decision(actions=write, memory=memory, look_again_seconds=look_again)
+    return Decision(actions=write, memory=memory, requeue_after_seconds=requeue_after)

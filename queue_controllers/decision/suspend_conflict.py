@@ -65,7 +65,7 @@ def suspend_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     if memory.unsuspended_at:
         rest = memory.unsuspended_at[-1] + LEAST_PAUSE_SECONDS - now
         if rest > 0:
-            return Decision(memory=memory, look_again_seconds=rest)
+            return Decision(memory=memory, requeue_after_seconds=rest)
     recent = tuple(at for at in memory.unsuspended_at if now - at < CONTEST_SECONDS)
     memory = msgspec.structs.replace(memory, unsuspended_at=(*recent, now)[-MAX_RESUMES:])
     if len(recent) + 1 >= MAX_RESUMES and not _is_recent(memory.displaced_at, now):

@@ -10,9 +10,8 @@ writer at a time.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from typing import Final, Generic, NamedTuple, Protocol, cast
+from typing import Final, Generic, NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -28,47 +27,24 @@ from queue_controllers.decision.actions import (
     SuspendJob,
 )
 from queue_controllers.decision.decide import decide
-from queue_controllers.decision.gates import count_gated
-from queue_controllers.decision.job_ownership import ClusterContext, Ownership, classify_ownership
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import count_pods
 from queue_controllers.decision.job_view import (
     NOTHING_KNOWN,
     Decision,
     JobMemory,
     JobView,
     LostUnit,
-    Moment,
 )
-from queue_controllers.decision.pod_admission import admit_job
 from queue_controllers.decision.queue_unit_builder import choose_unit_name
 from queue_controllers.decision.suspend_conflict import read_lost
-from queue_controllers.decision.unit_status_patches import MAX_JITTER
-from queue_controllers.job_families.gated_pods import PodGroup
 from queue_controllers.jobframework.generic_job import (
-    AWAITS_PREVIEW,
     GenericJob,
-    JobFacts,
     JobT,
-    NeedsOther,
-    pod_set_of_pod,
     read_facts,
 )
 from queue_controllers.reconcile.execute import Executor, NotLeadingError
-from queue_controllers.reconcile.job_lookup import (
-    ClusterContextLookup,
-    EventLookup,
-    JobCache,
-    JobPreviews,
-    OwnerLookup,
-    PodLookup,
-    PreviewRequest,
-    RelatedObjectLookup,
-    UnitsOfJob,
-    find_units,
-    has_units,
-    is_name_taken,
-)
+from queue_controllers.reconcile.job_lookup import EventLookup, JobCache, find_units
+from queue_controllers.reconcile.job_reader import JobReader, Lookups, ReadJob, Sources
 from shared_api.client.errors import (
     AlreadyExists,
     ApiFailure,
@@ -79,11 +55,8 @@ from shared_api.client.errors import (
     Invalid,
     NotFound,
 )
-from shared_api.informer.indexed_store import IndexedStore
-from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
-from shared_api.objects.pod import Pod
+from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock
 from shared_api.work_queue import WorkQueue
 
 ORPHAN_SECONDS: Final = 5.0
@@ -93,11 +66,11 @@ collector is nearly always quicker, and then nothing need be sent."""
 NOT_LEADING_SECONDS: Final = 1.0
 """How long a key rests that could not be written because too little of the lease was left."""
 
-MAX_LOOKS: Final = 3
+MAX_RECONCILES: Final = 3
 """Reconciles of one key in one step: after a write it is reconciled again, until there is nothing
 to do. What is left then comes back with its watch event."""
 
-SHORTLY: Final = 0.01
+LEAST_REQUEUE_SECONDS: Final = 0.01
 """Least time until a key is reconciled again: zero would loop for ever."""
 
 MAX_TOLD_CHARS: Final = 500
@@ -121,34 +94,15 @@ class ReconcilerObserver(Protocol):
         ...
 
 
-class Lookups(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reconcile asks about other objects than the job, its unit and its pods."""
-
-    owners: OwnerLookup
-    """What is known about the owners of jobs."""
-    others: RelatedObjectLookup
-    """What other objects say about a job."""
-    previews: JobPreviews | None = None
-    """The API server's previews of pods; None if they are not enabled."""
-
-
 class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the reconcilers of all kinds share: caches, time, and counts."""
+    """What the reconcilers of all kinds share."""
 
-    units: IndexedStore[QueueUnit]
-    """All units, with `job_lookup.unit_indexes`."""
-    pods: PodLookup
-    """The pods of a job."""
+    sources: Sources
+    """Where jobs, units and pods are read."""
     lookups: Lookups
     """What is known about other objects."""
     events: EventLookup
     """Why a job has no pods, as events have it."""
-    around: ClusterContextLookup
-    """What is known outside of jobs."""
-    clock: Clock
-    """The time of decisions."""
-    rng: random.Random
-    """Spreads the ends of backoffs."""
     observer: ReconcilerObserver | None = None
     """Counts."""
 
@@ -170,7 +124,7 @@ class _Versions:
             self.unit = written.resource_version
 
 
-class _Look(NamedTuple):
+class _Reconciled(NamedTuple):
     """A reconcile that found nothing more to do: at which versions, and at how many pods."""
 
     job: str
@@ -178,15 +132,7 @@ class _Look(NamedTuple):
     wanted_pods: int
 
 
-_NO_LOOK: Final = _Look("", "", 0)
-
-
-class _Judged(NamedTuple):
-    """What a job says, and whether the queue manages it."""
-
-    facts: JobFacts
-    around: ClusterContext
-    ownership: Ownership
+_NOT_RECONCILED: Final = _Reconciled("", "", 0)
 
 
 class JobReconciler(Generic[JobT]):
@@ -215,17 +161,13 @@ class JobReconciler(Generic[JobT]):
     ) -> None:
         self._adapter = adapter
         self._executor = executor
-        self._units = shared.units
-        self._pods = shared.pods
+        self._reader = JobReader(adapter, shared.sources, jobs, settings, queue.add)
+        self._units = shared.sources.units
         self._lookups = shared.lookups
         self._events = shared.events
-        self._around = shared.around
-        self._clock = shared.clock
-        self._rng = shared.rng
+        self._clock = shared.sources.clock
         self._observer = shared.observer
-        self._needs_other = adapter if isinstance(adapter, NeedsOther) else None
         self._jobs = jobs
-        self._settings = settings
         self._queue = queue
         self._is_open = is_open
         # Written by the worker that has the key, and by the job handler before and after a job's
@@ -233,10 +175,10 @@ class JobReconciler(Generic[JobT]):
         self._memories: dict[Uid, JobMemory] = {}
         # A watch event of just the versions that were reconciled, as every write of our own causes,
         # needs no reconcile.
-        self._looked_at: dict[str, _Look] = {}
+        self._reconciled: dict[str, _Reconciled] = {}
         self._orphan_since: dict[Uid, float] = {}
         # Jobs whose unit has vanished: the job may be gone as well, with its event still to come.
-        self._bereft: dict[Uid, None] = {}
+        self._unit_vanished: dict[Uid, None] = {}
         # What such units said that counts against the next.
         self._lost: dict[Uid, LostUnit] = {}
 
@@ -254,16 +196,16 @@ class JobReconciler(Generic[JobT]):
     def on_gone(self, gone: ObjectMeta) -> None:
         """Forget a job."""
         self._memories.pop(gone.uid, None)
-        self._bereft.pop(gone.uid, None)
+        self._unit_vanished.pop(gone.uid, None)
         self._lost.pop(gone.uid, None)
-        self._looked_at.pop(gone.key, None)
+        self._reconciled.pop(gone.key, None)
 
     def on_unit_gone(self, key: str, unit: QueueUnit) -> None:
         """Forget a unit of the job with this key."""
         self._orphan_since.pop(unit.metadata.uid, None)
         job, consumer = self._jobs.get(key), unit.spec.consumer_ref
         if job is not None and consumer is not None and consumer.uid == job.metadata.uid:
-            self._bereft[consumer.uid] = None
+            self._unit_vanished[consumer.uid] = None
             self._note_lost(consumer.uid, read_lost(unit))
 
     def _note_lost(self, job: Uid, lost: LostUnit | None) -> None:
@@ -272,17 +214,17 @@ class JobReconciler(Generic[JobT]):
         else:
             self._lost[job] = lost
 
-    def has_looked_at_job(self, job: ObjectMeta) -> bool:
+    def has_reconciled_job(self, job: ObjectMeta) -> bool:
         """Return whether this very version was reconciled, with nothing to do."""
-        return self._looked_at.get(job.key, _NO_LOOK).job == job.resource_version
+        return self._reconciled.get(job.key, _NOT_RECONCILED).job == job.resource_version
 
-    def has_looked_at_unit(self, key: str, unit: ObjectMeta) -> bool:
+    def has_reconciled_unit(self, key: str, unit: ObjectMeta) -> bool:
         """Return whether this version of the unit was, in a reconcile of the job with this key."""
-        return self._looked_at.get(key, _NO_LOOK).unit == unit.resource_version
+        return self._reconciled.get(key, _NOT_RECONCILED).unit == unit.resource_version
 
     def wanted_pods(self, key: str) -> int:
         """Return how many pods the job with this key wanted at the last reconcile, 0 if unknown."""
-        return self._looked_at.get(key, _NO_LOOK).wanted_pods
+        return self._reconciled.get(key, _NOT_RECONCILED).wanted_pods
 
     # --- the debug API -----------------------------------------------------------------------
 
@@ -292,21 +234,18 @@ class JobReconciler(Generic[JobT]):
         From any thread. Nothing is written, and only `lookups` may ask others; what they raise is
         passed on.
         """
-        job, units = self._find(key)
-        if job is None:
-            return None
-        job, judged = self._judge_whole(job, units.own, lookups)
-        return self._view_of(job, units.own, judged)
+        job, units = self._reader.find(key)
+        return None if job is None else self._view(self._reader.read(job, units.own, lookups))
 
     # --- the step ----------------------------------------------------------------------------
 
     def step(self) -> float | None:
         """Reconcile one key; return None if there is none, until woken."""
-        rest = self._queue.work(self._look_at)
+        rest = self._queue.work(self._work_on)
         # The time of delays is kept elsewhere: one alarm for all workers.
         return 0.0 if rest == 0.0 else None
 
-    def _look_at(self, key: str) -> None:
+    def _work_on(self, key: str) -> None:
         if not self._is_open():
             return  # all keys are queued when it opens
         try:
@@ -354,65 +293,67 @@ class JobReconciler(Generic[JobT]):
 
     def _reconcile(self, key: str) -> None:
         try:
-            for _ in range(MAX_LOOKS):
-                self._looked_at.pop(key, None)
-                job, units = self._find(key)
+            for _ in range(MAX_RECONCILES):
+                self._reconciled.pop(key, None)
+                job, units = self._reader.find(key)
                 if units.own is not None:
                     self._orphan_since.pop(units.own.metadata.uid, None)
-                if job is None or not self._look_once(key, job, units.own):
+                if job is None or not self._reconcile_once(key, job, units.own):
                     return
         finally:
             # Neither may keep the other from being done: a vanished job's unit frees its quota
             # whatever other jobs do.
-            _, units = self._find(key)
+            _, units = self._reader.find(key)
             for unit in units.orphans:
-                self._let_go(key, unit)
+                self._delete_orphan(key, unit)
             for unit in units.surplus:  # at once: admitted, it would be the one that counts
                 if units.own is not None and self._executor.delete_second(units.own, unit):
                     self._count("DeleteUnit", "done")
 
-    def _find(self, key: str) -> tuple[JobT | None, UnitsOfJob]:
-        job = self._jobs.get(key)
-        uid = None if job is None else job.metadata.uid
-        return job, find_units(self._units, self._adapter.kind, key, uid)
-
-    def _look_once(self, key: str, job: JobT, own: QueueUnit | None) -> bool:
-        """Do what one reconcile of a job says; return whether that may have made more to do."""
-        job, judged = self._judge_whole(job, own, self._lookups)
-        if own is None and not judged.ownership.managed:
-            self._let_out(job.metadata.uid)
-        view = self._view_of(job, own, judged)
+    def _reconcile_once(self, key: str, job: JobT, own: QueueUnit | None) -> bool:
+        """Do what one reconcile of a job decides; return whether there may be more to do now."""
+        found = self._reader.read(job, own, self._lookups)
+        job, meta = found.job, job.metadata
+        if own is None and not found.ownership.managed:
+            self._forget_place(meta.uid)
+        view = self._view(found)
         decision = decide(view)
-        if own is None and (again := self._look_if_there(key, job.metadata)) is not None:
+        if own is None and (again := self._is_another_there(key, meta)) is not None:
             return again
         if decision.asks_why:
-            self._remember(job.metadata, self._with_why(decision.memory, job.metadata, view))
-            self._queue.add_after(key, SHORTLY)  # also if this was the last reconcile of a step
+            self._remember(meta, self._with_why(decision.memory, meta, view))
+            self._queue.add_after(key, LEAST_REQUEUE_SECONDS)  # for the last reconcile of a step
             return True
-        seen = _Versions(job.metadata, own)
-        self._remember(job.metadata, self._carry_out(decision, job, view, seen))
-        if decision.look_again_seconds is not None:
-            self._queue.add_after(key, max(decision.look_again_seconds, SHORTLY))
+        seen = _Versions(meta, own)
+        self._remember(meta, self._carry_out(decision, job, view, seen))
+        if decision.requeue_after_seconds is not None:
+            rest = max(decision.requeue_after_seconds, LEAST_REQUEUE_SECONDS)
+            self._queue.add_after(key, rest)
         if decision.actions and not decision.settled:
             return True
-        wanted = sum(each.count for each in judged.facts.pod_sets)
-        self._looked_at[key] = _Look(seen.job, seen.unit, wanted)
+        wanted = sum(each.count for each in found.facts.pod_sets)
+        self._reconciled[key] = _Reconciled(seen.job, seen.unit, wanted)
         return False
 
-    def _look_if_there(self, key: str, job: ObjectMeta) -> bool | None:
+    def _view(self, found: ReadJob[JobT]) -> JobView:
+        uid = found.job.metadata.uid
+        memory = self._memories.get(uid, NOTHING_KNOWN)
+        return self._reader.view(found, memory, self._lost.get(uid))
+
+    def _is_another_there(self, key: str, job: ObjectMeta) -> bool | None:
         """Return None if a unit may be created for the job, else whether to reconcile again."""
-        bereft = job.uid in self._bereft
+        has_vanished = job.uid in self._unit_vanished
         # Others may have gone since this reconcile began: that they lost their unit is forgotten
         # with them.
         read = self._executor.read_job
-        found = read(job.namespace, job.name) if bereft else self._jobs.get(key)
+        found = read(job.namespace, job.name) if has_vanished else self._jobs.get(key)
         if found is None:
             return False  # its watch event will come
-        if bereft:
-            self._bereft.pop(job.uid, None)
+        if has_vanished:
+            self._unit_vanished.pop(job.uid, None)
         return None if found.metadata.uid == job.uid else True
 
-    def _let_out(self, job: Uid) -> None:
+    def _forget_place(self, job: Uid) -> None:
         """Note that a job has left the queue: what it runs from now on is not managed.
 
         Its queue position is kept, should it come back.
@@ -444,88 +385,6 @@ class JobReconciler(Generic[JobT]):
         why, told = self._events(job, released_at), view.memory.told
         return msgspec.structs.replace(memory, asked_why_at=view.moment.wall, why=why, told=told)
 
-    def _judge_whole(
-        self, job: JobT, own: QueueUnit | None, lookups: Lookups
-    ) -> tuple[JobT, _Judged]:
-        """Return the job with what another object says about it, and what follows from that."""
-        judged = self._judge(job, own, lookups)
-        whole = self._with_other(job, judged, lookups)
-        return (job, judged) if whole is None else (whole, self._judge(whole, own, lookups))
-
-    def _judge(self, job: JobT, unit: QueueUnit | None, lookups: Lookups) -> _Judged:
-        adapter, namespace = self._adapter, job.metadata.namespace
-        written = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
-        around = self._around(namespace)
-        facts = admit_job(written, around.admission)
-        ownership = classify_ownership(
-            facts,
-            around,
-            self._settings,
-            has_unit=unit is not None,
-            owners=lookups.owners(namespace),
-        )
-        if lookups.previews is not None and ownership.managed:
-            facts = lookups.previews(
-                PreviewRequest(
-                    adapter=adapter,
-                    job=written,
-                    around=around,
-                    has_unit=unit is not None,
-                    wake=self._queue.add,
-                )
-            )
-        return _Judged(facts, around, ownership)
-
-    def _with_other(self, job: JobT, judged: _Judged, lookups: Lookups) -> JobT | None:
-        """Return the job with what another object says about it; None if nothing is added."""
-        adapter, facts = self._needs_other, judged.facts
-        if adapter is None or facts.status.outcome is not None:
-            return None
-        if facts.unknown_demand in {"", AWAITS_PREVIEW} or not judged.ownership.managed:
-            return None
-        wanted = adapter.other_of(job)
-        other = None if wanted is None else lookups.others(job.metadata, wanted)
-        return None if other is None else cast("JobT", adapter.with_other(job, other))
-
-    def _has_queued_neighbors(self, namespace: str, ownership: Ownership) -> bool:
-        asked = self._settings.report_unqueued_jobs and not ownership.managed
-        return asked and has_units(self._units, namespace)
-
-    def _view_of(self, job: JobT, unit: QueueUnit | None, judged: _Judged) -> JobView:
-        adapter, meta, facts = self._adapter, job.metadata, judged.facts
-        memory = self._memories.get(meta.uid, NOTHING_KNOWN)
-        taken = False
-        if unit is None:
-            name, _ = choose_unit_name(facts, is_taken=False)
-            taken = is_name_taken(self._units, meta.namespace, name)
-        unit_key = "" if unit is None else unit.metadata.key
-        names = [pod_set.name for pod_set in facts.pod_sets]
-        # A job that is made of pods is used as it was built: to build it again could give another
-        # job.
-        there = job.pods if isinstance(job, PodGroup) else self._pods(adapter.kind, meta, unit_key)
-
-        def pod_set_of(pod: Pod) -> str:
-            return pod_set_of_pod(adapter, pod, names)
-
-        if adapter.kind.held_by_gates:
-            pods = count_gated(there, pod_set_of)
-        else:
-            pods = count_pods(there, pod_set_of, NO_UID if adapter.kind.owns_pods else meta.uid)
-        return JobView(
-            job=facts,
-            unit=unit,
-            pods=pods,
-            ownership=judged.ownership,
-            around=judged.around,
-            settings=self._settings,
-            memory=memory,
-            lost=self._lost.get(meta.uid),
-            has_queued_neighbors=self._has_queued_neighbors(meta.namespace, judged.ownership),
-            name_is_taken=taken,
-            jitter=self._rng.uniform(-MAX_JITTER, MAX_JITTER),
-            moment=Moment(monotonic=self._clock.monotonic(), wall=self._clock.now()),
-        )
-
     def _carry_out(
         self, decision: Decision, job: JobT, view: JobView, seen: _Versions
     ) -> JobMemory:
@@ -539,12 +398,12 @@ class JobReconciler(Generic[JobT]):
             except (ApiFailure, NotLeadingError) as failure:
                 self._count(name, type(failure).__name__)
                 if isinstance(failure, BadRequest | Forbidden | Invalid):
-                    self._learn(action, failure, job, view.memory)
+                    self._note_refusal(action, failure, job, view.memory)
                 raise
             self._count(name, "done")
         return decision.memory
 
-    def _learn(
+    def _note_refusal(
         self,
         action: Action,
         refusal: BadRequest | Forbidden | Invalid,
@@ -568,7 +427,7 @@ class JobReconciler(Generic[JobT]):
             self._executor.execute(event, job)
         self._remember(job.metadata, memory)
 
-    def _let_go(self, key: str, unit: QueueUnit) -> None:
+    def _delete_orphan(self, key: str, unit: QueueUnit) -> None:
         """Delete a unit that has no job any more, once the garbage collector had its time."""
         meta = unit.metadata
         if meta.deletion_timestamp is not None:

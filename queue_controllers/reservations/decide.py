@@ -94,7 +94,7 @@ class ReservationDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What to do now, and when to reconcile again without an event."""
 
     actions: tuple[Action, ...] = ()
-    look_again_seconds: float | None = None
+    requeue_after_seconds: float | None = None
 
 
 def decide(view: ReservationView) -> ReservationDecision:
@@ -193,12 +193,12 @@ def _wait_for_kind(view: ReservationView, unit: QueueUnit) -> ReservationDecisio
         )
         heard = RecordJobEvent(reason=NOT_SERVED, message=message, type=EventType.WARNING)
         return ReservationDecision(
-            actions=(noted, told, heard), look_again_seconds=NOT_SERVED_SECONDS
+            actions=(noted, told, heard), requeue_after_seconds=NOT_SERVED_SECONDS
         )
     since = _not_served_since(unit)
     waited = 0.0 if since is None else (view.moment.wall - since).total_seconds()
     if since is not None and waited < NOT_SERVED_SECONDS:
-        return ReservationDecision(look_again_seconds=NOT_SERVED_SECONDS - waited)
+        return ReservationDecision(requeue_after_seconds=NOT_SERVED_SECONDS - waited)
     return ReservationDecision(actions=(fail_unit(view, unit, message),))
 
 

@@ -72,7 +72,7 @@ OPENING_SECONDS: Final = 0.1
 GATHER_SECONDS: Final = 0.1
 """How long a change of a reservation waits for others: those of a gang are decided together."""
 
-MAX_LOOKS: Final = 3
+MAX_RECONCILES: Final = 3
 """Reconciles of one key in one step; after that other keys have their turn."""
 
 MAX_TOLD_CHARS: Final = 500
@@ -205,7 +205,7 @@ class ReservationController:
             return  # all keys are queued when it opens
         before = len(self._reservations_of(key))
         try:
-            for _ in range(MAX_LOOKS):
+            for _ in range(MAX_RECONCILES):
                 if not self._look_once(key):
                     self.queue.forget(key)
                     return
@@ -256,7 +256,7 @@ class ReservationController:
                 self._executor.execute(fail_unit(view, action.unit, message), None, {})
                 return True
             self._observer.on_action(RESERVATIONS.plural, type(action).__name__, "done")
-        rest = decision.look_again_seconds
+        rest = decision.requeue_after_seconds
         if rest is None and has_part(unit) and job is None:
             rest = JOB_SECONDS
         if rest is not None:

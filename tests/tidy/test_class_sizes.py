@@ -39,7 +39,6 @@ LARGER: Final = {
     " flight; every question has the same answer",
     "QueueSet": "lines and turns: whatever moves in one is told to the other in the same call",
     "PreemptionRounds": "a round, its nominations and who stands behind it change in one step",
-    "JobReconciler": "one look at a job: read, decide, execute, and what to do when one fails",
     "FakeApiServer": "all that a server may do to its clients, one method for each fault",
     "Scheduler": "the composition root: every part is made and connected in one place",
     "Controllers": "the composition root: every part is made and connected in one place",

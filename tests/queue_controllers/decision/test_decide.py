@@ -211,9 +211,9 @@ def test_a_job_with_a_unit(
 def test_a_silent_operator_has_a_minute() -> None:
     job = facts(annotations=RELEASED, status=RUNS)
     first = look(job, EVICTED)
-    assert (first.actions, first.look_again_seconds) == ((), 60.0)
+    assert (first.actions, first.requeue_after_seconds) == ((), 60.0)
     second = look(job, EVICTED, memory=first.memory, moment=NOW.after(59.0))
-    assert (second.actions, second.look_again_seconds) == ((), 1.0)
+    assert (second.actions, second.requeue_after_seconds) == ((), 1.0)
     third = look(job, EVICTED, memory=second.memory, moment=NOW.after(60.0))
     (noted,) = third.actions
     assert isinstance(noted, PatchUnitStatus)
@@ -341,7 +341,7 @@ def test_running_timeout(
     job = facts(annotations=RELEASED, suspended=False, status=RUNS)
     moment = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 10, 0, tzinfo=UTC)).after(seconds)
     decision = look(job, of, pods=pods, moment=moment, settings=TIMED)
-    assert (told(decision.actions), decision.look_again_seconds) == want
+    assert (told(decision.actions), decision.requeue_after_seconds) == want
 
 
 def test_what_is_over_is_said_to_be_over() -> None:
@@ -376,7 +376,7 @@ def test_what_holding_writes(annotations: dict[str, str], configured: bool, want
 def test_a_job_that_was_never_released_is_never_late() -> None:
     job = facts(suspended=False, status=RUNS)
     decision = look(job, unit("Dequeued", admissions=ADMITTED), settings=TIMED)
-    assert (decision.actions, decision.look_again_seconds) == ((), 60.0)  # whether it has pods
+    assert (decision.actions, decision.requeue_after_seconds) == ((), 60.0)  # whether it has pods
 
 
 def test_running_waits_half_a_second_for_the_other_pods() -> None:
@@ -384,7 +384,7 @@ def test_running_waits_half_a_second_for_the_other_pods() -> None:
     one = PodFacts(total=2, living=2, running=1, running_of_sets={"main": 1})
     of = unit("Dequeued", admissions=ADMITTED)
     first = look(job, of, pods=one)
-    assert (first.actions, first.look_again_seconds) == ((), 0.5)
+    assert (first.actions, first.requeue_after_seconds) == ((), 0.5)
     (move,) = look(job, of, pods=one, memory=first.memory, moment=NOW.after(0.5)).actions
     assert isinstance(move, PatchUnitStatus)
     assert move.status["phase"] == "Running"

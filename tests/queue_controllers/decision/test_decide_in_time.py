@@ -64,7 +64,7 @@ def test_nobody_is_waited_for_for_ever(
         moment=RELEASED_AT.after(seconds),
         settings=JobSettings(running_timeout_seconds=own),
     )
-    assert (told(decision.actions), decision.look_again_seconds) == want
+    assert (told(decision.actions), decision.requeue_after_seconds) == want
     assert WAITED_FOR_SECONDS == 600.0
 
 
@@ -126,7 +126,7 @@ def test_what_is_left_of_an_earlier_run_holds_up_nobody_for_ever(
     )
     left = PodFacts(total=1, terminating=1)
     decision = look(facts(), of, pods=left, moment=RELEASED_AT.after(seconds))
-    assert (told(decision.actions), decision.look_again_seconds) == want
+    assert (told(decision.actions), decision.requeue_after_seconds) == want
 
 
 REFUSED = AdmissionCheckState(name="nodes", state="Retry")
@@ -205,7 +205,7 @@ def test_a_job_may_have_a_time_of_its_own(
         moment=RELEASED_AT.after(seconds),
         settings=JobSettings(running_timeout_seconds=60.0),
     )
-    assert (told(decision.actions), decision.look_again_seconds) == want
+    assert (told(decision.actions), decision.requeue_after_seconds) == want
 
 
 READY = Condition(type="PodsReady", status="True", reason="PodsRunning", last_transition_time=TEN)
@@ -248,7 +248,7 @@ def test_a_job_of_which_only_a_part_runs_gives_its_place_back(
         moment=SOME_RUN_SINCE.after(seconds),
         settings=JobSettings(partial_running_timeout_seconds=300.0),
     )
-    assert (told(decision.actions), decision.look_again_seconds) == want
+    assert (told(decision.actions), decision.requeue_after_seconds) == want
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_counts_that_a_short_time_goes_by_are_put_right_sooner() -> None:
         memory=JobMemory(counted_at=NOW.monotonic),
         settings=JobSettings(partial_running_timeout_seconds=20.0),
     )
-    assert decision.look_again_seconds == 10.0
+    assert decision.requeue_after_seconds == 10.0
 
 
 @pytest.mark.parametrize(("seconds", "want"), [(59, []), (61, EVICTED)])

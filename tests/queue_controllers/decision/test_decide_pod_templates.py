@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.actions import PatchUnit
-from queue_controllers.decision.decide import REFUSED_LOOK_SECONDS
+from queue_controllers.decision.decide import REFUSED_REQUEUE_SECONDS
 from queue_controllers.decision.release import REFUSED_SECONDS
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.queue_unit import QueueUnit
@@ -98,7 +98,7 @@ def test_a_job_that_runs_is_left_alone() -> None:
 def test_a_marked_unit_is_looked_at_without_news() -> None:
     decision = look(REFUSED, unit(annotations=MARKED))
     assert decision.actions == ()
-    assert decision.look_again_seconds == REFUSED_LOOK_SECONDS
+    assert decision.requeue_after_seconds == REFUSED_REQUEUE_SECONDS
 
 
 def test_an_admitted_job_is_held_back_and_then_gives_its_place_back() -> None:
@@ -107,7 +107,7 @@ def test_an_admitted_job_is_held_back_and_then_gives_its_place_back() -> None:
     )
     marked = unit("Dequeued", admissions=ADMITTED, annotations=MARKED)
     first = look(job, marked)
-    assert (first.actions, first.look_again_seconds) == ((), REFUSED_SECONDS)
+    assert (first.actions, first.requeue_after_seconds) == ((), REFUSED_SECONDS)
     since = msgspec.structs.replace(first.memory, refused_since=1000.0 - REFUSED_SECONDS)
     late = look(job, marked, memory=since)
     assert told(late.actions) == ["write status", "RecordUnitEvent"]

@@ -12,8 +12,8 @@ from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import NO_PODS, PodFacts
 from queue_controllers.decision.job_view import JobMemory
 from queue_controllers.decision.pending import (
-    PREVIEW_LOOK_SECONDS,
-    UNKNOWN_LOOK_SECONDS,
+    PREVIEW_REQUEUE_SECONDS,
+    UNKNOWN_REQUEUE_SECONDS,
     UNKNOWN_SECONDS,
 )
 from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts, StatusFacts
@@ -50,7 +50,7 @@ def test_a_young_one_is_held_without_a_word() -> None:
     assert told(decision.actions) == ["suspend"]
     decision = look(unknown())
     assert told(decision.actions) == []
-    assert decision.look_again_seconds == UNKNOWN_SECONDS - AGE
+    assert decision.requeue_after_seconds == UNKNOWN_SECONDS - AGE
 
 
 @pytest.mark.parametrize("age", [AGE, 1000.0, None])
@@ -60,7 +60,7 @@ def test_one_that_is_asked_about_is_held_without_a_word(age: float | None) -> No
     assert told(decision.actions) == ["suspend"]
     decision = look(asked)
     assert told(decision.actions) == []
-    assert decision.look_again_seconds == PREVIEW_LOOK_SECONDS
+    assert decision.requeue_after_seconds == PREVIEW_REQUEUE_SECONDS
     assert told(look(asked, unit()).actions) == []
 
 
@@ -71,7 +71,7 @@ def test_it_is_told_once_when_that_takes_long(age: float | None) -> None:
     (event,) = decision.actions
     assert isinstance(event, RecordJobEvent)
     assert event.message.endswith(WHY)
-    assert decision.look_again_seconds == UNKNOWN_LOOK_SECONDS
+    assert decision.requeue_after_seconds == UNKNOWN_REQUEUE_SECONDS
     assert told(look(unknown(age), memory=decision.memory).actions) == []
 
 
@@ -131,7 +131,7 @@ def test_its_time_to_run_counts(ran: float, want: list[str]) -> None:
     moment = NOW.after(ran - 600.0)
     decision = look(job, of, pods=TWO_RUNNING, memory=memory, moment=moment)
     assert told(decision.actions) == want
-    assert decision.look_again_seconds == (0.0 if want else 10.0)
+    assert decision.requeue_after_seconds == (0.0 if want else 10.0)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_it_holds_up_nobody_for_longer_than_a_start_may_take(
     of = unit("Dequeued", admissions=ADMITTED, last_allocate_time=NOW.stamp)
     settings = JobSettings(running_timeout_seconds=20)
     first = look(job, of, pods=pods, settings=settings)
-    assert first.look_again_seconds == (20.0 if want else UNKNOWN_LOOK_SECONDS)
+    assert first.requeue_after_seconds == (20.0 if want else UNKNOWN_REQUEUE_SECONDS)
     later = NOW.after(20.0)
     second = look(job, of, pods=pods, settings=settings, memory=first.memory, moment=later)
     assert told(second.actions) == want

@@ -132,6 +132,6 @@ def test_a_unit_made_by_hand_is_handed_back_and_then_left_alone() -> None:
 def test_an_operator_that_stays_silent_does_not_keep_the_booking() -> None:
     job = facts(annotations=RELEASED, status=StatusFacts())
     first = look(job, RUNNING, ownership=KUEUES, memory=TOLD)
-    assert first.look_again_seconds == 60.0
+    assert first.requeue_after_seconds == 60.0
     late = msgspec.structs.replace(first.memory, quiet_since=900.0)
     assert told(look(job, RUNNING, ownership=KUEUES, memory=late).actions) == GIVEN_UP

@@ -125,7 +125,7 @@ def test_an_end_is_announced_at_its_time(
     of: QueueUnit, want: tuple[list[str], float | None]
 ) -> None:
     decision = see(of)
-    assert (told(decision.actions), decision.look_again_seconds) == want
+    assert (told(decision.actions), decision.requeue_after_seconds) == want
 
 
 def test_a_job_with_a_limit_is_looked_at_again_when_it_runs() -> None:
@@ -137,8 +137,8 @@ def test_a_job_with_a_limit_is_looked_at_again_when_it_runs() -> None:
 def test_the_earlier_of_two_times_counts() -> None:
     miscounted = running(ready(), allowed=3600, counted=1)
     decision = see(miscounted, memory=JobMemory(counted_at=NOW.monotonic))
-    assert decision.look_again_seconds is not None
-    assert decision.look_again_seconds < 3590.0
+    assert decision.requeue_after_seconds is not None
+    assert decision.requeue_after_seconds < 3590.0
 
 
 def test_a_job_that_is_somebody_elses_runs_on() -> None:

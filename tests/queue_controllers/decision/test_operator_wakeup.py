@@ -53,7 +53,7 @@ def test_pauses_double(
 ) -> None:
     decision = look(released(touched), unit("Dequeued", admissions=ADMITTED), moment=at(seconds))
     assert told(decision.actions) == want
-    assert decision.look_again_seconds == again
+    assert decision.requeue_after_seconds == again
 
 
 def test_a_touch_says_when() -> None:
@@ -93,7 +93,7 @@ def test_a_release_is_looked_at_again_for_it() -> None:
     held = facts(kind=FORGETFUL)
     decision = look(held, unit("Dequeued", admissions=ADMITTED))
     assert told(decision.actions) == ["release"]
-    assert decision.look_again_seconds == 30.0
+    assert decision.requeue_after_seconds == 30.0
     assert look(facts(), unit("Dequeued", admissions=ADMITTED)).settled
 
 
@@ -106,4 +106,4 @@ def test_the_first_of_two_times_counts() -> None:
     )
     job = msgspec.structs.replace(job, metadata=annotated)
     decision = look(job, unit("Dequeued", admissions=ADMITTED), moment=at(5))
-    assert decision.look_again_seconds == 15.0
+    assert decision.requeue_after_seconds == 15.0

@@ -12,7 +12,7 @@ from queue_controllers.decision.job_ownership import Ownership
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import PodFacts
 from queue_controllers.decision.job_view import Decision, JobMemory
-from queue_controllers.decision.pods_not_ready import first_look_seconds, pod_creation_timeout
+from queue_controllers.decision.pods_not_ready import first_requeue_seconds, pod_creation_timeout
 from queue_controllers.jobframework.generic_job import StatusFacts
 from queue_controllers.jobframework.pod_scheduling import NoNode, Unschedulable
 from shared_api.objects.meta import Condition, Timestamp
@@ -136,7 +136,7 @@ def test_what_is_given_back(job: Any, of: QueueUnit, more: dict[str, Any], want:
 def test_when_it_is_asked_why(seconds: float, want: tuple[bool, float | None]) -> None:
     at = NOW.after(-540.0 + seconds)
     decision = look(released(), starting(), moment=at, memory=JobMemory(first_release=at.wall))
-    assert (decision.asks_why, decision.look_again_seconds) == want
+    assert (decision.asks_why, decision.requeue_after_seconds) == want
 
 
 def test_it_is_asked_once_and_told() -> None:
@@ -152,13 +152,13 @@ def test_it_is_asked_once_and_told() -> None:
 def test_who_begins_to_look_later_counts_from_then() -> None:
     """What was before that, nobody knows, unless the unit says it."""
     first = look(released(), starting())
-    assert (first.asks_why, first.look_again_seconds) == (False, 10.0)
+    assert (first.asks_why, first.requeue_after_seconds) == (False, 10.0)
     assert look(released(), starting(), memory=first.memory, moment=NOW.after(10.0)).asks_why
 
 
 def test_the_time_is_that_of_the_unit_after_a_restart() -> None:
     job = released(annotations={**RELEASED, "koord-queue/pod-creation-timeout": "10m"})
-    assert look(job, starting(NO_POD)).look_again_seconds == 60.0
+    assert look(job, starting(NO_POD)).requeue_after_seconds == 60.0
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_pods_without_a_node(
     decision = look(released(), of, pods=pods, moment=NOW.after(seconds))
     said = written(decision)
     if want is None:
-        assert (said, decision.look_again_seconds) == (None, 1.0)
+        assert (said, decision.requeue_after_seconds) == (None, 1.0)
         return
     assert said is not None
     assert (said.status, said.reason) == (want[0], "PodsUnschedulable")
@@ -210,7 +210,7 @@ def test_a_condition_moves_no_time_that_others_go_by() -> None:
 
 def test_which_kinds_are_looked_at_and_when() -> None:
     slow = msgspec.structs.replace(JOB, nudge_seconds=30.0)
-    looks = [first_look_seconds(each) for each in (QUICK, JOB, slow, GATED)]
+    looks = [first_requeue_seconds(each) for each in (QUICK, JOB, slow, GATED)]
     assert looks == [10.0, 60.0, 30.0, None]
     times = [pod_creation_timeout(facts(kind=each), JobSettings()) for each in (QUICK, JOB)]
     assert times == [300.0, 0.0]

@@ -173,10 +173,10 @@ def test_who_was_granted_too_few_pods_asks_anew_after_a_while(
     of = unit("Dequeued", admissions=ONE_OF_TWO, last_allocate_time=TEN)
     first = look(facts(), of, settings=settings)
     assert told(first.actions) == ["tell PartialAdmission"]
-    assert first.look_again_seconds == patience
+    assert first.requeue_after_seconds == patience
     soon = NOW.after(patience - 1.0)
     waits = look(facts(), of, settings=settings, memory=first.memory, moment=soon)
-    assert (waits.actions, waits.look_again_seconds) == ((), 1.0)
+    assert (waits.actions, waits.requeue_after_seconds) == ((), 1.0)
     over = look(
         facts(), of, settings=settings, memory=waits.memory, moment=NOW.after(patience + 0.1)
     )

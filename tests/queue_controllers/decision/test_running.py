@@ -38,8 +38,8 @@ def status_after(
 ) -> dict[str, Any]:
     """Return what is written, after a wait where the first look asks for one."""
     first = look(job, of, pods=pods, memory=memory)
-    if first.look_again_seconds is not None and not first.actions:
-        later = NOW.after(first.look_again_seconds)
+    if first.requeue_after_seconds is not None and not first.actions:
+        later = NOW.after(first.requeue_after_seconds)
         first = look(job, of, pods=pods, memory=first.memory, moment=later)
     (write,) = first.actions
     assert isinstance(write, PatchUnitStatus)
@@ -49,9 +49,9 @@ def status_after(
 def test_counts_are_corrected_when_they_have_differed_for_a_second() -> None:
     of = unit("Running", admissions=counted(1))
     first = look(RUNS_ON, of, pods=TWO_RUNNING)
-    assert (first.actions, first.look_again_seconds) == ((), 1.0)
+    assert (first.actions, first.requeue_after_seconds) == ((), 1.0)
     early = look(RUNS_ON, of, pods=TWO_RUNNING, memory=first.memory, moment=NOW.after(0.5))
-    assert (early.actions, early.look_again_seconds) == ((), 0.5)
+    assert (early.actions, early.requeue_after_seconds) == ((), 0.5)
     (write,) = look(
         RUNS_ON, of, pods=TWO_RUNNING, memory=first.memory, moment=NOW.after(1.0)
     ).actions
@@ -68,9 +68,9 @@ def test_what_is_right_again_within_the_second_is_not_written() -> None:
     first = look(RUNS_ON, of, pods=ONE_FAILED)
     assert first.actions == ()
     right = look(RUNS_ON, of, pods=TWO_RUNNING, memory=first.memory, moment=NOW.after(0.9))
-    assert (right.actions, right.look_again_seconds) == ((), None)
+    assert (right.actions, right.requeue_after_seconds) == ((), None)
     again = look(RUNS_ON, of, pods=ONE_FAILED, memory=right.memory, moment=NOW.after(5.0))
-    assert (again.actions, again.look_again_seconds) == ((), 1.0), "its second begins anew"
+    assert (again.actions, again.requeue_after_seconds) == ((), 1.0), "its second begins anew"
 
 
 def test_counts_that_change_all_the_time_are_written_all_the_same() -> None:
@@ -87,7 +87,7 @@ def test_one_correction_comes_long_after_another() -> None:
     of = unit("Running", admissions=counted(1))
     memory = JobMemory(counted_at=NOW.monotonic - 10)
     soon = look(RUNS_ON, of, pods=TWO_RUNNING, memory=memory)
-    assert (soon.actions, soon.look_again_seconds) == ((), 20.0)
+    assert (soon.actions, soon.requeue_after_seconds) == ((), 20.0)
     assert status_after(of, TWO_RUNNING, memory)["lastUpdateTime"] == NOW.after(20.0).stamp
 
 
@@ -95,7 +95,7 @@ def test_pods_that_wait_for_nodes_are_told_when_that_takes_long() -> None:
     of = unit("Dequeued", admissions=ADMITTED)
     waits = facts(suspended=False)
     first = look(waits, of, pods=TWO_PENDING)
-    assert (first.actions, first.look_again_seconds) == ((), 30.0)
+    assert (first.actions, first.requeue_after_seconds) == ((), 30.0)
     assert status_after(of, TWO_PENDING, job=waits)["podState"] == {"running": 0, "pending": 2}
 
 
@@ -147,7 +147,7 @@ def test_what_is_written_of_the_pods(
 def test_nothing_is_written_where_nothing_differs(admissions: tuple[Admission, ...]) -> None:
     of = unit("Running", adopted=True, admissions=admissions)
     decision = look(RUNS_ON, of, pods=ONE_FAILED)
-    assert (decision.actions, decision.look_again_seconds) == ((), None)
+    assert (decision.actions, decision.requeue_after_seconds) == ((), None)
 
 
 def test_pods_of_no_known_set_are_left_out() -> None:

@@ -214,7 +214,7 @@ def test_it_is_written_once_a_second_at_most() -> None:
         memory = decision.memory
         done += [(tenths, each) for each in told(decision.actions) if each == "suspend"]
         if not decision.actions:
-            rest = decision.look_again_seconds
+            rest = decision.requeue_after_seconds
             assert rest == pytest.approx(1.0 - (tenths % 10) / 10), "it looks again when it may"
     assert [tenths for tenths, _ in done] == [0, 10, 20, 30]
 

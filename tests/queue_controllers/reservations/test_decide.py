@@ -156,13 +156,13 @@ def test_without_the_kind_it_says_so_and_waits() -> None:
         "RecordUnitEvent",
         "tell ReservationsNotServed",
     ]
-    assert decision.look_again_seconds == NOT_SERVED_SECONDS
+    assert decision.requeue_after_seconds == NOT_SERVED_SECONDS
 
 
 def test_it_goes_on_waiting_for_its_minute() -> None:
     of = strict(conditions=(NOT_SERVED,))
     decision = decide(view_of(of, is_served=False))
-    assert (decision.actions, decision.look_again_seconds) == ((), 30.0)
+    assert (decision.actions, decision.requeue_after_seconds) == ((), 30.0)
 
 
 def test_after_its_minute_it_is_given_back_with_the_reason() -> None:
@@ -187,13 +187,13 @@ def test_an_attempt_has_its_minute_whatever_an_earlier_one_has_left(
     left = msgspec.structs.replace(NOT_SERVED, last_transition_time=Timestamp(LONG_AGO))
     of = strict(conditions=(left, *conditions), last_allocate_time=allocated)
     decision = decide(view_of(of, is_served=False))
-    assert (decision.actions, decision.look_again_seconds) == ((), 30.0)
+    assert (decision.actions, decision.requeue_after_seconds) == ((), 30.0)
 
 
 def test_it_waits_since_it_was_said_where_it_was_admitted_before_that() -> None:
     admitted = Condition(type="Admitted", status="True", last_transition_time=Timestamp(LONG_AGO))
     decision = decide(view_of(strict(conditions=(NOT_SERVED, admitted)), is_served=False))
-    assert (decision.actions, decision.look_again_seconds) == ((), 30.0)
+    assert (decision.actions, decision.requeue_after_seconds) == ((), 30.0)
 
 
 def test_when_the_kind_appears_nodes_are_asked_for() -> None:
