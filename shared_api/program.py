@@ -301,7 +301,7 @@ class Program:
         return {
             **work.ready_checks(),
             "not-stopping": self._check_not_stopping,
-            "leadership": lambda: (True, f"leader: {self.leadership.holder() or 'nobody'}"),
+            "leadership": lambda: (True, f"leader: {self.leadership.holder() or 'none'}"),
         }
 
     def _check_not_stopping(self) -> tuple[bool, str]:

@@ -279,7 +279,7 @@ def check_move(unit: QueueUnit, to: Phase, writer: Writer) -> None:
     if Writer.CONTROLLERS in writers and not is_managed_by_controllers(unit):
         writers |= _SCHEDULER
     if not writers:
-        raise IllegalMoveError(f"nobody moves a unit to {to}: {story_of(unit)}")
+        raise IllegalMoveError(f"no program moves a unit to {to}: {story_of(unit)}")
     if writer not in writers:
         raise IllegalMoveError(f"{writer.value} may not move to {to}: {story_of(unit)}")
     if to is Phase.RUNNING and phase in ADOPTABLE_PHASES and not is_adopted(unit):

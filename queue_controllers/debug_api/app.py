@@ -187,8 +187,8 @@ def _not_served(detail: str) -> Explanation:
 
 def _unreadable(failure: DecodeFailure) -> Explanation:
     message = (
-        f"It cannot be read, and nothing is done about it until it can: {failure.error}. Mend what"
-        " that names"
+        "It cannot be read, and nothing is done about it until it can:"
+        f" {failure.error}. Correct what that names"
     )
     return Explanation(managed=False, reason=JobStanding.UNREADABLE, message=message)
 

@@ -58,7 +58,7 @@ _WAYS_OUT: Final[Mapping[Rule, str]] = {
         f"To have it queued here, take its label {KUEUE_QUEUE_NAME} off, or set leaveToKueue: false"
     ),
     Rule.MANAGED_BY_OTHER: "To have it queued, make it again without that field",
-    Rule.OWNED: "Ask about its owner: what that asks for is queued with it, or is nobody's",
+    Rule.OWNED: "Ask about its owner: what that asks for is queued with it, or is not managed",
     Rule.OWNER_IS_HELD: "It is suspended until its owner is released: ask about that",
 }
 

@@ -130,7 +130,7 @@ MARK_REFUSED: Final = "MarkRefused"
 REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
     SuspendJob: ("SuspendRefused", "It cannot be suspended"),
     ReleaseJob: (RELEASE_REFUSED, "It is admitted, and cannot be resumed"),
-    MarkPods: (MARK_REFUSED, "Its pods, let go by somebody else, cannot be marked as its own"),
+    MarkPods: (MARK_REFUSED, "Its pods, whose gates others removed, cannot be marked as its own"),
     ResizeJob: ("ResizeRefused", "How many of its pods may run cannot be changed"),
     CreateUnit: ("UnitRefused", "Its queue unit is refused"),
     PatchUnit: ("UnitRefused", "Its queue unit cannot be changed"),

@@ -30,8 +30,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "RequestsMissing": "Make the job again with them in resources.requests of its containers",
     "Inactive": f'To have it wait in the queue, annotate the job {ACTIVE}: "true"',
     "StoppedQueue": "Whoever administers the queue must let it go on, or name another",
-    "BrokenChain": "Whoever administers the quotas must mend them",
-    "AdmissionCheckInactive": "Whoever administers the queue's admission checks must mend it",
+    "BrokenChain": "An administrator of the quotas must correct them",
+    "AdmissionCheckInactive": "An administrator of the queue's admission checks must repair it",
 }
 """Keyed by the condition's reason, as the scheduler writes it: one for each of
 `shared_api.waiting_reasons.TO_MEND`. A reason that is not written yet is not among them."""

@@ -40,8 +40,8 @@ MAX_MARK_CHARS: Final = 16
 
 _REASONS: Final = {mark: reason for reason, mark in DEACTIVATING.items()}
 _COUNTED_ANEW: Final = {
-    LIMIT_REACHED: ", and its backoffs are counted anew",
-    TIME_EXCEEDED: ", and the time that it runs is counted anew",
+    LIMIT_REACHED: ", and its backoffs are counted from zero",
+    TIME_EXCEEDED: ", and the time that it runs is counted from zero",
 }
 
 

@@ -458,15 +458,16 @@ def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | No
         return None
     if not may_use_quota(job, view.around):
         return None if "NotAdopted" in view.memory.told else _leave_running(view, job)
-    message = f"Somebody else took the gate {ADMISSION_GATE} off its pods: they go on, charged"
+    message = f"The gate {ADMISSION_GATE} was removed from its pods by others: they go on, charged"
     if runs_whole(job, view.pods):
         event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
         return adopt_unit(view, job, unit, event)
     if not view.pods.opened or MARK_REFUSED in view.memory.told:
         return None
     message = (
-        f"Somebody else took the gate {ADMISSION_GATE} off {view.pods.opened} of its pods: they go"
-        " on, charged as they run. The others wait in the queue until the rest of the job fits"
+        f"The gate {ADMISSION_GATE} was removed from {view.pods.opened} of its pods by others:"
+        " they go on, charged as they run. The others wait in the queue until the rest of the job"
+        " fits"
     )
     event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
     marked = mark_opened(view, job, unit)

@@ -211,7 +211,7 @@ def why_other_priority(job: JobFacts, around: ClusterContext) -> str:
     where = f"the {MAX_PRIORITY} of namespace {job.metadata.namespace}, which counts"
     above = f"priority {number or 0} is above {around.max_priority}"
     if around.unread_ceiling is not None:
-        where += f", since {around.unread_ceiling} is no whole number: mend that annotation"
+        where += f", since {around.unread_ceiling} is not a whole number: correct that annotation"
     return f"{IGNORED_ANNOTATION}{key} counts in part: {above}, {where}"
 
 

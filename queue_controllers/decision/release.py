@@ -60,8 +60,8 @@ an object that is created anew is away for less than a second."""
 TOO_FEW: Final = "Evicted because it was admitted with fewer pods than its job can do with"
 
 SUSPENDED_BY_OTHERS: Final = (
-    f"Backoff since somebody else suspended it {MAX_SUSPENSIONS} times within"
-    f" {SUSPENSIONS_SECONDS / 60:g} minutes after its release. Whoever applies it has to leave its"
+    f"Backoff since others suspended it {MAX_SUSPENSIONS} times within"
+    f" {SUSPENSIONS_SECONDS / 60:g} minutes after its release. What applies it must leave its"
     f' suspend field to the queue; to stop it, annotate it {ACTIVE}: "false"'
 )
 
@@ -127,7 +127,7 @@ def _release_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | 
     if not any(isinstance(each, ReleaseJob) for each in decision.actions):
         return decision
     message = (
-        "Resumed: it is admitted, and was suspended by somebody else."
+        "Resumed: it is admitted, and was suspended by others."
         f' To stop it, annotate it {ACTIVE}: "false"'
     )
     event = RecordJobEvent(reason="Resumed", message=message, type=EventType.WARNING)

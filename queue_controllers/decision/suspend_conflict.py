@@ -97,8 +97,8 @@ def _displace(view: JobView, job: JobFacts, unit: QueueUnit, memory: JobMemory) 
     if is_being_evicted(unit):
         reason, where = AGAINST_EVICTION, "once it has stopped it waits at the end of its queue"
     message = (
-        f"Resumed {MAX_RESUMES} times within {CONTEST_SECONDS:g} s by somebody else: it is"
-        f" suspended again each time, and {where}. Whoever applies it has to leave its suspend"
+        f"Resumed {MAX_RESUMES} times within {CONTEST_SECONDS:g} s by others: it is"
+        f" suspended again each time, and {where}. What applies it must leave its suspend"
         " field to the queue"
     )
     contested = Condition(type=SUSPEND_CONTESTED, status="True", reason=reason, message=message)

@@ -263,8 +263,7 @@ class Engine:
         if queue.not_before > now:
             return Rest(until=queue.not_before)
         if queue.not_before:
-            queue.not_before = 0.0
-            self._units.queues.refresh(queue, self._plugins.domains)
+            self._units.queues.end_back_off(queue, self._plugins.domains)
         if not self._rounds.is_idle:
             for waiter in self._rounds.on_time(queue_name, now):
                 self._wake_up.wake(waiter)

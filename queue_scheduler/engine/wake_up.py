@@ -53,23 +53,28 @@ class WakeUp:
         return self.pass_on()
 
     def _wake_at_once(self, *, anything_changed: bool) -> None:
-        for name, number in self._plugins.take_woken(anything_changed=anything_changed):
-            queue = self._units.queues.find(name)
-            if queue is not None and queue.wake(number):
-                self._units.changed_queues[name] = None
+        for waiter in self._plugins.take_woken(anything_changed=anything_changed):
+            if self._wake_class(waiter) is not None:
+                self._units.changed_queues[waiter[0]] = None
 
     def wake(self, waiter: Waiter) -> None:
         """Wake a class, whatever it waits for; its queue asks it again when it has its turn."""
-        queue = self._units.queues.find(waiter[0])
-        if queue is not None and queue.wake(waiter[1]):
+        queue = self._wake_class(waiter)
+        if queue is not None:
             self._plugins.stop_waiting(waiter)
             self._units.queues.refresh(queue, self._plugins.domains)
+
+    def _wake_class(self, waiter: Waiter) -> SchedulingQueue | None:
+        """Return the queue of a class that slept, and is awake now; else None."""
+        queue = self._units.queues.find(waiter[0])
+        return queue if queue is not None and queue.wake(waiter[1]) else None
 
     def pass_on(self) -> tuple[str, ...]:
         """Update the turns and offer freed capacity; return the queues to ask."""
         units, queues = self._units, self._units.queues
         if self._backfill.waiting:
-            self._wake_backfilling()
+            for waiter in self._backfill.take_woken():
+                self.wake(waiter)
         if units.changed_queues:
             for name in units.changed_queues:
                 queue = queues.find(name)
@@ -80,13 +85,6 @@ class WakeUp:
             for domain in plugin.stirred_domains():
                 self._offer(plugin, domain)
         return queues.take_wakes()
-
-    def _wake_backfilling(self) -> None:
-        for waiter in self._backfill.take_woken():
-            queue = self._units.queues.find(waiter[0])
-            if queue is not None and queue.wake(waiter[1]):
-                self._plugins.stop_waiting(waiter)
-                self._units.changed_queues[queue.name] = None
 
     def _offer(self, plugin: WakingInTurn, domain: str) -> None:
         """Wake classes of a domain in turn, until a queue ahead of the next class can move.
@@ -101,8 +99,8 @@ class WakeUp:
             if ahead is not None and ahead < place:
                 return
             plugin.stop_waiting(waiter)
-            queue = queues.find(waiter[0])
-            if queue is not None and queue.wake(waiter[1]):
+            queue = self._wake_class(waiter)
+            if queue is not None:
                 queues.refresh(queue, self._plugins.domains)
                 ahead = queues.first_place(domain)
                 if ahead is not None and ahead <= place:

@@ -507,7 +507,7 @@ class PreemptionRounds:
 
     def validate(self) -> None:
         """Raise AssertionError if rounds are overlooked, or room is kept for a stopped unit."""
-        assert not (self.is_idle and self._is_engaged()), "rounds are under way, and thought idle"
+        assert not (self.is_idle and self._is_engaged()), "rounds are active, and considered idle"
         for key in self._nominated:
             record = self._units.records.get(key)
             assert record is None or not self._is_stopped(record), f"{key} is kept room in vain"

@@ -136,7 +136,7 @@ def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | 
         told = "; ".join(f"{name} ({checks.inactive[name]})" for name in inactive)
         message = f"admission checks are not active, units that need them wait: {told}"
         return False, Reason.ADMISSION_CHECK_INACTIVE.value, message
-    waits = "units are reserved, and wait until somebody writes its verdict into their status"
+    waits = "units are reserved, and wait until its controller writes a verdict into their status"
     if checks.are_served is False:
         message = f"the cluster has no AdmissionChecks (CRD of kueue.x-k8s.io); {waits}"
         return True, "AdmissionChecksNotServed", message

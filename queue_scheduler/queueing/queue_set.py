@@ -242,6 +242,11 @@ class QueueSet:
         queue.not_before = max(queue.not_before, until)
         self._called[queue.name] = None
 
+    def end_back_off(self, queue: SchedulingQueue, domains: Domains) -> None:
+        """Let a queue take part in the turns again."""
+        queue.not_before = 0.0
+        self.refresh(queue, domains)
+
     def take_wakes(self) -> tuple[str, ...]:
         """Return, once, the queues whose turn may have come."""
         if not self._touched and not self._called:

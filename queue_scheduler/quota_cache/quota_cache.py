@@ -506,7 +506,7 @@ class QuotaCache:
 
     def _build(self) -> UsageTrees:
         # Waiters were refused by trees, and all are woken when these are dropped.
-        assert not self._waiting.waiting(), "somebody waits, and there are no trees"
+        assert not self._waiting.waiting(), "there are waiters, and there are no trees"
         self._ledger.close_empty_accounts()
         trees = self._trees = self._build_trees()
         self._protected.start(trees.entitlements)

@@ -43,7 +43,7 @@ NO_QUOTAS: Final = "every unit waits with reason NoQuota until then"
 SOME_QUOTAS: Final = "units of such quotas wait with reason NoQuota until then"
 """The same where other plugins keep quotas, too."""
 
-NOT_NEEDED: Final = "no plugin of this configuration that comes along needs it"
+NOT_NEEDED: Final = "no built-in plugin of this configuration needs it"
 
 _KEEPERS: Final = {ELASTIC_QUOTA, ELASTIC_QUOTA_TREE, RESOURCE_QUOTA}
 

@@ -109,7 +109,7 @@ class NodeTimeouts:
             until = nodes_end_at(unit, self._timeout_seconds, now)
             if not is_due(until, now):
                 return look_again_at(until, now, LONGEST_REST_SECONDS)
-            why = f"nobody has answered for {self._timeout_seconds:g} s"
+            why = f"no answer for {self._timeout_seconds:g} s"
             verdict = UNANSWERED
         status = build_backoff_status(unit, why, now, self._rng)
 

@@ -136,7 +136,7 @@ class CredentialRefresher:
     def _wait_for(self, renewal: threading.Event, limit_seconds: float) -> None:
         if not self._clock.wait(renewal, limit_seconds):
             raise SettingsError(
-                f"its renewal is under way, and has not ended in {limit_seconds:.1f} s"
+                f"its renewal has started, and has not ended in {limit_seconds:.1f} s"
             )
 
     # Called with the lock held.

@@ -242,7 +242,7 @@ class HttpTransport:
                 if sock.getsockname() == sock.getpeername():
                     # TCP's simultaneous open: if no server listens on a high loopback port, the
                     # kernel may pick that same port for the client, and the port stays in use.
-                    raise ConnectionRefusedError("connected to itself, nobody listens")
+                    raise ConnectionRefusedError("connected to itself, nothing listens")
                 _tune(sock)
                 if proxy:
                     self._open_tunnel(sock, proxy, deadline)

@@ -151,7 +151,7 @@ def test_a_job_that_nobody_answers_gives_its_quota_back_and_asks_again(world: St
     world.replace_scheduler("--verdict-timeout=5s")
     world.create_job("silent", "team", suspend=True, run_seconds="600")
     name = until(lambda: world.unit_of("silent"))["metadata"]["name"]
-    said = "nobody has answered for 5 s"
+    said = "no answer for 5 s"
     until(lambda: said in " ".join(world.event_notes(name).values()))
     assert world.unit_of("silent")["status"]["requeueState"]["count"] >= 1
     assert world.is_suspended("silent")

@@ -204,7 +204,7 @@ class Shells:
 IS_OF_TIME: dict[Timer, Callable[[Json], bool]] = {
     Timer.BACKOFF: lambda status: status.get("phase") == "Enqueued",
     Timer.CHECKS: lambda status: "not Ready within" in status.get("message", ""),
-    Timer.NODES: lambda status: status.get("message", "").startswith("nobody has answered"),
+    Timer.NODES: lambda status: status.get("message", "").startswith("no answer"),
     Timer.PODS: lambda status: status.get("message") == "Backoff due to running timeout",
     Timer.QUEUE: lambda _status: False,
 }

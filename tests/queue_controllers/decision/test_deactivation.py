@@ -63,4 +63,4 @@ def test_annotated_active_it_returns_in_two_writes(mark: str, kind: str) -> None
     assert second.body == {"metadata": {"annotations": {mark: None}}, "spec": {"active": True}}
     assert isinstance(event, RecordJobEvent)
     assert event.reason == "Activated"
-    assert ("counted anew" in event.message) == (kind != "PodSetUpdatesConflict")
+    assert ("counted from zero" in event.message) == (kind != "PodSetUpdatesConflict")

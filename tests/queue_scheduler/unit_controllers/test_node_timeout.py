@@ -163,7 +163,7 @@ def test_who_is_not_answered_in_time_is_put_back(agency: Agency) -> None:
     assert agency.status["phase"] == "SchedReady"
     agency.pass_time(4.0)
     assert agency.status["phase"] == "TimeoutBackoff"
-    assert agency.status["message"] == "nobody has answered for 60 s"
+    assert agency.status["message"] == "no answer for 60 s"
     assert agency.counted == ["unanswered"]
 
 
