@@ -34,8 +34,6 @@ from tests.cluster.queue_world import (
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import KUEUE_WORKLOADS
 
-pytestmark = pytest.mark.cluster
-
 LONG = 600
 ACTIVE = "scheduling.x-k8s.io/active"
 

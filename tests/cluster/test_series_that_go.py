@@ -17,8 +17,6 @@ import pytest
 from tests.cluster.program_process import ANSWER_SECONDS, ProgramProcess
 from tests.cluster.queue_world import QUEUES, QUOTAS, UNITS, Json, QueueWorld, unit_view, until
 
-pytestmark = pytest.mark.cluster
-
 MARK: Final = "passing"
 NAMESPACES: Final = 5
 _SERIES: Final = re.compile(r'^\w+\{.*"[^"]*passing[^"]*".*\} ')
