@@ -30,6 +30,7 @@ LONGEST: Final = (
     "test_control_plane.py",
     "test_conformance_units.py",
     "test_job_units.py",
+    "test_series_that_go.py",
     "test_kubectl.py",
 )
 """Files that start first, so that of several workers none is left with a long one at the end."""

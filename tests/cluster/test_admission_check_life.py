@@ -44,8 +44,6 @@ from tests.cluster.queue_world import (
 )
 from tests.controlplane.api_client import ApiError
 
-pytestmark = pytest.mark.cluster
-
 Json = dict[str, Any]
 
 EXAMPLE: Final = "examples/opening_hours_check.py"

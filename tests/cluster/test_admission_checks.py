@@ -26,8 +26,6 @@ from tests.cluster.played_autoscaler import CHECK_CAPACITY, TEMPLATES, PlayedAut
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import MERGE, OWN_TIMES_SECONDS, UNITS, QueueWorld, until
 
-pytestmark = pytest.mark.cluster
-
 Json = dict[str, Any]
 
 ACCOUNT: Final = "checks-account"

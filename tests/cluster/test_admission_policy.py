@@ -35,8 +35,6 @@ from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 
-pytestmark = pytest.mark.cluster
-
 Json = Any
 
 NOT_FOUND: Final = 404

@@ -30,8 +30,6 @@ from tests.cluster.queue_world import (
 )
 from tests.controlplane.api_client import ApiError
 
-pytestmark = pytest.mark.cluster
-
 Json = dict[str, Any]
 
 ACCOUNT: Final = "jobs-account"

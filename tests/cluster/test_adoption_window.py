@@ -26,8 +26,6 @@ from tests.cluster.queue_world import (
 )
 from tests.controlplane.api_client import ApiError
 
-pytestmark = pytest.mark.cluster
-
 Json = Any
 
 ACCOUNT: Final = "jobs-account"

@@ -32,8 +32,6 @@ from tests.cluster.queue_world import (
 )
 from tests.controlplane.api_client import ApiError
 
-pytestmark = pytest.mark.cluster
-
 ABSURD: Final = "9e999999999"
 DEEP: Final = 9000
 """Lists in lists, as deep as the API server lets through, and no schema looks into a template."""

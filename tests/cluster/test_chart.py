@@ -28,8 +28,6 @@ from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 from tests.controlplane.helm import require_helm, require_helm_3
 
-pytestmark = pytest.mark.cluster
-
 CRDS = Path(__file__).parents[2] / "crds"
 QUEUE_API = "/apis/scheduling.x-k8s.io/v1alpha1"
 # A release's Secret may have 1,048,576 bytes; half of it leaves room for years of templates.

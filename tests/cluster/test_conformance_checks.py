@@ -29,8 +29,6 @@ from tests.cluster.queue_world import (
 )
 from tests.cluster.served_kinds import install_crds
 
-pytestmark = pytest.mark.cluster
-
 CHECKS = path_of(CHECK)
 OLDER_CHECKS = path_of(CHECK, version="v1beta1")
 INACTIVE = "AdmissionCheckInactive"

@@ -36,8 +36,6 @@ from tests.cluster.queue_world import (
 )
 from tests.controlplane.api_client import ApiError
 
-pytestmark = pytest.mark.cluster
-
 CPU = {"cpu": "1"}
 PRIORITY = "scheduling.x-k8s.io/priority"
 CLASSES = {"low": 10, "twin": 10, "high": 20, "five": 5}

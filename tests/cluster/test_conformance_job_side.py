@@ -42,8 +42,6 @@ from tests.cluster.queue_world import (
 from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import KUEUE_WORKLOADS
 
-pytestmark = pytest.mark.cluster
-
 ACTIVE = "scheduling.x-k8s.io/active"
 MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"
 RELEASED_AT = "koord-queue/released-at"

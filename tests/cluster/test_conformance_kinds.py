@@ -29,8 +29,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 KEYS: Final = ("pytorchjob", "rayjob", "raycluster", "sparkapp", "workflow")
 HIGH, HIGH_VALUE = "high-priority", 1000
 FULL, AMPLE, STRICT = "full", "ample", "strict"

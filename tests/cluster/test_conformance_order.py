@@ -28,8 +28,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 PRIORITY = "scheduling.x-k8s.io/priority"
 POLICY = "koord-queue/queue-policy"
 PARENT = "quota.scheduling.koordinator.sh/parent"

@@ -27,8 +27,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 BOTH = {
     "koord-queue/wait-for-pods-running": "true",
     "koord-queue/enable-queueunit-preemption": "true",

@@ -32,8 +32,6 @@ from tests.cluster.queue_world import (
 )
 from tests.controlplane.api_client import ApiError
 
-pytestmark = pytest.mark.cluster
-
 TREE_CRD: Final = ROOT / "tests" / "data" / "crds" / "elasticquotatrees.yaml"
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
 TREE_LABEL: Final = "quota.scheduling.alibabacloud.com/name"

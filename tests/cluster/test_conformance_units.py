@@ -30,8 +30,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 PREEMPTS: Final = "koord-queue/enable-queueunit-preemption"
 WAITS: Final = "koord-queue/wait-for-pods-running"
 BOTH: Final = {PREEMPTS: "true", WAITS: "true"}

@@ -19,8 +19,6 @@ from tests.controlplane.binaries import require_binaries
 from tests.controlplane.control_plane import ControlPlane, ControlPlaneFailed, KubectlFailed
 from tests.controlplane.tool_cache import BinariesUnavailable
 
-pytestmark = pytest.mark.cluster
-
 
 @pytest.fixture(scope="module")
 def binaries() -> Path:

@@ -25,8 +25,6 @@ from tests.cluster.crd_kit import (
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane, KubectlFailed
 
-pytestmark = pytest.mark.cluster
-
 
 @pytest.fixture(scope="module")
 def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:

@@ -35,8 +35,6 @@ from tests.controlplane.control_plane import ControlPlane
 
 BORN = {"phase": "Enqueued", "message": "Waiting"}
 
-pytestmark = pytest.mark.cluster
-
 UPSTREAM = Path(__file__).parent / "upstream"
 
 

@@ -22,8 +22,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 VALUES: Final = {"debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}}}
 ACCOUNT, READER, LISTER, NOBODY = "queue-account", "reader", "lister", "nobody"
 

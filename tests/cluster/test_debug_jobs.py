@@ -16,8 +16,6 @@ from tests.cluster.queue_world import PATIENCE_SECONDS, QUOTA_LABEL, QueueWorld,
 from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import crd
 
-pytestmark = pytest.mark.cluster
-
 VALUES: Final = {
     "metrics": {"secure": False},
     "extension": {"jobset": {"enable": True}},

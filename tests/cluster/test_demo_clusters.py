@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from shared_api.client.resource_types import JOBS
+from shared_api.client.resource_types import JOBS, NODES, PODS
 from shared_api.process.clock import SystemClock
 from tests.cluster.queue_world import until
 from tests.controlplane.control_plane import ControlPlane
@@ -22,12 +24,16 @@ from tests.demo.demo_process import DemoProcess, demo_starter
 from tests.demo.demo_run import DemoRun
 from tests.demo.demo_settings import Settings, Where
 from tests.demo.json_api import JsonApi
+from tests.demo.load_plan import GPU
 from tests.demo.local_cluster import LocalCluster
 from tests.demo.terminal import Terminal
 
 READY_SECONDS = 200.0
 RUN_SECONDS = 600.0
 GONE_SECONDS = 200.0
+NO_NODE: Final = re.compile(
+    r"admitted, but no node for \d+ pods?: 0/\d+ nodes are available: \d+ Insufficient GPU"
+)
 
 
 @pytest.fixture
@@ -43,6 +49,7 @@ def test_a_short_run_on_a_control_plane_of_its_own(start: Callable[..., DemoProc
     assert demo.process.wait(RUN_SECONDS) == 0, demo.output
     assert "40 of 40 jobs completed" in demo.output
     assert "no quota exceeded" in demo.output
+    assert "\n  kubectl get queueunits -A\n" in demo.output
     assert demo.leaves_nothing()
 
 
@@ -66,6 +73,42 @@ def _is_created_suspended(api: JsonApi) -> bool:
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
     made = api.create(JOBS, {**job, "spec": {"template": {"spec": pod}}})
     return bool(made["spec"]["suspend"])
+
+
+class SaidSo(Exception):
+    """What the test waits for stands in the table."""
+
+
+def test_the_table_says_that_large_jobs_find_no_node(controlplane_binaries: Path) -> None:
+    """Each node has one GPU too few for them, while their quota has enough."""
+    assert controlplane_binaries.is_dir()
+    text = io.StringIO()
+
+    def end_when_said() -> None:
+        if NO_NODE.search(text.getvalue()):
+            raise SaidSo
+
+    run = DemoRun(
+        Settings(where=Where.LOCAL, once=True, jobs=40, submit_seconds=4.0),
+        Terminal(text, is_live=True),
+        SystemClock(),
+        make_cluster=lambda _settings, _folder, _clock: LocalCluster(),
+        visitor=_take_a_gpu_of_each_node,
+        check_interruption=end_when_said,
+    )
+    with contextlib.suppress(SaidSo):
+        run.run()
+    assert NO_NODE.search(text.getvalue()), text.getvalue()
+
+
+def _take_a_gpu_of_each_node(api: JsonApi) -> None:
+    gpu = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
+    for node in api.list_all(NODES):
+        name = node["metadata"]["name"]
+        container = {"name": "main", "image": "image", "resources": gpu}
+        metadata = {"name": name, "namespace": "default"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        api.create(PODS, {**pod, "spec": {"nodeName": name, "containers": [container]}})
 
 
 @pytest.mark.parametrize("sign", ["starting", "ready after"], ids=["while it starts", "in the run"])

@@ -30,7 +30,7 @@ from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import crd
 
 # A test waits for the lives that were begun before its own.
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 AT_ONCE: Final = 6
 """Lives side by side: more would only wait for the processors."""

@@ -22,8 +22,6 @@ from tests.charts.values_table import GATED, values_with
 from tests.cluster.queue_world import until
 from tests.controlplane.control_plane import ControlPlane
 
-pytestmark = pytest.mark.cluster
-
 Json = Any
 
 GATE: Final = "koord-queue/admission"

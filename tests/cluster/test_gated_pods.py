@@ -21,8 +21,6 @@ from tests.cluster.queue_world import (
 from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import crd, sample
 
-pytestmark = pytest.mark.cluster
-
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
 LABEL = "alibabacloud.com/schedule-admission"

@@ -21,8 +21,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 ACTIVE = "scheduling.x-k8s.io/active"
 MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"
 USED_UP = "MaximumExecutionTimeExceeded"

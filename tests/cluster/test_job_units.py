@@ -23,8 +23,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 LONG = 600
 PRIORITY = "scheduling.x-k8s.io/priority"
 ACTIVE = "scheduling.x-k8s.io/active"

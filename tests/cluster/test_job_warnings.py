@@ -10,8 +10,6 @@ import pytest
 
 from tests.cluster.queue_world import QUOTA_LABEL, STILL_SECONDS, QueueWorld, stays, until
 
-pytestmark = pytest.mark.cluster
-
 
 @pytest.fixture(scope="module")
 def world(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import yaml
 
 from tests.cluster.api_audit import CONTROLLERS_AGENT, SCHEDULER_AGENT
 from tests.cluster.conftest import EARLY, Cluster
@@ -33,11 +34,12 @@ from tests.cluster.queue_world import (
 )
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import KUEUE_WORKLOADS
-
-pytestmark = pytest.mark.cluster
+from tests.tidy.source_tree import ROOT
+from tests.tidy.user_pages import examples, shown
 
 LONG = 600
 ACTIVE = "scheduling.x-k8s.io/active"
+RUN_SECONDS = "koord-queue.test/run-seconds"
 
 
 # --- from create to end -------------------------------------------------------------------------
@@ -129,6 +131,19 @@ def test_the_second_job_runs_when_the_first_has_ended(cluster: Cluster, world: Q
     for pod in world.pods("pair-2"):
         world.end_pod(pod["metadata"]["name"])
     until(lambda: [world.phase_of_job(f"pair-{n}") for n in (1, 2)] == ["Succeed", "Succeed"])
+
+
+def test_the_readmes_first_job_shows_what_the_readme_does(world: QueueWorld) -> None:
+    """All but its age. kwok reads no commands: how long the pods run, an annotation says."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    quota, job = examples(page)[0]
+    job["spec"]["template"]["metadata"] = {"annotations": {RUN_SECONDS: str(LONG)}}
+    world.plane.create_nodes(4, extra_resources={"nvidia.com/gpu": "1"}, name_prefix="gpu")
+    world.plane.kubectl("apply", "--filename", "-", input=yaml.safe_dump_all([quota, job]))
+    until(lambda: world.phase_of_job("train") == "Running")
+    got = world.plane.kubectl("get", "queueunits", "train").splitlines()
+    want = shown(page, "kubectl get queueunits")
+    assert [line.rpartition(" ")[0] for line in got] == [line.rpartition(" ")[0] for line in want]
 
 
 # --- the switch ---------------------------------------------------------------------------------

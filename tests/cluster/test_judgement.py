@@ -12,8 +12,6 @@ import pytest
 
 from tests.cluster.judgement import PARENT_LABEL, QUOTA_LABEL, History, Json, Seen, cpu_milli
 
-pytestmark = pytest.mark.cluster
-
 MAX_CPU = 2
 
 

@@ -26,7 +26,7 @@ from tests.cluster.queue_world import JOBS, QueueWorld, quota_view, until
 from tests.cluster.supervised import Supervised
 from tests.controlplane.api_client import ApiError
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 SEED: Final = 311_4
 JOB_COUNT: Final = 300

@@ -38,8 +38,6 @@ from tests.cluster.test_rbac import forbidden_by_the_server
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import SERVICE_ACCOUNTS
 
-pytestmark = pytest.mark.cluster
-
 Json = Any
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}

@@ -18,8 +18,6 @@ from tests.cluster.queue_world import until
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import crd
 
-pytestmark = pytest.mark.cluster
-
 SOON_SECONDS: Final = 60.0
 """Within which a kind is to be served that the API server serves, on a busy machine, too. That it
 is looked for often enough to be noticed within ten is tested where time is virtual (kind_watch)."""

@@ -19,8 +19,6 @@ from tests.cluster.kind_world import KindWorld, kind_world
 from tests.cluster.queue_world import until
 from tests.cluster.served_kinds import install_crds
 
-pytestmark = pytest.mark.cluster
-
 OF_EACH: Final = 20
 QUOTAS: Final = {f"tight-{number}": 40 for number in range(4)}
 """In CPUs; the largest job takes 17.5, all together more than 60 times as many as one has."""

@@ -5,13 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-
 from tests.cluster.judgement import History
 from tests.cluster.observer import Observer
 from tests.cluster.queue_world import MERGE, UNITS, QueueWorld, until
-
-pytestmark = pytest.mark.cluster
 
 
 def admit(world: QueueWorld, name: str) -> None:

@@ -19,8 +19,6 @@ from tests.cluster.program_process import CONTROLLERS
 from tests.cluster.queue_world import JOBS, MERGE, QUEUE_NAMESPACE, QUOTA_LABEL, QueueWorld, until
 from tests.cluster.test_rbac import forbidden_by_the_server
 
-pytestmark = pytest.mark.cluster
-
 Json = Any
 
 USER: Final = "jobs-account"

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import QueueWorld, refusal_of, unit_view, until
-
-pytestmark = pytest.mark.cluster
 
 LEAST = "koord-queue/min-parallelism"
 NOTE = "koord-queue/released-parallelism"

@@ -27,8 +27,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 LONG: Final = "600"
 PREEMPTIBLE: Final = "quota.scheduling.koordinator.sh/preemptible"

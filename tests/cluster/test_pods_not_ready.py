@@ -32,8 +32,6 @@ from tests.cluster.test_rbac import forbidden_by_the_server
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import crd
 
-pytestmark = pytest.mark.cluster
-
 CREATION: Final = "koord-queue/pod-creation-timeout"
 NOWHERE: Final = {"nodeSelector": {"is": "nowhere"}}
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"

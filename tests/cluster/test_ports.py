@@ -19,8 +19,6 @@ from shared_api.program import EXIT_USAGE
 from tests.cluster.program_process import ROOT, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import QueueWorld, until
 
-pytestmark = pytest.mark.cluster
-
 TLS: Final = ROOT / "tests" / "data" / "tls"
 CERTIFICATE, KEY = TLS / "test_only_server.pem", TLS / "test_only_server_key.pem"
 FLAGS: Final = ("--health-address", "--metrics-address", "--debug-address")

@@ -21,8 +21,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 MOST: Final = 2**31 - 1
 CEILING: Final = "koord-queue/max-priority"
 

@@ -40,8 +40,6 @@ from tests.cluster.queue_world import (
 )
 from tests.controlplane.api_client import ApiError
 
-pytestmark = pytest.mark.cluster
-
 CRDS: Final = ROOT / "tests" / "data" / "crds"
 TREE_CRD: Final = CRDS / "elasticquotatrees.yaml"
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"

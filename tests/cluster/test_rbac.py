@@ -32,8 +32,6 @@ from tests.cluster.queue_world import (
 )
 from tests.controlplane.api_client import ApiError
 
-pytestmark = pytest.mark.cluster
-
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 SCRAPER: Final = "scraper"
 TESTER: Final = "tester"

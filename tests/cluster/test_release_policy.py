@@ -21,8 +21,6 @@ from tests.cluster.test_admission_policy import MANAGED, OWNER, PLAIN, WIDGET_CR
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 
-pytestmark = pytest.mark.cluster
-
 Json = Any
 
 USER, CONTROLLERS, BOSS = "ann", "jobs-account", "boss"

@@ -19,8 +19,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 CONFIG = """\
 apiVersion: scheduling.k8s.io/v1
 kind: KoordQueueConfiguration

@@ -24,8 +24,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 NODE_HAS: Final = {"koordinator.sh/batch-cpu": "64000", "kubernetes.io/gpu-core": "800"}
 JOBS_OF_EACH: Final = 3
 

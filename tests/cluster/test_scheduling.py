@@ -28,8 +28,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 MERGE = "application/merge-patch+json"
 AT_ONCE_SECONDS = 30.0
 """A start that no fact brings comes with a resync, after minutes. All others are quick."""

@@ -1,7 +1,8 @@
 """Metrics of both programs on a real cluster: no series is left of what is gone, whichever label.
 
 Everything that is made here has one word in its name. A metric that is new and keeps a label of
-what was deleted is found without being named.
+what was deleted is found without being named. The controllers label their series by kind, never by
+object: their Jobs leave none, and the series of a kind go with its CRD.
 """
 
 from __future__ import annotations
@@ -14,14 +15,25 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.cluster.program_process import ANSWER_SECONDS, ProgramProcess
-from tests.cluster.queue_world import QUEUES, QUOTAS, UNITS, Json, QueueWorld, unit_view, until
-
-pytestmark = pytest.mark.cluster
+from tests.cluster.program_metrics import counted
+from tests.cluster.program_process import ANSWER_SECONDS, CONTROLLERS, ProgramProcess
+from tests.cluster.queue_world import (
+    OWN_TIMES_SECONDS,
+    QUEUES,
+    QUOTAS,
+    UNITS,
+    Json,
+    QueueWorld,
+    unit_view,
+    until,
+)
+from tests.cluster.served_kinds import install_crds, remove_crd
+from tests.sample_jobs import crd
 
 MARK: Final = "passing"
-NAMESPACES: Final = 5
-_SERIES: Final = re.compile(r'^\w+\{.*"[^"]*passing[^"]*".*\} ')
+NAMES: Final = [f"{MARK}-{number}" for number in range(30)]
+"""Of namespaces, and of the Job in each."""
+_NAMESPACES: Final = "/api/v1/namespaces"
 _NAME: Final = re.compile(r"^\w+")
 
 
@@ -38,15 +50,17 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
     """Both programs, with default settings."""
     with QueueWorld(controlplane_binaries, jobs=True) as world:
         scheduler = world.start_scheduler("--leader-elect=false")
-        yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))
+        flags = ("--enabled-extensions=job,jobset", "--leader-elect=false")
+        yield Cluster(world, scheduler, world.start(CONTROLLERS, *flags))
 
 
-def marked(program: ProgramProcess) -> list[str]:
+def marked(program: ProgramProcess, word: str = MARK) -> list[str]:
     """Return the series one of whose labels has the word."""
+    series = re.compile(rf'^\w+\{{.*"[^"]*{word}[^"]*".*\}} ')
     url = f"http://127.0.0.1:{program.port_of('--metrics-address')}/metrics"
     with urlopen(url, timeout=ANSWER_SECONDS) as answer:
         lines = answer.read().decode().splitlines()
-    return [line for line in lines if _SERIES.match(line)]
+    return [line for line in lines if series.match(line)]
 
 
 def metrics_of(lines: list[str]) -> set[str]:
@@ -74,14 +88,15 @@ def create_unit(world: QueueWorld, namespace: str, name: str, kind: str) -> None
 
 def test_no_series_is_left_of_what_is_gone(cluster: Cluster) -> None:
     world, scheduler, controllers = cluster
-    names = [f"{MARK}-{number}" for number in range(NAMESPACES)]
-    world.create_quota(f"{MARK}-quota", cpu_max=3)
+    world.create_quota(f"{MARK}-quota", cpu_max=len(NAMES))
     world.create_queue(f"{MARK}-queue", "Priority")
-    for name in names:
-        world.plane.kubectl("create", "namespace", name)
+    for name in NAMES:
+        world.api.request("POST", _NAMESPACES, {"metadata": {"name": name}})
+        world.create_job(name, f"{MARK}-quota", namespace=name, run_seconds=600)
         create_unit(world, name, f"{MARK}-unit", "Passing")
-    for name in names:
+    for name in NAMES:
         until(lambda name=name: unit_view(scheduler, f"{MARK}-unit", name))  # type: ignore[misc] # bound
+        until(lambda name=name: world.unit_of(name, name))  # type: ignore[misc] # bound
     until(lambda: len([each for each in marked(scheduler) if "by_namespace" in each]) >= 3)
     seen = metrics_of(marked(scheduler))
     assert {
@@ -93,9 +108,21 @@ def test_no_series_is_left_of_what_is_gone(cluster: Cluster) -> None:
         "koord_queue_admitted_units_total",
         "koord_queue_quota_max",
     } <= seen
-    for name in names:
-        world.plane.kubectl("delete", "namespace", name, "--wait=false")
+    # All that the controllers could have counted by an object, they have done by now.
+    assert counted(controllers, "koord_queue_jobs", extension="job") == len(NAMES)
+    assert counted(controllers, "koord_queue_job_actions_total", outcome="done") >= len(NAMES)
+    for name in NAMES:
+        world.api.request("DELETE", f"{_NAMESPACES}/{name}")
     world.api.request("DELETE", f"{QUOTAS.format('default')}/{MARK}-quota")
     world.api.request("DELETE", f"{QUEUES}/{MARK}-queue")
-    until(lambda: not marked(scheduler), seconds=60.0)
+    until(lambda: not marked(scheduler), seconds=OWN_TIMES_SECONDS)
+    until(lambda: counted(controllers, "koord_queue_jobs", extension="job") == 0)
     assert marked(controllers) == []
+
+
+def test_no_series_is_left_of_a_kind_that_is_gone(cluster: Cluster) -> None:
+    definition = crd("jobsets")
+    install_crds(cluster.world.plane, definition)
+    until(lambda: marked(cluster.controllers, "jobsets"), seconds=OWN_TIMES_SECONDS)
+    remove_crd(cluster.world.plane, definition["metadata"]["name"])
+    until(lambda: not marked(cluster.controllers, "jobsets"), seconds=OWN_TIMES_SECONDS)

@@ -25,8 +25,6 @@ from tests.cluster.queue_world import (
     until,
 )
 
-pytestmark = pytest.mark.cluster
-
 SECOND: Final = 1.1
 """Two objects that are made so long after each other do not have one age."""
 

@@ -24,8 +24,6 @@ from tests.cluster.played_nodes import (
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import QueueWorld, condition, until
 
-pytestmark = pytest.mark.cluster
-
 Json = dict[str, Any]
 
 STRICT = {"strictDequeue": {"enabled": True}}

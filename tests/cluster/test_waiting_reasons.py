@@ -12,8 +12,6 @@ import pytest
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import QueueWorld, condition, refusal_of, until
 
-pytestmark = pytest.mark.cluster
-
 CROWD: Final = 150
 FIRST: Final = 20
 PER_SECOND: Final = 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -64,6 +64,16 @@ def connect(cluster: Cluster, clock: Clock, user_agent: str = "koord-queue-demo"
     """
     settings = load_connection(cluster.kubeconfig, cluster.context, clock=clock)
     return JsonApi(HttpTransport(settings, clock), user_agent)
+
+
+def commands(cluster: Cluster, debug_url: str, jobs_url: str) -> Iterator[str]:
+    """What a person can type in another terminal, given the URLs of the two debug APIs."""
+    yield from cluster.preparation
+    yield f"{cluster.kubectl} get queueunits -A"
+    yield f"{cluster.kubectl} get queues,elasticquotas,jobs -A"
+    for path in ("queues", "quotas", "queueunits/NAMESPACE/NAME"):
+        yield f"curl -s {debug_url}/debug/{path} | python3 -m json.tool"
+    yield f"curl -s {jobs_url}/debug/jobs/NAMESPACE/Job/NAME | python3 -m json.tool"
 
 
 ROOT = Path(__file__).parents[2]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -51,11 +52,11 @@ class CurrentCluster:
     """A `Cluster` that was there before."""
 
     queue_namespace = "koord-queue-demo"
-    preparation: tuple[str, ...] = ()
 
     def __init__(self, clock: Clock, ask: Ask) -> None:
         self.kubeconfig = os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
         self.context: str | None = None
+        self.preparation: tuple[str, ...] = ()
         self.kubectl = "kubectl"
         self._clock = clock
         self._ask = ask
@@ -70,7 +71,9 @@ class CurrentCluster:
                 found = list(_what_is_there(api))
         except (SettingsError, ApiFailure) as error:
             raise DemoFailed(str(error)) from error
-        self.kubectl = f"kubectl --context {self.context}"
+        # In a variable: clouds give a context a name that is as long as a line.
+        self.preparation = (f"export CONTEXT={shlex.quote(self.context)}",)
+        self.kubectl = 'kubectl --context "$CONTEXT"'
         if found:
             raise DemoFailed(
                 f"the cluster of context {self.context} has {found[0]}; the demo would take charge"

@@ -21,7 +21,7 @@ from shared_api.process.loop_thread import LoopThread
 from tests.controlplane.child_process import Guardian
 from tests.demo.cluster_content import ClusterContent, JobSubmitter
 from tests.demo.cluster_picture import ClusterPicture
-from tests.demo.clusters import Cluster, connect
+from tests.demo.clusters import Cluster, commands, connect
 from tests.demo.demo_settings import Settings
 from tests.demo.event_feed import EventFeed, Seen
 from tests.demo.json_api import JsonApi
@@ -162,13 +162,8 @@ class DemoRun:
             f" {minutes:.1f} minutes: 16 hours of a real trace, {plan.pace:.0f} times as fast."
         )
         yield "In another terminal:"
-        for line in cluster.preparation:
+        for line in commands(cluster, programs.debug_url, programs.jobs_url):
             yield f"  {line}"
-        yield f"  {cluster.kubectl} get queueunits -A"
-        yield f"  {cluster.kubectl} get queues,elasticquotas,jobs -A"
-        for path in ("queues", "quotas", "queueunits/NAMESPACE/NAME"):
-            yield f"  curl -s {programs.debug_url}/debug/{path} | python3 -m json.tool"
-        yield f"  curl -s {programs.jobs_url}/debug/jobs/NAMESPACE/Job/NAME | python3 -m json.tool"
         yield "Ctrl-C ends it and removes everything."
         yield ""
 

@@ -6,6 +6,7 @@ admitted jobs wait for nodes, a third line says so, in the words of the cluster'
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,9 @@ HEADER: Final = (
 )
 _REFUSAL_MARK: Final = "   \u2514 "
 _GPU_RESOURCES: Final = ("nvidia.com/gpu",)
+_DOTS: Final = "..."
+_NEVER_CUT: Final = re.compile(r": missing \S+")
+"""Of a refusal: how much the unit lacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,5 +132,11 @@ def clock(seconds: float) -> str:
 
 
 def cut(line: str, width: int = WIDTH) -> str:
-    """A line no longer than the display is wide."""
-    return line if len(line) <= width else f"{line[: width - 3]}..."
+    """A line no longer than the display is wide; how much is missing stays, names may not."""
+    if len(line) <= width:
+        return line
+    room = width - len(_DOTS)
+    kept = _NEVER_CUT.search(line)
+    if kept is None or kept.end() < room:
+        return f"{line[:room]}{_DOTS}"
+    return f"{line[: room - len(kept[0])]}{_DOTS}{kept[0]}"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.insight.wording import full_message
 from tests.demo.cluster_picture import QueueRow
 from tests.demo.queue_table import (
     Progress,
@@ -53,6 +56,42 @@ def test_no_line_is_wider_than_the_display() -> None:
     lines = build_table([ROW], words, PROGRESS)
     assert max(map(len, lines)) == WIDTH
     assert lines[-1].endswith("...")
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        Reason.OVER_QUOTA_MAX,
+        Reason.OVER_PARENT_MAX,
+        Reason.OVER_RUNTIME,
+        Reason.OVER_PARENT_RUNTIME,
+        Reason.OVER_MIN,
+        Reason.NON_PREEMPTIBLE_OVER_MIN,
+        Reason.GUARANTEE_OF_OTHERS,
+        Reason.NO_CAPACITY,
+    ],
+)
+@pytest.mark.parametrize("length", [9, 20, 28, 36, 63])
+def test_how_much_is_missing_is_never_cut(reason: Reason, length: int) -> None:
+    name, many = "q" * length, 10**9
+    refusal = full_message(
+        Refusal(
+            reason=reason,
+            quota=name,
+            other=name,
+            resource="nvidia.com/gpu",
+            limit=many,
+            used=many,
+            requested=many,
+            is_least=True,
+        )
+    )
+    row = dataclasses.replace(
+        ROW, name=name, waiting=many, running=many, done=many, longest_wait_seconds=many
+    )
+    lines = build_table([row], {name: QueueWords(policy="Block", refusal=refusal)}, PROGRESS)
+    assert max(map(len, lines)) <= WIDTH
+    assert re.search(f": missing {many}( |$)", lines[-1]), lines[-1]
 
 
 def test_a_queue_that_nobody_waits_in_gives_no_reason() -> None:

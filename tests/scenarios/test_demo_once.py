@@ -41,6 +41,7 @@ def test_a_short_run_completes_every_job(start: Callable[..., DemoProcess]) -> N
         "API writes per job",
         "WAIT P99",
         "GPU-seconds used",
+        "\n  kubectl get queueunits -A\n",
     ):
         assert words in demo.output
     assert demo.leaves_nothing()

@@ -9,6 +9,10 @@ The files are installed with ``--no-deps``: pip then resolves nothing and asks t
 what is pinned, so that nothing published later can break an installation. In return the lock has to
 be complete: `missing` finds what a supported Python would lack. An installation without
 ``--no-deps`` works as well, since pins name their extras: `missing_extras` finds one that does not.
+
+What is locked has to be installable on every supported Python. Whether a package excludes one,
+`excluded` says; whether it has a wheel for it, only the registry knows, so that is asked when the
+files are written.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from pathlib import Path
 
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from tests.tidy.source_tree import ROOT
 
@@ -31,6 +36,8 @@ HEADERS = {
     "requirements-build.txt": "What building the package needs, locked.",
     "requirements-test.txt": "What development, tests and the programs need, locked.",
 }
+LARGEST = "requirements-test.txt"
+"""The others are cuts of it."""
 OLDEST_PYTHON = (3, 11)
 QUIET_OPTIONS = (
     "--quiet",
@@ -48,6 +55,14 @@ QUIET_OPTIONS = (
 _PIN = re.compile(
     r"(?P<name>[a-z0-9.-]+)(?:\[(?P<extras>[a-z0-9,.-]+)\])?==(?P<version>\S+)(?: ; .*)?(?: \\)?"
 )
+
+
+def supported_pythons() -> list[str]:
+    """The versions that pyproject.toml names, such as "3.14"."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    prefix = "Programming Language :: Python :: 3."
+    rows: list[str] = settings["project"]["classifiers"]
+    return ["3." + row.removeprefix(prefix) for row in rows if row.startswith(prefix)]
 
 
 def wanted(name: str) -> list[str]:
@@ -174,6 +189,47 @@ def _needed(
             todo.extend((needed, each[0], name) for needed in requires(name))
 
 
+def excluded(
+    locked: Iterable[str], pythons: Iterable[str], requires_python: Callable[[str], str]
+) -> set[str]:
+    """The packages that say themselves that a Python is not for them, as ``package on 3.14``.
+
+    Args:
+        locked: names of packages.
+        pythons: versions: "3.14".
+        requires_python: what the metadata of a package says, such as ">=3.9,<3.14"; "" for any.
+    """
+    return {
+        f"{name} on {python}"
+        for python in pythons
+        for name in locked
+        if not SpecifierSet(requires_python(name)).contains(f"{python}.0")
+    }
+
+
+def wheel_trouble(path: Path, python: str, *options: str) -> str:
+    """What pip says where a Python finds no wheel, with a locked hash, of a package; else "".
+
+    Nothing is installed, and that Python need not be here.
+
+    Args:
+        path: a requirement file.
+        python: the version: "3.14".
+        options: further ones for pip.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        # For another Python pip insists on a target, and on taking no sources.
+        where = ["--only-binary=:all:", f"--python-version={python}", f"--target={folder}"]
+        what = ["--no-deps", "--require-hashes", f"--requirement={path}", *options]
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", *where, *what],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return done.stderr.strip() if done.returncode else ""
+
+
 def unresolved_installs(text: str) -> list[str]:
     """The commands of a file that install a requirement file and let pip resolve, one line each."""
     joined = re.sub(r"\\\n\s*", " ", text)
@@ -204,18 +260,22 @@ def write_lock(name: str, *, upgrade: bool, constraints: Path | None) -> None:
 
 
 def main() -> int:
-    """Write all three, the largest first: the others are cuts of it."""
+    """Write all three, the largest first; 1 where a supported Python cannot install them."""
     if sys.version_info[:2] != OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         print(f"lock: run this with Python {oldest}, for instance make lock PYTHON=python{oldest}")
         return 1
     upgrade = "--upgrade" in sys.argv[1:]
-    largest = "requirements-test.txt"
-    write_lock(largest, upgrade=upgrade, constraints=None)
+    write_lock(LARGEST, upgrade=upgrade, constraints=None)
     for name in HEADERS:
-        if name != largest:
-            write_lock(name, upgrade=upgrade, constraints=ROOT / largest)
-    return 0
+        if name != LARGEST:
+            write_lock(name, upgrade=upgrade, constraints=ROOT / LARGEST)
+    status = 0
+    for python in supported_pythons():
+        if trouble := wheel_trouble(ROOT / LARGEST, python):
+            print(f"lock: Python {python} cannot install it:\n{trouble}")
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

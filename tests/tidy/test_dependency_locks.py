@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-import tomllib
-from importlib.metadata import requires
+from importlib.metadata import metadata, requires
+from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from tests.tidy.dependency_locks import (
     HEADERS,
+    LARGEST,
+    OLDEST_PYTHON,
     canonical,
+    excluded,
     locked,
     locked_extras,
     missing,
     missing_extras,
+    supported_pythons,
     unresolved_installs,
     wanted,
+    wheel_trouble,
 )
 from tests.tidy.source_tree import ROOT, project_files
 
@@ -36,13 +43,6 @@ def test_every_wanted_package_is_locked(name: str) -> None:
     assert {canonical(row) for row in wanted(name)} - LOCKS[name].keys() == set()
 
 
-def supported_pythons() -> list[str]:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    prefix = "Programming Language :: Python :: 3."
-    rows: list[str] = settings["project"]["classifiers"]
-    return ["3." + row.removeprefix(prefix) for row in rows if row.startswith(prefix)]
-
-
 def _metadata(package: str) -> list[str]:
     return requires(package) or []
 
@@ -51,6 +51,54 @@ def _metadata(package: str) -> list[str]:
 @pytest.mark.parametrize("name", HEADERS)
 def test_every_supported_python_finds_all_it_needs(name: str, python: str) -> None:
     assert missing(wanted(name), LOCKS[name], python, _metadata) == set()
+
+
+def test_no_package_excludes_a_supported_python() -> None:
+    pythons = supported_pythons()
+    assert pythons[0] == ".".join(map(str, OLDEST_PYTHON))
+    assert excluded(LOCKS[LARGEST], pythons, _requires_python) == set()
+
+
+def _requires_python(package: str) -> str:
+    return str(metadata(package).json.get("requires_python", ""))
+
+
+@pytest.mark.parametrize(
+    ("says", "want"),
+    [
+        pytest.param("", set(), id="nothing"),
+        pytest.param(">=3.9", set(), id="a lower bound"),
+        pytest.param(">=3.12", {"a on 3.11"}, id="the oldest is too old"),
+        pytest.param(">=3.9,<3.14", {"a on 3.14"}, id="the newest is too new"),
+    ],
+)
+def test_a_package_that_excludes_a_python_is_found(says: str, want: set[str]) -> None:
+    assert excluded(["a"], ["3.11", "3.14"], {"a": says}.__getitem__) == want
+
+
+@pytest.mark.parametrize(
+    ("tag", "troubled"),
+    [
+        pytest.param("py3-none-any", set(), id="pure"),
+        pytest.param("cp311-none-any", {"3.14"}, id="for the oldest alone"),
+    ],
+)
+def test_a_pin_without_a_wheel_for_a_python_is_found(
+    tmp_path: Path, tag: str, troubled: set[str]
+) -> None:
+    """The lock is asked for in this way when it is written: a test has no registry to ask."""
+    wheel = tmp_path / f"thing-1-{tag}.whl"
+    said = "Metadata-Version: 2.1\nName: thing\nVersion: 1\n"
+    with ZipFile(wheel, "w") as archive:
+        archive.writestr("thing-1.dist-info/METADATA", said)
+        archive.writestr("thing-1.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+        archive.writestr("thing-1.dist-info/RECORD", "")
+    lock = tmp_path / "lock.txt"
+    lock.write_text(f"thing==1 --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
+    here = ("--no-index", f"--find-links={tmp_path}")
+    told = {python: wheel_trouble(lock, python, *here) for python in ("3.11", "3.14")}
+    assert {python for python, trouble in told.items() if "thing==1" in trouble} == troubled
+    assert {python for python, trouble in told.items() if trouble} == troubled
 
 
 PACKAGES = {

@@ -42,6 +42,7 @@ from queue_scheduler.quota.quota_decision import ProblemKind
 from queue_scheduler.reporting.metrics import VERDICTS
 from shared_api import well_known_labels
 from shared_api.client.errors import Invalid
+from shared_api.crds import QUEUE_UNIT
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.queue import READY
 from shared_api.testing.virtual_clock import VirtualClock
@@ -59,6 +60,7 @@ from tests.tidy.user_pages import (
     read_pages,
     repeated_sentences,
     says_what_a_reader_can_do,
+    shown,
     words,
 )
 
@@ -209,6 +211,14 @@ def test_an_example_that_no_cluster_takes_is_found() -> None:
     container["resources"] = {"requests": {"nvidia.com/gpu": 1}}
     with pytest.raises(Invalid, match="Limit must be set"):
         apply(documents)
+
+
+def test_the_readme_shows_the_columns_of_the_crd() -> None:
+    """That it shows them as kubectl does, with these values, is tested on a real cluster."""
+    header, row = shown(PAGES[README], "kubectl get queueunits")
+    columns = [each.name for each in QUEUE_UNIT.columns if not each.priority]
+    assert header.split() == ["NAME", *columns]
+    assert len(row.split()) == len(header.split())
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path != README], ids=str)

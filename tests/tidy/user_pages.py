@@ -242,6 +242,12 @@ def examples(text: str) -> list[list[Any]]:
     return [list(yaml.safe_load_all(body)) for kind, body in _FENCE.findall(text) if kind == "yaml"]
 
 
+def shown(text: str, command: str) -> list[str]:
+    """Return what a page shows below a command in an indented example, up to a blank line."""
+    rest = text.partition(f"\n    $ {command}\n")[2].partition("\n\n")[0]
+    return [line.removeprefix("    ") for line in rest.splitlines()]
+
+
 def blocks(text: str) -> Iterator[int]:
     """Return where the examples of a page begin, fenced ones and indented ones, in characters."""
     for pattern in (_FENCE, _INDENTED):
