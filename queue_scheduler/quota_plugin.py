@@ -19,14 +19,14 @@ from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
 from queue_scheduler.quota.quota_settings import QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.reclaim import Lent, is_owed
+from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.required_requests import tell_missing
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import JOB_COUNTS, read_queue_name, read_quota_name
 
-LIMITS: Final = frozenset((Reason.OVER_QUOTA_MAX, Reason.OVER_PARENT_MAX, Reason.OVER_MIN))
-"""Reasons whose limit does not depend on other quotas."""
+LIMITS: Final = reasons_with(Trait.FIXED_LIMIT)
 
 
 class QuotaPlugin(ABC):

@@ -27,6 +27,7 @@ from queue_scheduler.preemption.candidates import Found
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
     QUOTA_FULLNAME,
@@ -236,15 +237,7 @@ def find_occupied_quotas(records: Iterable[CachedUnit]) -> dict[str, set[str]]:
     return found
 
 
-_OF_NO_FILTER: Final = frozenset(
-    {
-        Reason.ROOM_FOR_PREEMPTOR,
-        Reason.WAITING_FOR_PODS_RUNNING,
-        Reason.WOULD_DELAY_HEAD,
-        Reason.NO_MAX_EXECUTION_TIME,
-    }
-)
-"""Reasons of units that pass the filters; such a unit is considered again when the cause ends."""
+_PAST_FILTERS: Final = reasons_with(Trait.PAST_FILTERS)
 
 
 def _refusal_now(engine: Engine, key: str) -> Refusal | None:
@@ -258,7 +251,7 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
     if queue.slept_since(info) is None:
         return told
     refusal = engine.admission.why_refused(info)
-    if refusal is None and told.reason not in _OF_NO_FILTER:
+    if refusal is None and told.reason not in _PAST_FILTERS:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
     return refusal or told
 

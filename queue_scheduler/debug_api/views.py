@@ -20,11 +20,12 @@ from queue_scheduler.debug_api.snapshots import (
     find_occupied_quotas,
     find_quotas,
 )
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.wording import full_message, pods_message
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.debug_api.views import View
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_alike, format_amount
@@ -32,7 +33,7 @@ from shared_api.resource_list import Amounts
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ALL_QUOTAS
 
-BEHIND: Final = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
+BEHIND: Final = reasons_with(Trait.BACKFILL)
 """Reasons of units that wait so as not to delay another unit."""
 
 

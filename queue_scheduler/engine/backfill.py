@@ -44,6 +44,7 @@ from queue_scheduler.framework.extension_points import QuotaSource, Supposed, Wa
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, at_least, unit_key
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
@@ -53,16 +54,10 @@ MAX_ENDS: Final = 512
 """How many units a promise considers, those that end first: a binary search asks ten questions,
 each of which lists them. A head that does not fit after so many ends has no promise."""
 
-_NOT_PASSED: Final = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
+_NOT_PASSED: Final = reasons_with(Trait.BACKFILL)
 """Why a unit that would delay the head is refused."""
 
-PASSED: Final = _NOT_PASSED | frozenset(
-    {
-        Reason.EXCEEDS_QUOTA,
-        Reason.BROKEN_CHAIN,
-        Reason.UNKNOWN_QUOTA,
-    }
-)
+PASSED: Final = reasons_with(Trait.NO_HEAD)
 """Reasons of units that are no head: they fit, or cannot fit until something is repaired."""
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from queue_scheduler.decision import Preempt, Reason, Refusal, Victim
 from queue_scheduler.preemption.nomination import for_whom_mark
+from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_alike, format_amount
@@ -157,15 +158,7 @@ def queue_message(refusal: Refusal) -> str:
     return words.format(quota=_named(refusal), other=refusal.other, detail=refusal.detail)
 
 
-_BEHIND: Final = frozenset(
-    {
-        Reason.BEHIND_REFUSED_UNIT,
-        Reason.BEHIND_HIGHER_BAND,
-        Reason.WOULD_DELAY_HEAD,
-        Reason.NO_MAX_EXECUTION_TIME,
-        Reason.GROWS_AFTER_OTHERS,
-    }
-)
+_BEHIND: Final = reasons_with(Trait.OTHER_UNIT)
 """Reasons that are about another unit."""
 
 

@@ -15,16 +15,9 @@ from typing import Final
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_settings import QuotaKind
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage, taken_by
+from queue_scheduler.reason_traits import Trait, reasons_with
 
-SUM_REASONS: Final = frozenset(
-    (
-        Reason.OVER_QUOTA_MAX,
-        Reason.OVER_PARENT_MAX,
-        Reason.OVER_MIN,
-        Reason.NON_PREEMPTIBLE_OVER_MIN,
-        Reason.NO_CAPACITY,
-    )
-)
+SUM_REASONS: Final = reasons_with(Trait.SUM)
 
 
 def check_max(node: NodeUsage, items: Items) -> Refusal | None:

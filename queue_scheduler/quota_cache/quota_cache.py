@@ -32,7 +32,7 @@ from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees, build_usage_trees
 from queue_scheduler.quota_cache.wake_index import (
     AT_ONCE,
-    CONTRACT_REASONS,
+    RUNTIME_REASONS,
     Entry,
     Rank,
     RankOf,
@@ -346,7 +346,7 @@ class QuotaCache:
         """Return whether the whole demand fits; if not, the waiter is woken once it does."""
         whole = waiting.whole
         # A sum that refuses the least refuses the whole too; only runtimes are rounded.
-        if whole is None or waiting.refusal.kind not in CONTRACT_REASONS:
+        if whole is None or waiting.refusal.kind not in RUNTIME_REASONS:
             return False
         refusal = self.check(waiting.quota, whole)
         if refusal is not None:
@@ -364,7 +364,7 @@ class QuotaCache:
             items, kind = node.counted(waiting.demand.amounts), waiting.refusal.kind
             if kind is Reason.GUARANTEE_OF_OTHERS:
                 refusal = check_guarantee(node, items, self._protected)
-            elif kind in CONTRACT_REASONS:
+            elif kind in RUNTIME_REASONS:
                 self._fitted = None
                 refusal = trees.check_same_reason(node, items, waiting.demand, waiting.refusal)
         return refusal or self.check(waiting.quota, waiting.demand)

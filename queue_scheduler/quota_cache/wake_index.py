@@ -36,6 +36,7 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_decision import Demand, Rule
 from queue_scheduler.quota_cache.limit_checks import SUM_REASONS
 from queue_scheduler.quota_cache.runtime_wake_index import RuntimeWakeIndex, Scopes
+from queue_scheduler.reason_traits import Trait, reasons_with
 
 Rank: TypeAlias = tuple[Any, ...]
 """Sorts waiters, smallest first; only compared with other ranks of the same caller."""
@@ -54,13 +55,7 @@ entries are dropped when they reach the top, and would pile up if they never did
 AT_ONCE: Final = ""
 """The domain of waiters that compete with no others."""
 
-CONTRACT_REASONS: Final = frozenset(
-    (
-        Reason.OVER_RUNTIME,
-        Reason.OVER_PARENT_RUNTIME,
-        Reason.HURTS_OTHERS,
-    )
-)
+RUNTIME_REASONS: Final = reasons_with(Trait.RUNTIME)
 
 
 RankOf: TypeAlias = Callable[[Any], Rank]
@@ -189,7 +184,7 @@ class WakeIndex:
         self._waiting[waiter] = waiting
         kind = refusal.kind
         is_sum = kind in SUM_REASONS and bool(refusal.resource)
-        if kind in CONTRACT_REASONS:
+        if kind in RUNTIME_REASONS:
             self._by_contract.add(waiter, waiting.tree_id, refusal, waiting.seen_at)
         elif kind is Reason.GUARANTEE_OF_OTHERS:
             self._borrowers.setdefault((waiting.tree_id, waiting.quota), {})[waiter] = None
@@ -209,7 +204,7 @@ class WakeIndex:
     def _drop_from_index(self, waiting: Waiting) -> None:
         refusal = waiting.refusal
         kind = refusal.kind
-        if kind in CONTRACT_REASONS:
+        if kind in RUNTIME_REASONS:
             self._by_contract.remove(waiting.waiter, waiting.tree_id, refusal)
         elif kind is Reason.GUARANTEE_OF_OTHERS:
             self._borrowers[waiting.tree_id, waiting.quota].pop(waiting.waiter, None)

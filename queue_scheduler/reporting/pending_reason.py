@@ -40,6 +40,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.writes import Outcome, Rejected, Written, status_report
@@ -60,18 +61,7 @@ SWEEP_SECONDS: Final = 5.0
 LEAST_REST_SECONDS: Final = 0.25
 """Between two steps, so that the thread wakes once for all units whose two seconds end in it."""
 
-TOLD_REASONS: Final = frozenset(
-    {
-        Reason.INVALID_DEMAND,
-        Reason.REQUESTS_MISSING,
-        Reason.NO_QUOTA,
-        Reason.AMBIGUOUS_QUOTA,
-        Reason.QUOTA_NOT_IN_NAMESPACE,
-        Reason.QUOTA_NOT_IN_QUEUE,
-        Reason.NO_QUEUE,
-        Reason.EXCEEDS_QUOTA,
-    }
-)
+TOLD_REASONS: Final = reasons_with(Trait.NEEDS_CORRECTION)
 """Reasons that need action: the unit, its quota or its queue must be corrected."""
 
 FIRST_UNITS: Final = 20
