@@ -12,6 +12,8 @@ from typing import Final, TextIO
 
 WIDTH: Final = 100
 """Columns that every terminal has that is used for this."""
+COMMANDS: Final = tuple(f"  {word} " for word in ("curl", "export", "kubectl"))
+"""How a line that is meant to be copied begins."""
 REFRESH_SECONDS: Final = 0.5
 PLAIN_SECONDS: Final = 5.0
 _UP: Final = "\x1b[{}A"
@@ -62,8 +64,11 @@ class Terminal:
 def wrap(line: str) -> list[str]:
     """Return a line as lines no wider than a terminal, broken between words, indented alike.
 
-    A word that is wider by itself (a path, a URL) stays whole, so that it can be copied.
+    A word that is wider by itself (a path, a URL) stays whole, so that it can be copied. So does a
+    command, however long the path in it is.
     """
+    if line.startswith(COMMANDS):
+        return [line]
     indent = line[: len(line) - len(line.lstrip())]
     wrapper = textwrap.TextWrapper(
         WIDTH,

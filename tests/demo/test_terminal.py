@@ -33,6 +33,7 @@ def test_a_table_is_written_over_the_one_before() -> None:
         pytest.param("  short", ["  short"], id="short"),
         pytest.param(f"  {'a' * 60} {'b' * 60}", [f"  {'a' * 60}", f"  {'b' * 60}"], id="long"),
         pytest.param(f"  {'a' * 120}", [f"  {'a' * 120}"], id="one word"),
+        pytest.param(f"  export A={'a' * 120}", [f"  export A={'a' * 120}"], id="a command"),
         pytest.param(f"{'a-' * 40} {'b-' * 40}", ["a-" * 40, "b-" * 40], id="no hyphens"),
     ],
 )
