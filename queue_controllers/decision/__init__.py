@@ -3,21 +3,19 @@
 Read in this order:
 
 1. ``decide``: a ``job_view`` (job, unit, pods, ``job_settings``, the time) -> ``actions``.
-2. ``job_ownership``: which jobs are managed at all (``owners``, ``owner_proof``); ``job_state``:
-   the states of a job, the same for every kind; ``job_standing``: the state with the time and the
-   unit; ``job_annotations``: what its user asks for.
+2. ``job_ownership``: which jobs are managed at all, ``owners``: whether another job has made it;
+   ``job_state``: the states of a job, the same for every kind; ``job_standing``: the state with the
+   time and the unit; ``job_annotations``: what its user asks for.
 3. ``queue_unit_builder``: job -> QueueUnit, with its pods as the API server will create them
    (``pod_admission``, ``previewed_pod``), with its labels and annotations (``unit_metadata``,
    ``label_precedence``); ``unit_status_patches``: what is written into its status.
 4. ``release``: an admitted job is resumed, with what its checks ask for (``pod_set_updates``);
    ``gates``: the same for pods that are held by gates.
-5. ``running``: what a released job does (``execution_time``, ``missing_pods``, ``pods_not_ready``);
-   ``adoption``: a job that ran before it was queued; ``operator_wakeup``: an operator that no
-   longer acts on its job.
-6. ``eviction``: a job gives its quota back; ``backoff_limit`` and ``deactivation``: a unit that is
-   not requeued by itself; ``suspend_conflict``: a job that is resumed against the queue.
-7. ``pending``, ``blocking_reason``: what a job waits for; ``job_warnings``: mistakes that its user
-   should know of.
+5. ``running``: what a released job does, from the release until its end (``execution_time``,
+   ``pods_not_ready``); ``adoption``: a job that ran before it was queued.
+6. ``eviction``: a job gives its quota back; ``deactivation``: a unit that is not requeued by
+   itself; ``suspend_conflict``: a job that is resumed against the queue.
+7. ``pending``: what a job waits for; ``job_warnings``: mistakes that its user should know of.
 
 Not here: reading and writing (``queue_controllers.reconcile``).
 """

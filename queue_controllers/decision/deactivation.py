@@ -1,6 +1,6 @@
 """Units that the controllers have made inactive, and how they become active again. Pure.
 
-A unit is deactivated for one of three reasons: it reached its backoff limit (`backoff_limit`), its
+A unit is deactivated for one of three reasons: it reached its backoff limit, its
 pods have run for as long as they may (`execution_time`), or its admission checks contradict each
 other (`pod_set_updates`). The reason stands in the status, `active` in the spec, so each way takes
 two writes. The process may end between them; what the first has written makes the next reconcile do
@@ -12,7 +12,7 @@ the second:
 The mark is an annotation on the unit, one for each reason. Its value is what the job's `active`
 annotation was then: "true" may have stood there all the time, and would undo the deactivation at
 the next reconcile. So only a later change of it counts. Setting `active` on the unit works, too.
-`blocking_reason` reports the condition on the job.
+`pending` reports the condition on the job.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.unit_status_patches import (
     DEACTIVATING,
     deactivated_condition,
+    is_put_back_when_freed,
     limit_condition,
     set_condition,
 )
@@ -100,3 +101,33 @@ def _activate(view: JobView, unit: QueueUnit, mark: str) -> Decision:
 
 def _said(job: JobFacts) -> str:
     return job.metadata.annotations.get(ACTIVE, "")[:MAX_MARK_CHARS]
+
+
+# --- the backoff limit ----------------------------------------------------------------------------
+# When a unit reaches its backoff limit, and how it becomes inactive then.
+
+
+def reach_limit(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Deactivate a pending unit whose limit was lowered to its count of requeues; else None."""
+    if mark_of(unit) or occupies_quota(unit) or not _is_limit(view, backoffs_of(unit)):
+        return None
+    return deactivate(view, job, unit, LIMIT_REACHED)
+
+
+def reach_limit_when_freed(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Deactivate a unit whose eviction would requeue it once too often; None if it would not.
+
+    This comes before the unit is freed, so that it is never free and active.
+    """
+    is_new = not mark_of(unit) and reaches_limit(view, unit)
+    return deactivate(view, job, unit, LIMIT_REACHED) if is_new else None
+
+
+def reaches_limit(view: JobView, unit: QueueUnit) -> bool:
+    """Return whether the eviction in progress brings the unit to its backoff limit."""
+    return is_put_back_when_freed(unit) and _is_limit(view, backoffs_of(unit) + 1)
+
+
+def _is_limit(view: JobView, count: int) -> bool:
+    limit = view.settings.backoff_limit
+    return limit > 0 and count >= limit

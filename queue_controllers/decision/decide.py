@@ -41,9 +41,7 @@ from queue_controllers.decision.adoption import (
     ran_before_its_unit,
     tell_adoption,
 )
-from queue_controllers.decision.backoff_limit import reach_limit
-from queue_controllers.decision.blocking_reason import find_blocking_reason
-from queue_controllers.decision.deactivation import follow_deactivation
+from queue_controllers.decision.deactivation import follow_deactivation, reach_limit
 from queue_controllers.decision.eviction import (
     carry_out_eviction,
     look_in_time,
@@ -69,6 +67,7 @@ from queue_controllers.decision.job_view import (
 from queue_controllers.decision.job_warnings import announce_queued, warn_about_job
 from queue_controllers.decision.label_precedence import NOTE_BEGINS, label_notes
 from queue_controllers.decision.pending import (
+    find_blocking_reason,
     hold_with_owner,
     is_silent,
     note_silence,

@@ -13,8 +13,12 @@ from typing import Final
 import msgspec
 
 from queue_controllers.decision.actions import EventType, RecordJobEvent, ResizeJob
-from queue_controllers.decision.backoff_limit import reach_limit_when_freed, reaches_limit
-from queue_controllers.decision.deactivation import deactivate, mark_of
+from queue_controllers.decision.deactivation import (
+    deactivate,
+    mark_of,
+    reach_limit_when_freed,
+    reaches_limit,
+)
 from queue_controllers.decision.execution_time import seconds_left
 from queue_controllers.decision.job_ownership import (
     ClusterContext,

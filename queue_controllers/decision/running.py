@@ -13,22 +13,23 @@ import msgspec
 
 from queue_controllers.decision.actions import (
     RELEASE_REFUSED,
+    Action,
     EventType,
     PatchUnit,
     PatchUnitStatus,
     RecordJobEvent,
     RecordUnitEvent,
     ResizeJob,
+    TouchJob,
 )
-from queue_controllers.decision.job_state import JobState, State
+from queue_controllers.decision.job_state import JobState, PodFacts, State
 from queue_controllers.decision.job_view import Decision, JobView
-from queue_controllers.decision.missing_pods import missing_pods, partial_since
-from queue_controllers.decision.operator_wakeup import plan_nudge
 from queue_controllers.decision.pending import wait_for_old_pods
 from queue_controllers.decision.pods_not_ready import judge_pods, wants_no_pods
 from queue_controllers.decision.queue_unit_builder import (
     build_growth,
     build_reclaimable,
+    given_back_counts,
     granted_counts,
     plan_resize,
 )
@@ -45,8 +46,10 @@ from queue_controllers.decision.unit_status_patches import (
 )
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.evictions import BACKOFF_TIMEOUT, LATE
+from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
+    PODS_READY,
     RELEASED_PHASES,
     SUSPEND_CONTESTED,
     Phase,
@@ -306,3 +309,118 @@ def _follow_counts(
             requeue_after = due - now if requeue_after is None else min(due - now, requeue_after)
     write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
     return Decision(actions=write, memory=memory, requeue_after_seconds=requeue_after)
+
+
+# --- missing pods ---------------------------------------------------------------------------------
+# Since when some pods of a job are missing while others run, as the objects have it.
+#
+# A missing pod is *pending*, or does not exist (its creation is refused, or a failed one is not
+# retried yet). A pending pod has been missing since it was created. For one that does not exist,
+# the unit's count of running pods tells: when it was last written, as many ran as now; and none was
+# created after the newest of the pods. While that count differs from the pods, or the job's
+# operator reports other numbers than are seen, something is changing just now.
+#
+# So a job of short pods that follow each other is never late, though all of them seldom run at
+# once: none of them is pending for long. Pods that have finished their work are not missing (the
+# job's counts leave them out), nor is what a job has grown by or given back.
+
+
+def missing_pods(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> int:
+    """Return how many of the pods that the job needs and was admitted with do not run.
+
+    Of a set that states a minimum no more than that is needed.
+    """
+    wanted = _wanted_pods(job, unit)
+    if len(wanted) == 1 or "" in pods.running_of_sets:  # the set of some pods is unknown
+        return max(sum(wanted.values()) - pods.running, 0)
+    running = pods.running_of_sets
+    return sum(max(count - running.get(name, 0), 0) for name, count in wanted.items())
+
+
+def _wanted_pods(job: JobFacts, unit: QueueUnit) -> dict[str, int]:
+    granted = granted_counts(unit)
+    given_back = given_back_counts(unit)
+    wanted = {}
+    for each in job.pod_sets:
+        allowed = granted.get(each.name, each.count) - given_back.get(each.name, 0)
+        needed = each.count if each.min_count is None else min(each.min_count, each.count)
+        wanted[each.name] = max(min(needed, allowed), 0)
+    return wanted
+
+
+def partial_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | None:
+    """Return since when at least one pod is missing of a running unit, while others run.
+
+    None if none is missing, none runs, or it is not known (yet).
+    """
+    missing = missing_pods(job, unit, pods)
+    ready = find_condition(unit.status.conditions, PODS_READY)
+    if not missing or not pods.running or ready is None or ready.status != "True":
+        return None
+    some_run_since = read_time(ready.last_transition_time)
+    pending_since = read_time(pods.pending_since) if pods.pending else None
+    none_since = _uncreated_since(job, unit, pods) if missing > pods.pending else None
+    known = [each for each in (pending_since, none_since) if each is not None]
+    if some_run_since is None or not known:
+        return None
+    return max(some_run_since, min(known))
+
+
+def _uncreated_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | None:
+    """Return since when there are just these pods; None while that may be changing."""
+    seen_by_operator = job.status.pods in {0, pods.living}
+    is_counted = bool(unit.status.admissions) and not count_into_status(unit, pods)
+    if not (seen_by_operator and is_counted):
+        return None
+    counted = read_time(unit.status.last_update_time)
+    created = read_time(pods.last_created)
+    return counted if created is None or counted is None else max(counted, created)
+
+
+# --- operators that have not noticed a release ----------------------------------------------------
+# When the operator of a released job is woken that does not act on it.
+#
+# Some operators wait for events of pods that they believe to have created, and reconcile again only
+# after minutes; any change of the object makes them reconcile at once. So a released job without
+# pods is touched: an annotation says when. The first time after its kind's `nudge_seconds`, then
+# after twice as long each time, at most every ten minutes; an operator that is down is not hurried.
+#
+# When to touch again follows from the times of the release and of the last touch, which stand on
+# the job. So a restart neither forgets nor repeats one.
+
+MAX_PAUSE_SECONDS: Final = 600.0
+"""Between two touches: twice as long as KubeRay takes to reconcile by itself."""
+
+
+def plan_nudge(
+    view: JobView, job: JobFacts, state: JobState
+) -> tuple[tuple[Action, ...], float | None]:
+    """Return the touch if it is due, and in how many seconds the next one is; None: no next one.
+
+    `job` has been released, and its unit is not in Running.
+    """
+    seconds, released_at = job.kind.nudge_seconds, job.released_at
+    is_waiting = state.state is State.STARTING and not view.pods.total and view.ownership.managed
+    if seconds is None or released_at is None or not is_waiting:
+        return (), None
+    touched_at = job.touched_at
+    if touched_at is None or touched_at < released_at:
+        due, is_first = seconds, True
+    else:
+        # 30, 90, 210 s ... after the release: each pause is as long as all before, and one more.
+        passed = (touched_at - released_at).total_seconds()
+        due, is_first = passed + min(passed + seconds, MAX_PAUSE_SECONDS), False
+    rest = due - (view.moment.wall - released_at).total_seconds()
+    if rest > 0:
+        return (), rest
+    touch = TouchJob(touched_at=view.moment.exact_stamp)
+    if not is_first:
+        return (touch,), None
+    message = (
+        f"Resumed {seconds:g} s ago, it has no pod yet: it is touched, so that its operator looks"
+        " at it again"
+    )
+    return (
+        touch,
+        RecordJobEvent(reason="NoPodsYet", message=message, type=EventType.WARNING),
+    ), None

@@ -6,8 +6,8 @@ the right to get the kind. The chart grants it for CronJobs; for other kinds bet
 top an administrator has to grant it. What may not be read, or does not exist, ends the walk.
 
 An owner that is a job itself is read as a whole: whether it has created the job that names it
-(`owner_proof`). It is taken from the cache of its kind if that is queued, and read if it is not, or
-if the cache may be behind: no refusal depends on a cache.
+(`decision.owners`). It is taken from the cache of its kind if that is queued, and read if it is
+not, or if the cache may be behind: no refusal depends on a cache.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 import structlog
 
-from queue_controllers.decision.owner_proof import OwnerJob, judge_child
 from queue_controllers.decision.owners import (
     Above,
     ChildName,
     NotReadError,
+    OwnerJob,
     Refusal,
     group_of,
+    judge_child,
 )
 from queue_controllers.jobframework.generic_job import (
     GenericJob,

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.job_state import State
-from queue_controllers.decision.missing_pods import partial_since
+from queue_controllers.decision.running import partial_since
 from queue_controllers.extensions.batch_job import BatchJob, BatchJobAdapter
 from queue_controllers.jobframework.generic_job import Outcome, StatusFacts
 from shared_api.objects.meta import Condition, Timestamp, is_condition_true

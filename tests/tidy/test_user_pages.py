@@ -26,8 +26,8 @@ from queue_controllers.configuration import (
 )
 from queue_controllers.configuration import parse_flags as parse_controllers_flags
 from queue_controllers.debug_api.explanation import JobStanding
-from queue_controllers.decision.blocking_reason import WAYS_OUT
 from queue_controllers.decision.job_ownership import Rule
+from queue_controllers.decision.pending import WAYS_OUT
 from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
 from queue_scheduler.cache.admission_check_rules import Shortfall
 from queue_scheduler.cache.unit_state import UnitState

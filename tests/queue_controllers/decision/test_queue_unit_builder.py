@@ -225,7 +225,7 @@ def test_what_bounds_a_priority(
 @pytest.mark.parametrize(
     ("unread", "want"),
     [
-        pytest.param("'high'", "'high' is no whole number", id="not read"),
+        pytest.param("'high'", "'high' is not a whole number", id="not read"),
         pytest.param("", "", id="not known yet: that is over in a moment"),
     ],
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from queue_controllers.decision.actions import EventType, RecordJobEvent
-from queue_controllers.decision.blocking_reason import WAYS_OUT
 from queue_controllers.decision.job_view import JobMemory
+from queue_controllers.decision.pending import WAYS_OUT
 from queue_scheduler.decision import Reason
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit

@@ -9,8 +9,8 @@ import pytest
 
 from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.job_state import PodFacts
-from queue_controllers.decision.missing_pods import missing_pods, partial_since
 from queue_controllers.decision.queue_unit_builder import build_unit
+from queue_controllers.decision.running import missing_pods, partial_since
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, StatusFacts
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimablePod
