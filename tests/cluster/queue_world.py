@@ -319,13 +319,14 @@ class QueueWorld:
         path = f"/api/v1/namespaces/default/pods/{name}/status"
         self.api.request("PATCH", path, {"status": {"phase": phase}}, content_type=MERGE)
 
-    def event_notes(self, name: str) -> dict[str, str]:
-        """Return our events on objects of that name: what they say, by their reason."""
+    def event_notes(self, name: str, kind: str = "") -> dict[str, str]:
+        """Return our events on objects of that name (and kind): what they say, by their reason."""
         events = self.api.request("GET", "/apis/events.k8s.io/v1/events")["items"]
         return {
             event["reason"]: event["note"]
             for event in events
             if event["regarding"].get("name") == name
+            and kind in {"", event["regarding"].get("kind")}
             and event["reportingController"].startswith("koord-queue/")
         }
 

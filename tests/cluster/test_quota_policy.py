@@ -319,6 +319,8 @@ def test_a_job_waits_until_its_namespace_is_listed(
     where = f"{UNITS.format(STRANGE)}/{name}"
     until(lambda: reason_of(world, where) == "QuotaNotInNamespace")
     assert quota_view(scheduler, "gold")["used"] == {}
+    note = until(lambda: world.event_notes(name, "Job").get("QuotaNotInNamespace"))
+    assert f"It cannot start: quota gold is not available in namespace {STRANGE}" in str(note)
     annotate(world, STRANGE, "gold")
     until(lambda: find(world, where)["status"]["phase"] in {"Dequeued", "Running"})
     delete_job(world, scheduler, f"{JOBS.format(STRANGE)}/{name}")
