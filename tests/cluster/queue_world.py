@@ -377,6 +377,17 @@ def quota_view(scheduler: ProgramProcess, name: str) -> Json:
     return {}
 
 
+def label_pods(world: QueueWorld, namespace: str, job: str, quota: str) -> list[str]:
+    """Have the pods of a Job name a quota that its template does not; return their paths."""
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    found = world.api.request("GET", f"{path}?labelSelector=job-name%3D{job}")["items"]
+    paths = [f"{path}/{each['metadata']['name']}" for each in found]
+    body = {"metadata": {"labels": {QUOTA_LABEL: quota}}}
+    for each in paths:
+        world.api.request("PATCH", each, body, content_type=MERGE)
+    return paths
+
+
 def condition(thing: Json, condition_type: str) -> Json:
     """Return a condition of an object, {} where it has none of that type."""
     conditions = thing.get("status", {}).get("conditions", [])

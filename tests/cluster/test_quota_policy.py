@@ -26,6 +26,7 @@ from tests.cluster.queue_world import (
     UNITS,
     QueueWorld,
     condition,
+    label_pods,
     quota_view,
     until,
 )
@@ -351,20 +352,36 @@ def test_an_adopted_job_takes_no_other_teams_quota(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
     """It ran unmanaged, and is labelled now: neither is it stopped, nor booked there."""
+    create_quota(world, "adopted", LISTED)
     path, body = job(STRANGE, "")
     body["spec"]["suspend"] = False
     body["spec"]["template"]["metadata"] = {"annotations": {"koord-queue.test/run-seconds": "600"}}
     name = world.api.request("POST", path, body)["metadata"]["name"]
     until(lambda: world.api.request("GET", f"{path}/{name}")["status"].get("active") == 1)
+    wait_until_looked_at(world)
+    label_pods(world, STRANGE, name, "adopted")
     label = {"metadata": {"labels": {QUOTA_LABEL: "gold"}}}
     write_before_the_policy(world, "PATCH", f"{path}/{name}", label)
     where = f"{UNITS.format(STRANGE)}/{name}"
     until(lambda: reason_of(world, where) == "QuotaNotInNamespace")
+    until(lambda: quota_view(scheduler, "adopted").get("used") == {"cpu": "1"})
     assert quota_view(scheduler, "gold")["used"] == {}
+    assert not world.api.request("GET", f"{path}/{name}")["spec"]["suspend"]
     annotate(world, STRANGE, "gold")
     until(lambda: quota_view(scheduler, "gold")["used"] == {"cpu": "1"})
     until(lambda: reason_of(world, where) == "QuotaReserved")
     delete_job(world, scheduler, f"{path}/{name}")
+
+
+def wait_until_looked_at(world: QueueWorld) -> None:
+    """Wait for the controllers to have seen the jobs so far; a job is looked at before later ones.
+
+    One that is labeled before its first look would be suspended, as a job that arrives so.
+    """
+    path, body = job(OWN, "own")
+    name = world.api.request("POST", path, body)["metadata"]["name"]
+    until(lambda: find(world, f"{UNITS.format(OWN)}/{name}").get("status", {}).get("phase"))
+    world.api.request("DELETE", f"{path}/{name}", {"propagationPolicy": "Background"})
 
 
 def make_before_the_policy(world: QueueWorld, what: tuple[str, Json]) -> str:
