@@ -292,6 +292,13 @@ def test_units_of_the_controllers_are_left_to_the_scheduler(world: QueueWorld) -
         assert refusal(world, made, "jobs-account") == ""
 
 
+@pytest.mark.parametrize("name", ["koord-queue-name-quotas", "koord-queue-name-nodes"])
+def test_the_api_server_finds_no_wrong_types_in_a_policy(world: QueueWorld, name: str) -> None:
+    path = f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{name}"
+    until(lambda: "typeChecking" in world.api.request("GET", path).get("status", {}))
+    assert world.api.request("GET", path)["status"]["typeChecking"] == {}
+
+
 # -------------------------------------------------------------------------------- the scheduler
 
 
