@@ -146,7 +146,9 @@ class TreeNodeLookup:
 
     def _is_available(self, path: str, namespace: str) -> bool:
         """Return whether a namespace's units may use a node; they may if the node lists it."""
-        if not self._checks_available or self._of_namespaces.get(namespace) == path:
+        if not self._checks_available:
+            return True
+        if path in map(self._of_namespaces.get, (namespace, ALL_NAMESPACES)):
             return True
         listed = self._available.get(namespace, frozenset())
         return not listed.isdisjoint((ALL_QUOTAS, path, short_name(path)))

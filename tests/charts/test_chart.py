@@ -649,6 +649,28 @@ def test_which_namespaces_may_name_a_quota(values: Json, checks: bool, guards: i
     assert "koord-queue-name-quotas" not in of_kind(older, "ValidatingAdmissionPolicy")
 
 
+@pytest.mark.parametrize(
+    ("plugins", "want"),
+    [
+        pytest.param(["ElasticQuotaV2"], {"quotas"}, id="ElasticQuotas"),
+        pytest.param(
+            ["ElasticQuota"], {"nodes"}, id="a tree: the CRD of the others may be missing"
+        ),
+        pytest.param(["ElasticQuota", "ElasticQuotaV2"], {"nodes", "quotas"}, id="both"),
+        pytest.param(["ResourceQuota"], set(), id="none that can be named from elsewhere"),
+    ],
+)
+def test_each_kind_of_quota_is_guarded_where_its_plugin_runs(
+    plugins: list[str], want: set[str]
+) -> None:
+    listed = [{"name": name} for name in plugins]
+    values = {"quotaNamespaces": "listed", **FROM_TWO, "pluginConfigs": {"plugins": listed}}
+    policies = of_kind(render(values), "ValidatingAdmissionPolicy")
+    prefix = "koord-queue-name-"
+    got = {name.removeprefix(prefix) for name in policies if name.startswith(prefix)}
+    assert got == want
+
+
 # ---------------------------------------------------------------------------- CRDs, Chart.yaml
 
 

@@ -319,13 +319,14 @@ class QueueWorld:
         path = f"/api/v1/namespaces/default/pods/{name}/status"
         self.api.request("PATCH", path, {"status": {"phase": phase}}, content_type=MERGE)
 
-    def event_notes(self, name: str) -> dict[str, str]:
-        """Return our events on objects of that name: what they say, by their reason."""
+    def event_notes(self, name: str, kind: str = "") -> dict[str, str]:
+        """Return our events on objects of that name (and kind): what they say, by their reason."""
         events = self.api.request("GET", "/apis/events.k8s.io/v1/events")["items"]
         return {
             event["reason"]: event["note"]
             for event in events
             if event["regarding"].get("name") == name
+            and kind in {"", event["regarding"].get("kind")}
             and event["reportingController"].startswith("koord-queue/")
         }
 
@@ -374,6 +375,17 @@ def quota_view(scheduler: ProgramProcess, name: str) -> Json:
                 return found
         level = [child for node in level for child in node["children"]]
     return {}
+
+
+def label_pods(world: QueueWorld, namespace: str, job: str, quota: str) -> list[str]:
+    """Have the pods of a Job name a quota that its template does not; return their paths."""
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    found = world.api.request("GET", f"{path}?labelSelector=job-name%3D{job}")["items"]
+    paths = [f"{path}/{each['metadata']['name']}" for each in found]
+    body = {"metadata": {"labels": {QUOTA_LABEL: quota}}}
+    for each in paths:
+        world.api.request("PATCH", each, body, content_type=MERGE)
+    return paths
 
 
 def condition(thing: Json, condition_type: str) -> Json:

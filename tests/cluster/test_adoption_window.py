@@ -19,6 +19,7 @@ from tests.cluster.queue_world import (
     UNITS,
     QueueWorld,
     is_adopted,
+    label_pods,
     quota_view,
     refusal_of,
     stays,
@@ -134,14 +135,19 @@ def test_until_an_adoption_is_proved_its_pods_are_charged_once_and_nothing_start
         again.stop()
 
 
-def test_a_job_that_may_not_use_the_quota_is_told_so_and_goes_on(world: QueueWorld) -> None:
-    """With the controllers' own flag: no unit is made for it at all."""
+def test_a_job_that_may_not_use_the_quota_is_told_so_and_goes_on(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
+    """With the controllers' own flag: no unit is made, and its pods are charged where they say."""
     world.create_quota("not-its-own", cpu_max=9)
+    world.create_quota("of-its-pods", cpu_max=9)
     namespace = {"metadata": {"name": "strange"}}
     world.api.request("POST", "/api/v1/namespaces", namespace)
-    world.create_job("strange", "", run_seconds=LONG, namespace="strange")
+    where: dict[str, Any] = {"namespace": "strange", "parallelism": 2, "completions": 2}
+    world.create_job("strange", "", run_seconds=LONG, **where)
     path = "/apis/batch/v1/namespaces/strange/jobs/strange"
-    until(lambda: world.api.request("GET", path)["status"].get("active") == 1)
+    until(lambda: world.api.request("GET", path)["status"].get("active") == 2)
+    pods = label_pods(world, "strange", "strange", "of-its-pods")
     controllers = world.start_controllers("--quota-namespaces=listed")
     try:
         body = {"metadata": {"labels": {QUOTA_LABEL: "not-its-own"}}}
@@ -149,6 +155,11 @@ def test_a_job_that_may_not_use_the_quota_is_told_so_and_goes_on(world: QueueWor
         until(lambda: "NotAdopted" in reasons(world, "strange"))
         assert not world.api.request("GET", UNITS.format("strange"))["items"]
         assert not world.api.request("GET", path)["spec"].get("suspend")
+        until(lambda: quota_view(scheduler, "of-its-pods").get("used") == {"cpu": "2"})
+        ended = {"status": {"phase": "Succeeded"}}
+        world.api.request("PATCH", f"{pods[0]}/status", ended, content_type=MERGE)
+        until(lambda: quota_view(scheduler, "of-its-pods")["used"] == ONE_CPU)
+        assert quota_view(scheduler, "not-its-own")["used"] == {}
     finally:
         controllers.stop()
 

@@ -24,6 +24,7 @@ from shared_api.testing.object_builders import (
     resource_quota_body,
     tree_node,
 )
+from shared_api.well_known_labels import TREE_QUOTA_NAME
 from tests.charts.render import as_manifest, rights
 from tests.cluster.played_operators import Operator
 from tests.cluster.program_process import ROOT, ProgramProcess
@@ -254,6 +255,34 @@ def test_ctl_67_nodes_with_dots_get_queues_and_a_unit_by_hand_starts(world: Plug
     world.world.api.request("POST", UNITS.format("namespaceb2"), unit)
     path = f"{UNITS.format('namespaceb2')}/unit1"
     until(lambda: world.world.api.request("GET", path)["status"]["phase"] == "Dequeued")
+
+
+def test_a_job_that_names_the_node_of_others_waits_until_its_namespace_lists_it(
+    world: PluginWorld,
+) -> None:
+    """Where namespaces are checked; what names the node that lists its namespace starts."""
+    amounts: dict[str, Any] = {"max": {"cpu": 9}, "min": {"cpu": 9}}
+    for name in ("node-own", "node-strange"):
+        world.create_namespace(name)
+    leaf = tree_node("leaf", namespaces=["node-own"], **amounts)
+    world.put_tree(tree_node("root", leaf, tree_node("idle", **amounts), **amounts))
+    world.use("ElasticQuota", arguments=["--quota-namespaces=listed"])
+    for job, namespace in (("strange", "node-strange"), ("own", "node-own")):
+        labels = {TREE_QUOTA_NAME: "leaf"}
+        world.world.create_job(job, "", namespace=namespace, suspend=True, labels=labels)
+    until(lambda: world.reason("strange", "node-strange") == "QuotaNotInNamespace")
+    until(lambda: world.phase("own", "node-own") == "Succeed")
+    note = until(lambda: world.world.event_notes("strange", "Job").get("QuotaNotInNamespace"))
+    assert "It cannot start: quota root/leaf is not available in namespace node-strange" in str(
+        note
+    )
+    assert world.phase("strange", "node-strange") == "Enqueued"
+    assert world.job("strange", "node-strange")["spec"]["suspend"] is True
+    listed = {"koord-queue/available-quota-in-namespace": "root/leaf"}
+    body = {"metadata": {"annotations": listed}}
+    path = "/api/v1/namespaces/node-strange"
+    world.world.api.request("PATCH", path, body, content_type=MERGE)
+    until(lambda: world.phase("strange", "node-strange") == "Succeed")
 
 
 def test_two_jobs_of_a_namespace_run_one_after_the_other(world: PluginWorld) -> None:

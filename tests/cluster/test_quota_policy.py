@@ -11,6 +11,9 @@ from typing import Any, Final
 
 import pytest
 
+from queue_scheduler.quota.quota_tree import MAX_DEPTH
+from shared_api.testing.object_builders import elastic_quota_tree_body, tree_node
+from shared_api.well_known_labels import TREE_QUOTA_NAME
 from tests.charts.render import as_manifest, render, rights
 from tests.charts.values_table import values_with
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
@@ -23,9 +26,11 @@ from tests.cluster.queue_world import (
     UNITS,
     QueueWorld,
     condition,
+    label_pods,
     quota_view,
     until,
 )
+from tests.cluster.test_quota_plugins import TREE_CRD
 from tests.cluster.test_release_policy import EDIT, binding
 from tests.controlplane.api_client import ApiError
 
@@ -39,9 +44,14 @@ NOT_FOUND: Final = 404
 HOME, LISTED, OWN, STRANGE = "quotas", "team-listed", "team-own", "team-strange"
 NAMESPACES: Final = "quota.scheduling.koordinator.sh/namespaces"
 AVAILABLE: Final = "koord-queue/available-quota-in-namespace"
+PLUGINS: Final = [{"name": name} for name in ("Priority", "ElasticQuotaV2", "ElasticQuota")]
 VALUES: Final = values_with(
-    "batchjob", quotaNamespaces="listed", admissionPolicy={"quotasFrom": [HOME, OWN]}
+    "batchjob",
+    quotaNamespaces="listed",
+    admissionPolicy={"quotasFrom": [HOME, OWN]},
+    pluginConfigs={"plugins": PLUGINS},
 )
+TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/{}/elasticquotatrees"
 WRITES_UNITS: Final = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRole",
@@ -63,6 +73,7 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
     """Quotas in two namespaces, the policy in force, and the scheduler by the chart's values."""
     users: dict[str, Sequence[str]] = {USER: [], "queue-account": [], "jobs-account": []}
     with QueueWorld(controlplane_binaries, jobs=True, users=users) as running:
+        running.plane.apply(TREE_CRD)
         for name in (HOME, LISTED, OWN, STRANGE):
             running.plane.kubectl("create", "namespace", name)
         roles = [binding("RoleBinding", role, USER, ns) for ns in (STRANGE, OWN) for role in EDIT]
@@ -74,7 +85,9 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
         running.plane.kubectl("apply", "--server-side", "--filename", "-", input=manifest)
         create_quota(running, "gold", HOME, annotations={NAMESPACES: f'["{LISTED}"]'})
         create_quota(running, "own", OWN)
+        create_tree(running)
         until(lambda: refusal(running, pod(STRANGE, "gold")))
+        until(lambda: refusal(running, pod(STRANGE, "leaf", TREE_QUOTA_NAME)))
         until(lambda: refusal(running, pod(STRANGE, "own")))
         yield running
 
@@ -88,6 +101,28 @@ def create_quota(world: QueueWorld, name: str, namespace: str, annotations: Json
         "spec": {"min": amounts, "max": amounts},
     }
     world.api.request("POST", QUOTAS.format(namespace), body)
+
+
+def create_tree(world: QueueWorld) -> None:
+    """Create a tree of as many levels as count; Go writes null for a list without elements."""
+    deepest = tree_node(f"level-{MAX_DEPTH}")
+    for level in range(MAX_DEPTH - 1, 1, -1):
+        deepest = tree_node(f"level-{level}", deepest)
+    leaf = {**tree_node("leaf", namespaces=[LISTED]), "children": None}
+    team = tree_node("team", leaf, {"name": "bare", "namespaces": None})
+    root = tree_node("top", team, tree_node("all", namespaces=["*"]), deepest)
+    body = elastic_quota_tree_body(root, namespace=HOME)
+    until(lambda: can_list(world, TREES.format(HOME)))
+    world.api.request("POST", TREES.format(HOME), body)
+
+
+def can_list(world: QueueWorld, path: str) -> bool:
+    """Return whether objects can be listed: a while after their CRD the server answers 429."""
+    try:
+        world.api.request("GET", path)
+    except ApiError:
+        return False
+    return True
 
 
 def meta(namespace: str, labels: dict[str, str]) -> Json:
@@ -169,6 +204,48 @@ def test_older_spellings_count_where_the_queue_reads_them(
     assert refusal(world, pod(STRANGE, "gold", key)) == "", "koord-scheduler does not read it"
 
 
+@pytest.mark.parametrize("make", [pod, job, unit])
+@pytest.mark.parametrize(
+    ("namespace", "node", "allowed"),
+    [
+        pytest.param(STRANGE, "leaf", False, id="another team's"),
+        pytest.param(LISTED, "leaf", True, id="the node lists the namespace"),
+        pytest.param(LISTED, "team", False, id="a node below it lists the namespace"),
+        pytest.param(STRANGE, "bare", False, id="it lists nothing"),
+        pytest.param(STRANGE, "all", True, id="it lists all namespaces"),
+        pytest.param(STRANGE, "root", False, id="the root"),
+        pytest.param(STRANGE, "top", True, id="what the root calls itself is no name of it"),
+        pytest.param(STRANGE, f"level-{MAX_DEPTH}", False, id="the deepest that can be used"),
+        pytest.param(STRANGE, "no-such", True, id="no node: the scheduler says so"),
+    ],
+)
+def test_who_may_name_a_node_of_a_tree(
+    world: QueueWorld, make: Any, namespace: str, node: str, allowed: bool
+) -> None:
+    for key in (TREE_QUOTA_NAME, QUOTA_LABEL):
+        why = refusal(world, make(namespace, node, key), USER if make is unit else "admin")
+        assert (why == "") is allowed
+        if not allowed:
+            assert f"QuotaNotInNamespace: namespace {namespace} may not name node {node}." in why
+
+
+def test_of_two_labels_the_first_names_the_node(world: QueueWorld) -> None:
+    path, body = pod(STRANGE, "all", TREE_QUOTA_NAME)
+    body["metadata"]["labels"][QUOTA_LABEL] = "leaf"
+    assert refusal(world, (path, body)) == ""
+    body["metadata"]["labels"] = {TREE_QUOTA_NAME: "leaf", QUOTA_LABEL: "all"}
+    assert refusal(world, (path, body))
+
+
+@pytest.mark.parametrize("listed", ["leaf", "gold, leaf ", "root/team/leaf", "*"])
+def test_the_namespace_may_list_the_node(world: QueueWorld, listed: str) -> None:
+    annotate(world, STRANGE, listed)
+    until(lambda: refusal(world, pod(STRANGE, "leaf", TREE_QUOTA_NAME)) == "")
+    annotate(world, STRANGE, "root/other/leaf,team,root")
+    until(lambda: refusal(world, pod(STRANGE, "leaf", TREE_QUOTA_NAME)))
+    annotate(world, STRANGE, None)
+
+
 @pytest.mark.parametrize("listed", ["gold", "silver, gold ", "*"])
 def test_the_namespace_may_list_the_quota(world: QueueWorld, listed: str) -> None:
     annotate(world, STRANGE, listed)
@@ -183,21 +260,23 @@ def annotate(world: QueueWorld, namespace: str, listed: str | None) -> None:
     world.api.request("PATCH", f"/api/v1/namespaces/{namespace}", body, content_type=MERGE)
 
 
-def test_a_label_may_not_come_later(world: QueueWorld) -> None:
+@pytest.mark.parametrize(("key", "name"), [(QUOTA_LABEL, "gold"), (TREE_QUOTA_NAME, "leaf")])
+def test_a_label_may_not_come_later(world: QueueWorld, key: str, name: str) -> None:
     for make in (pod, job):
         path, body = make(STRANGE, "")
         made = world.plane.client_for(USER).request("POST", path, body)
         where = f"{path}/{made['metadata']['name']}"
-        label = {"metadata": {"labels": {QUOTA_LABEL: "gold"}}}
+        label = {"metadata": {"labels": {key: name}}}
         assert refusal(world, (where, label), USER, verb="PATCH")
         other = {"metadata": {"labels": {"app": "x"}}}
         assert refusal(world, (where, other), USER, verb="PATCH") == ""
 
 
-def test_what_named_it_before_goes_on(world: QueueWorld) -> None:
+@pytest.mark.parametrize(("key", "name"), [(QUOTA_LABEL, "gold"), (TREE_QUOTA_NAME, "leaf")])
+def test_what_named_it_before_goes_on(world: QueueWorld, key: str, name: str) -> None:
     """A namespace that is listed no more keeps what it has: its pods can be changed, and end."""
-    annotate(world, STRANGE, "gold")
-    path, body = pod(STRANGE, "gold")
+    annotate(world, STRANGE, name)
+    path, body = pod(STRANGE, name, key)
     until(lambda: refusal(world, (path, body)) == "")
     made = world.plane.client_for(USER).request("POST", path, body)
     annotate(world, STRANGE, None)
@@ -208,9 +287,16 @@ def test_what_named_it_before_goes_on(world: QueueWorld) -> None:
 
 
 def test_units_of_the_controllers_are_left_to_the_scheduler(world: QueueWorld) -> None:
-    made = unit(STRANGE, "gold")
-    assert refusal(world, made, USER)
-    assert refusal(world, made, "jobs-account") == ""
+    for made in (unit(STRANGE, "gold"), unit(STRANGE, "leaf", TREE_QUOTA_NAME)):
+        assert refusal(world, made, USER)
+        assert refusal(world, made, "jobs-account") == ""
+
+
+@pytest.mark.parametrize("name", ["koord-queue-name-quotas", "koord-queue-name-nodes"])
+def test_the_api_server_finds_no_wrong_types_in_a_policy(world: QueueWorld, name: str) -> None:
+    path = f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{name}"
+    until(lambda: "typeChecking" in world.api.request("GET", path).get("status", {}))
+    assert world.api.request("GET", path)["status"]["typeChecking"] == {}
 
 
 # -------------------------------------------------------------------------------- the scheduler
@@ -241,6 +327,8 @@ def test_a_job_waits_until_its_namespace_is_listed(
     where = f"{UNITS.format(STRANGE)}/{name}"
     until(lambda: reason_of(world, where) == "QuotaNotInNamespace")
     assert quota_view(scheduler, "gold")["used"] == {}
+    note = until(lambda: world.event_notes(name, "Job").get("QuotaNotInNamespace"))
+    assert f"It cannot start: quota gold is not available in namespace {STRANGE}" in str(note)
     annotate(world, STRANGE, "gold")
     until(lambda: find(world, where)["status"]["phase"] in {"Dequeued", "Running"})
     delete_job(world, scheduler, f"{JOBS.format(STRANGE)}/{name}")
@@ -271,20 +359,36 @@ def test_an_adopted_job_takes_no_other_teams_quota(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
     """It ran unmanaged, and is labelled now: neither is it stopped, nor booked there."""
+    create_quota(world, "adopted", LISTED)
     path, body = job(STRANGE, "")
     body["spec"]["suspend"] = False
     body["spec"]["template"]["metadata"] = {"annotations": {"koord-queue.test/run-seconds": "600"}}
     name = world.api.request("POST", path, body)["metadata"]["name"]
     until(lambda: world.api.request("GET", f"{path}/{name}")["status"].get("active") == 1)
+    wait_until_looked_at(world)
+    label_pods(world, STRANGE, name, "adopted")
     label = {"metadata": {"labels": {QUOTA_LABEL: "gold"}}}
     write_before_the_policy(world, "PATCH", f"{path}/{name}", label)
     where = f"{UNITS.format(STRANGE)}/{name}"
     until(lambda: reason_of(world, where) == "QuotaNotInNamespace")
+    until(lambda: quota_view(scheduler, "adopted").get("used") == {"cpu": "1"})
     assert quota_view(scheduler, "gold")["used"] == {}
+    assert not world.api.request("GET", f"{path}/{name}")["spec"]["suspend"]
     annotate(world, STRANGE, "gold")
     until(lambda: quota_view(scheduler, "gold")["used"] == {"cpu": "1"})
     until(lambda: reason_of(world, where) == "QuotaReserved")
     delete_job(world, scheduler, f"{path}/{name}")
+
+
+def wait_until_looked_at(world: QueueWorld) -> None:
+    """Wait for the controllers to have seen the jobs so far; a job is looked at before later ones.
+
+    One that is labeled before its first look would be suspended, as a job that arrives so.
+    """
+    path, body = job(OWN, "own")
+    name = world.api.request("POST", path, body)["metadata"]["name"]
+    until(lambda: find(world, f"{UNITS.format(OWN)}/{name}").get("status", {}).get("phase"))
+    world.api.request("DELETE", f"{path}/{name}", {"propagationPolicy": "Background"})
 
 
 def make_before_the_policy(world: QueueWorld, what: tuple[str, Json]) -> str:
@@ -309,8 +413,8 @@ def test_where_it_is_open_any_namespace_may_name_any_quota(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
     """The last of this module: as the chart installs it without these values."""
-    kinds = {one["kind"] for one in render() if one["metadata"]["name"].endswith("name-quotas")}
-    assert kinds == set()
+    names = {one["metadata"]["name"] for one in render()}
+    assert not names & {"koord-queue-name-quotas", "koord-queue-name-nodes"}
     world.plane.kubectl("delete", "validatingadmissionpolicy", "koord-queue-name-quotas")
     until(lambda: refusal(world, pod(STRANGE, "gold")) == "")
     scheduler.stop()

@@ -1,9 +1,11 @@
-"""What a user gains by writing into a unit himself: nothing, on a real API server."""
+"""What users gain by writing into a unit, or by naming one: nothing, on a real API server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from shared_api.well_known_labels import RELATED_QUEUE_UNIT
+from tests.cluster.played_pods import LONG, RUN_SECONDS
 from tests.cluster.queue_world import (
     MERGE,
     QUOTA_LABEL,
@@ -76,6 +78,31 @@ def test_an_admitted_unit_stays_where_it_was_admitted(cluster: Cluster, world: Q
     used = {"cpu": "1"}
     stays(lambda: quota_view(cluster.scheduler, "moved-from").get("used") == used)
     assert quota_view(cluster.scheduler, "moved-to").get("used", {}).get("cpu", "0") == "0"
+
+
+def test_a_pod_that_names_a_unit_of_another_quota_is_charged_to_its_own(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    """It neither takes room of the other quota, nor hides in what the unit was granted."""
+    world.create_quota("named", cpu_max=3)
+    world.create_quota("naming", cpu_max=9)
+    world.create_unit("named", "named", cpu=1)
+    until(lambda: world.phase("named") == "Dequeued")
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    metadata = {
+        "name": "naming",
+        "labels": {QUOTA_LABEL: "naming"},
+        "annotations": {RELATED_QUEUE_UNIT: "default/named", RUN_SECONDS: LONG},
+    }
+    path = "/api/v1/namespaces/default/pods"
+    body = {"metadata": metadata, "spec": {"containers": [container]}}
+    world.api.request("POST", path, body)
+    until(lambda: quota_view(cluster.scheduler, "naming").get("used") == {"cpu": "2"})
+    assert quota_view(cluster.scheduler, "named")["used"] == {"cpu": "1"}
+    world.create_unit("named-rest", "named", cpu=2)
+    until(lambda: world.phase("named-rest") == "Dequeued")
+    world.api.request("DELETE", f"{path}/naming", {"gracePeriodSeconds": 0})
+    until(lambda: quota_view(cluster.scheduler, "naming")["used"] == {})
 
 
 def test_shrinking_a_waiting_unit_lets_nothing_start(world: QueueWorld) -> None:

@@ -64,6 +64,8 @@ CONTROLLERS = (
     "pod-garbage-collector-controller",
     # Fills the ClusterRoles admin, edit and view, which are empty without it.
     "clusterrole-aggregation-controller",
+    # Checks the types in policies, and writes what it finds into their status.
+    "validatingadmissionpolicy-status-controller",
 )
 
 

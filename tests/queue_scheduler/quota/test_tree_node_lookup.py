@@ -51,6 +51,8 @@ def test_the_queue_is_that_of_the_node() -> None:
         pytest.param("*", "a", "n", True, id="lists all"),
         pytest.param("b", "a", "n", False, id="lists another"),
         pytest.param(None, "a", "ns-a", True, id="the node lists the namespace"),
+        pytest.param(None, "y", "n", True, id="the node lists all namespaces"),
+        pytest.param(None, "y", "ns-x", True, id="and one that another node lists by name"),
     ],
 )
 def test_a_namespace_lists_what_its_units_may_name(
