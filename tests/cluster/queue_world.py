@@ -330,9 +330,9 @@ class QueueWorld:
         }
 
 
-def debug(scheduler: ProgramProcess, path: str) -> Json:
-    """Ask the scheduler's debug API."""
-    port = scheduler.port_of("--debug-address")
+def debug(program: ProgramProcess, path: str) -> Json:
+    """Ask the debug API of a program."""
+    port = program.port_of("--debug-address")
     with urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_SECONDS) as answer:
         found: Json = json.loads(answer.read())
     return found
@@ -348,15 +348,20 @@ def unit_view(scheduler: ProgramProcess, unit: str, namespace: str = "default") 
     return _view(scheduler, f"/debug/queueunits/{namespace}/{unit}")
 
 
+def job_view(controllers: ProgramProcess, name: str) -> Json:
+    """Return what the controllers believe of a Job, {} while they do not know it."""
+    return _view(controllers, f"/debug/jobs/default/Job/{name}")
+
+
 def queue_view(scheduler: ProgramProcess, name: str) -> Json:
     """Return what the scheduler believes of a queue, {} while it does not know it."""
     found: Json = _view(scheduler, f"/debug/queues/{name}").get("queue", {})
     return found
 
 
-def _view(scheduler: ProgramProcess, path: str) -> Json:
+def _view(program: ProgramProcess, path: str) -> Json:
     try:
-        return debug(scheduler, path)
+        return debug(program, path)
     except HTTPError as error:
         error.close()
         if error.code != HTTPStatus.NOT_FOUND:
