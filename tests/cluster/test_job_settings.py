@@ -1,6 +1,6 @@
-"""Settings of the controllers that say whose a job is, on a real API server.
+"""Settings of the controllers that say whose a job is, and which priority counts.
 
-Each case starts the controllers with a configuration file of its own.
+On a real API server; each case starts the controllers with a configuration file of its own.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +24,17 @@ pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
 
+PRIORITY: Final = "scheduling.x-k8s.io/priority"
+HIGH, HIGH_VALUE = "settings-high", 20
+
 
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    """A quota, and a priority class that the controllers know from their start on."""
     with QueueWorld(controlplane_binaries) as world:
         world.create_quota("team", cpu_max=1)
+        body = {"metadata": {"name": HIGH}, "value": HIGH_VALUE}
+        world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
         yield world
 
 
@@ -83,3 +90,32 @@ def test_whose_a_job_with_the_label_of_kueue_is(
             stays(lambda: not world.unit_of(name) and not world.is_suspended(name))
             assert world.audit.requests(CONTROLLERS_AGENT, name) == []
     world.delete_job(name)
+
+
+PRIORITIES: Final[dict[str, tuple[str | None, Json, int]]] = {
+    "annotated": ("99", {}, 0),
+    "of-class": (None, {"priorityClassName": HIGH}, HIGH_VALUE),
+    "annotated-of-class": ("99", {"priorityClassName": HIGH}, HIGH_VALUE),
+    "number-alone": (None, {"priorityClassName": "gone", "priority": 5}, 0),
+}
+"""Annotation, fields of the pods, and what counts where only classes do."""
+
+
+def test_where_only_classes_count_an_annotation_is_ignored_with_an_event(
+    world: QueueWorld,
+) -> None:
+    def ignored(name: str) -> bool:
+        note = world.event_notes(name).get("IgnoredAnnotation", "")
+        return "only PriorityClasses count" in note
+
+    with controllers(world, {"priorityFrom": "class"}):
+        for name, (said, pod_spec, _) in PRIORITIES.items():
+            annotations = {} if said is None else {PRIORITY: said}
+            world.create_job(name, "team", annotations=annotations, pod_spec=pod_spec)
+        for name, (said, _, want) in PRIORITIES.items():
+            unit = until(partial(world.unit_of, name))
+            assert unit["spec"]["priority"] == want, name
+            assert said is None or until(partial(ignored, name))
+        world.patch_job("of-class", {"metadata": {"annotations": {PRIORITY: "99"}}})
+        until(partial(ignored, "of-class"))
+        stays(lambda: world.unit_of("of-class")["spec"]["priority"] == HIGH_VALUE)
