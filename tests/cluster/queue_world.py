@@ -199,10 +199,16 @@ class QueueWorld:
 
     def finish_unit(self, name: str) -> None:
         """End a unit made by hand, as a job side would."""
-        body = {"status": {"phase": "Succeed", "admissions": []}}
-        self.api.request(
-            "PATCH", f"{UNITS.format('default')}/{name}/status", body, content_type=MERGE
-        )
+        self._free_unit(name, "Succeed")
+
+    def requeue_unit(self, name: str) -> None:
+        """Put a unit made by hand back in line, as a job side would."""
+        self._free_unit(name, "Enqueued")
+
+    def _free_unit(self, name: str, phase: str) -> None:
+        path = f"{UNITS.format('default')}/{name}/status"
+        body = {"status": {"phase": phase, "admissions": []}}
+        self.api.request("PATCH", path, body, content_type=MERGE)
 
     def create_job(
         self, name: str, quota: str, *, cpu: str = "1", suspend: bool = False, **more: Any

@@ -64,7 +64,9 @@ def test_nobody_dates_a_unit_to_the_front_of_a_queue(world: QueueWorld) -> None:
     assert world.phase("dated-late") == "Enqueued"
 
 
-def test_an_admitted_unit_stays_where_it_was_admitted(cluster: Cluster, world: QueueWorld) -> None:
+def test_an_admitted_unit_stays_where_it_was_admitted_until_it_waits_again(
+    cluster: Cluster, world: QueueWorld
+) -> None:
     """The status says where, and an ordinary edit does not reach it."""
     world.create_quota("moved-from", cpu_max=1)
     world.create_quota("moved-to", cpu_max=1)
@@ -73,9 +75,17 @@ def test_an_admitted_unit_stays_where_it_was_admitted(cluster: Cluster, world: Q
     placement = world.unit("moved")["status"]["placement"]
     assert (placement["quota"], placement["labels"]) == ("moved-from", {QUOTA_LABEL: "moved-from"})
     edit(world, "moved", {"metadata": {"labels": {QUOTA_LABEL: "moved-to"}}})
-    used = {"cpu": "1"}
-    stays(lambda: quota_view(cluster.scheduler, "moved-from").get("used") == used)
-    assert quota_view(cluster.scheduler, "moved-to").get("used", {}).get("cpu", "0") == "0"
+
+    def used() -> list[str]:
+        quotas = ("moved-from", "moved-to")
+        views = [quota_view(cluster.scheduler, each) for each in quotas]
+        return [view.get("used", {}).get("cpu", "0") for view in views]
+
+    stays(lambda: used() == ["1", "0"])
+    world.requeue_unit("moved")
+    until(lambda: used() == ["0", "1"])
+    until(lambda: world.phase("moved") == "Dequeued")
+    assert world.unit("moved")["status"]["placement"]["quota"] == "moved-to"
 
 
 def test_shrinking_a_waiting_unit_lets_nothing_start(world: QueueWorld) -> None:
