@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
+
+import pytest
 
 from tests.cluster.queue_world import (
     MERGE,
@@ -15,6 +18,7 @@ from tests.cluster.queue_world import (
     stays,
     until,
 )
+from tests.controlplane.api_client import ApiError
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import Cluster
@@ -109,3 +113,16 @@ def test_shrinking_a_waiting_unit_lets_nothing_start(world: QueueWorld) -> None:
     stays(is_as_its_job)
     assert world.is_suspended("shrunk")
     assert not world.running_pods("shrunk")
+
+
+def test_a_unit_stays_the_only_one_of_its_job(world: QueueWorld) -> None:
+    """Another version of the job's kind is nothing to the queue; another group is refused."""
+    world.create_quota("version", cpu_max=1)
+    world.create_job("version", "version", cpu="2", suspend=True)
+    until(lambda: world.phase_of_job("version") == "Enqueued")
+    uid = world.unit("version")["metadata"]["uid"]
+    for group, is_taken in (("batch", True), ("example.com", False)):
+        body = {"spec": {"consumerRef": {"apiVersion": f"{group}/v9"}}}
+        with nullcontext() if is_taken else pytest.raises(ApiError, match="group"):
+            edit(world, "version", body)
+        stays(lambda: world.unit_of("version")["metadata"]["uid"] == uid)
