@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.cluster.api_audit import CONTROLLERS_AGENT
 from tests.cluster.queue_world import (
     MERGE,
     QUOTA_LABEL,
@@ -113,6 +114,83 @@ def test_shrinking_a_waiting_unit_lets_nothing_start(world: QueueWorld) -> None:
     stays(is_as_its_job)
     assert world.is_suspended("shrunk")
     assert not world.running_pods("shrunk")
+
+
+each_edit = pytest.mark.parametrize(
+    ("name", "spec", "of_pod_set"),
+    [
+        pytest.param("queue", {"queue": "nobodys"}, {}, id="another queue"),
+        pytest.param("least", {}, {"minCount": 1}, id="fewer pods are enough"),
+        pytest.param("time", {"maximumExecutionTimeSeconds": 1}, {}, id="a shorter time to run"),
+        pytest.param("priority", {"priority": 9000}, {}, id="a higher priority"),
+    ],
+)
+
+
+def edit_spec(world: QueueWorld, name: str, spec: Json, of_pod_set: Json) -> Json:
+    """Edit the spec of a unit with one pod set; return what it was before."""
+    before: Json = world.unit(name)["spec"]
+    (pod_set,) = before["podSet"]
+    edit(world, name, {"spec": {**spec, "podSet": [{**pod_set, **of_pod_set}]}})
+    return before
+
+
+def without_templates(spec: Json) -> Json:
+    """Leave out what a release writes into the templates, which stays there."""
+    sets = [{**each, "template": None} for each in spec["podSet"]]
+    return {**spec, "podSet": sets}
+
+
+@each_edit
+def test_an_edit_of_a_waiting_unit_is_undone_once(
+    world: QueueWorld, name: str, spec: Json, of_pod_set: Json
+) -> None:
+    """However the race with the scheduler ends, the job does not start with less."""
+    world.create_quota(name, cpu_max=1)
+    annotations = {"koord-queue/running-timeout": "3s"}  # how long it waits for the rest of it
+    sizes: Json = {"parallelism": 2, "completions": 2}
+    world.create_job(name, name, suspend=True, annotations=annotations, **sizes)
+    until(lambda: world.phase_of_job(name) == "Enqueued")
+    before = edit_spec(world, name, spec, of_pod_set)
+
+    def is_undone() -> bool:
+        unit = world.unit(name)
+        return bool(unit["spec"] == before and unit["status"]["phase"] == "Enqueued")
+
+    def edits() -> int:
+        written = world.audit.accepted(CONTROLLERS_AGENT, name)
+        return [(each.verb, each.resource) for each in written].count(("patch", "queueunits"))
+
+    until(is_undone)
+    until(lambda: edits() == 1)
+    stays(lambda: is_undone() and edits() == 1)
+    assert world.is_suspended(name)
+    assert world.pods(name) == []
+
+
+@each_edit
+def test_an_edit_of_an_admitted_unit_changes_nothing_of_its_job(
+    cluster: Cluster, world: QueueWorld, name: str, spec: Json, of_pod_set: Json
+) -> None:
+    """What counts to the end is undone at once, the rest before it waits again."""
+    job = f"{name}-admitted"
+    world.create_quota(job, cpu_max=2)
+    sizes: Json = {"parallelism": 2, "completions": 2}
+    world.create_job(job, job, suspend=True, run_seconds=600, **sizes)
+    until(lambda: world.phase_of_job(job) == "Running")
+    before = edit_spec(world, job, spec, of_pod_set)
+
+    def goes_on() -> bool:
+        used = quota_view(cluster.scheduler, job)["used"]
+        return used == {"cpu": "2"} and len(world.running_pods(job)) == 2
+
+    to_the_end = ("priority", "maximumExecutionTimeSeconds")
+    until(lambda: all(world.unit(job)["spec"].get(key) == before.get(key) for key in to_the_end))
+    stays(goes_on)
+    world.patch_job(job, {"metadata": {"annotations": {"scheduling.x-k8s.io/active": "false"}}})
+    until(lambda: world.phase(job) == "Enqueued")
+    after = world.unit(job)["spec"]
+    assert without_templates(after) == {**without_templates(before), "active": False}
 
 
 def test_a_unit_stays_the_only_one_of_its_job(world: QueueWorld) -> None:
