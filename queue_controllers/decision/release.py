@@ -196,19 +196,17 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
 
 def _may_run_with_what_it_got(job: JobFacts, unit: QueueUnit) -> bool:
-    """Return whether nothing that it needs is missing, or what it got is enough for it.
+    """Return whether the job was granted at least the pods that it can do with.
 
-    Units that list nothing were not split. What a job can do with is what its unit was admitted by.
+    Units that list nothing were not split. What the job can do with is its own word: the unit may
+    have been admitted with a minimum that the job no longer has, or that was edited into it.
     """
     granted = granted_counts(unit)
-    least = {each.name: each.min_count for each in unit.spec.pod_set}
-    for each in job.pod_sets:
-        got, enough = granted.get(each.name, each.count), each.count
-        if each.most is not None:
-            enough = min(least.get(each.name) or enough, enough)
-        if got < enough:
-            return False
-    return True
+    return all(
+        granted.get(each.name, each.count)
+        >= (each.count if each.min_count is None else each.min_count)
+        for each in job.pod_sets
+    )
 
 
 def _released_annotation(job: JobFacts) -> str | None:

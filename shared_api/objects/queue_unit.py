@@ -71,11 +71,18 @@ def _fixed_once_set(field: str) -> str:
     return f"(!has(oldSelf.{field}) || (has(self.{field}) && self.{field} == oldSelf.{field}))"
 
 
-# The rest may move: a job is served in a newer version, or has a newer resourceVersion.
+# The rest may move: a job is served in a newer version, or has a newer resourceVersion. With
+# another group the controllers would not find the unit, and create a second one for the same job.
+_SAME_GROUP = (
+    "(!has(oldSelf.apiVersion) || (has(self.apiVersion)"
+    " && self.apiVersion.split('/')[0] == oldSelf.apiVersion.split('/')[0]))"
+)
 # `namespace` is a reserved word of CEL, and written so there.
 _SAME_CONSUMER = rule(
-    " && ".join(_fixed_once_set(field) for field in ("kind", "__namespace__", "name", "uid")),
-    "a unit stands for one job: kind, namespace, name and uid of consumerRef are immutable",
+    " && ".join(
+        (_SAME_GROUP, *map(_fixed_once_set, ("kind", "__namespace__", "name", "uid"))),
+    ),
+    "a unit stands for one job: group, kind, namespace, name and uid of consumerRef are immutable",
 )
 # On the whole object: a rule of `spec` is not asked when the spec itself is taken away.
 CONSUMER_STAYS: Final = rule(

@@ -17,7 +17,13 @@ NAMESPACE = "team-a"
 UNITS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/queueunits"
 QUEUES = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/queues"
 MERGE = "application/merge-patch+json"
-CONSUMER = {"kind": "Job", "namespace": NAMESPACE, "name": "j", "uid": "1"}
+CONSUMER = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "namespace": NAMESPACE,
+    "name": "j",
+    "uid": "1",
+}
 
 Json = Any
 

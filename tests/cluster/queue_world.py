@@ -199,10 +199,16 @@ class QueueWorld:
 
     def finish_unit(self, name: str) -> None:
         """End a unit made by hand, as a job side would."""
-        body = {"status": {"phase": "Succeed", "admissions": []}}
-        self.api.request(
-            "PATCH", f"{UNITS.format('default')}/{name}/status", body, content_type=MERGE
-        )
+        self._free_unit(name, "Succeed")
+
+    def requeue_unit(self, name: str) -> None:
+        """Put a unit made by hand back in line, as a job side would."""
+        self._free_unit(name, "Enqueued")
+
+    def _free_unit(self, name: str, phase: str) -> None:
+        path = f"{UNITS.format('default')}/{name}/status"
+        body = {"status": {"phase": phase, "admissions": []}}
+        self.api.request("PATCH", path, body, content_type=MERGE)
 
     def create_job(
         self, name: str, quota: str, *, cpu: str = "1", suspend: bool = False, **more: Any
@@ -331,9 +337,9 @@ class QueueWorld:
         }
 
 
-def debug(scheduler: ProgramProcess, path: str) -> Json:
-    """Ask the scheduler's debug API."""
-    port = scheduler.port_of("--debug-address")
+def debug(program: ProgramProcess, path: str) -> Json:
+    """Ask the debug API of a program."""
+    port = program.port_of("--debug-address")
     with urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_SECONDS) as answer:
         found: Json = json.loads(answer.read())
     return found
@@ -349,15 +355,20 @@ def unit_view(scheduler: ProgramProcess, unit: str, namespace: str = "default") 
     return _view(scheduler, f"/debug/queueunits/{namespace}/{unit}")
 
 
+def job_view(controllers: ProgramProcess, name: str) -> Json:
+    """Return what the controllers believe of a Job, {} while they do not know it."""
+    return _view(controllers, f"/debug/jobs/default/Job/{name}")
+
+
 def queue_view(scheduler: ProgramProcess, name: str) -> Json:
     """Return what the scheduler believes of a queue, {} while it does not know it."""
     found: Json = _view(scheduler, f"/debug/queues/{name}").get("queue", {})
     return found
 
 
-def _view(scheduler: ProgramProcess, path: str) -> Json:
+def _view(program: ProgramProcess, path: str) -> Json:
     try:
-        return debug(scheduler, path)
+        return debug(program, path)
     except HTTPError as error:
         error.close()
         if error.code != HTTPStatus.NOT_FOUND:

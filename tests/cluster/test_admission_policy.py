@@ -74,7 +74,8 @@ WIDGET_CRD: Final = {
 }
 
 every_kind = pytest.mark.parametrize("key", SERVED)
-each_way = pytest.mark.parametrize("key", ["job", "tfjob", "sparkapp"])
+EACH_WAY: Final = ("job", "tfjob", "sparkapp")
+each_way = pytest.mark.parametrize("key", EACH_WAY)
 """Whose a job is, is asked of all kinds together: these stand for them."""
 
 
@@ -477,6 +478,31 @@ def test_which_labels_of_a_namespace_count(
     made = {**namespace, "metadata": {"generateName": "team-", "labels": labels}}
     name = plane.client_for().request("POST", "/api/v1/namespaces", made)["metadata"]["name"]
     assert is_held(plane, "tfjob", body_of("tfjob"), name) is want
+
+
+# ----------------------------------------------------------------------- where there is no Kueue
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"leaveToKueue": False}], ids=["none is served", "the value says so"]
+)
+def test_a_job_with_the_label_of_kueue_is_held_where_it_is_not_left_to_kueue(
+    plane: ControlPlane, said: Json
+) -> None:
+    label = {"kueue.x-k8s.io/queue-name": "k"}
+
+    def held() -> set[bool]:
+        return {
+            is_held(plane, key, body_of(key, labels=labels), namespace)
+            for labels, namespace in (({**QUEUE, **label}, PLAIN), (label, MANAGED))
+            for key in EACH_WAY
+        }
+
+    config = {"kinds": [WIDGET], **said}
+    police(plane, values_with(*SWITCHES, controllers={"config": config}))
+    until(lambda: held() == {True})
+    police(plane, ALL)
+    until(lambda: held() == {False})
 
 
 # ------------------------------------------------------------- kinds that come and go by their CRD

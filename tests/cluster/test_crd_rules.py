@@ -131,12 +131,17 @@ def test_a_unit_without_a_job_may_be_given_one(plane: ControlPlane) -> None:
     assert got["spec"]["consumerRef"] == CONSUMER
 
 
-SAME = "a unit stands for one job: kind, namespace, name and uid of consumerRef are immutable"
+SAME = (
+    "a unit stands for one job: group, kind, namespace, name and uid of consumerRef are immutable"
+)
 
 
 @pytest.mark.parametrize(
     ("spec", "field", "message"),
     [
+        ({"consumerRef": {"apiVersion": "example.com/v1"}}, "spec.consumerRef", SAME),
+        ({"consumerRef": {"apiVersion": "v1"}}, "spec.consumerRef", SAME),
+        ({"consumerRef": {"apiVersion": None}}, "spec.consumerRef", SAME),
         ({"consumerRef": {"uid": "2"}}, "spec.consumerRef", SAME),
         ({"consumerRef": {"uid": None}}, "spec.consumerRef", SAME),
         ({"consumerRef": {"kind": "RayJob"}}, "spec.consumerRef", SAME),

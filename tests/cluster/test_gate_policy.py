@@ -178,6 +178,25 @@ def test_a_pod_that_comes_with_the_label_is_held_as_any_other(
     assert label(created(plane, loose)) == said, "it asks for no queue"
 
 
+@pytest.mark.parametrize(
+    "said", [{}, {"leaveToKueue": False}], ids=["none is served", "the value says so"]
+)
+def test_a_pod_with_the_label_of_kueue_gets_the_gate_where_it_is_not_left_to_kueue(
+    plane: ControlPlane, said: Json
+) -> None:
+    theirs = LEFT["Kueue's"]
+    asking = pod(labels={**theirs["metadata"]["labels"], **QUEUE})
+
+    def are_all(want: bool) -> bool:
+        held = (is_held(plane, asking), is_held(plane, theirs, MANAGED))
+        return held == (want, want)
+
+    for config, want in ((said, True), ({"leaveToKueue": True}, False)):
+        asks = {"config": {"scheduleAdmissionLabel": True, **config}}
+        put_into_force(plane, *GATED, held=list(HELD), controllers=asks)
+        until(partial(are_all, want))
+
+
 def test_only_what_is_on_is_held(plane: ControlPlane) -> None:
     """The last of this module: it changes what is in force."""
     only = ["alone", "of a Deployment"]

@@ -305,7 +305,7 @@ def set_priority(world: QueueWorld, job: str, priority: str | None) -> None:
     world.patch_job(job, {"metadata": {"annotations": {PRIORITY: priority}}})
 
 
-def test_a_job_that_runs_and_names_another_quota_is_told_that_it_stays(
+def test_a_job_that_runs_and_names_another_quota_moves_when_it_waits_again(
     cluster: Cluster, world: QueueWorld
 ) -> None:
     for name in ("stays", "elsewhere"):
@@ -316,6 +316,13 @@ def test_a_job_that_runs_and_names_another_quota_is_told_that_it_stays(
     until(lambda: "LabelChangeIgnored" in world.event_notes("relabelled"))
     note = world.event_notes("relabelled")["LabelChangeIgnored"]
     assert note.startswith("It names quota elsewhere, and is charged to quota stays, where it was")
-    used = [quota_view(cluster.scheduler, each)["used"].get("cpu", "0") for each in ("stays",)]
-    assert used == ["1"]
+
+    def used() -> list[Json]:
+        return [quota_view(cluster.scheduler, each)["used"] for each in ("stays", "elsewhere")]
+
+    assert used() == [{"cpu": "1"}, {}]
     assert world.phase_of_job("relabelled") == "Running"
+    world.patch_job("relabelled", {"metadata": {"annotations": {ACTIVE: "false"}}})
+    until(lambda: world.phase_of_job("relabelled") == "Enqueued")
+    world.patch_job("relabelled", {"metadata": {"annotations": {ACTIVE: "true"}}})
+    until(lambda: used() == [{}, {"cpu": "1"}])

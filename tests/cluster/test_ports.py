@@ -1,4 +1,4 @@
-"""The ports of a scheduler beside the API server hold against who only connects."""
+"""The ports of both programs answer, whatever number of clients only connects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from shared_api.program import EXIT_USAGE
-from tests.cluster.program_process import ROOT, SCHEDULER, ProgramProcess
+from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import QueueWorld, until
 
 TLS: Final = ROOT / "tests" / "data" / "tls"
@@ -36,11 +36,28 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
         yield world
 
 
+def admit_a_unit(world: QueueWorld) -> None:
+    world.create_unit("unit-beside", "team", cpu=1)
+    until(lambda: world.phase("unit-beside") == "Dequeued")
+
+
+def queue_a_job(world: QueueWorld) -> None:
+    world.create_job("job-beside", "team")
+    until(lambda: world.unit_of("job-beside"))
+
+
+DUTIES: Final[dict[str, Callable[[QueueWorld], None]]] = {
+    SCHEDULER: admit_a_unit,
+    CONTROLLERS: queue_a_job,
+}
+"""What each program does with the API server in the meantime."""
+
+
 @pytest.fixture(scope="module")
-def scheduler(world: QueueWorld) -> ProgramProcess:
+def program(world: QueueWorld, request: pytest.FixtureRequest) -> ProgramProcess:
     """One whose metrics and debug ports have TLS, as where they are exposed."""
     return world.start(
-        SCHEDULER,
+        request.param,
         f"--metrics-tls-certificate={CERTIFICATE}",
         f"--metrics-tls-key={KEY}",
         f"--debug-tls-certificate={CERTIFICATE}",
@@ -49,7 +66,7 @@ def scheduler(world: QueueWorld) -> ProgramProcess:
 
 
 @contextmanager
-def half_open(scheduler: ProgramProcess, count: int) -> Iterator[None]:
+def half_open(program: ProgramProcess, count: int) -> Iterator[None]:
     """Connections to every port that send nothing, or never all of it; closed by the end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = len(FLAGS) * count + 512
@@ -58,32 +75,32 @@ def half_open(scheduler: ProgramProcess, count: int) -> Iterator[None]:
     with ExitStack() as opened:
         for number in range(count):
             for flag in FLAGS:
-                address = ("127.0.0.1", scheduler.port_of(flag))
+                address = ("127.0.0.1", program.port_of(flag))
                 connection = socket.create_connection(address, timeout=30.0)
                 opened.enter_context(connection)
                 connection.sendall((b"", b"GET /livez HT", HELLO)[number % 3])
         yield
 
 
-def get(scheduler: ProgramProcess, flag: str, path: str) -> httpx.Response:
+def get(program: ProgramProcess, flag: str, path: str) -> httpx.Response:
     scheme = "http" if flag == "--health-address" else "https"
     trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
-    url = f"{scheme}://127.0.0.1:{scheduler.port_of(flag)}{path}"
+    url = f"{scheme}://127.0.0.1:{program.port_of(flag)}{path}"
     return httpx.get(url, timeout=KUBELET_SECONDS, verify=trusted, trust_env=False)
 
 
-def test_with_a_thousand_half_open_on_each_port_everybody_is_answered(
-    world: QueueWorld, scheduler: ProgramProcess
+@pytest.mark.parametrize(("program", "duty"), DUTIES.items(), indirect=["program"], ids=DUTIES)
+def test_with_a_thousand_half_open_on_each_port_every_client_is_answered(
+    world: QueueWorld, program: ProgramProcess, duty: Callable[[QueueWorld], None]
 ) -> None:
-    with half_open(scheduler, HALF_OPEN):
+    with half_open(program, HALF_OPEN):
         for _ in range(20):
             for path in ("/livez", "/readyz"):
-                assert get(scheduler, "--health-address", path).status_code == 200
-        assert get(scheduler, "--debug-address", "/debug/queues").status_code in {200, 401}
-        exposition = get(scheduler, "--metrics-address", "/metrics").text
+                assert get(program, "--health-address", path).status_code == 200
+        assert get(program, "--debug-address", "/").status_code == 200
+        exposition = get(program, "--metrics-address", "/metrics").text
         # The way to the API server has its descriptors all the time.
-        world.create_unit("beside", "team", cpu=1)
-        assert until(lambda: world.phase("beside") == "Dequeued")
+        duty(world)
     for port in ("health", "metrics", "debug"):
         line = f'koord_queue_port_connections_total{{outcome="evicted",port="{port}"}}'
         assert line in exposition
@@ -108,8 +125,9 @@ def test_with_too_few_open_files_it_does_not_start_and_says_how_many(world: Queu
     assert "error: the process may open 200 files, at least 288 are needed" in done.stderr
 
 
-def test_a_few_half_sent_requests_keep_no_probe_waiting(scheduler: ProgramProcess) -> None:
+@pytest.mark.parametrize("program", DUTIES, indirect=True)
+def test_a_few_half_sent_requests_keep_no_probe_waiting(program: ProgramProcess) -> None:
     """18 once kept `/livez` from answering for 39 s."""
-    with half_open(scheduler, 18):
+    with half_open(program, 18):
         for _ in range(20):
-            assert get(scheduler, "--health-address", "/livez").text == "ok"
+            assert get(program, "--health-address", "/livez").text == "ok"

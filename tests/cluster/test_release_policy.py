@@ -305,3 +305,21 @@ def test_the_label_of_kueue_is_no_way_around_the_gate(plane: ControlPlane) -> No
     label = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "k"}}}
     plane.client_for(USER).request("PATCH", path, label, content_type=MERGE)
     assert refusal(plane, USER, path, {"spec": {"schedulingGates": None}})
+
+
+# -------------------------------------------------------------------------- where there is no Kueue
+
+
+def test_without_kueue_its_label_is_no_way_around_the_queue(plane: ControlPlane) -> None:
+    """The last of this module: it changes what is in force."""
+    label = {"kueue.x-k8s.io/queue-name": "k"}
+    theirs = make_job(plane, "job", labels={**QUEUE, **label})
+    assert refusal(plane, USER, theirs, released("job")) == ""
+    values = values_with(*SWITCHES, *GATED, controllers={"config": {"kinds": [WIDGET]}})
+    policies = [each for each in render(values) if each["kind"].startswith("ValidatingAdmission")]
+    plane.kubectl("apply", "--server-side", "--filename", "-", input=as_manifest(policies))
+    until(lambda: "when it is its turn" in refusal(plane, USER, theirs, released("job")))
+    assert refusal(plane, CONTROLLERS, theirs, released("job")) == ""
+    ours = make_job(plane, "job", labels=QUEUE)
+    relabeled = {"metadata": {"labels": label}}
+    assert "when it is its turn" in refusal(plane, USER, ours, {**relabeled, **released("job")})

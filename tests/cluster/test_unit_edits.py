@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 from shared_api.well_known_labels import RELATED_QUEUE_UNIT
+from tests.cluster.api_audit import CONTROLLERS_AGENT
 from tests.cluster.played_pods import LONG, RUN_SECONDS
 from tests.cluster.queue_world import (
     MERGE,
@@ -17,6 +21,7 @@ from tests.cluster.queue_world import (
     stays,
     until,
 )
+from tests.controlplane.api_client import ApiError
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import Cluster
@@ -66,7 +71,9 @@ def test_nobody_dates_a_unit_to_the_front_of_a_queue(world: QueueWorld) -> None:
     assert world.phase("dated-late") == "Enqueued"
 
 
-def test_an_admitted_unit_stays_where_it_was_admitted(cluster: Cluster, world: QueueWorld) -> None:
+def test_an_admitted_unit_stays_where_it_was_admitted_until_it_waits_again(
+    cluster: Cluster, world: QueueWorld
+) -> None:
     """The status says where, and an ordinary edit does not reach it."""
     world.create_quota("moved-from", cpu_max=1)
     world.create_quota("moved-to", cpu_max=1)
@@ -75,9 +82,17 @@ def test_an_admitted_unit_stays_where_it_was_admitted(cluster: Cluster, world: Q
     placement = world.unit("moved")["status"]["placement"]
     assert (placement["quota"], placement["labels"]) == ("moved-from", {QUOTA_LABEL: "moved-from"})
     edit(world, "moved", {"metadata": {"labels": {QUOTA_LABEL: "moved-to"}}})
-    used = {"cpu": "1"}
-    stays(lambda: quota_view(cluster.scheduler, "moved-from").get("used") == used)
-    assert quota_view(cluster.scheduler, "moved-to").get("used", {}).get("cpu", "0") == "0"
+
+    def used() -> list[str]:
+        quotas = ("moved-from", "moved-to")
+        views = [quota_view(cluster.scheduler, each) for each in quotas]
+        return [view.get("used", {}).get("cpu", "0") for view in views]
+
+    stays(lambda: used() == ["1", "0"])
+    world.requeue_unit("moved")
+    until(lambda: used() == ["0", "1"])
+    until(lambda: world.phase("moved") == "Dequeued")
+    assert world.unit("moved")["status"]["placement"]["quota"] == "moved-to"
 
 
 def test_a_pod_that_names_a_unit_of_another_quota_is_charged_to_its_own(
@@ -126,3 +141,93 @@ def test_shrinking_a_waiting_unit_lets_nothing_start(world: QueueWorld) -> None:
     stays(is_as_its_job)
     assert world.is_suspended("shrunk")
     assert not world.running_pods("shrunk")
+
+
+each_edit = pytest.mark.parametrize(
+    ("name", "spec", "of_pod_set"),
+    [
+        pytest.param("queue", {"queue": "nobodys"}, {}, id="another queue"),
+        pytest.param("least", {}, {"minCount": 1}, id="fewer pods are enough"),
+        pytest.param("time", {"maximumExecutionTimeSeconds": 1}, {}, id="a shorter time to run"),
+        pytest.param("priority", {"priority": 9000}, {}, id="a higher priority"),
+    ],
+)
+
+
+def edit_spec(world: QueueWorld, name: str, spec: Json, of_pod_set: Json) -> Json:
+    """Edit the spec of a unit with one pod set; return what it was before."""
+    before: Json = world.unit(name)["spec"]
+    (pod_set,) = before["podSet"]
+    edit(world, name, {"spec": {**spec, "podSet": [{**pod_set, **of_pod_set}]}})
+    return before
+
+
+def without_templates(spec: Json) -> Json:
+    """Leave out what a release writes into the templates, which stays there."""
+    sets = [{**each, "template": None} for each in spec["podSet"]]
+    return {**spec, "podSet": sets}
+
+
+@each_edit
+def test_an_edit_of_a_waiting_unit_is_undone_once(
+    world: QueueWorld, name: str, spec: Json, of_pod_set: Json
+) -> None:
+    """However the race with the scheduler ends, the job does not start with less."""
+    world.create_quota(name, cpu_max=1)
+    annotations = {"koord-queue/running-timeout": "3s"}  # how long it waits for the rest of it
+    sizes: Json = {"parallelism": 2, "completions": 2}
+    world.create_job(name, name, suspend=True, annotations=annotations, **sizes)
+    until(lambda: world.phase_of_job(name) == "Enqueued")
+    before = edit_spec(world, name, spec, of_pod_set)
+
+    def is_undone() -> bool:
+        unit = world.unit(name)
+        return bool(unit["spec"] == before and unit["status"]["phase"] == "Enqueued")
+
+    def edits() -> int:
+        written = world.audit.accepted(CONTROLLERS_AGENT, name)
+        return [(each.verb, each.resource) for each in written].count(("patch", "queueunits"))
+
+    until(is_undone)
+    until(lambda: edits() == 1)
+    stays(lambda: is_undone() and edits() == 1)
+    assert world.is_suspended(name)
+    assert world.pods(name) == []
+
+
+@each_edit
+def test_an_edit_of_an_admitted_unit_changes_nothing_of_its_job(
+    cluster: Cluster, world: QueueWorld, name: str, spec: Json, of_pod_set: Json
+) -> None:
+    """What counts to the end is undone at once, the rest before it waits again."""
+    job = f"{name}-admitted"
+    world.create_quota(job, cpu_max=2)
+    sizes: Json = {"parallelism": 2, "completions": 2}
+    world.create_job(job, job, suspend=True, run_seconds=600, **sizes)
+    until(lambda: world.phase_of_job(job) == "Running")
+    before = edit_spec(world, job, spec, of_pod_set)
+
+    def goes_on() -> bool:
+        used = quota_view(cluster.scheduler, job)["used"]
+        return used == {"cpu": "2"} and len(world.running_pods(job)) == 2
+
+    to_the_end = ("priority", "maximumExecutionTimeSeconds")
+    until(lambda: all(world.unit(job)["spec"].get(key) == before.get(key) for key in to_the_end))
+    stays(goes_on)
+    world.patch_job(job, {"metadata": {"annotations": {"scheduling.x-k8s.io/active": "false"}}})
+    until(lambda: world.phase(job) == "Enqueued")
+    after = world.unit(job)["spec"]
+    assert without_templates(after) == {**without_templates(before), "active": False}
+
+
+def test_a_unit_stays_the_only_one_of_its_job(world: QueueWorld) -> None:
+    """Another version of the job's kind is nothing to the queue; another group is refused."""
+    world.create_quota("version", cpu_max=1)
+    world.create_job("version", "version", cpu="2", suspend=True)
+    until(lambda: world.phase_of_job("version") == "Enqueued")
+    uid = world.unit("version")["metadata"]["uid"]
+    for group, is_taken in (("batch", True), ("example.com", False)):
+        body = {"spec": {"consumerRef": {"apiVersion": f"{group}/v9"}}}
+        with nullcontext() if is_taken else pytest.raises(ApiError, match="group"):
+            edit(world, "version", body)
+        stays(lambda: world.unit_of("version")["metadata"]["uid"] == uid)

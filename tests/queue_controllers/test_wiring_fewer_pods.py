@@ -200,6 +200,30 @@ def test_with_fewer_than_it_can_do_with_it_is_not_resumed(
     assert "JobChanged" in world.events()
 
 
+def test_a_minimum_that_was_taken_off_after_the_admission_does_not_count(world: World) -> None:
+    submit(world)
+    world.admit(replicas=4)
+    world.patch_job({"metadata": {"annotations": {LEAST: None}}})
+    world.settle()
+    assert world.is_suspended()
+    world.settle(70.0)
+    assert (world.phase(), world.is_suspended()) == ("Enqueued", True)
+    assert pod_set(world) == (10, None)
+
+
+def test_a_minimum_that_was_edited_into_the_unit_does_not_count(world: World) -> None:
+    submit(world, {})
+    (found,) = world.get_unit()["spec"]["podSet"]
+    edited = {"spec": {"podSet": [{**found, "minCount": 4}]}}
+    world.direct.patch("queueunits", "main", edited, namespace="team")
+    world.admit(replicas=4)
+    world.settle()
+    assert world.is_suspended()
+    world.settle(70.0)
+    assert (world.phase(), world.is_suspended()) == ("Enqueued", True)
+    assert pod_set(world) == (10, None)
+
+
 def test_an_indexed_job_keeps_its_completions(world: World) -> None:
     submit(world, completionMode="Indexed")
     world.admit(replicas=4)
