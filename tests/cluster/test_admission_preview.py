@@ -50,6 +50,14 @@ BATCH_CPU: Final = """
     limits: {"kubernetes.io/batch-cpu": "%s"}, requests: {"kubernetes.io/batch-cpu": "%s"}}}]
 """
 
+GPU: Final = "koordinator.sh/gpu"
+SPLIT_GPU: Final = f"""
+[JSONPatch{{op: "replace", path: "/spec/containers/0/resources", value:
+  Object.spec.containers.resources{{
+    limits: {{"{GPU}-core": "100", "{GPU}-memory-ratio": "100"}},
+    requests: {{"cpu": "2", "{GPU}-core": "100", "{GPU}-memory-ratio": "100"}}}}}}]
+"""
+
 
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
@@ -135,6 +143,11 @@ def request_of(world: QueueWorld, job: str) -> Json:
     return found
 
 
+def differences(world: QueueWorld, job: str) -> str:
+    found: str = world.unit_of(job)["metadata"]["annotations"][DIFFERENCES]
+    return found
+
+
 def dry_run(world: QueueWorld, team: str) -> Json:
     """The pod that the API server would make now of this team's template."""
     body = {**template(team), "apiVersion": "v1", "kind": "Pod"}
@@ -166,7 +179,7 @@ def test_the_demand_is_what_a_mutation_makes_of_pods(world: QueueWorld) -> None:
     world.create_quota("batch", cpu_max=100)
     world.create_job("previewed", "batch", suspend=True, template=template("batch"))
     assert request_of(world, "previewed") == {"kubernetes.io/batch-cpu": "2k"}
-    told = world.unit_of("previewed")["metadata"]["annotations"][DIFFERENCES]
+    told = differences(world, "previewed")
     assert told.startswith("requests kubernetes.io/batch-cpu 2k, no cpu of container main")
     assert "dry run" in told
     names = {each["metadata"]["name"] for each in pods_since(world, started)}
@@ -178,6 +191,20 @@ def pods_since(world: QueueWorld, version: str) -> list[Json]:
     path = f"{PODS}?watch=true&resourceVersion={version}&timeoutSeconds=1"
     kubeconfig = world.plane.kubectl("get", "--raw", path)
     return [json.loads(line)["object"] for line in kubeconfig.splitlines() if line]
+
+
+def test_a_gpu_counts_as_the_resources_that_it_is_split_into(world: QueueWorld) -> None:
+    """As Koordinator's webhook splits it."""
+    mutating(world, "split", "split", SPLIT_GPU)
+    until(lambda: f"{GPU}-core" in requests_in(dry_run(world, "split")))
+    world.create_quota("split", cpu_max=10)
+    whole = template("split")
+    whole["spec"]["containers"][0]["resources"]["limits"] = {GPU: "100"}
+    world.create_job("split", "split", suspend=True, template=whole)
+    want = {"cpu": "2", f"{GPU}-core": "100", f"{GPU}-memory-ratio": "100"}
+    assert request_of(world, "split") == want
+    gained = f"requests {GPU}-core 100, {GPU}-memory-ratio 100, no {GPU} of container main"
+    assert differences(world, "split").startswith(gained)
 
 
 def test_a_sidecar_that_is_added_counts(world: QueueWorld) -> None:
@@ -194,8 +221,7 @@ def test_a_sidecar_that_is_added_counts(world: QueueWorld) -> None:
     assert [request_of(world, f"meshed-{n}") for n in range(2)] == [{"cpu": "2500m"}] * 2
     until(lambda: world.running_pods("meshed-0") or world.running_pods("meshed-1"))
     stays(lambda: sum(len(world.living_pods(f"meshed-{n}")) for n in range(2)) == 1)
-    told = world.unit_of("meshed-0")["metadata"]["annotations"][DIFFERENCES]
-    assert told.startswith("container mesh with requests cpu 500m")
+    assert differences(world, "meshed-0").startswith("container mesh with requests cpu 500m")
 
 
 def test_a_job_is_charged_to_the_quota_that_admission_puts_on_its_pods(world: QueueWorld) -> None:
@@ -295,8 +321,7 @@ def test_a_resource_quota_that_is_full_refuses_nothing(world: QueueWorld) -> Non
         world.create_quota("crowded", cpu_max=10)
         world.create_job("crowded", "crowded", suspend=True, template=template("crowd"))
         assert request_of(world, "crowded") == {"cpu": "2"}
-        said = world.unit_of("crowded")["metadata"]["annotations"][DIFFERENCES]
-        assert "ResourceQuota has no room" in said
+        assert "ResourceQuota has no room" in differences(world, "crowded")
         until(lambda: not world.is_suspended("crowded"))
     finally:
         world.api.request("DELETE", f"{path}/full")
