@@ -1,7 +1,7 @@
 """What webhooks and policies make of pods, asked of the API server itself (`admissionPreview`).
 
 The controllers have the chart's rights and no others, and the chart's policy guards the one that
-they need for it. A policy plays the webhook: admission calls both in the same way.
+they need for it. Mostly a policy plays the webhook: admission calls both in the same way.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 from tests.charts.render import as_manifest, render, rights
+from tests.cluster.pod_webhook import CREATED_PODS, PodWebhook, pod_webhook
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER
 from tests.cluster.queue_world import (
     JOBS,
@@ -74,6 +75,12 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
         yield running
 
 
+@pytest.fixture
+def webhook(world: QueueWorld) -> Iterator[PodWebhook]:
+    with pod_webhook(world.plane) as serving:
+        yield serving
+
+
 def guard() -> list[Json]:
     """The chart's policy, about the test's user in place of the service account."""
     found = [each for each in render(VALUES) if each["metadata"]["name"].endswith("-dry-run-only")]
@@ -99,12 +106,6 @@ def refusal_of_create(world: QueueWorld, query: str = "") -> str:
 
 def pod_policy(world: QueueWorld, kind: str, name: str, team: str, **spec: Any) -> None:
     """Put a policy into force on pods of a team."""
-    rule: Json = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "resources": ["pods"],
-        "operations": ["CREATE"],
-    }
     body: Json = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": f"{kind}AdmissionPolicy",
@@ -112,7 +113,7 @@ def pod_policy(world: QueueWorld, kind: str, name: str, team: str, **spec: Any) 
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {
-                "resourceRules": [rule],
+                "resourceRules": [CREATED_PODS],
                 "objectSelector": {"matchLabels": {"team": team}},
             },
             **spec,
@@ -240,6 +241,19 @@ def test_a_job_is_charged_to_the_quota_that_admission_puts_on_its_pods(world: Qu
     pod = until(lambda: world.running_pods("moved"))[0]
     assert pod["metadata"]["labels"][QUOTA_LABEL] == "theirs"
     assert pod["metadata"]["annotations"]["koord-queue/stamped-quota"] == "mine"
+
+
+# -------------------------------------------------------------------------------- webhooks
+
+
+def test_the_demand_is_what_a_webhook_makes_of_pods(world: QueueWorld, webhook: PodWebhook) -> None:
+    webhook.configure("hooked", "3")
+    until(lambda: requests_in(dry_run(world, "hooked")) == {"cpu": "3"})
+    world.create_quota("hooked", cpu_max=2)
+    world.create_job("hooked", "hooked", suspend=True, template=template("hooked"))
+    assert request_of(world, "hooked") == {"cpu": "3"}
+    assert differences(world, "hooked").startswith("requests cpu 3 of container main")
+    assert all(review["dryRun"] for review in webhook.reviews)
 
 
 # ------------------------------------------------------------------------ what is not made
