@@ -256,6 +256,29 @@ def test_the_demand_is_what_a_webhook_makes_of_pods(world: QueueWorld, webhook: 
     assert all(review["dryRun"] for review in webhook.reviews)
 
 
+@pytest.mark.parametrize(
+    "timeout_seconds",
+    [
+        pytest.param(30, id="the API server waits for it"),
+        pytest.param(1, id="the API server gives up"),
+    ],
+)
+def test_without_an_answer_of_a_webhook_what_is_followed_counts(
+    world: QueueWorld, webhook: PodWebhook, timeout_seconds: int
+) -> None:
+    name = f"silent-{timeout_seconds}"
+    webhook.configure(name, "3", timeout_seconds)
+    until(lambda: requests_in(dry_run(world, name)) == {"cpu": "3"})
+    webhook.is_answering.clear()
+    world.create_quota(name, cpu_max=1)
+    world.create_job(name, name, suspend=True, template=template(name))
+    assert request_of(world, name) == {"cpu": "2"}
+    assert "has not said what it makes of these pods" in differences(world, name)
+    webhook.is_answering.set()
+    until(lambda: asks_for(world, name, {"cpu": "3"}))
+    assert differences(world, name).startswith("requests cpu 3 of container main")
+
+
 # ------------------------------------------------------------------------ what is not made
 
 
