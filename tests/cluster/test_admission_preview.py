@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 import pytest
 
+from queue_controllers.watches.pod_preview import SETTLED_SECONDS
 from tests.charts.render import as_manifest, render, rights
 from tests.cluster.pod_webhook import CREATED_PODS, PodWebhook, pod_webhook
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER
@@ -23,6 +25,7 @@ from tests.cluster.queue_world import (
     MERGE,
     QUEUE_NAMESPACE,
     QUOTA_LABEL,
+    STILL_SECONDS,
     UNITS,
     QueueWorld,
     condition,
@@ -277,6 +280,22 @@ def test_without_an_answer_of_a_webhook_what_is_followed_counts(
     webhook.is_answering.set()
     until(lambda: asks_for(world, name, {"cpu": "3"}))
     assert differences(world, name).startswith("requests cpu 3 of container main")
+
+
+def test_a_webhook_whose_configuration_changes_changes_the_demand(
+    world: QueueWorld, webhook: PodWebhook
+) -> None:
+    world.create_quota("turns", cpu_max=1)
+    world.create_job("turns", "turns", suspend=True, template=template("turns"))
+    assert request_of(world, "turns") == {"cpu": "2"}
+    steps = (("turns", "3", "3"), ("turns", "4", "4"), ("others", "4", "2"), ("turns", "5", "5"))
+    for team, cpu, want in steps:
+        webhook.configure(team, cpu)
+        until(partial(asks_for, world, "turns", {"cpu": want}))
+    # Until then what is asked again after the last change would find it deleted.
+    time.sleep(SETTLED_SECONDS[-1] + STILL_SECONDS)
+    webhook.remove()
+    until(lambda: asks_for(world, "turns", {"cpu": "2"}))
 
 
 # ------------------------------------------------------------------------ what is not made
