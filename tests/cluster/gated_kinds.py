@@ -40,7 +40,7 @@ from tests.cluster.kind_world import HIGH, KindWorld
 from tests.cluster.played_operators import Objects
 from tests.cluster.played_pods import LONG, OF, STOP_SECONDS, owner_of
 from tests.cluster.played_pods import RUN_SECONDS as RUNS_FOR
-from tests.cluster.queue_world import UNITS, until
+from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import crd
 
@@ -257,7 +257,7 @@ class GatedJob:
         self.wanted_releases = row.pods(number)
         self.most_units = row.units(number) + (number == 0)
         self._row, self._number = row, number
-        self._objects = Objects(place.world.api)
+        self._world, self._objects = place.world, Objects(place.world.api)
         self._wanted_pods = row.pods(number)
         self._to_evict = number == 0
         self._to_grow = row.grows and number % 2 == 1
@@ -298,7 +298,7 @@ class GatedJob:
         return running == self._wanted_pods and let_go >= self.wanted_releases
 
     def _units(self) -> list[Json]:
-        units = self._objects.api.request("GET", UNITS.format("default"))["items"]
+        units = self._world.units()
         return [unit for unit in units if whose(unit, (self.name,)) == self.name]
 
     def _grow(self) -> None:
@@ -315,7 +315,7 @@ class GatedJob:
         self._to_evict = False
         self._evicted = min(self._units(), key=lambda unit: str(unit["metadata"]["name"]))
         self.wanted_releases += sum(each["count"] for each in self._evicted["spec"]["podSet"])
-        self._activate(active=False)
+        self._world.set_active(self._evicted["metadata"]["name"], active=False)
         self.step = Step.STOPS
 
     def _let_in_again(self) -> None:
@@ -330,12 +330,8 @@ class GatedJob:
                 self._make_pods_again()
             self.step = Step.MADE
         elif self._row.path and phase_of(unit) == "Enqueued":
-            self._activate(active=True)
+            self._world.set_active(unit["metadata"]["name"], active=True)
             self.step = Step.MADE
-
-    def _activate(self, *, active: bool) -> None:
-        path = f"{UNITS.format('default')}/{self._evicted['metadata']['name']}"
-        self._objects.merge(path, {"spec": {"active": active}})
 
     def _make_pods_again(self) -> None:
         for path, body in self._row.objects_of(self.name, self._number, self.quota):

@@ -19,7 +19,6 @@ from tests.cluster.queue_world import (
     MERGE,
     QUOTA_LABEL,
     STILL_SECONDS,
-    UNITS,
     QueueWorld,
     condition,
     pod_sets_of,
@@ -85,11 +84,6 @@ class JobSideWorld(QueueWorld):
     def has_unit(self, name: str) -> bool:
         """Return whether there is a unit of that name."""
         return any(unit["metadata"]["name"] == name for unit in self.units())
-
-    def patch_unit(self, name: str, body: Json) -> None:
-        """Merge into a unit, or into its status."""
-        path = f"{UNITS.format('default')}/{name}{'/status' if 'status' in body else ''}"
-        self.api.request("PATCH", path, body, content_type=MERGE)
 
     def admit(self, name: str, replicas: Mapping[str, int], **more: Mapping[str, Json]) -> None:
         """Do what the scheduler does; `more`: further fields of the admissions, by pod set."""

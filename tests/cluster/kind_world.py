@@ -29,7 +29,6 @@ from tests.cluster.queue_world import (
     OWN_TIMES_SECONDS,
     QUOTA_LABEL,
     QUOTAS,
-    UNITS,
     QueueWorld,
     quota_view,
     until,
@@ -251,8 +250,7 @@ class JobLife:
         if by_annotation:
             self.annotate(ACTIVE, "true" if active else "false")
             return
-        path = f"{UNITS.format('default')}/{self.unit()['metadata']['name']}"
-        self.operator.objects.merge(path, {"spec": {"active": active}})
+        self._place.world.set_active(self.unit()["metadata"]["name"], active=active)
 
 
 @contextmanager

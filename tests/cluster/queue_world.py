@@ -199,10 +199,16 @@ class QueueWorld:
 
     def finish_unit(self, name: str) -> None:
         """End a unit made by hand, as a job side would."""
-        body = {"status": {"phase": "Succeed", "admissions": []}}
-        self.api.request(
-            "PATCH", f"{UNITS.format('default')}/{name}/status", body, content_type=MERGE
-        )
+        self.patch_unit(name, {"status": {"phase": "Succeed", "admissions": []}})
+
+    def patch_unit(self, name: str, body: Json) -> None:
+        """Merge into a unit, or into its status."""
+        path = f"{UNITS.format('default')}/{name}{'/status' if 'status' in body else ''}"
+        self.api.request("PATCH", path, body, content_type=MERGE)
+
+    def set_active(self, unit: str, *, active: bool) -> None:
+        """Put a unit in line, or take it off and ask for what it has back."""
+        self.patch_unit(unit, {"spec": {"active": active}})
 
     def create_job(
         self, name: str, quota: str, *, cpu: str = "1", suspend: bool = False, **more: Any

@@ -22,7 +22,6 @@ from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     ELASTIC_QUOTA_CRD,
     JOBS,
-    MERGE,
     QUOTA_LABEL,
     UNITS,
     QueueWorld,
@@ -108,8 +107,7 @@ def test_a_backoff_until_a_time_outside_of_all_years_is_over(world: QueueWorld, 
     name = f"never-{at[:4]}"
     world.create_unit(name, "nowhere", cpu=1)
     status = {"phase": "TimeoutBackoff", "requeueState": {"count": 1, "requeueAt": at}}
-    path = f"{UNITS.format('default')}/{name}/status"
-    world.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+    world.patch_unit(name, {"status": status})
     until(lambda: world.phase(name) == "Enqueued")
     until(lambda: reason(world, name) == "NoQuota")
 

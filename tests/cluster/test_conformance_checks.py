@@ -52,8 +52,7 @@ class RealCluster:
         return self._world.unit(name)
 
     def patch_unit(self, name: str, body: Json) -> None:
-        path = f"{UNITS.format('default')}/{name}{'/status' if 'status' in body else ''}"
-        self._world.api.request("PATCH", path, body, content_type=MERGE)
+        self._world.patch_unit(name, body)
 
     def patch_queue(self, name: str, body: Json) -> None:
         self._world.api.request("PATCH", f"{QUEUES}/{name}", body, content_type=MERGE)

@@ -86,8 +86,7 @@ class Scheduling:
 
     def write(self, name: str, status: Json) -> None:
         """Merge into a unit's status."""
-        path = f"{UNITS.format('default')}/{name}/status"
-        self.world.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+        self.world.patch_unit(name, {"status": status})
 
     def count(self, name: str, *, replicas: int, running: int, **more: Any) -> None:
         """Write the counts of a unit, as its job side."""
@@ -165,9 +164,8 @@ def test_a_pod_that_fails_for_good_gives_its_share_to_the_next_unit(
     assert scheduling.world.phase("fails-a") == "Running"
     assert scheduling.world.phase("fails-b") == "Enqueued"
     pods = scheduling.world.unit("fails-a")["spec"]["podSet"][0]
-    path = f"{UNITS.format('default')}/fails-a"
     lowered = {"spec": {"podSet": [{**pods, "count": 1}]}}
-    scheduling.world.api.request("PATCH", path, lowered, content_type=MERGE)
+    scheduling.world.patch_unit("fails-a", lowered)
     scheduling.count("fails-a", replicas=1, running=1)
     until(lambda: scheduling.has_started("fails-b"))
 
@@ -206,13 +204,10 @@ def test_a_younger_unit_of_the_same_priority_is_no_victim(scheduling: Scheduling
     time.sleep(1.1)  # creation times have whole seconds
     scheduling.add("equal-younger", "equal", priority=5, cpu=2)
     until(lambda: scheduling.has_started("equal-younger"))
-    path = f"{UNITS.format('default')}/equal-older"
-    spec = {"spec": {"active": True}}
-    scheduling.world.api.request("PATCH", path, spec, content_type=MERGE)
+    scheduling.world.set_active("equal-older", active=True)
     until(lambda: reason_of(scheduling, "equal-older") == "OverQuotaMax")
     scheduling.is_never_asked("equal-younger")
-    higher = {"spec": {"priority": 6}}
-    scheduling.world.api.request("PATCH", path, higher, content_type=MERGE)
+    scheduling.world.patch_unit("equal-older", {"spec": {"priority": 6}})
     until(lambda: scheduling.is_asked("equal-younger"))
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.queue_world import (
-    MERGE,
-    UNITS,
     Json,
     QueueWorld,
     condition,
@@ -128,6 +126,4 @@ def evict(world: QueueWorld, job: str) -> None:
 
 
 def patch_status(world: QueueWorld, job: str, status: Json) -> None:
-    name = world.unit_of(job)["metadata"]["name"]
-    path = f"{UNITS.format('default')}/{name}/status"
-    world.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+    world.patch_unit(world.unit_of(job)["metadata"]["name"], {"status": status})

@@ -246,15 +246,14 @@ def test_an_admitted_job_whose_pods_would_be_refused_gives_its_quota_back(
     uid = world.job("caught")["metadata"]["uid"]
     world.create_unit("caught", "too-late", cpu=4, **consumer("caught", uid))
     mark = {"metadata": {"annotations": {"koord-queue/managed-by": "koord-queue-controllers"}}}
-    path = f"{UNITS.format('default')}/caught"
-    world.api.request("PATCH", path, mark, content_type="application/merge-patch+json")
+    world.patch_unit("caught", mark)
     until(lambda: world.phase("caught") == "Dequeued")
     cluster.controllers.start()
     cluster.controllers.wait_until_ready()
     until(lambda: waits(world, "caught").get("reason") == "PodsRefused")
     assert world.pods("caught") == []
     until(lambda: quota_view(cluster.scheduler, "too-late")["booked"].get("cpu", "0") == "0")
-    delete(world, path)
+    delete(world, f"{UNITS.format('default')}/caught")
 
 
 def consumer(job: str, uid: str) -> Json:

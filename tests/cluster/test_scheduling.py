@@ -18,7 +18,6 @@ from tests.cluster.queue_world import (
     QUEUES,
     QUOTAS,
     STILL_SECONDS,
-    UNITS,
     Json,
     QueueWorld,
     condition,
@@ -90,8 +89,7 @@ def test_units_that_are_admitted_already_count_once(
     world.create_quota("v2", cpu_max=211, cpu_min=200)
     world.create_unit("v2-job2", "v2", cpu=10)
     until(lambda: dequeued(world, "v2-job2"))
-    path = f"{UNITS.format('default')}/v2-job2/status"
-    world.api.request("PATCH", path, {"status": {"admissions": []}}, content_type=MERGE)
+    world.patch_unit("v2-job2", {"status": {"admissions": []}})
     until(lambda: used_of(scheduler, "v2") == "10")
     world.create_unit("v2-job1", "v2", cpu=9)
     until(lambda: dequeued(world, "v2-job1"))
