@@ -138,6 +138,17 @@ class QueueWorld:
         }
         self.api.request("POST", QUOTAS.format("default"), body)
 
+    def resize_quota(self, name: str, cpu: int) -> None:
+        """Let an ElasticQuota have more cpu, or less: min and max."""
+        spec = {"min": {"cpu": str(cpu)}, "max": {"cpu": str(cpu)}}
+        path = f"{QUOTAS.format('default')}/{name}"
+        self.api.request("PATCH", path, {"spec": spec}, content_type=MERGE)
+
+    def create_priority_class(self, name: str, value: int) -> None:
+        """Create a PriorityClass."""
+        body = {"metadata": {"name": name}, "value": value}
+        self.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+
     def create_service_account(self, name: str) -> None:
         """Create a ServiceAccount."""
         body = {"metadata": {"name": name}}

@@ -327,8 +327,7 @@ def test_a_class_that_is_made_lets_a_job_through(world: QueueWorld) -> None:
     world.create_job("classy", "classy", suspend=True, template=classy)
     until(lambda: why_it_waits(world, "classy").get("reason") == "PodsRefused")
     assert "no PriorityClass with name late was found" in why_it_waits(world, "classy")["message"]
-    body = {"metadata": {"name": "late"}, "value": 5}
-    world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    world.create_priority_class("late", 5)
     until(lambda: world.running_pods("classy"))
 
 

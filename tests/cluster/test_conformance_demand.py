@@ -126,8 +126,7 @@ def writes_spec_after(job: TfJob, change: Json) -> bool:
 def classes(world: JobSideWorld) -> None:
     """Priority classes that the controllers have heard of."""
     for name, value in CLASSES.items():
-        body = {"metadata": {"name": name}, "value": value}
-        world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        world.create_priority_class(name, value)
     last = {"priorityClassName": "five"}
     world.create_job("classes", "any", suspend=True, pod_spec=last)
     until(lambda: world.has_unit("classes") and priority_of(world, "classes") == (5, "five"))

@@ -51,8 +51,7 @@ def kinds(controlplane_binaries: Path) -> Iterator[Kinds]:
         world.plane.apply(RESERVATION_CRD)
         for quota, cpu in ((FULL, 1), (AMPLE, 60), (STRICT, 60)):
             world.create_quota(quota, cpu_max=cpu)
-        body = {"metadata": {"name": HIGH}, "value": HIGH_VALUE}
-        world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        world.create_priority_class(HIGH, HIGH_VALUE)
         world.start_scheduler(
             "--leader-elect=false", "--strictDequeueMode", f"--queue-list={STRICT}"
         )

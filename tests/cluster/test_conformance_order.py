@@ -17,7 +17,6 @@ from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
     MERGE,
     QUEUES,
-    QUOTAS,
     STILL_SECONDS,
     Json,
     QueueWorld,
@@ -69,8 +68,7 @@ def test_positions_under_policy_intelligent(
     for name, priority in zip(names, priorities, strict=True):
         world.create_unit(name, case, cpu=1, priority=priority)
     until(lambda: positions_of(world, case, names) == want)
-    room = {"spec": {"min": {"cpu": "9"}, "max": {"cpu": "9"}}}
-    world.api.request("PATCH", f"{QUOTAS.format('default')}/{case}", room, content_type=MERGE)
+    world.resize_quota(case, 9)
     until(lambda: positions_of(world, case, names) == [0] * len(names))
     for name in names:
         world.finish_unit(name)

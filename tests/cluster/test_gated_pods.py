@@ -12,7 +12,6 @@ import pytest
 from tests.cluster.program_process import CONTROLLERS
 from tests.cluster.queue_world import (
     MERGE,
-    QUOTAS,
     STILL_SECONDS,
     Json,
     QueueWorld,
@@ -113,12 +112,6 @@ def phases(world: QueueWorld, queue: str) -> dict[str, str]:
     }
 
 
-def resize_quota(world: QueueWorld, name: str, cpu: int) -> None:
-    spec = {"min": {"cpu": str(cpu)}, "max": {"cpu": str(cpu)}}
-    path = f"{QUOTAS.format('default')}/{name}"
-    world.api.request("PATCH", path, {"spec": spec}, content_type=MERGE)
-
-
 def test_pods_start_one_after_the_other(cluster: QueueWorld) -> None:
     world = cluster
     world.create_quota("solo", cpu_max=1)
@@ -179,9 +172,9 @@ def test_ctl_62_as_many_gates_are_open_as_fit(cluster: QueueWorld) -> None:
     until(lambda: (len(running(world, queue)), len(gated(world, queue))) == (2, 3))
     time.sleep(STILL_SECONDS)
     assert len(gated(world, queue)) == 3
-    resize_quota(world, queue, 5)
+    world.resize_quota(queue, 5)
     until(lambda: (len(running(world, queue)), len(gated(world, queue))) == (5, 0))
-    resize_quota(world, queue, 0)
+    world.resize_quota(queue, 0)
     for name in running(world, queue):
         world.set_active(f"{name}-pod-qu", active=False)
     until(lambda: (len(running(world, queue)), len(gated(world, queue))) == (0, 5))

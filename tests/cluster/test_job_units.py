@@ -40,8 +40,7 @@ HIGH_VALUE = 20
 def never(cluster: Cluster) -> str:
     """A quota that none of these jobs fits into, and a priority class."""
     cluster.world.create_quota("never", cpu_max=1)
-    body = {"metadata": {"name": HIGH}, "value": HIGH_VALUE}
-    cluster.world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    cluster.world.create_priority_class(HIGH, HIGH_VALUE)
     # Until the controllers have heard of the class.
     cluster.world.create_job("class", "never", suspend=True, pod_spec={"priorityClassName": HIGH})
     until(lambda: cluster.world.unit_of("class").get("spec", {}).get("priority") == HIGH_VALUE)

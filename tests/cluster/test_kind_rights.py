@@ -151,8 +151,7 @@ def test_every_kind_is_held_and_released_and_nothing_is_refused(world: QueueWorl
     common = ("--leader-elect=false", f"--queue-namespace={QUEUE_NAMESPACE}")
     refused = forbidden_by_the_server(world)
     world.create_quota("team", cpu_max=1000)
-    high = {"metadata": {"name": "high"}, "value": 1000}  # two of the samples name it
-    world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", high)
+    world.create_priority_class("high", 1000)  # two of the samples name it
     for name in SERVICE_ACCOUNTS:
         world.create_service_account(name)
     world.start(SCHEDULER, *common, user="queue-account")

@@ -86,11 +86,6 @@ def runtime_class(world: QueueWorld, name: str, cpu: str) -> None:
     world.api.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", body)
 
 
-def priority_class(world: QueueWorld, name: str) -> None:
-    body = {"metadata": {"name": name}, "value": 5}
-    world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
-
-
 def without_requests() -> Json:
     return {"containers": [{"name": "main", "image": "none"}]}
 
@@ -195,7 +190,11 @@ def test_a_limit_range_that_changes_changes_the_demand_of_units_that_wait(
 @pytest.mark.parametrize(
     ("kind", "spec", "make"),
     [
-        ("PriorityClass", {"priorityClassName": "late"}, priority_class),
+        (
+            "PriorityClass",
+            {"priorityClassName": "late"},
+            lambda w, n: w.create_priority_class(n, 5),
+        ),
         ("RuntimeClass", {"runtimeClassName": "late"}, lambda w, n: runtime_class(w, n, "100m")),
         ("ServiceAccount", {"serviceAccountName": "late"}, QueueWorld.create_service_account),
     ],
