@@ -15,7 +15,8 @@ import pytest
 
 from tests.charts.render import NAMESPACE, as_manifest, render, rights
 from tests.charts.values_table import GATED, SWITCHES, WIDGET, values_with
-from tests.cluster.kind_kit import ADAPTERS, SERVED, body_of, install, path_of, set_at, switch_of
+from tests.cluster.kind_kit import ADAPTERS, SERVED, body_of, install, path_of, switch_of
+from tests.cluster.kind_table import set_at
 from tests.cluster.queue_world import MERGE, until
 from tests.cluster.test_admission_policy import MANAGED, OWNER, PLAIN, WIDGET_CRD, widget
 from tests.controlplane.api_client import ApiError
