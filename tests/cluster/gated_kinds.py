@@ -27,13 +27,12 @@ from shared_api.well_known_labels import (
     PLUGINS_POD_GROUP,
     QUOTA_NAME,
 )
-from tests.cluster.judgement import is_living, phase_of
+from tests.cluster.judgement import is_living, is_running, phase_of
 from tests.cluster.kind_traffic import (
     RUN_SECONDS,
     Cache,
     PlayedJob,
     Step,
-    runs_well,
     whose,
 )
 from tests.cluster.kind_world import HIGH, KindWorld
@@ -204,7 +203,7 @@ def _play_leader_worker_set(objects: Objects, name: str, cache: Cache) -> None:
     body: Json = objects.api.request("GET", f"{_LEADER_WORKER_SETS}/{name}")
     for group in range(body["spec"]["replicas"]):
         leader = cache.pods.get(f"{name}-{group}")
-        has_started = leader is not None and runs_well(leader)
+        has_started = leader is not None and is_running(leader)
         wanted = [_of_group(body, group, each) for each in range(_LWS_SIZE if has_started else 1)]
         for pod in wanted:
             if pod["metadata"]["name"] not in cache.pods:

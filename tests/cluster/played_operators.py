@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
+from tests.cluster.judgement import is_living, is_running
 from tests.cluster.played_pods import (
     OF,
     Made,
@@ -49,7 +50,6 @@ from tests.controlplane.api_client import ApiClient, ApiError
 Json = dict[str, Any]
 
 JSON_PATCH: Final = "application/json-patch+json"
-ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 _COLLECTIONS: Final = {
     "pods": "/api/v1/namespaces/default/pods",
@@ -112,15 +112,11 @@ class Objects:
 
     def living_pods(self, name: str) -> list[Json]:
         """Return the pods of a job that have not ended, deleted ones included."""
-        return [pod for pod in self.find("pods", name) if pod["status"]["phase"] not in ENDED]
+        return [pod for pod in self.find("pods", name) if is_living(pod)]
 
     def running_pods(self, name: str) -> list[Json]:
         """Return the pods of a job that run, and that nobody has deleted."""
-        return [
-            pod
-            for pod in self.find("pods", name)
-            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
-        ]
+        return [pod for pod in self.find("pods", name) if is_running(pod)]
 
 
 class Maker:

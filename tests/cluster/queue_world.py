@@ -15,6 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from tests.cluster.api_audit import ApiAudit
+from tests.cluster.judgement import is_living, is_running
 from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
@@ -307,16 +308,11 @@ class QueueWorld:
 
     def running_pods(self, job: str) -> list[Json]:
         """Return the pods of a Job that run, and that nobody has deleted."""
-        return [
-            pod
-            for pod in self.pods(job)
-            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
-        ]
+        return [pod for pod in self.pods(job) if is_running(pod)]
 
     def living_pods(self, job: str) -> list[Json]:
         """Return the pods of a Job that have not ended, deleted ones included."""
-        ended = {"Succeeded", "Failed"}
-        return [pod for pod in self.pods(job) if pod["status"]["phase"] not in ended]
+        return [pod for pod in self.pods(job) if is_living(pod)]
 
     def is_suspended(self, job: str) -> bool:
         """Return whether a Job's switch is on."""

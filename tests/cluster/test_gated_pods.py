@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.judgement import is_running
 from tests.cluster.program_process import CONTROLLERS
 from tests.cluster.queue_world import (
     MERGE,
@@ -85,11 +86,7 @@ def pods(world: QueueWorld, queue: str) -> list[Json]:
 
 
 def running(world: QueueWorld, queue: str) -> list[str]:
-    return [
-        pod["metadata"]["name"]
-        for pod in pods(world, queue)
-        if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
-    ]
+    return [pod["metadata"]["name"] for pod in pods(world, queue) if is_running(pod)]
 
 
 def gated(world: QueueWorld, queue: str) -> list[str]:
