@@ -17,7 +17,7 @@ from shared_api.well_known_labels import PRIORITY, RELATED_POD_SET, SUSPEND
 from tests.cluster.kind_jobs import Kinds, Sets, pod_of, ray, spark, torch, workflow
 from tests.cluster.kind_kit import install
 from tests.cluster.observer import Observer
-from tests.cluster.played_nodes import RESERVATION_CRD, answer, count_reservations, reservations
+from tests.cluster.played_nodes import answer, count_reservations, reservations
 from tests.cluster.played_pods import owner_of, pod, template_of
 from tests.cluster.played_statuses import conditions_of
 from tests.cluster.queue_world import (
@@ -28,6 +28,8 @@ from tests.cluster.queue_world import (
     pod_sets_of,
     until,
 )
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
 
 pytestmark = pytest.mark.cluster
 
@@ -48,7 +50,7 @@ def kinds(controlplane_binaries: Path) -> Iterator[Kinds]:
         QueueWorld(controlplane_binaries, jobs=True) as world,
     ):
         install(world.plane, *KEYS)
-        world.plane.apply(RESERVATION_CRD)
+        install_crds(world.plane, crd("reservations"))
         for quota, cpu in ((FULL, 1), (AMPLE, 60), (STRICT, 60)):
             world.create_quota(quota, cpu_max=cpu)
         world.create_priority_class(HIGH, HIGH_VALUE)

@@ -19,7 +19,7 @@ from shared_api.testing.object_builders import (
     queue_unit_body,
     tree_node,
 )
-from tests.cluster.program_process import ROOT, ProgramProcess
+from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
     QUEUES,
@@ -30,11 +30,11 @@ from tests.cluster.queue_world import (
     unit_view,
     until,
 )
-from tests.controlplane.api_client import ApiError
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
 
 pytestmark = pytest.mark.cluster
 
-TREE_CRD: Final = ROOT / "tests" / "data" / "crds" / "elasticquotatrees.yaml"
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
 TREE_LABEL: Final = "quota.scheduling.alibabacloud.com/name"
 JOBS: Final = "koord-queue/max-jobs"
@@ -130,8 +130,7 @@ class TreeWorld:
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
     with QueueWorld(controlplane_binaries) as world:
-        world.plane.apply(TREE_CRD)
-        until(lambda: serves_trees(world))
+        install_crds(world.plane, crd("elasticquotatrees"))
         for name in ("quota-1-1", "quota-1-2", "other"):
             world.api.request("POST", "/api/v1/namespaces", namespace_body(name))
         world.api.request("POST", TREES, the_tree())
@@ -141,15 +140,6 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
 @pytest.fixture(scope="module")
 def trees(world: QueueWorld) -> TreeWorld:
     return TreeWorld(world)
-
-
-def serves_trees(world: QueueWorld) -> bool:
-    """Return whether trees can be listed: a while after their CRD the server says 404, then 429."""
-    try:
-        world.api.request("GET", TREES)
-    except ApiError:
-        return False
-    return True
 
 
 LEAVES: Final = {

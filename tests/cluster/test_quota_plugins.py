@@ -26,7 +26,7 @@ from shared_api.testing.object_builders import (
 )
 from tests.charts.render import as_manifest, rights
 from tests.cluster.played_operators import Operator
-from tests.cluster.program_process import ROOT, ProgramProcess
+from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
@@ -38,12 +38,11 @@ from tests.cluster.queue_world import (
     unit_view,
     until,
 )
-from tests.controlplane.api_client import ApiError
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
 
 pytestmark = pytest.mark.cluster
 
-CRDS: Final = ROOT / "tests" / "data" / "crds"
-TREE_CRD: Final = CRDS / "elasticquotatrees.yaml"
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
 ACCOUNT: Final = "queue-account"
 CHECK_AVAILABLE: Final = "--feature-gates=ElasticQuotaTreeCheckAvailableQuota=true"
@@ -181,22 +180,10 @@ class PluginWorld:
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[PluginWorld]:
     with QueueWorld(controlplane_binaries, jobs=True, users={ACCOUNT: ()}) as world:
-        world.plane.apply(TREE_CRD)
-        until(lambda: has_trees(world))
-        for each in ("pytorchjobs", "tfjobs"):
-            world.plane.apply(CRDS / f"{each}.yaml")
+        install_crds(world.plane, *map(crd, ("elasticquotatrees", "pytorchjobs", "tfjobs")))
         kinds = "--enabled-extensions=job,pytorchjob,tfjob"
         world.start_controllers("--leader-elect=false", kinds)
         yield PluginWorld(world)
-
-
-def has_trees(world: QueueWorld) -> bool:
-    """Return whether trees can be listed: a while after their CRD the server says 404, then 429."""
-    try:
-        world.api.request("GET", TREES)
-    except ApiError:
-        return False
-    return True
 
 
 def test_a_job_waits_that_is_larger_than_the_node_of_its_namespace_and_one_starts_that_fits(

@@ -16,13 +16,14 @@ import pytest
 from shared_api.timestamps import rfc3339
 from tests.charts.render import Program, as_manifest, rights
 from tests.cluster.played_nodes import (
-    RESERVATION_CRD,
     answer,
     count_reservations,
     reservations,
 )
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import QueueWorld, condition, until
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
 
 pytestmark = pytest.mark.cluster
 
@@ -50,7 +51,7 @@ def world(controlplane_binaries: Path) -> Iterator[StrictWorld]:
     """A cluster with both programs in strict mode, quota team of four cores, and a bad node."""
     users: dict[str, Sequence[str]] = dict.fromkeys(ACCOUNTS, ())
     with StrictWorld(controlplane_binaries, jobs=True, users=users) as world:
-        world.plane.apply(RESERVATION_CRD)
+        install_crds(world.plane, crd("reservations"))
         granted = [
             each
             for account, program in ACCOUNTS.items()
