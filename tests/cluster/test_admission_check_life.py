@@ -42,6 +42,7 @@ from tests.cluster.queue_world import (
     let_the_second_of_the_release_pass,
     until,
 )
+from tests.cluster.rbac_objects import RBAC, binding
 from tests.controlplane.api_client import ApiError
 
 pytestmark = pytest.mark.cluster
@@ -70,7 +71,6 @@ EXAMPLE_RULES: Final[list[Json]] = [
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
 """The rights that `serving` says a check of one's own needs; without its Lease."""
-RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 HOURS: Final = "example.com/open-hours"
 
 CONSUME: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
@@ -404,13 +404,11 @@ def event_of(world: QueueWorld, check: str, reason: str) -> str:
 @pytest.fixture
 def example(town: Town) -> Iterator[ProgramProcess]:
     """The example as a program, with the rights that it is said to need, and no others."""
-    world, name = town.world, {"name": EXAMPLE_ACCOUNT}
-    role = {"metadata": name, "rules": EXAMPLE_RULES}
-    world.api.request("POST", f"{RBAC}/clusterroles", role)
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **name}
-    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", **name}]
-    binding = {"metadata": name, "roleRef": reference, "subjects": subjects}
-    world.api.request("POST", f"{RBAC}/clusterrolebindings", binding)
+    world, path = town.world, f"/apis/{RBAC}/v1"
+    role = {"metadata": {"name": EXAMPLE_ACCOUNT}, "rules": EXAMPLE_RULES}
+    world.api.request("POST", f"{path}/clusterroles", role)
+    bound = binding(EXAMPLE_ACCOUNT, EXAMPLE_ACCOUNT)
+    world.api.request("POST", f"{path}/clusterrolebindings", bound)
     program = world.start(EXAMPLE, "--leader-elect=false", user=EXAMPLE_ACCOUNT)
     yield program
     assert counted(program, "rest_client_requests_total", code="200") > 0

@@ -26,7 +26,8 @@ from tests.cluster.queue_world import (
     quota_view,
     until,
 )
-from tests.cluster.test_release_policy import EDIT, binding
+from tests.cluster.rbac_objects import binding, role
+from tests.cluster.test_release_policy import EDIT
 from tests.controlplane.api_client import ApiError
 
 pytestmark = pytest.mark.cluster
@@ -42,18 +43,14 @@ AVAILABLE: Final = "koord-queue/available-quota-in-namespace"
 VALUES: Final = values_with(
     "batchjob", quotaNamespaces="listed", admissionPolicy={"quotasFrom": [HOME, OWN]}
 )
-WRITES_UNITS: Final = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRole",
-    "metadata": {"name": "writes-units"},
-    "rules": [
-        {
-            "apiGroups": ["scheduling.x-k8s.io"],
-            "resources": ["queueunits"],
-            "verbs": ["create", "patch"],
-        }
-    ],
-}
+WRITES_UNITS: Final = role(
+    "writes-units",
+    {
+        "apiGroups": ["scheduling.x-k8s.io"],
+        "resources": ["queueunits"],
+        "verbs": ["create", "patch"],
+    },
+)
 """Units, but not their status: such a user gets no further than anybody else."""
 PODS: Final = "/api/v1/namespaces/{}/pods"
 
@@ -65,8 +62,8 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
     with QueueWorld(controlplane_binaries, jobs=True, users=users) as running:
         for name in (HOME, LISTED, OWN, STRANGE):
             running.plane.kubectl("create", "namespace", name)
-        roles = [binding("RoleBinding", role, USER, ns) for ns in (STRANGE, OWN) for role in EDIT]
-        units = [WRITES_UNITS, binding("ClusterRoleBinding", "writes-units", USER)]
+        roles = [binding(each, USER, ns) for ns in (STRANGE, OWN) for each in EDIT]
+        units = [WRITES_UNITS, binding("writes-units", USER)]
         guards = [one for one in render(VALUES) if one["kind"].startswith("ValidatingAdmission")]
         given = [*rights("scheduler", user="queue-account", values=VALUES)]
         given += rights("controllers", user="jobs-account", values=VALUES)

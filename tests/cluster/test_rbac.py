@@ -30,6 +30,7 @@ from tests.cluster.queue_world import (
     condition,
     until,
 )
+from tests.cluster.rbac_objects import RBAC, binding
 from tests.controlplane.api_client import ApiError
 
 pytestmark = pytest.mark.cluster
@@ -58,7 +59,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
         for account, program in ACCOUNTS.items():
             give(world, rights(program, user=account))
         reader = of_kind(render(), "ClusterRole")["koord-queue-metrics-reader"]
-        give(world, [reader, binding_of(reader["metadata"]["name"], SCRAPER)])
+        give(world, [reader, binding(reader["metadata"]["name"], SCRAPER)])
         give(world, rights_of_the_test(QUEUE_NAMESPACE))
         common = ("--metrics-secure=true", f"--queue-namespace={QUEUE_NAMESPACE}")
         scheduler = world.start(SCHEDULER, *common, user="queue-account")
@@ -71,26 +72,13 @@ def give(world: QueueWorld, objects: list[dict[str, object]]) -> None:
     world.plane.kubectl("apply", "--filename", "-", input=as_manifest(objects))
 
 
-def binding_of(role: str, user: str) -> dict[str, object]:
-    group = "rbac.authorization.k8s.io"
-    return {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": f"{role}-{user}"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-    }
-
-
 def rights_of_the_test(namespace: str) -> list[dict[str, object]]:
     """The role of the pod that `helm test` runs, bound to a user."""
     objects = render(namespace=namespace)
     role = of_kind(objects, "Role")["koord-queue-test"]
-    binding = dict(of_kind(objects, "RoleBinding")["koord-queue-test"])
-    binding["subjects"] = [
-        {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TESTER}
-    ]
-    return [role, binding]
+    bound = dict(of_kind(objects, "RoleBinding")["koord-queue-test"])
+    bound["subjects"] = [{"apiGroup": RBAC, "kind": "User", "name": TESTER}]
+    return [role, bound]
 
 
 def run_helm_test(world: QueueWorld, *more: str) -> tuple[int, str]:
