@@ -310,6 +310,15 @@ class QueueWorld:
         """Return the pods of a Job that run, and that nobody has deleted."""
         return [pod for pod in self.pods(job) if is_running(pod)]
 
+    def await_running(self, job: str, count: int) -> list[Json]:
+        """Wait until exactly so many pods of a Job run; return them."""
+
+        def as_wanted() -> list[Json]:
+            found = self.running_pods(job)
+            return found if len(found) == count else []
+
+        return until(as_wanted)
+
     def living_pods(self, job: str) -> list[Json]:
         """Return the pods of a Job that have not ended, deleted ones included."""
         return [pod for pod in self.pods(job) if is_living(pod)]

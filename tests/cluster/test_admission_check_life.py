@@ -235,7 +235,7 @@ def start(town: Town, job: str) -> Json:
     request = town.request_of(job)
     town.autoscaler.take_up(request, **{NODE_POOL: POOL})
     town.autoscaler.provision(request)
-    until(lambda: len(town.world.running_pods(job)) == PODS)
+    town.world.await_running(job, PODS)
     town.wait_for(job, "Running")
     return request
 
@@ -266,7 +266,7 @@ def test_a_job_starts_on_the_nodes_of_its_class(town: Town, check: str) -> None:
     assert world.is_suspended(job)
 
     town.autoscaler.provision(request)
-    until(lambda: len(world.running_pods(job)) == PODS)
+    world.await_running(job, PODS)
     town.wait_for(job, "Running")
     assert not world.is_suspended(job)
     for pod in world.running_pods(job):

@@ -134,7 +134,7 @@ def test_an_index_that_fails_for_good_lets_the_next_job_start(
     world.create_quota("fails", cpu_max=2, labels={POLICY: "Block"}, annotations=waits)
     indexed = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
     job(world, "fails-a", "fails", 0, parallelism=2, completions=2, **indexed)
-    until(lambda: len(world.running_pods("fails-a")) == 2)
+    world.await_running("fails-a", 2)
     until(lambda: world.phase_of_job("fails-a") == "Running")
     job(world, "fails-b", "fails", 0)
     until(lambda: refusal_of(cluster.scheduler, "fails-b").get("reason") == "OverQuotaMax")

@@ -117,7 +117,7 @@ def test_the_second_job_runs_when_the_first_has_ended(cluster: Cluster, world: Q
     world.create_quota("pair", cpu_max=4)
     three: Json = {"parallelism": 3, "completions": 3, "run_seconds": LONG}
     world.create_job("pair-1", "pair", suspend=True, **three)
-    until(lambda: len(world.running_pods("pair-1")) == 3)
+    world.await_running("pair-1", 3)
     # Only now: of two at once either may get its unit first.
     world.create_job("pair-2", "pair", suspend=True, **three)
     until(lambda: world.phase_of_job("pair-2") == "Enqueued")
@@ -125,7 +125,7 @@ def test_the_second_job_runs_when_the_first_has_ended(cluster: Cluster, world: Q
     assert world.pods("pair-2") == []
     for pod in world.pods("pair-1"):
         world.end_pod(pod["metadata"]["name"])
-    until(lambda: len(world.running_pods("pair-2")) == 3)
+    world.await_running("pair-2", 3)
     for pod in world.pods("pair-2"):
         world.end_pod(pod["metadata"]["name"])
     until(lambda: [world.phase_of_job(f"pair-{n}") for n in (1, 2)] == ["Succeed", "Succeed"])
@@ -244,7 +244,7 @@ def test_suspended_by_hand_a_released_job_is_resumed(world: QueueWorld) -> None:
     assert world.is_suspended("resume")
     unpin(world, pod)
     until(lambda: not world.is_suspended("resume"))
-    until(lambda: len(world.running_pods("resume")) == 1)
+    world.await_running("resume", 1)
     note = until(lambda: world.event_notes("resume").get("Resumed", ""))
     assert f'{ACTIVE}: "false"' in note
     assert world.phase_of_job("resume") == "Running"
@@ -328,7 +328,7 @@ def test_a_job_that_does_not_come_to_run_is_tried_until_its_limit(
     offer_nodes(world, name, 2)
     in_time = {f"koord-queue/{timeout}": f"{LONG}s"}  # also where pods are slow to come
     world.patch_job(name, {"metadata": {"annotations": {ACTIVE: "true", **in_time}}})
-    until(lambda: len(world.running_pods(name)) == 2)
+    world.await_running(name, 2)
     until(lambda: world.phase_of_job(name) == "Running" and not requeue_count(world, name))
 
 

@@ -108,14 +108,9 @@ def test_a_job_is_refused_nodes_asks_again_and_runs_on_them(world: StrictWorld) 
     until(lambda: not world.is_suspended("train"))
     until(lambda: world.phase_of_job("train") == "Running")
     until(lambda: reservations(world) == [])
-    for pod in until(lambda: two_of(world.running_pods("train"))):
+    for pod in world.await_running("train", 2):
         world.end_pod(pod["metadata"]["name"])
     until(lambda: world.phase_of_job("train") == "Succeed")
-
-
-def two_of(pods: list[Json]) -> list[Json]:
-    """Return the pods when there are two."""
-    return pods if len(pods) == 2 else []
 
 
 def test_a_job_that_is_deleted_meanwhile_leaves_no_reservation(world: StrictWorld) -> None:
