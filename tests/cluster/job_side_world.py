@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster.kind_table import WIDGET_CRD
+from tests.cluster.played_statuses import now
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
@@ -185,9 +186,8 @@ class PlayedJob:
 
     def say(self, condition_type: str) -> None:
         """Say where it stands, in a condition."""
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         said = {"type": condition_type, "status": "True", "reason": "x", "message": "x"}
-        status = {"conditions": [{**said, "lastTransitionTime": moment}], "replicaStatuses": {}}
+        status = {"conditions": [{**said, "lastTransitionTime": now()}], "replicaStatuses": {}}
         path = f"{self._path}/{self.name}/status"
         self.world.api.request("PATCH", path, {"status": status}, content_type=MERGE)
 

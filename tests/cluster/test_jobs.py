@@ -17,6 +17,7 @@ import pytest
 from tests.cluster.api_audit import CONTROLLERS_AGENT, SCHEDULER_AGENT
 from tests.cluster.conftest import EARLY, Cluster
 from tests.cluster.queue_world import (
+    MERGE,
     QUOTA_LABEL,
     QUOTAS,
     STILL_SECONDS,
@@ -513,7 +514,7 @@ def offer_nodes(world: QueueWorld, name: str, count: int) -> None:
     label = {"metadata": {"labels": {f"koord-queue.test/{name}": "yes"}}}
     for number in range(count):
         path = f"/api/v1/nodes/node-{number}"
-        world.api.request("PATCH", path, label, content_type="application/merge-patch+json")
+        world.api.request("PATCH", path, label, content_type=MERGE)
 
 
 def requeue_count(world: QueueWorld, name: str) -> int:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
+    MERGE,
     QUEUES,
     QUOTAS,
     STILL_SECONDS,
@@ -29,7 +30,6 @@ from tests.cluster.queue_world import (
 
 pytestmark = pytest.mark.cluster
 
-MERGE = "application/merge-patch+json"
 AT_ONCE_SECONDS = 30.0
 """A start that no fact brings comes with a resync, after minutes. All others are quick."""
 
