@@ -25,6 +25,7 @@ from tests.cluster.kind_kit import (
     switch_of,
 )
 from tests.cluster.kind_table import value_at
+from tests.cluster.program_metrics import forbidden_by_the_server
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER
 from tests.cluster.queue_world import (
     MERGE,
@@ -34,7 +35,6 @@ from tests.cluster.queue_world import (
     is_adopted,
     until,
 )
-from tests.cluster.test_rbac import forbidden_by_the_server
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import SERVICE_ACCOUNTS
 

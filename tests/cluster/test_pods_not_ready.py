@@ -15,6 +15,7 @@ import pytest
 from tests.charts.render import as_manifest, rights
 from tests.charts.values_table import values_with
 from tests.cluster.conftest import Cluster
+from tests.cluster.program_metrics import forbidden_by_the_server
 from tests.cluster.program_process import CONTROLLERS
 from tests.cluster.queue_world import (
     JOBS,
@@ -28,7 +29,6 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.cluster.served_kinds import install_crds
-from tests.cluster.test_rbac import forbidden_by_the_server
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import crd
 

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import httpx
 import pytest
 
 from tests.charts.render import Program, as_manifest, of_kind, render, rights
-from tests.cluster.program_metrics import samples
+from tests.cluster.program_metrics import forbidden_by_the_server, samples, scrape
 from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
@@ -96,19 +95,6 @@ def run_helm_test(world: QueueWorld, *more: str) -> tuple[int, str]:
         cwd=ROOT,
     )
     return done.returncode, done.stdout + done.stderr
-
-
-def scrape(process: ProgramProcess, token: str) -> httpx.Response:
-    url = f"http://127.0.0.1:{process.port_of('--metrics-address')}/metrics"
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return httpx.get(url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False)
-
-
-def forbidden_by_the_server(world: QueueWorld) -> float:
-    """Return how many requests of anybody the API server's authorizers did not allow."""
-    counted = samples(world.api.request("GET", "/metrics"), "authorization_attempts_total")
-    assert any(labels["result"] == "allowed" for labels, _ in counted), "it counts no longer"
-    return sum(value for labels, value in counted if labels["result"] != "allowed")
 
 
 def requests_by_code(world: QueueWorld, process: ProgramProcess) -> dict[str, float]:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.request import urlopen
 
 import pytest
 
-from tests.cluster.program_process import ANSWER_SECONDS, ProgramProcess
+from tests.cluster.program_metrics import scrape
+from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import QUEUES, QUOTAS, UNITS, Json, QueueWorld, unit_view, until
 
 pytestmark = pytest.mark.cluster
@@ -43,9 +43,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
 
 def marked(program: ProgramProcess) -> list[str]:
     """Return the series one of whose labels has the word."""
-    url = f"http://127.0.0.1:{program.port_of('--metrics-address')}/metrics"
-    with urlopen(url, timeout=ANSWER_SECONDS) as answer:
-        lines = answer.read().decode().splitlines()
+    lines = scrape(program).raise_for_status().text.splitlines()
     return [line for line in lines if _SERIES.match(line)]
 
 
