@@ -169,8 +169,25 @@ class QueueWorld:
 
     def stop_queue(self, name: str, policy: str | None) -> None:
         """Write a queue's stop policy, or take it off."""
-        body = {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}}
+        self.patch_queue(name, {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}})
+
+    def patch_queue(self, name: str, body: Json) -> None:
+        """Merge into a Queue."""
         self.api.request("PATCH", f"{QUEUES}/{name}", body, content_type=MERGE)
+
+    def queue(self, name: str) -> Json:
+        """Return a Queue."""
+        found: Json = self.api.request("GET", f"{QUEUES}/{name}")
+        return found
+
+    def queues(self) -> list[Json]:
+        """Return all Queues."""
+        found: list[Json] = self.api.request("GET", QUEUES)["items"]
+        return found
+
+    def has_queue(self, name: str) -> bool:
+        """Return whether there is a Queue of that name."""
+        return any(queue["metadata"]["name"] == name for queue in self.queues())
 
     def create_unit(
         self, name: str, quota: str, *, cpu: int, count: int = 1, priority: int = 0, **spec: Any

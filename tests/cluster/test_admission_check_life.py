@@ -34,7 +34,6 @@ from tests.cluster.program_metrics import counted
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
-    QUEUES,
     STILL_SECONDS,
     UNITS,
     QueueWorld,
@@ -210,7 +209,7 @@ def submit(town: Town, name: str, *checks: str, room_for: int = 1, timeout: str 
     asked = [{"name": check} for check in checks]
     world.create_queue(name, "Priority", annotations, admissionChecks=asked)
     world.create_quota(name, cpu_max=PODS * room_for)
-    until(lambda: condition(world.api.request("GET", f"{QUEUES}/{name}"), "Ready"))
+    until(lambda: condition(world.queue(name), "Ready"))
     submit_to(town, name, name)
 
 
@@ -374,7 +373,7 @@ def test_a_check_that_never_answers_is_named_when_its_time_is_over(town: Town) -
     time.sleep(STILL_SECONDS)  # which is a second
     assert world.phase_of_job("half-silent") == "Reserved", "the setting is a day"
     shorter = {"metadata": {"annotations": {TIMEOUT: "1s"}}}
-    world.api.request("PATCH", f"{QUEUES}/half-silent", shorter, content_type=MERGE)
+    world.patch_queue("half-silent", shorter)
     told = "admission checks not Ready within 1 s of the reservation: approval"
     for job in ("silent", "half-silent"):
         unit = put_back(town, job)

@@ -16,7 +16,6 @@ import pytest
 from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
     MERGE,
-    QUEUES,
     STILL_SECONDS,
     Json,
     QueueWorld,
@@ -38,7 +37,7 @@ LONG = 600
 
 def positions_of(world: QueueWorld, queue: str, names: list[str]) -> list[int]:
     """Return the units' positions in the queue's status, 0 for one that is not listed."""
-    queues = world.api.request("GET", QUEUES)["items"]
+    queues = world.queues()
     status = [each.get("status", {}) for each in queues if each["metadata"]["name"] == queue]
     # None, until the scheduler has made the queue.
     items = [one for each in status for one in each.get("queueItemDetails", {}).get("active", [])]
@@ -169,7 +168,7 @@ def test_a_drained_queue_gives_its_job_back_and_later_runs_it_again(
 
 def ready_of(world: QueueWorld, name: str, reason: str) -> Json:
     """Return a queue whose condition Ready has that reason, {} while it has another."""
-    queue: Json = world.api.request("GET", f"{QUEUES}/{name}")
+    queue: Json = world.queue(name)
     return queue if condition(queue, "Ready").get("reason") == reason else {}
 
 
@@ -201,10 +200,10 @@ def test_two_queues_under_one_parent(
     )
     for team in "ab":
         world.create_quota(f"{case}-{team}", cpu_max=1, cpu_min=0, labels={PARENT: case})
-        until(partial(find_queue, world, f"{case}-{team}"))
+        until(partial(world.has_queue, f"{case}-{team}"))
     if higher:
         higher_rank = {"spec": {"priority": 2000}}
-        world.api.request("PATCH", f"{QUEUES}/{case}-b", higher_rank, content_type=MERGE)
+        world.patch_queue(f"{case}-b", higher_rank)
         until(lambda: queue_view(cluster.scheduler, f"{case}-b").get("priority"))
     world.create_unit(f"{case}-first", f"{case}-a", cpu=1)
     until(lambda: world.phase(f"{case}-first") == "Dequeued")
@@ -218,9 +217,3 @@ def test_two_queues_under_one_parent(
         order.append(running.removeprefix(f"{case}-"))
     assert order == want
     world.finish_unit(running)
-
-
-def find_queue(world: QueueWorld, name: str) -> bool:
-    """Return whether the queue of a quota has been made."""
-    queues = world.api.request("GET", QUEUES)["items"]
-    return any(queue["metadata"]["name"] == name for queue in queues)

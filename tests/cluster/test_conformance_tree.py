@@ -22,7 +22,6 @@ from shared_api.testing.object_builders import (
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
-    QUEUES,
     UNITS,
     QueueWorld,
     condition,
@@ -206,7 +205,7 @@ def test_checks_of_a_tree(world: QueueWorld, trees: TreeWorld) -> None:
     """[K1 to K5] Eight units of quota1, whose queue is found by its path, and two checks."""
     (queue,) = until(lambda: queues_of(world, "root/quota1"))
     asks = {"spec": {"admissionChecks": [{"name": name} for name in CHECKS]}}
-    world.api.request("PATCH", f"{QUEUES}/{queue}", asks, content_type=MERGE)
+    world.patch_queue(queue, asks)
     until(lambda: ready_reason(world, queue).startswith("AdmissionCheck"))
     for number in range(1, 9):
         body = queue_unit_body(f"qu{number}")
@@ -254,14 +253,14 @@ def test_a_tree_that_goes_and_comes_back(world: QueueWorld, trees: TreeWorld) ->
 
 def queues_of(world: QueueWorld, path: str) -> list[str]:
     """Return the names of the queues of a node."""
-    items = world.api.request("GET", QUEUES)["items"]
+    items = world.queues()
     marked = ((q["metadata"]["name"], q["metadata"].get("annotations", {})) for q in items)
     return [name for name, marks in marked if marks.get("koord-queue/quota-fullname") == path]
 
 
 def ready_reason(world: QueueWorld, queue: str) -> str:
     """Return the reason of a queue's condition Ready."""
-    found = world.api.request("GET", f"{QUEUES}/{queue}")
+    found = world.queue(queue)
     return str(condition(found, "Ready").get("reason", ""))
 
 

@@ -19,7 +19,6 @@ from shared_api.testing.object_builders import queue_unit_body
 from shared_api.well_known_labels import MANAGED_BY
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
-    MERGE,
     QUEUES,
     STILL_SECONDS,
     UNITS,
@@ -241,7 +240,7 @@ def test_max_depth_is_taken_off(scheduling: Scheduling) -> None:
     scheduling.add("depth-small", "depth", priority=1)
     until(lambda: reason_of(scheduling, "depth-small") == "BeyondMaxDepth")
     off = {"metadata": {"annotations": {"koord-queue/max-depth": None}}}
-    world.api.request("PATCH", f"{QUEUES}/depth", off, content_type=MERGE)
+    world.patch_queue("depth", off)
     until(lambda: scheduling.has_started("depth-small"))
 
 

@@ -30,7 +30,6 @@ from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
-    QUEUES,
     STILL_SECONDS,
     UNITS,
     QueueWorld,
@@ -415,5 +414,5 @@ def test_in_a_tree_where_pods_are_waited_for_the_higher_job_goes_next(world: Plu
 
 def queues(world: PluginWorld) -> dict[str, Json]:
     """Return all queues by name."""
-    items: list[Json] = world.world.api.request("GET", QUEUES)["items"]
+    items: list[Json] = world.world.queues()
     return {each["metadata"]["name"]: each for each in items}

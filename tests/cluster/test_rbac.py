@@ -163,7 +163,7 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     policy = {"metadata": {"labels": {"koord-queue/queue-policy": "Block"}}}
     path = f"{QUOTAS.format('default')}/team"
     world.api.request("PATCH", path, policy, content_type=MERGE)
-    until(lambda: world.api.request("GET", f"{QUEUES}/team")["spec"]["queuePolicy"] == "Block")
+    until(lambda: world.queue("team")["spec"]["queuePolicy"] == "Block")
     world.api.request("DELETE", path)
     until(lambda: not exists(world, f"{QUEUES}/team"))
     time.sleep(2.0)  # the last events and counts go out

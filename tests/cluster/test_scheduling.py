@@ -94,7 +94,7 @@ def test_units_that_are_admitted_already_count_once(
     world.create_unit("v2-job1", "v2", cpu=9)
     until(lambda: dequeued(world, "v2-job1"))
     until(lambda: used_of(scheduler, "v2") == "19")
-    queues = world.api.request("GET", QUEUES)["items"]
+    queues = world.queues()
     assert [q["metadata"]["name"] for q in queues].count("v2") == 1
 
 
@@ -150,7 +150,7 @@ def test_nothing_is_lost_in_any_order_of_arrival(world: QueueWorld) -> None:
 
 def queues_named(world: QueueWorld, name: str) -> list[Json]:
     """Return the queue of that name, if there is one."""
-    items = world.api.request("GET", QUEUES)["items"]
+    items = world.queues()
     return [each for each in items if each["metadata"]["name"] == name]
 
 
@@ -171,7 +171,7 @@ def test_a_queue_made_by_hand_keeps_policy_and_annotations(
     world.api.request("DELETE", f"{QUOTAS.format('default')}/hand")
     until(lambda: quota_view(scheduler, "hand") == {})
     time.sleep(STILL_SECONDS)
-    queue = world.api.request("GET", f"{QUEUES}/hand")
+    queue = world.queue("hand")
     assert queue["spec"]["queuePolicy"] == "Block"
     assert queue["metadata"]["annotations"]["koord-queue/max-depth"] == "7"
 
@@ -193,7 +193,7 @@ def test_several_quotas_share_a_queue_that_lists_them(
         )
     )
     body = {"metadata": {"annotations": {"koord-queue/available-quota-in-queue": "*"}}}
-    world.api.request("PATCH", f"{QUEUES}/shared", body, content_type=MERGE)
+    world.patch_queue("shared", body)
     until(lambda: dequeued(world, "share-b-unit"))
     detail = debug(scheduler, "/debug/queues/shared")
     assert detail["queue"]["admitted"] == 2
@@ -209,7 +209,7 @@ def test_a_queue_shows_counts_and_positions(world: QueueWorld) -> None:
         world.create_unit(f"shown-{number}", "shown", cpu=1, priority=number)
 
     def items() -> list[str]:
-        status = world.api.request("GET", f"{QUEUES}/shown").get("status", {})
+        status = world.queue("shown").get("status", {})
         listed = status.get("queueItemDetails", {}).get("active", [])
         counts = (status.get("pending"), status.get("admitted"))
         return [item["name"] for item in listed] if counts == (3, 1) else []
@@ -227,7 +227,7 @@ def test_a_system_at_rest_writes_nothing(world: QueueWorld) -> None:
     until(lambda: condition(world.unit("rest-wait"), "QuotaReserved").get("reason"))
 
     def versions() -> dict[str, str]:
-        items = world.units() + world.api.request("GET", QUEUES)["items"]
+        items = world.units() + world.queues()
         return {i["metadata"]["uid"]: i["metadata"]["resourceVersion"] for i in items}
 
     def is_still(seconds: float) -> bool:
