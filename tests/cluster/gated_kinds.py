@@ -39,7 +39,7 @@ from tests.cluster.kind_world import HIGH, KindWorld
 from tests.cluster.played_operators import Objects
 from tests.cluster.played_pods import LONG, OF, STOP_SECONDS, owner_of
 from tests.cluster.played_pods import RUN_SECONDS as RUNS_FOR
-from tests.cluster.queue_world import until
+from tests.cluster.queue_world import PODS, until
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import crd
 
@@ -51,7 +51,6 @@ STOPS_FOR: Final = "1"
 """How many seconds a pod lives on that is deleted: what made it, and its unit, may be gone by then.
 """
 
-PODS: Final = "/api/v1/namespaces/default/pods"
 _DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 _STATEFUL_SETS: Final = "/apis/apps/v1/namespaces/default/statefulsets"
 _LEADER_WORKER_SETS: Final = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets"

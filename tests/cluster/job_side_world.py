@@ -18,6 +18,7 @@ from tests.cluster.played_statuses import now
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
+    PODS,
     QUOTA_LABEL,
     STILL_SECONDS,
     QueueWorld,
@@ -35,7 +36,6 @@ LONG: Final = "600"
 PARTLY: Final = "koord-queue/partial-running-timeout"
 POD_SET: Final = "koord-queue/related-podset-name"
 ROLE: Final = "training.kubeflow.org/replica-type"
-PODS: Final = "/api/v1/namespaces/default/pods"
 NOW: Final = "2026-11-01T10:00:00Z"
 NODE_CPU: Final = 16
 OWN: Final = "koord-queue.test/own"

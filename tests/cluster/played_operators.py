@@ -44,7 +44,7 @@ from tests.cluster.played_statuses import (
     status_of_workflow,
     status_of_wrapper,
 )
-from tests.cluster.queue_world import MERGE, until
+from tests.cluster.queue_world import MERGE, PODS, until
 from tests.controlplane.api_client import ApiClient, ApiError
 
 Json = dict[str, Any]
@@ -52,7 +52,7 @@ Json = dict[str, Any]
 JSON_PATCH: Final = "application/json-patch+json"
 
 _COLLECTIONS: Final = {
-    "pods": "/api/v1/namespaces/default/pods",
+    "pods": PODS,
     "jobs": "/apis/batch/v1/namespaces/default/jobs",
     "jobsets": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
     "rayclusters": "/apis/ray.io/v1/namespaces/default/rayclusters",

@@ -29,6 +29,7 @@ UNITS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/queueunits"
 QUEUES: Final = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{QUEUE_NAMESPACE}/queues"
 QUOTAS: Final = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{}/elasticquotas"
 JOBS: Final = "/apis/batch/v1/namespaces/{}/jobs"
+PODS: Final = "/api/v1/namespaces/default/pods"
 QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
 PATIENCE_SECONDS: Final = 30.0
 """For what crosses processes: tenths of a second on an idle machine, 10 s at most where three times
@@ -319,7 +320,7 @@ class QueueWorld:
 
     def pods(self, job: str) -> list[Json]:
         """Return the pods of a Job."""
-        path = f"/api/v1/namespaces/default/pods?labelSelector=job-name%3D{job}"
+        path = f"{PODS}?labelSelector=job-name%3D{job}"
         found: list[Json] = self.api.request("GET", path)["items"]
         return found
 
@@ -350,12 +351,11 @@ class QueueWorld:
 
     def patch_pod(self, name: str, body: Json) -> None:
         """Merge into a pod."""
-        path = f"/api/v1/namespaces/default/pods/{name}"
-        self.api.request("PATCH", path, body, content_type=MERGE)
+        self.api.request("PATCH", f"{PODS}/{name}", body, content_type=MERGE)
 
     def end_pod(self, name: str, phase: str = "Succeeded") -> None:
         """End a pod, as its kubelet would."""
-        path = f"/api/v1/namespaces/default/pods/{name}/status"
+        path = f"{PODS}/{name}/status"
         self.api.request("PATCH", path, {"status": {"phase": phase}}, content_type=MERGE)
 
     def event_notes(self, name: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from tests.cluster.program_process import CONTROLLERS, SCHEDULER
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
+    PODS,
     QUEUE_NAMESPACE,
     QUOTA_LABEL,
     STILL_SECONDS,
@@ -41,7 +42,6 @@ Json = dict[str, Any]
 ACCOUNT: Final = "jobs-account"
 VALUES: Final = {"controllers": {"config": {"admissionPreview": True}}}
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/{}admissionpolicies"
-PODS: Final = "/api/v1/namespaces/default/pods"
 DIFFERENCES: Final = "koord-queue/template-differences"
 LONG: Final = "600"
 

@@ -16,7 +16,6 @@ from tests.cluster.api_audit import CONTROLLERS_AGENT
 from tests.cluster.job_side_world import (
     LONG,
     POD_SET,
-    PODS,
     ROLE,
     JobSideWorld,
     Json,
@@ -28,6 +27,7 @@ from tests.cluster.job_side_world import (
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
+    PODS,
     QUOTA_LABEL,
     is_adopted,
     running_of,

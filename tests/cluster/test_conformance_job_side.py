@@ -22,7 +22,6 @@ from tests.cluster.job_side_world import (
     LONG,
     PARTLY,
     POD_SET,
-    PODS,
     ROLE,
     JobSideWorld,
     Json,
@@ -34,6 +33,7 @@ from tests.cluster.job_side_world import (
 )
 from tests.cluster.queue_world import (
     PATIENCE_SECONDS,
+    PODS,
     condition,
     let_the_second_of_the_release_pass,
     stays,

@@ -13,6 +13,7 @@ from tests.cluster.judgement import is_running
 from tests.cluster.program_process import CONTROLLERS
 from tests.cluster.queue_world import (
     MERGE,
+    PODS,
     STILL_SECONDS,
     Json,
     QueueWorld,
@@ -26,7 +27,6 @@ pytestmark = pytest.mark.cluster
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
 LABEL = "alibabacloud.com/schedule-admission"
-PODS = "/api/v1/namespaces/default/pods"
 APPS = "/apis/apps/v1/namespaces/default/{}"
 
 

@@ -20,6 +20,7 @@ from tests.cluster.program_process import CONTROLLERS
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
+    PODS,
     QUOTA_LABEL,
     Json,
     QueueWorld,
@@ -37,7 +38,6 @@ pytestmark = pytest.mark.cluster
 CREATION: Final = "koord-queue/pod-creation-timeout"
 NOWHERE: Final = {"nodeSelector": {"is": "nowhere"}}
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-PODS: Final = "/api/v1/namespaces/default/pods"
 JOB_SETS: Final = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 FORBIDDEN: Final = 422
 LONG: Final = 600
