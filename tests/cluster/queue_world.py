@@ -421,6 +421,11 @@ def condition(thing: Json, condition_type: str) -> Json:
     return next((c for c in conditions if c["type"] == condition_type), {})
 
 
+def reason_of(unit: Json) -> str:
+    """Return why a unit has its quota or not, by its condition, "" while nothing is said."""
+    return str(condition(unit, "QuotaReserved").get("reason", ""))
+
+
 def let_the_second_of_the_release_pass() -> None:
     """Wait as long as a Job's controller needs to say of a suspension that it is a new one.
 

@@ -26,6 +26,7 @@ from tests.cluster.queue_world import (
     UNITS,
     QueueWorld,
     condition,
+    reason_of,
     unit_view,
     until,
 )
@@ -60,10 +61,6 @@ def ask_raw(world: QueueWorld, method: str, path: str, body: str = "") -> int:
         return client.request(method, url, content=body, headers=headers).status_code
 
 
-def reason(world: QueueWorld, unit: str) -> str:
-    return str(condition(world.unit(unit), "QuotaReserved").get("reason", ""))
-
-
 def phase_seen(scheduler: ProgramProcess, unit: str) -> str:
     """Return the phase that the scheduler knows of a unit, "" of one that it does not know."""
     return str(unit_view(scheduler, unit).get("phase", ""))
@@ -96,7 +93,7 @@ def test_what_no_schema_refuses_is_told_on_the_unit(
 ) -> None:
     world.create_quota(f"bad-{name}", cpu_max=4)
     world.create_unit(f"bad-{name}", f"bad-{name}", cpu=1, podSet=[pods])
-    until(lambda: reason(world, f"bad-{name}") == want)
+    until(lambda: reason_of(world.unit(f"bad-{name}")) == want)
     until(lambda: want in world.event_notes(f"bad-{name}"))
     assert_all_else_goes_on(world, f"bad-{name}")
 
@@ -109,7 +106,7 @@ def test_a_backoff_until_a_time_outside_of_all_years_is_over(world: QueueWorld, 
     status = {"phase": "TimeoutBackoff", "requeueState": {"count": 1, "requeueAt": at}}
     world.patch_unit(name, {"status": status})
     until(lambda: world.phase(name) == "Enqueued")
-    until(lambda: reason(world, name) == "NoQuota")
+    until(lambda: reason_of(world.unit(name)) == "NoQuota")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +252,7 @@ def test_both_programs_are_ready_without_the_quota_crd_and_work_when_it_comes(
     scheduler = quiet.start(SCHEDULER, "--leader-elect=false")
     controllers = quiet.start(CONTROLLERS, "--enabled-extensions=job", "--leader-elect=false")
     quiet.create_unit("orphan", "later", cpu=1)
-    until(lambda: reason(quiet, "orphan") == "NoQuota")
+    until(lambda: reason_of(quiet.unit("orphan")) == "NoQuota")
     quiet.plane.apply(ELASTIC_QUOTA_CRD)
     until(lambda: _has_created(quiet, "later"))
     until(lambda: quiet.phase("orphan") == "Dequeued")

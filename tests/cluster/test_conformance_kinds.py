@@ -26,6 +26,7 @@ from tests.cluster.queue_world import (
     QueueWorld,
     condition,
     pod_sets_of,
+    reason_of,
     until,
 )
 from tests.cluster.served_kinds import install_crds
@@ -356,7 +357,7 @@ def test_the_life_of_a_spark_application(kinds: Kinds, *, succeeded: bool, want:
     """Held by the annotation: it waits in line, its field untouched, and is released by it."""
     key, name = "sparkapp", f"spark-{want.lower()}"
     kinds.create(key, name, spark(suspend=None), FULL, suspend="true")
-    until(lambda: condition(kinds.unit(name), "QuotaReserved").get("reason"))
+    until(lambda: reason_of(kinds.unit(name)))
     held = kinds.body(key, name)
     # Upstream's Created and Queuing are one here: it has a unit, in line.
     assert kinds.phase(name) == "Enqueued"

@@ -26,6 +26,7 @@ from tests.cluster.queue_world import (
     QueueWorld,
     condition,
     quota_view,
+    reason_of,
     unit_view,
     until,
 )
@@ -241,12 +242,7 @@ def test_a_tree_that_goes_and_comes_back(world: QueueWorld, trees: TreeWorld) ->
     """[tree] Without it there is no quota; when it is made again, units start."""
     world.api.request("DELETE", f"{TREES}/elasticquotatree")
     trees.add("early", "child1_1")
-    until(
-        lambda: (
-            condition(trees.unit_of("early", "quota-1-1"), "QuotaReserved").get("reason")
-            == "NoQuota"
-        )
-    )
+    until(lambda: reason_of(trees.unit_of("early", "quota-1-1")) == "NoQuota")
     world.api.request("POST", TREES, the_tree())
     until(lambda: trees.has_started("early", "quota-1-1"))
 

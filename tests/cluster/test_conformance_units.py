@@ -24,6 +24,7 @@ from tests.cluster.queue_world import (
     UNITS,
     QueueWorld,
     condition,
+    reason_of,
     refusal_of,
     stays,
     until,
@@ -204,7 +205,7 @@ def test_a_younger_unit_of_the_same_priority_is_no_victim(scheduling: Scheduling
     scheduling.add("equal-younger", "equal", priority=5, cpu=2)
     until(lambda: scheduling.has_started("equal-younger"))
     scheduling.world.set_active("equal-older", active=True)
-    until(lambda: reason_of(scheduling, "equal-older") == "OverQuotaMax")
+    until(lambda: reason_of(scheduling.world.unit("equal-older")) == "OverQuotaMax")
     scheduling.is_never_asked("equal-younger")
     scheduling.world.patch_unit("equal-older", {"spec": {"priority": 6}})
     until(lambda: scheduling.is_asked("equal-younger"))
@@ -238,7 +239,7 @@ def test_max_depth_is_taken_off(scheduling: Scheduling) -> None:
     scheduling.open_queue("depth", 2, annotations={"koord-queue/max-depth": "1"})
     scheduling.add("depth-large", "depth", priority=9, cpu=3)
     scheduling.add("depth-small", "depth", priority=1)
-    until(lambda: reason_of(scheduling, "depth-small") == "BeyondMaxDepth")
+    until(lambda: reason_of(scheduling.world.unit("depth-small")) == "BeyondMaxDepth")
     off = {"metadata": {"annotations": {"koord-queue/max-depth": None}}}
     world.patch_queue("depth", off)
     until(lambda: scheduling.has_started("depth-small"))
@@ -255,10 +256,10 @@ def test_a_queue_that_goes_and_comes_back_keeps_its_units(scheduling: Scheduling
     scheduling.add("back-second", "of-back", queue="back")
     until(lambda: world.unit("back-second")["status"].get("message"))
     world.api.request("DELETE", f"{QUEUES}/back")
-    until(lambda: reason_of(scheduling, "back-second") == "NoQueue")
+    until(lambda: reason_of(scheduling.world.unit("back-second")) == "NoQueue")
     assert scheduling.has_started("back-first")
     world.create_queue("back", "FIFO", takes)
-    until(lambda: reason_of(scheduling, "back-second") == "OverQuotaMax")
+    until(lambda: reason_of(scheduling.world.unit("back-second")) == "OverQuotaMax")
     world.finish_unit("back-first")
     until(lambda: scheduling.has_started("back-second"))
 
@@ -267,16 +268,10 @@ def test_a_quota_that_comes_after_its_units(scheduling: Scheduling) -> None:
     """[further] Units wait for it in whatever order they came, and start by the queue's."""
     for number, priority in enumerate((1, 9)):
         scheduling.add(f"after-{number}", "after", priority=priority)
-    until(lambda: reason_of(scheduling, "after-1") == "NoQuota")
+    until(lambda: reason_of(scheduling.world.unit("after-1")) == "NoQuota")
     scheduling.world.create_quota("after", cpu_max=1)
     until(lambda: scheduling.has_started("after-1"))
     assert scheduling.world.phase("after-0") == "Enqueued"
-
-
-def reason_of(scheduling: Scheduling, unit: str) -> str:
-    """Return the reason for which a unit waits, as its condition says."""
-    found = condition(scheduling.world.unit(unit), "QuotaReserved")
-    return str(found.get("reason", ""))
 
 
 # --- last, for it takes the scheduler away ------------------------------------------------------

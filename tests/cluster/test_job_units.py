@@ -15,10 +15,10 @@ from tests.cluster.queue_world import (
     QUOTA_LABEL,
     Json,
     QueueWorld,
-    condition,
     debug,
     pod_sets_of,
     quota_view,
+    reason_of,
     refusal_of,
     until,
 )
@@ -286,7 +286,7 @@ def test_a_queued_job_moves_with_its_quota_label(cluster: Cluster, world: QueueW
     world.create_quota("full", cpu_max=1)
     world.create_quota("free", cpu_max=2)
     world.create_job("moves", "full", cpu="2", suspend=True, run_seconds=LONG)
-    until(lambda: condition(world.unit_of("moves"), "QuotaReserved").get("reason"))
+    until(lambda: reason_of(world.unit_of("moves")))
     assert world.unit_of("moves")["spec"]["queue"] == "full"
     world.patch_job("moves", {"metadata": {"labels": {QUOTA_LABEL: "free"}}})
     [pod] = until(lambda: world.running_pods("moves"))

@@ -29,6 +29,7 @@ from tests.cluster.queue_world import (
     is_adopted,
     let_the_second_of_the_release_pass,
     quota_view,
+    reason_of,
     refusal_of,
     until,
 )
@@ -104,7 +105,7 @@ def test_a_job_beyond_its_quota_waits(cluster: Cluster, world: QueueWorld) -> No
     """[ctl-65] Master and worker of 10 with a quota of 2: it stays Enqueued, without a pod."""
     world.create_quota("beyond", cpu_max=2)
     world.create_job("beyond", "beyond", cpu="10", suspend=True, parallelism=2, completions=2)
-    until(lambda: condition(world.unit_of("beyond"), "QuotaReserved").get("reason"))
+    until(lambda: reason_of(world.unit_of("beyond")))
     time.sleep(STILL_SECONDS)
     assert world.phase_of_job("beyond") == "Enqueued"
     assert world.is_suspended("beyond")
@@ -286,7 +287,7 @@ def test_an_inactive_job_waits_until_it_is_active(world: QueueWorld) -> None:
     """[ctl-37] Its unit says so; nothing is released."""
     world.create_quota("idle", cpu_max=1)
     world.create_job("idle", "idle", suspend=True, annotations={ACTIVE: "false"})
-    until(lambda: condition(world.unit_of("idle"), "QuotaReserved").get("reason") == "Inactive")
+    until(lambda: reason_of(world.unit_of("idle")) == "Inactive")
     assert world.unit_of("idle")["spec"]["active"] is False
     assert world.is_suspended("idle")
     world.patch_job("idle", {"metadata": {"annotations": {ACTIVE: "true"}}})
@@ -389,11 +390,7 @@ def test_a_cron_job_is_looked_through(world: QueueWorld) -> None:
     for name, above in (("started", owner), ("foreign", served), ("nobodys", unserved)):
         world.create_job(name, "", namespace="cron", owner=above, run_seconds=LONG)
     unit = until(lambda: world.unit_of("started", "cron"))
-    until(
-        lambda: (
-            condition(world.unit_of("started", "cron"), "QuotaReserved").get("reason") == "NoQuota"
-        )
-    )
+    until(lambda: reason_of(world.unit_of("started", "cron")) == "NoQuota")
     assert unit["spec"]["consumerRef"]["name"] == "started"
     path = "/apis/batch/v1/namespaces/cron/jobs"
     assert world.api.request("GET", f"{path}/started")["spec"]["suspend"] is True

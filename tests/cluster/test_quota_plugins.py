@@ -33,7 +33,7 @@ from tests.cluster.queue_world import (
     STILL_SECONDS,
     UNITS,
     QueueWorld,
-    condition,
+    reason_of,
     unit_view,
     until,
 )
@@ -173,7 +173,7 @@ class PluginWorld:
         return str(self.world.unit_of(job, namespace).get("status", {}).get("phase", ""))
 
     def reason(self, job: str, namespace: str) -> str:
-        return str(condition(self.world.unit_of(job, namespace), "QuotaReserved").get("reason"))
+        return reason_of(self.world.unit_of(job, namespace))
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def test_ctl_65_ctl_66_so_does_a_pytorch_job(world: PluginWorld) -> None:
     both = {"Master": 1, "Worker": 1}
     world.create_training_job("PyTorchJob", "pytorch-e2e-test", namespace, cpu="10", **both)
     unit = partial(world.unit, "pytorch-e2e-test-py-qu", namespace)
-    until(lambda: condition(unit(), "QuotaReserved").get("reason") == "ExceedsQuota")
+    until(lambda: reason_of(unit()) == "ExceedsQuota")
     world.create_training_job("PyTorchJob", "running", namespace, cpu="1", **both)
     until(lambda: world.phase_of_unit("running-py-qu", namespace) == "Dequeued")
     until(lambda: not world.is_suspended("PyTorchJob", "running", namespace))

@@ -22,8 +22,8 @@ from tests.cluster.queue_world import (
     QUOTAS,
     UNITS,
     QueueWorld,
-    condition,
     quota_view,
+    reason_of,
     until,
 )
 from tests.cluster.rbac_objects import binding, role
@@ -236,7 +236,7 @@ def test_a_job_waits_until_its_namespace_is_listed(
     """One that was there before the policy: it is told why, and starts when that is mended."""
     name = make_before_the_policy(world, job(STRANGE, "gold"))
     where = f"{UNITS.format(STRANGE)}/{name}"
-    until(lambda: reason_of(world, where) == "QuotaNotInNamespace")
+    until(lambda: reason_of(find(world, where)) == "QuotaNotInNamespace")
     assert quota_view(scheduler, "gold")["used"] == {}
     annotate(world, STRANGE, "gold")
     until(lambda: find(world, where)["status"]["phase"] in {"Dequeued", "Running"})
@@ -259,11 +259,6 @@ def find(world: QueueWorld, where: str) -> Json:
         return {"status": {"phase": ""}}
 
 
-def reason_of(world: QueueWorld, where: str) -> str:
-    """Return why a unit waits; "None" where nothing is said yet."""
-    return str(condition(find(world, where), "QuotaReserved").get("reason"))
-
-
 def test_an_adopted_job_takes_no_other_teams_quota(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
@@ -276,11 +271,11 @@ def test_an_adopted_job_takes_no_other_teams_quota(
     label = {"metadata": {"labels": {QUOTA_LABEL: "gold"}}}
     write_before_the_policy(world, "PATCH", f"{path}/{name}", label)
     where = f"{UNITS.format(STRANGE)}/{name}"
-    until(lambda: reason_of(world, where) == "QuotaNotInNamespace")
+    until(lambda: reason_of(find(world, where)) == "QuotaNotInNamespace")
     assert quota_view(scheduler, "gold")["used"] == {}
     annotate(world, STRANGE, "gold")
     until(lambda: quota_view(scheduler, "gold")["used"] == {"cpu": "1"})
-    until(lambda: reason_of(world, where) == "QuotaReserved")
+    until(lambda: reason_of(find(world, where)) == "QuotaReserved")
     delete_job(world, scheduler, f"{path}/{name}")
 
 

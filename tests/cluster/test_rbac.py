@@ -27,6 +27,7 @@ from tests.cluster.queue_world import (
     UNITS,
     QueueWorld,
     condition,
+    reason_of,
     until,
 )
 from tests.cluster.rbac_objects import RBAC, binding
@@ -154,7 +155,7 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     )
     until(lambda: "InvalidDemand" in world.event_notes("bad"))
     world.create_unit("worse", "team", cpu=1, podSet=[{"template": {"spec": {"overhead": 3}}}])
-    until(lambda: condition(world.unit("worse"), "QuotaReserved").get("reason") == "Unreadable")
+    until(lambda: reason_of(world.unit("worse")) == "Unreadable")
     world.patch_job("huge", {"spec": {"suspend": False}})
     until(lambda: world.is_suspended("huge"))
     options = {"propagationPolicy": "Orphan"}

@@ -21,9 +21,9 @@ from tests.cluster.queue_world import (
     STILL_SECONDS,
     Json,
     QueueWorld,
-    condition,
     debug,
     quota_view,
+    reason_of,
     refusal_of,
     until,
 )
@@ -135,7 +135,7 @@ def test_a_raised_quota_starts_what_waits(world: QueueWorld, scheduler: ProgramP
 def test_nothing_is_lost_in_any_order_of_arrival(world: QueueWorld) -> None:
     """Unit before quota; queue deleted and made again."""
     world.create_unit("order-early", "order", cpu=1)
-    until(lambda: condition(world.unit("order-early"), "QuotaReserved").get("reason") == "NoQuota")
+    until(lambda: reason_of(world.unit("order-early")) == "NoQuota")
     world.create_quota("order", cpu_max=1)
     until(lambda: dequeued(world, "order-early"))
     world.create_unit("order-late", "order", cpu=1)
@@ -186,12 +186,7 @@ def test_several_quotas_share_a_queue_that_lists_them(
     world.create_unit("share-a-unit", "share-a", cpu=1, queue="shared")
     world.create_unit("share-b-unit", "share-b", cpu=1, queue="shared")
     until(lambda: dequeued(world, "share-a-unit"))
-    until(
-        lambda: (
-            condition(world.unit("share-b-unit"), "QuotaReserved").get("reason")
-            == "QuotaNotInQueue"
-        )
-    )
+    until(lambda: reason_of(world.unit("share-b-unit")) == "QuotaNotInQueue")
     body = {"metadata": {"annotations": {"koord-queue/available-quota-in-queue": "*"}}}
     world.patch_queue("shared", body)
     until(lambda: dequeued(world, "share-b-unit"))
@@ -224,7 +219,7 @@ def test_a_system_at_rest_writes_nothing(world: QueueWorld) -> None:
     world.create_unit("rest-run", "rest", cpu=1)
     world.create_unit("rest-wait", "rest", cpu=1)
     until(lambda: dequeued(world, "rest-run"))
-    until(lambda: condition(world.unit("rest-wait"), "QuotaReserved").get("reason"))
+    until(lambda: reason_of(world.unit("rest-wait")))
 
     def versions() -> dict[str, str]:
         items = world.units() + world.queues()
@@ -244,7 +239,5 @@ def test_an_inactive_unit_is_held_and_says_so(world: QueueWorld) -> None:
     """Nothing is held in silence."""
     world.create_quota("held", cpu_max=4)
     world.create_unit("held-inactive", "held", cpu=1, active=False)
-    until(
-        lambda: condition(world.unit("held-inactive"), "QuotaReserved").get("reason") == "Inactive"
-    )
+    until(lambda: reason_of(world.unit("held-inactive")) == "Inactive")
     assert world.phase("held-inactive") == "Enqueued"

@@ -21,7 +21,7 @@ from tests.cluster.played_nodes import (
     reservations,
 )
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import QueueWorld, condition, until
+from tests.cluster.queue_world import QueueWorld, condition, reason_of, until
 from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import crd
 
@@ -211,7 +211,7 @@ def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: Strict
     create("first-asks", "left", 5)
     until(lambda: count_reservations(world, "first-asks") == 1)
     create("then-low", "left", 0)
-    until(lambda: reason_of(world, "then-low") == "WaitingForNodesOfOthers")
+    until(lambda: reason_of(world.unit_of("then-low")) == "WaitingForNodesOfOthers")
     create("then-more", "right", 9)  # of the same second or a later one: behind, by its name
     until(lambda: count_reservations(world, "then-more") == 1)
     names = ("first-asks", "then-low", "then-more")
@@ -221,8 +221,3 @@ def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: Strict
     grant(world)
     until(lambda: [world.phase_of_job(name) for name in names] == ["Succeed"] * 3)
     until(lambda: reservations(world) == [])
-
-
-def reason_of(world: StrictWorld, job: str) -> str:
-    """Return why the unit of a Job has no quota, "" while nobody has said so."""
-    return str(condition(world.unit_of(job), "QuotaReserved").get("reason", ""))
