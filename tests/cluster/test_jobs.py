@@ -193,9 +193,9 @@ def test_unsuspended_by_hand_it_is_suspended_again_and_loses_its_place(
     until(lambda: {"SuspendedAgain", "SuspendContested"} <= set(world.event_notes("hand")))
     assert "end of its line" in world.event_notes("hand")["SuspendContested"]
     said = condition(world.unit_of("hand"), "SuspendContested")
-    deleted = world.unit_of("hand")["metadata"]
+    deleted: Json = world.unit_of("hand")["metadata"]
     world.api.request("DELETE", f"{UNITS.format('default')}/{deleted['name']}")
-    until(lambda: world.unit_of("hand")["metadata"]["uid"] != deleted["uid"])
+    until(lambda: world.unit_of("hand").get("metadata", deleted)["uid"] != deleted["uid"])
     until(lambda: condition(world.unit_of("hand"), "SuspendContested") == said)
     free_quota(world, "hand")
     until(lambda: world.running_pods("later"))
