@@ -24,6 +24,7 @@ LONGEST: Final = (
     "test_rbac.py",
     "test_chart.py",
     "test_admission_policy.py",
+    "test_admission_preview.py",
     "test_kind_rights.py",
     "test_admission_check_life.py",
     "test_admission_checks.py",

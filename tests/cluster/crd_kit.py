@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from shared_api.crds import DEFINITIONS
+from tests.cluster.program_process import ROOT
+from tests.cluster.queue_world import MERGE
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 
-CRDS = Path(__file__).parents[2] / "crds"
+CRDS = ROOT / "crds"
 NAMESPACE = "team-a"
 UNITS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/queueunits"
 QUEUES = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/queues"
-MERGE = "application/merge-patch+json"
 CONSUMER = {
     "apiVersion": "batch/v1",
     "kind": "Job",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from typing import Any, Final
+from typing import Final
 
 import httpx
 
@@ -11,35 +11,12 @@ from tests.cluster.program_process import ROOT, ProgramProcess
 from tests.cluster.queue_world import PATIENCE_SECONDS
 
 TLS: Final = ROOT / "tests" / "data" / "tls"
-RBAC: Final = "rbac.authorization.k8s.io"
 EXPOSED: Final = (
     "--debug-address=:0",
     f"--debug-tls-certificate={TLS / 'test_only_server.pem'}",
     f"--debug-tls-key={TLS / 'test_only_server_key.pem'}",
 )
 """Flags of a program whose debug API listens on all addresses."""
-
-
-def role_in_default(name: str, rule: dict[str, list[str]]) -> dict[str, Any]:
-    """Return a Role of namespace default with one rule."""
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "Role",
-        "metadata": {"name": name, "namespace": "default"},
-        "rules": [rule],
-    }
-
-
-def binding(kind: str, role: str, user: str) -> dict[str, Any]:
-    """Return what gives a ClusterRole, or a Role of namespace default, to a user."""
-    where = {"namespace": "default"} if kind == "Role" else {}
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": f"{kind}Binding",
-        "metadata": {"name": f"{role}-{user}", **where},
-        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
-    }
 
 
 def ask(process: ProgramProcess, path: str, token: str = "") -> httpx.Response:

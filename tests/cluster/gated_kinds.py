@@ -27,20 +27,19 @@ from shared_api.well_known_labels import (
     PLUGINS_POD_GROUP,
     QUOTA_NAME,
 )
-from tests.cluster.judgement import is_living, phase_of
+from tests.cluster.judgement import is_living, is_running, phase_of
 from tests.cluster.kind_traffic import (
     RUN_SECONDS,
     Cache,
     PlayedJob,
     Step,
-    runs_well,
     whose,
 )
 from tests.cluster.kind_world import HIGH, KindWorld
 from tests.cluster.played_operators import Objects
 from tests.cluster.played_pods import LONG, OF, STOP_SECONDS, owner_of
 from tests.cluster.played_pods import RUN_SECONDS as RUNS_FOR
-from tests.cluster.queue_world import UNITS, until
+from tests.cluster.queue_world import PODS, until
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import crd
 
@@ -52,7 +51,6 @@ STOPS_FOR: Final = "1"
 """How many seconds a pod lives on that is deleted: what made it, and its unit, may be gone by then.
 """
 
-PODS: Final = "/api/v1/namespaces/default/pods"
 _DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 _STATEFUL_SETS: Final = "/apis/apps/v1/namespaces/default/statefulsets"
 _LEADER_WORKER_SETS: Final = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets"
@@ -204,7 +202,7 @@ def _play_leader_worker_set(objects: Objects, name: str, cache: Cache) -> None:
     body: Json = objects.api.request("GET", f"{_LEADER_WORKER_SETS}/{name}")
     for group in range(body["spec"]["replicas"]):
         leader = cache.pods.get(f"{name}-{group}")
-        has_started = leader is not None and runs_well(leader)
+        has_started = leader is not None and is_running(leader)
         wanted = [_of_group(body, group, each) for each in range(_LWS_SIZE if has_started else 1)]
         for pod in wanted:
             if pod["metadata"]["name"] not in cache.pods:
@@ -257,7 +255,7 @@ class GatedJob:
         self.wanted_releases = row.pods(number)
         self.most_units = row.units(number) + (number == 0)
         self._row, self._number = row, number
-        self._objects = Objects(place.world.api)
+        self._world, self._objects = place.world, Objects(place.world.api)
         self._wanted_pods = row.pods(number)
         self._to_evict = number == 0
         self._to_grow = row.grows and number % 2 == 1
@@ -298,7 +296,7 @@ class GatedJob:
         return running == self._wanted_pods and let_go >= self.wanted_releases
 
     def _units(self) -> list[Json]:
-        units = self._objects.api.request("GET", UNITS.format("default"))["items"]
+        units = self._world.units()
         return [unit for unit in units if whose(unit, (self.name,)) == self.name]
 
     def _grow(self) -> None:
@@ -315,7 +313,7 @@ class GatedJob:
         self._to_evict = False
         self._evicted = min(self._units(), key=lambda unit: str(unit["metadata"]["name"]))
         self.wanted_releases += sum(each["count"] for each in self._evicted["spec"]["podSet"])
-        self._activate(active=False)
+        self._world.set_active(self._evicted["metadata"]["name"], active=False)
         self.step = Step.STOPS
 
     def _let_in_again(self) -> None:
@@ -330,12 +328,8 @@ class GatedJob:
                 self._make_pods_again()
             self.step = Step.MADE
         elif self._row.path and phase_of(unit) == "Enqueued":
-            self._activate(active=True)
+            self._world.set_active(unit["metadata"]["name"], active=True)
             self.step = Step.MADE
-
-    def _activate(self, *, active: bool) -> None:
-        path = f"{UNITS.format('default')}/{self._evicted['metadata']['name']}"
-        self._objects.merge(path, {"spec": {"active": active}})
 
     def _make_pods_again(self) -> None:
         for path, body in self._row.objects_of(self.name, self._number, self.quota):

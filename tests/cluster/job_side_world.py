@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster.kind_table import WIDGET_CRD
+from tests.cluster.played_statuses import now
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
+    PODS,
     QUOTA_LABEL,
     STILL_SECONDS,
-    UNITS,
     QueueWorld,
     condition,
     pod_sets_of,
@@ -35,7 +36,6 @@ LONG: Final = "600"
 PARTLY: Final = "koord-queue/partial-running-timeout"
 POD_SET: Final = "koord-queue/related-podset-name"
 ROLE: Final = "training.kubeflow.org/replica-type"
-PODS: Final = "/api/v1/namespaces/default/pods"
 NOW: Final = "2026-11-01T10:00:00Z"
 NODE_CPU: Final = 16
 OWN: Final = "koord-queue.test/own"
@@ -85,11 +85,6 @@ class JobSideWorld(QueueWorld):
     def has_unit(self, name: str) -> bool:
         """Return whether there is a unit of that name."""
         return any(unit["metadata"]["name"] == name for unit in self.units())
-
-    def patch_unit(self, name: str, body: Json) -> None:
-        """Merge into a unit, or into its status."""
-        path = f"{UNITS.format('default')}/{name}{'/status' if 'status' in body else ''}"
-        self.api.request("PATCH", path, body, content_type=MERGE)
 
     def admit(self, name: str, replicas: Mapping[str, int], **more: Mapping[str, Json]) -> None:
         """Do what the scheduler does; `more`: further fields of the admissions, by pod set."""
@@ -191,9 +186,8 @@ class PlayedJob:
 
     def say(self, condition_type: str) -> None:
         """Say where it stands, in a condition."""
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         said = {"type": condition_type, "status": "True", "reason": "x", "message": "x"}
-        status = {"conditions": [{**said, "lastTransitionTime": moment}], "replicaStatuses": {}}
+        status = {"conditions": [{**said, "lastTransitionTime": now()}], "replicaStatuses": {}}
         path = f"{self._path}/{self.name}/status"
         self.world.api.request("PATCH", path, {"status": status}, content_type=MERGE)
 

@@ -284,6 +284,11 @@ def is_living(pod: Json) -> bool:
     return pod["status"].get("phase") not in ENDED
 
 
+def is_running(pod: Json) -> bool:
+    """Return whether a pod runs that nobody has deleted."""
+    return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
 def is_suspended(job: Json) -> bool:
     """Return whether a Job's switch is on."""
     return job.get("spec", {}).get("suspend") is True

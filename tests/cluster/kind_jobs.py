@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from shared_api.well_known_labels import MIN_RESOURCES, RELEASED_AT, SUSPEND
-from tests.cluster.kind_kit import ADAPTERS, get_at, path_of, switch_of
+from tests.cluster.kind_kit import ADAPTERS, path_of, switch_of
+from tests.cluster.kind_table import value_at
 from tests.cluster.observer import Observer
 from tests.cluster.played_operators import JSON_PATCH, Operator
 from tests.cluster.queue_world import (
@@ -61,7 +62,7 @@ class Kinds:
 
     def is_suspended(self, key: str, name: str) -> bool:
         """Return whether its own field is on."""
-        return get_at(self.body(key, name), switch_of(key)) is True
+        return value_at(self.body(key, name), switch_of(key)) is True
 
     def merge(self, key: str, name: str, **metadata: Json) -> None:
         """Change labels or annotations."""

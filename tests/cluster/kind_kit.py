@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from typing import Any, Final
 
 from queue_controllers.extension_list import EXTENSIONS
 from queue_controllers.jobframework.generic_job import GenericJob, JobKind
+from tests.cluster.kind_table import take_at
 from tests.cluster.served_kinds import install_crds
 from tests.controlplane.control_plane import ControlPlane
 from tests.sample_jobs import crd, sample
@@ -40,7 +40,7 @@ def body_of(key: str, **metadata: Json) -> Json:
     said = body.get("metadata", {}).get("annotations")
     body["metadata"] = {"generateName": "x-", **({"annotations": said} if said else {})}
     body["metadata"] |= metadata
-    set_at(body, switch_of(key), value=None)
+    take_at(body, switch_of(key))
     return body
 
 
@@ -52,26 +52,6 @@ def switch_of(key: str) -> tuple[str, ...]:
         ((name, patch),) = patch.items()
         names.append(name)
     return tuple(names)
-
-
-def set_at(body: Json, names: Iterable[str], *, value: Json) -> None:
-    """Set a field; None takes it away, and what it alone stood in."""
-    *above, last = names
-    parents = [body]
-    for name in above:
-        parents.append(parents[-1].setdefault(name, {}))
-    parents[-1][last] = value
-    if value is None:
-        del parents[-1][last]
-        if len(parents) > 2 and not parents[-1]:
-            del parents[-2][above[-1]]
-
-
-def get_at(body: Json, names: Iterable[str]) -> Json:
-    """Return what stands in a field; None where nothing does."""
-    for name in names:
-        body = (body or {}).get(name)
-    return body
 
 
 def path_of(kind: JobKind, namespace: str) -> str:

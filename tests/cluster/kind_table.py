@@ -288,11 +288,22 @@ def set_at(body: Json, path: Path, value: Any) -> None:
     at[path[-1]] = value
 
 
+def take_at(body: Json, path: Path) -> None:
+    """Take a value away, and the map that it alone stood in."""
+    *above, last = path
+    parent = value_at(body, tuple(above))
+    if parent is None:
+        return
+    parent.pop(last, None)
+    if len(above) > 1 and not parent:
+        del value_at(body, tuple(above[:-1]))[above[-1]]
+
+
 def value_at(body: Json, path: Path) -> Any:
     """Return a value of an object, None where there is none."""
     at: Any = body
     for step in path:
-        if isinstance(at, dict) and step not in at:
+        if at is None or (isinstance(at, dict) and step not in at):
             return None
         at = at[step]
     return at

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Any, Final, Protocol
 
 from shared_api.well_known_labels import ACTIVE, ADMISSION_GATE
-from tests.cluster.judgement import Seen, cpu_of, granted_to, is_living, occupies_quota
+from tests.cluster.judgement import Seen, cpu_of, granted_to, is_living, is_running, occupies_quota
 from tests.cluster.kind_table import KindRow, value_at
 from tests.cluster.kind_world import JobLife, KindWorld
 from tests.cluster.played_pods import OF
@@ -258,7 +258,7 @@ class Cache:
             self.pods.pop(name, None)
         else:
             self.pods[name] = seen.body
-        runs = not seen.is_gone and runs_well(seen.body)
+        runs = not seen.is_gone and is_running(seen.body)
         self.running_pods[job] += runs - self._running.get(uid, False)
         self._running[uid] = runs
         if not is_gated(seen.body) and uid not in self._let_go:
@@ -305,11 +305,6 @@ def whose(unit: Json, jobs: Container[str]) -> str:
 def is_gated(pod: Json) -> bool:
     """Return whether the queue holds a pod: it takes nothing yet."""
     return any(each["name"] == ADMISSION_GATE for each in pod["spec"].get("schedulingGates", ()))
-
-
-def runs_well(pod: Json) -> bool:
-    """Return whether a pod runs that nobody has deleted."""
-    return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
 def _job_of(pod: Json) -> str:

@@ -25,11 +25,8 @@ from tests.cluster.played_operators import Operator
 from tests.cluster.played_pods import OF
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
-    MERGE,
     OWN_TIMES_SECONDS,
     QUOTA_LABEL,
-    QUOTAS,
-    UNITS,
     QueueWorld,
     quota_view,
     until,
@@ -79,12 +76,6 @@ class KindWorld:
         """Create a quota; return its name."""
         self.world.create_quota(name, cpu_max=cpu_max)
         return name
-
-    def resize_quota(self, name: str, cpu: int) -> None:
-        """Let a quota have more, or less."""
-        spec = {"min": {"cpu": str(cpu)}, "max": {"cpu": str(cpu)}}
-        path = f"{QUOTAS.format('default')}/{name}"
-        self.world.api.request("PATCH", path, {"spec": spec}, content_type=MERGE)
 
     def await_charged(self, quota: str, cpu: str) -> None:
         """Wait until so many CPUs of a quota are booked; "0" for none."""
@@ -251,8 +242,7 @@ class JobLife:
         if by_annotation:
             self.annotate(ACTIVE, "true" if active else "false")
             return
-        path = f"{UNITS.format('default')}/{self.unit()['metadata']['name']}"
-        self.operator.objects.merge(path, {"spec": {"active": active}})
+        self._place.world.set_active(self.unit()["metadata"]["name"], active=active)
 
 
 @contextmanager
@@ -272,8 +262,7 @@ def kind_world(
         world = stack.enter_context(QueueWorld(binaries, jobs=True))
         world.plane.create_nodes(4, cpu="1000", extra_resources=EVERYTHING, name_prefix="large")
         world.plane.kubectl("label", "namespace", "default", "koord-queue/managed=true")
-        body = {"metadata": {"name": HIGH}, "value": HIGH_VALUE}
-        world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        world.create_priority_class(HIGH, HIGH_VALUE)
         for name in SERVICE_ACCOUNTS:
             world.create_service_account(name)
         scheduler = world.start_scheduler("--leader-elect=false")

@@ -7,11 +7,9 @@ from typing import Any, Final
 
 from tests.cluster.queue_world import MERGE, QueueWorld
 from tests.controlplane.api_client import ApiError
-from tests.tidy.source_tree import ROOT
 
 Json = dict[str, Any]
 
-RESERVATION_CRD: Final = ROOT / "tests" / "data" / "crds" / "reservations.yaml"
 RESERVATIONS: Final = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
+from tests.cluster.judgement import is_living, is_running
 from tests.cluster.played_pods import (
     OF,
     Made,
@@ -43,16 +44,15 @@ from tests.cluster.played_statuses import (
     status_of_workflow,
     status_of_wrapper,
 )
-from tests.cluster.queue_world import MERGE, until
+from tests.cluster.queue_world import MERGE, PODS, until
 from tests.controlplane.api_client import ApiClient, ApiError
 
 Json = dict[str, Any]
 
 JSON_PATCH: Final = "application/json-patch+json"
-ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 _COLLECTIONS: Final = {
-    "pods": "/api/v1/namespaces/default/pods",
+    "pods": PODS,
     "jobs": "/apis/batch/v1/namespaces/default/jobs",
     "jobsets": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
     "rayclusters": "/apis/ray.io/v1/namespaces/default/rayclusters",
@@ -112,15 +112,11 @@ class Objects:
 
     def living_pods(self, name: str) -> list[Json]:
         """Return the pods of a job that have not ended, deleted ones included."""
-        return [pod for pod in self.find("pods", name) if pod["status"]["phase"] not in ENDED]
+        return [pod for pod in self.find("pods", name) if is_living(pod)]
 
     def running_pods(self, name: str) -> list[Json]:
         """Return the pods of a job that run, and that nobody has deleted."""
-        return [
-            pod
-            for pod in self.find("pods", name)
-            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
-        ]
+        return [pod for pod in self.find("pods", name) if is_running(pod)]
 
 
 class Maker:

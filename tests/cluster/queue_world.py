@@ -15,6 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from tests.cluster.api_audit import ApiAudit
+from tests.cluster.judgement import is_living, is_running
 from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
@@ -28,6 +29,7 @@ UNITS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/queueunits"
 QUEUES: Final = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{QUEUE_NAMESPACE}/queues"
 QUOTAS: Final = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{}/elasticquotas"
 JOBS: Final = "/apis/batch/v1/namespaces/{}/jobs"
+PODS: Final = "/api/v1/namespaces/default/pods"
 QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
 PATIENCE_SECONDS: Final = 30.0
 """For what crosses processes: tenths of a second on an idle machine, 10 s at most where three times
@@ -138,6 +140,17 @@ class QueueWorld:
         }
         self.api.request("POST", QUOTAS.format("default"), body)
 
+    def resize_quota(self, name: str, cpu: int) -> None:
+        """Let an ElasticQuota have more cpu, or less: min and max."""
+        spec = {"min": {"cpu": str(cpu)}, "max": {"cpu": str(cpu)}}
+        path = f"{QUOTAS.format('default')}/{name}"
+        self.api.request("PATCH", path, {"spec": spec}, content_type=MERGE)
+
+    def create_priority_class(self, name: str, value: int) -> None:
+        """Create a PriorityClass."""
+        body = {"metadata": {"name": name}, "value": value}
+        self.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+
     def create_service_account(self, name: str) -> None:
         """Create a ServiceAccount."""
         body = {"metadata": {"name": name}}
@@ -157,8 +170,25 @@ class QueueWorld:
 
     def stop_queue(self, name: str, policy: str | None) -> None:
         """Write a queue's stop policy, or take it off."""
-        body = {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}}
+        self.patch_queue(name, {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}})
+
+    def patch_queue(self, name: str, body: Json) -> None:
+        """Merge into a Queue."""
         self.api.request("PATCH", f"{QUEUES}/{name}", body, content_type=MERGE)
+
+    def queue(self, name: str) -> Json:
+        """Return a Queue."""
+        found: Json = self.api.request("GET", f"{QUEUES}/{name}")
+        return found
+
+    def queues(self) -> list[Json]:
+        """Return all Queues."""
+        found: list[Json] = self.api.request("GET", QUEUES)["items"]
+        return found
+
+    def has_queue(self, name: str) -> bool:
+        """Return whether there is a Queue of that name."""
+        return any(queue["metadata"]["name"] == name for queue in self.queues())
 
     def create_unit(
         self, name: str, quota: str, *, cpu: int, count: int = 1, priority: int = 0, **spec: Any
@@ -202,13 +232,20 @@ class QueueWorld:
         self._free_unit(name, "Succeed")
 
     def requeue_unit(self, name: str) -> None:
-        """Put a unit made by hand back in line, as a job side would."""
+        """Put a unit made by hand back into its queue, as a job side would."""
         self._free_unit(name, "Enqueued")
 
     def _free_unit(self, name: str, phase: str) -> None:
-        path = f"{UNITS.format('default')}/{name}/status"
-        body = {"status": {"phase": phase, "admissions": []}}
+        self.patch_unit(name, {"status": {"phase": phase, "admissions": []}})
+
+    def patch_unit(self, name: str, body: Json) -> None:
+        """Merge into a unit, or into its status."""
+        path = f"{UNITS.format('default')}/{name}{'/status' if 'status' in body else ''}"
         self.api.request("PATCH", path, body, content_type=MERGE)
+
+    def set_active(self, unit: str, *, active: bool) -> None:
+        """Queue a unit, or take it out of its queue and ask for what it has back."""
+        self.patch_unit(unit, {"spec": {"active": active}})
 
     def create_job(
         self, name: str, quota: str, *, cpu: str = "1", suspend: bool = False, **more: Any
@@ -290,22 +327,26 @@ class QueueWorld:
 
     def pods(self, job: str) -> list[Json]:
         """Return the pods of a Job."""
-        path = f"/api/v1/namespaces/default/pods?labelSelector=job-name%3D{job}"
+        path = f"{PODS}?labelSelector=job-name%3D{job}"
         found: list[Json] = self.api.request("GET", path)["items"]
         return found
 
     def running_pods(self, job: str) -> list[Json]:
         """Return the pods of a Job that run, and that nobody has deleted."""
-        return [
-            pod
-            for pod in self.pods(job)
-            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
-        ]
+        return [pod for pod in self.pods(job) if is_running(pod)]
+
+    def await_running(self, job: str, count: int) -> list[Json]:
+        """Wait until exactly so many pods of a Job run; return them."""
+
+        def as_wanted() -> list[Json]:
+            found = self.running_pods(job)
+            return found if len(found) == count else []
+
+        return until(as_wanted)
 
     def living_pods(self, job: str) -> list[Json]:
         """Return the pods of a Job that have not ended, deleted ones included."""
-        ended = {"Succeeded", "Failed"}
-        return [pod for pod in self.pods(job) if pod["status"]["phase"] not in ended]
+        return [pod for pod in self.pods(job) if is_living(pod)]
 
     def is_suspended(self, job: str) -> bool:
         """Return whether a Job's switch is on."""
@@ -317,12 +358,11 @@ class QueueWorld:
 
     def patch_pod(self, name: str, body: Json) -> None:
         """Merge into a pod."""
-        path = f"/api/v1/namespaces/default/pods/{name}"
-        self.api.request("PATCH", path, body, content_type=MERGE)
+        self.api.request("PATCH", f"{PODS}/{name}", body, content_type=MERGE)
 
     def end_pod(self, name: str, phase: str = "Succeeded") -> None:
         """End a pod, as its kubelet would."""
-        path = f"/api/v1/namespaces/default/pods/{name}/status"
+        path = f"{PODS}/{name}/status"
         self.api.request("PATCH", path, {"status": {"phase": phase}}, content_type=MERGE)
 
     def event_notes(self, name: str, kind: str = "") -> dict[str, str]:
@@ -403,6 +443,11 @@ def condition(thing: Json, condition_type: str) -> Json:
     """Return a condition of an object, {} where it has none of that type."""
     conditions = thing.get("status", {}).get("conditions", [])
     return next((c for c in conditions if c["type"] == condition_type), {})
+
+
+def reason_of(unit: Json) -> str:
+    """Return why a unit has its quota or not, by its condition, "" while nothing is said."""
+    return str(condition(unit, "QuotaReserved").get("reason", ""))
 
 
 def let_the_second_of_the_release_pass() -> None:

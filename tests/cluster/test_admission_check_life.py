@@ -34,7 +34,6 @@ from tests.cluster.program_metrics import counted
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
-    QUEUES,
     STILL_SECONDS,
     UNITS,
     QueueWorld,
@@ -42,6 +41,7 @@ from tests.cluster.queue_world import (
     let_the_second_of_the_release_pass,
     until,
 )
+from tests.cluster.rbac_objects import RBAC, binding
 from tests.controlplane.api_client import ApiError
 
 Json = dict[str, Any]
@@ -68,7 +68,6 @@ EXAMPLE_RULES: Final[list[Json]] = [
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
 """The rights that `serving` says a check of one's own needs; without its Lease."""
-RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 HOURS: Final = "example.com/open-hours"
 
 CONSUME: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
@@ -208,7 +207,7 @@ def submit(town: Town, name: str, *checks: str, room_for: int = 1, timeout: str 
     asked = [{"name": check} for check in checks]
     world.create_queue(name, "Priority", annotations, admissionChecks=asked)
     world.create_quota(name, cpu_max=PODS * room_for)
-    until(lambda: condition(world.api.request("GET", f"{QUEUES}/{name}"), "Ready"))
+    until(lambda: condition(world.queue(name), "Ready"))
     submit_to(town, name, name)
 
 
@@ -233,7 +232,7 @@ def start(town: Town, job: str) -> Json:
     request = town.request_of(job)
     town.autoscaler.take_up(request, **{NODE_POOL: POOL})
     town.autoscaler.provision(request)
-    until(lambda: len(town.world.running_pods(job)) == PODS)
+    town.world.await_running(job, PODS)
     town.wait_for(job, "Running")
     return request
 
@@ -264,7 +263,7 @@ def test_a_job_starts_on_the_nodes_of_its_class(town: Town, check: str) -> None:
     assert world.is_suspended(job)
 
     town.autoscaler.provision(request)
-    until(lambda: len(world.running_pods(job)) == PODS)
+    world.await_running(job, PODS)
     town.wait_for(job, "Running")
     assert not world.is_suspended(job)
     for pod in world.running_pods(job):
@@ -372,7 +371,7 @@ def test_a_check_that_never_answers_is_named_when_its_time_is_over(town: Town) -
     time.sleep(STILL_SECONDS)  # which is a second
     assert world.phase_of_job("half-silent") == "Reserved", "the setting is a day"
     shorter = {"metadata": {"annotations": {TIMEOUT: "1s"}}}
-    world.api.request("PATCH", f"{QUEUES}/half-silent", shorter, content_type=MERGE)
+    world.patch_queue("half-silent", shorter)
     told = "admission checks not Ready within 1 s of the reservation: approval"
     for job in ("silent", "half-silent"):
         unit = put_back(town, job)
@@ -402,13 +401,11 @@ def event_of(world: QueueWorld, check: str, reason: str) -> str:
 @pytest.fixture
 def example(town: Town) -> Iterator[ProgramProcess]:
     """The example as a program, with the rights that it is said to need, and no others."""
-    world, name = town.world, {"name": EXAMPLE_ACCOUNT}
-    role = {"metadata": name, "rules": EXAMPLE_RULES}
-    world.api.request("POST", f"{RBAC}/clusterroles", role)
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **name}
-    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", **name}]
-    binding = {"metadata": name, "roleRef": reference, "subjects": subjects}
-    world.api.request("POST", f"{RBAC}/clusterrolebindings", binding)
+    world, path = town.world, f"/apis/{RBAC}/v1"
+    role = {"metadata": {"name": EXAMPLE_ACCOUNT}, "rules": EXAMPLE_RULES}
+    world.api.request("POST", f"{path}/clusterroles", role)
+    bound = binding(EXAMPLE_ACCOUNT, EXAMPLE_ACCOUNT)
+    world.api.request("POST", f"{path}/clusterrolebindings", bound)
     program = world.start(EXAMPLE, "--leader-elect=false", user=EXAMPLE_ACCOUNT)
     yield program
     assert counted(program, "rest_client_requests_total", code="200") > 0

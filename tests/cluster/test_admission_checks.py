@@ -94,9 +94,7 @@ def reserve(world: QueueWorld, name: str, requests: Json, image: str = "registry
     }
     world.api.request("POST", UNITS.format("default"), body)
     state = {"name": "nodes", "state": "Pending", "message": "", "lastTransitionTime": NOW}
-    patch_status(
-        world, f"{UNITS.format('default')}/{name}", phase="Reserved", admissionChecks=[state]
-    )
+    world.patch_unit(name, {"status": {"phase": "Reserved", "admissionChecks": [state]}})
 
 
 def patch_status(world: QueueWorld, path: str, **status: Any) -> None:
@@ -140,7 +138,7 @@ def test_a_unit_gets_its_nodes_and_leaves_nothing_behind(
         "autoscaling.x-k8s.io/consume-provisioning-request": request["metadata"]["name"],
         "autoscaling.x-k8s.io/provisioning-class-name": CHECK_CAPACITY,
     }
-    patch_status(world, f"{UNITS.format('default')}/gets", phase="Succeed")
+    world.patch_unit("gets", {"status": {"phase": "Succeed"}})
     until(lambda: not cluster.requests_for("gets"), OWN_TIMES_SECONDS)
     until(lambda: not templates(world, "gets"), OWN_TIMES_SECONDS)
 

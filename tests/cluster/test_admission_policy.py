@@ -25,12 +25,11 @@ from tests.cluster.kind_kit import (
     ADAPTERS,
     SERVED,
     body_of,
-    get_at,
     install,
     path_of,
-    set_at,
     switch_of,
 )
+from tests.cluster.kind_table import set_at, take_at, value_at
 from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
@@ -122,7 +121,7 @@ def _is_in_force(plane: ControlPlane, key: str) -> bool:
 
 def _holds_widgets(plane: ControlPlane) -> bool:
     try:
-        return get_at(created_widget(plane, widget()), ("spec", "policy", "suspend")) is True
+        return value_at(created_widget(plane, widget()), ("spec", "policy", "suspend")) is True
     except ApiError as error:
         if error.status not in {NOT_FOUND, UNAVAILABLE}:
             raise
@@ -137,7 +136,7 @@ def created(plane: ControlPlane, key: str, body: Json, namespace: str = PLAIN) -
 
 def is_held(plane: ControlPlane, key: str, body: Json, namespace: str = PLAIN) -> bool:
     """Whether an object would be stored suspended."""
-    return get_at(created(plane, key, body, namespace), switch_of(key)) is True
+    return value_at(created(plane, key, body, namespace), switch_of(key)) is True
 
 
 # ------------------------------------------------------------------------------ whose they are
@@ -277,7 +276,10 @@ def changed(key: str, **spec: Json) -> Json:
     """A labelled sample with fields of its spec changed; None takes one away."""
     body = body_of(key, labels=QUEUE)
     for name, value in spec.items():
-        set_at(body, ("spec", name), value=value)
+        if value is None:
+            take_at(body, ("spec", name))
+        else:
+            set_at(body, ("spec", name), value)
     return body
 
 
@@ -427,8 +429,10 @@ def test_a_declared_kind_is_held_where_its_pods_can_be_read(
     adapter = DeclaredAdapter(msgspec.convert(WIDGET, DeclaredKind))
     assert (adapter.why_not_hold(msgspec.convert(body, DeclaredJob)) == "") is want
     made = created_widget(plane, body)
-    assert (get_at(made, ("spec", "policy", "suspend")) is True) is want
-    assert get_at(made, ("spec", "policy", "other")) == get_at(body, ("spec", "policy", "other"))
+    assert (value_at(made, ("spec", "policy", "suspend")) is True) is want
+    assert value_at(made, ("spec", "policy", "other")) == value_at(
+        body, ("spec", "policy", "other")
+    )
 
 
 def test_a_widget_that_is_not_the_queues_is_left_alone(plane: ControlPlane) -> None:

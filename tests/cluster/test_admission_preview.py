@@ -1,13 +1,14 @@
 """What webhooks and policies make of pods, asked of the API server itself (`admissionPreview`).
 
 The controllers have the chart's rights and no others, and the chart's policy guards the one that
-they need for it. A policy plays the webhook: admission calls both in the same way.
+they need for it. Mostly a policy plays the webhook: admission calls both in the same way.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,13 +16,17 @@ from typing import Any, Final
 
 import pytest
 
+from queue_controllers.watches.pod_preview import SETTLED_SECONDS
 from tests.charts.render import as_manifest, render, rights
+from tests.cluster.pod_webhook import CREATED_PODS, PodWebhook, pod_webhook
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
+    PODS,
     QUEUE_NAMESPACE,
     QUOTA_LABEL,
+    STILL_SECONDS,
     UNITS,
     QueueWorld,
     condition,
@@ -35,7 +40,6 @@ Json = dict[str, Any]
 ACCOUNT: Final = "jobs-account"
 VALUES: Final = {"controllers": {"config": {"admissionPreview": True}}}
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/{}admissionpolicies"
-PODS: Final = "/api/v1/namespaces/default/pods"
 DIFFERENCES: Final = "koord-queue/template-differences"
 LONG: Final = "600"
 
@@ -46,6 +50,14 @@ BATCH_CPU: Final = """
 [JSONPatch{op: "replace", path: "/spec/containers/0/resources", value:
   Object.spec.containers.resources{
     limits: {"kubernetes.io/batch-cpu": "%s"}, requests: {"kubernetes.io/batch-cpu": "%s"}}}]
+"""
+
+GPU: Final = "koordinator.sh/gpu"
+SPLIT_GPU: Final = f"""
+[JSONPatch{{op: "replace", path: "/spec/containers/0/resources", value:
+  Object.spec.containers.resources{{
+    limits: {{"{GPU}-core": "100", "{GPU}-memory-ratio": "100"}},
+    requests: {{"cpu": "2", "{GPU}-core": "100", "{GPU}-memory-ratio": "100"}}}}}}]
 """
 
 
@@ -62,6 +74,12 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
         flags = (f"--queue-namespace={QUEUE_NAMESPACE}", f"--config={config}")
         running.start(CONTROLLERS, "--enabled-extensions=job", *flags, user=ACCOUNT)
         yield running
+
+
+@pytest.fixture
+def webhook(world: QueueWorld) -> Iterator[PodWebhook]:
+    with pod_webhook(world.plane) as serving:
+        yield serving
 
 
 def guard() -> list[Json]:
@@ -89,12 +107,6 @@ def refusal_of_create(world: QueueWorld, query: str = "") -> str:
 
 def pod_policy(world: QueueWorld, kind: str, name: str, team: str, **spec: Any) -> None:
     """Put a policy into force on pods of a team."""
-    rule: Json = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "resources": ["pods"],
-        "operations": ["CREATE"],
-    }
     body: Json = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": f"{kind}AdmissionPolicy",
@@ -102,7 +114,7 @@ def pod_policy(world: QueueWorld, kind: str, name: str, team: str, **spec: Any) 
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {
-                "resourceRules": [rule],
+                "resourceRules": [CREATED_PODS],
                 "objectSelector": {"matchLabels": {"team": team}},
             },
             **spec,
@@ -130,6 +142,11 @@ def template(team: str, cpu: str = "2", **more: Any) -> Json:
 
 def request_of(world: QueueWorld, job: str) -> Json:
     found: Json = until(lambda: world.unit_of(job))["spec"].get("request", {})
+    return found
+
+
+def differences(world: QueueWorld, job: str) -> str:
+    found: str = world.unit_of(job)["metadata"]["annotations"][DIFFERENCES]
     return found
 
 
@@ -164,7 +181,7 @@ def test_the_demand_is_what_a_mutation_makes_of_pods(world: QueueWorld) -> None:
     world.create_quota("batch", cpu_max=100)
     world.create_job("previewed", "batch", suspend=True, template=template("batch"))
     assert request_of(world, "previewed") == {"kubernetes.io/batch-cpu": "2k"}
-    told = world.unit_of("previewed")["metadata"]["annotations"][DIFFERENCES]
+    told = differences(world, "previewed")
     assert told.startswith("requests kubernetes.io/batch-cpu 2k, no cpu of container main")
     assert "dry run" in told
     names = {each["metadata"]["name"] for each in pods_since(world, started)}
@@ -176,6 +193,20 @@ def pods_since(world: QueueWorld, version: str) -> list[Json]:
     path = f"{PODS}?watch=true&resourceVersion={version}&timeoutSeconds=1"
     kubeconfig = world.plane.kubectl("get", "--raw", path)
     return [json.loads(line)["object"] for line in kubeconfig.splitlines() if line]
+
+
+def test_a_gpu_counts_as_the_resources_that_it_is_split_into(world: QueueWorld) -> None:
+    """As Koordinator's webhook splits it."""
+    mutating(world, "split", "split", SPLIT_GPU)
+    until(lambda: f"{GPU}-core" in requests_in(dry_run(world, "split")))
+    world.create_quota("split", cpu_max=10)
+    whole = template("split")
+    whole["spec"]["containers"][0]["resources"]["limits"] = {GPU: "100"}
+    world.create_job("split", "split", suspend=True, template=whole)
+    want = {"cpu": "2", f"{GPU}-core": "100", f"{GPU}-memory-ratio": "100"}
+    assert request_of(world, "split") == want
+    gained = f"requests {GPU}-core 100, {GPU}-memory-ratio 100, no {GPU} of container main"
+    assert differences(world, "split").startswith(gained)
 
 
 def test_a_sidecar_that_is_added_counts(world: QueueWorld) -> None:
@@ -192,8 +223,7 @@ def test_a_sidecar_that_is_added_counts(world: QueueWorld) -> None:
     assert [request_of(world, f"meshed-{n}") for n in range(2)] == [{"cpu": "2500m"}] * 2
     until(lambda: world.running_pods("meshed-0") or world.running_pods("meshed-1"))
     stays(lambda: sum(len(world.living_pods(f"meshed-{n}")) for n in range(2)) == 1)
-    told = world.unit_of("meshed-0")["metadata"]["annotations"][DIFFERENCES]
-    assert told.startswith("container mesh with requests cpu 500m")
+    assert differences(world, "meshed-0").startswith("container mesh with requests cpu 500m")
 
 
 def test_a_job_is_charged_to_the_quota_that_admission_puts_on_its_pods(world: QueueWorld) -> None:
@@ -212,6 +242,58 @@ def test_a_job_is_charged_to_the_quota_that_admission_puts_on_its_pods(world: Qu
     pod = until(lambda: world.running_pods("moved"))[0]
     assert pod["metadata"]["labels"][QUOTA_LABEL] == "theirs"
     assert pod["metadata"]["annotations"]["koord-queue/stamped-quota"] == "mine"
+
+
+# -------------------------------------------------------------------------------- webhooks
+
+
+def test_the_demand_is_what_a_webhook_makes_of_pods(world: QueueWorld, webhook: PodWebhook) -> None:
+    webhook.configure("hooked", "3")
+    until(lambda: requests_in(dry_run(world, "hooked")) == {"cpu": "3"})
+    world.create_quota("hooked", cpu_max=2)
+    world.create_job("hooked", "hooked", suspend=True, template=template("hooked"))
+    assert request_of(world, "hooked") == {"cpu": "3"}
+    assert differences(world, "hooked").startswith("requests cpu 3 of container main")
+    assert all(review["dryRun"] for review in webhook.reviews)
+
+
+@pytest.mark.parametrize(
+    "timeout_seconds",
+    [
+        pytest.param(30, id="the API server waits for it"),
+        pytest.param(1, id="the API server gives up"),
+    ],
+)
+def test_without_an_answer_of_a_webhook_what_is_followed_counts(
+    world: QueueWorld, webhook: PodWebhook, timeout_seconds: int
+) -> None:
+    name = f"silent-{timeout_seconds}"
+    webhook.configure(name, "3", timeout_seconds)
+    until(lambda: requests_in(dry_run(world, name)) == {"cpu": "3"})
+    webhook.is_answering.clear()
+    world.create_quota(name, cpu_max=1)
+    world.create_job(name, name, suspend=True, template=template(name))
+    assert request_of(world, name) == {"cpu": "2"}
+    assert "has not said what it makes of these pods" in differences(world, name)
+    webhook.is_answering.set()
+    until(lambda: asks_for(world, name, {"cpu": "3"}))
+    assert differences(world, name).startswith("requests cpu 3 of container main")
+
+
+def test_a_webhook_whose_configuration_changes_changes_the_demand(
+    world: QueueWorld, webhook: PodWebhook
+) -> None:
+    world.create_quota("turns", cpu_max=1)
+    world.create_job("turns", "turns", suspend=True, template=template("turns"))
+    assert request_of(world, "turns") == {"cpu": "2"}
+    steps = (("turns", "3", "3"), ("turns", "4", "4"), ("others", "4", "2"), ("turns", "5", "5"))
+    for team, cpu, want in steps:
+        webhook.configure(team, cpu)
+        until(partial(asks_for, world, "turns", {"cpu": want}))
+    # Until then what is asked again after the last change would find it deleted.
+    time.sleep(SETTLED_SECONDS[-1] + STILL_SECONDS)
+    webhook.remove()
+    until(lambda: asks_for(world, "turns", {"cpu": "2"}))
 
 
 # ------------------------------------------------------------------------ what is not made
@@ -243,8 +325,7 @@ def test_a_class_that_is_made_lets_a_job_through(world: QueueWorld) -> None:
     world.create_job("classy", "classy", suspend=True, template=classy)
     until(lambda: why_it_waits(world, "classy").get("reason") == "PodsRefused")
     assert "no PriorityClass with name late was found" in why_it_waits(world, "classy")["message"]
-    body = {"metadata": {"name": "late"}, "value": 5}
-    world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    world.create_priority_class("late", 5)
     until(lambda: world.running_pods("classy"))
 
 
@@ -293,8 +374,7 @@ def test_a_resource_quota_that_is_full_refuses_nothing(world: QueueWorld) -> Non
         world.create_quota("crowded", cpu_max=10)
         world.create_job("crowded", "crowded", suspend=True, template=template("crowd"))
         assert request_of(world, "crowded") == {"cpu": "2"}
-        said = world.unit_of("crowded")["metadata"]["annotations"][DIFFERENCES]
-        assert "ResourceQuota has no room" in said
+        assert "ResourceQuota has no room" in differences(world, "crowded")
         until(lambda: not world.is_suspended("crowded"))
     finally:
         world.api.request("DELETE", f"{path}/full")

@@ -177,9 +177,7 @@ def test_a_booking_stays_where_it_was_admitted_for_a_scheduler_that_comes_later(
     world.create_unit("moved", "moved-from", cpu=1)
     until(lambda: world.phase("moved") == "Dequeued")
     scheduler.stop()
-    edit = {"metadata": {"labels": {QUOTA_LABEL: "moved-to"}}}
-    path = f"{UNITS.format('default')}/moved"
-    world.api.request("PATCH", path, edit, content_type=MERGE)
+    world.patch_unit("moved", {"metadata": {"labels": {QUOTA_LABEL: "moved-to"}}})
     later = world.start_scheduler()
     until(lambda: quota_view(later, "moved-from").get("used") == ONE_CPU)
     assert quota_view(later, "moved-to").get("used", {}).get("cpu", "0") == "0"

@@ -22,11 +22,11 @@ from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     ELASTIC_QUOTA_CRD,
     JOBS,
-    MERGE,
     QUOTA_LABEL,
     UNITS,
     QueueWorld,
     condition,
+    reason_of,
     unit_view,
     until,
 )
@@ -57,10 +57,6 @@ def ask_raw(world: QueueWorld, method: str, path: str, body: str = "") -> int:
     with httpx.Client(verify=trusted, timeout=30.0, trust_env=False) as client:
         url = world.plane.url + path
         return client.request(method, url, content=body, headers=headers).status_code
-
-
-def reason(world: QueueWorld, unit: str) -> str:
-    return str(condition(world.unit(unit), "QuotaReserved").get("reason", ""))
 
 
 def phase_seen(scheduler: ProgramProcess, unit: str) -> str:
@@ -95,7 +91,7 @@ def test_what_no_schema_refuses_is_told_on_the_unit(
 ) -> None:
     world.create_quota(f"bad-{name}", cpu_max=4)
     world.create_unit(f"bad-{name}", f"bad-{name}", cpu=1, podSet=[pods])
-    until(lambda: reason(world, f"bad-{name}") == want)
+    until(lambda: reason_of(world.unit(f"bad-{name}")) == want)
     until(lambda: want in world.event_notes(f"bad-{name}"))
     assert_all_else_goes_on(world, f"bad-{name}")
 
@@ -106,10 +102,9 @@ def test_a_backoff_until_a_time_outside_of_all_years_is_over(world: QueueWorld, 
     name = f"never-{at[:4]}"
     world.create_unit(name, "nowhere", cpu=1)
     status = {"phase": "TimeoutBackoff", "requeueState": {"count": 1, "requeueAt": at}}
-    path = f"{UNITS.format('default')}/{name}/status"
-    world.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+    world.patch_unit(name, {"status": status})
     until(lambda: world.phase(name) == "Enqueued")
-    until(lambda: reason(world, name) == "NoQuota")
+    until(lambda: reason_of(world.unit(name)) == "NoQuota")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +250,7 @@ def test_both_programs_are_ready_without_the_quota_crd_and_work_when_it_comes(
     scheduler = quiet.start(SCHEDULER, "--leader-elect=false")
     controllers = quiet.start(CONTROLLERS, "--enabled-extensions=job", "--leader-elect=false")
     quiet.create_unit("orphan", "later", cpu=1)
-    until(lambda: reason(quiet, "orphan") == "NoQuota")
+    until(lambda: reason_of(quiet.unit("orphan")) == "NoQuota")
     quiet.plane.apply(ELASTIC_QUOTA_CRD)
     until(lambda: _has_created(quiet, "later"))
     until(lambda: quiet.phase("orphan") == "Dequeued")

@@ -23,12 +23,12 @@ from tests.charts.render import (
     run_helm,
 )
 from tests.charts.values_table import VALUES
+from tests.cluster.crd_kit import CRDS
 from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 from tests.controlplane.helm import require_helm, require_helm_3
 
-CRDS = Path(__file__).parents[2] / "crds"
 QUEUE_API = "/apis/scheduling.x-k8s.io/v1alpha1"
 # A release's Secret may have 1,048,576 bytes; half of it leaves room for years of templates.
 MOST_RELEASE_BYTES = 500_000

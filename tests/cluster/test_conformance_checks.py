@@ -20,7 +20,6 @@ from tests.cluster.kueue_objects import CHECK, path_of, take_newer_version_away
 from tests.cluster.queue_world import (
     MERGE,
     PATIENCE_SECONDS,
-    QUEUES,
     UNITS,
     QueueWorld,
     condition,
@@ -50,25 +49,16 @@ class RealCluster:
         return self._world.unit(name)
 
     def patch_unit(self, name: str, body: Json) -> None:
-        path = f"{UNITS.format('default')}/{name}{'/status' if 'status' in body else ''}"
-        self._world.api.request("PATCH", path, body, content_type=MERGE)
+        self._world.patch_unit(name, body)
 
     def patch_queue(self, name: str, body: Json) -> None:
-        self._world.api.request("PATCH", f"{QUEUES}/{name}", body, content_type=MERGE)
+        self._world.patch_queue(name, body)
         # Units come by another watch, and may be heard of before this. No check exists here, or
         # is active, and the queue says so.
-        until(
-            lambda: (
-                condition(self._world.api.request("GET", f"{QUEUES}/{name}"), "Ready").get(
-                    "reason", "Ready"
-                )
-                != "Ready"
-            )
-        )
+        until(lambda: condition(self._world.queue(name), "Ready").get("reason", "Ready") != "Ready")
 
     def has_queue(self, name: str) -> bool:
-        queues = self._world.api.request("GET", QUEUES)["items"]
-        return any(queue["metadata"]["name"] == name for queue in queues)
+        return self._world.has_queue(name)
 
     def wait(self, what: Callable[[], bool], seconds: float) -> bool:
         return within(seconds, what)
@@ -98,7 +88,7 @@ def test_kueues_check_that_is_not_active_holds_units_until_it_is(world: QueueWor
     install_crds(world.plane, ADMISSION_CHECK_CRD)
     world.api.request("POST", CHECKS, admission_check("nodes"))
     say(world, f"{CHECKS}/nodes", "False", "no controller")
-    queue = partial(world.api.request, "GET", f"{QUEUES}/kueue")
+    queue = partial(world.queue, "kueue")
     until(lambda: condition(queue(), "Ready").get("reason") == "AdmissionCheckInactive")
     situation.create("u")
     until(lambda: situation.condition("u", "QuotaReserved").get("reason") == INACTIVE)
@@ -117,7 +107,7 @@ def test_an_older_kueue_has_only_the_older_version(world: QueueWorld) -> None:
     check = {**admission_check("older"), "apiVersion": "kueue.x-k8s.io/v1beta1"}
     world.api.request("POST", OLDER_CHECKS, check)
     say(world, f"{OLDER_CHECKS}/older", "False")
-    queue = partial(world.api.request, "GET", f"{QUEUES}/older")
+    queue = partial(world.queue, "older")
     until(lambda: condition(queue(), "Ready").get("reason") == INACTIVE)
     situation.create("u")
     until(lambda: situation.condition("u", "QuotaReserved").get("reason") == INACTIVE)

@@ -16,7 +16,6 @@ from tests.cluster.api_audit import CONTROLLERS_AGENT
 from tests.cluster.job_side_world import (
     LONG,
     POD_SET,
-    PODS,
     ROLE,
     JobSideWorld,
     Json,
@@ -28,6 +27,7 @@ from tests.cluster.job_side_world import (
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
+    PODS,
     QUOTA_LABEL,
     is_adopted,
     running_of,
@@ -124,8 +124,7 @@ def writes_spec_after(job: TfJob, change: Json) -> bool:
 def classes(world: JobSideWorld) -> None:
     """Priority classes that the controllers have heard of."""
     for name, value in CLASSES.items():
-        body = {"metadata": {"name": name}, "value": value}
-        world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        world.create_priority_class(name, value)
     last = {"priorityClassName": "five"}
     world.create_job("classes", "any", suspend=True, pod_spec=last)
     until(lambda: world.has_unit("classes") and priority_of(world, "classes") == (5, "five"))

@@ -22,7 +22,6 @@ from tests.cluster.job_side_world import (
     LONG,
     PARTLY,
     POD_SET,
-    PODS,
     ROLE,
     JobSideWorld,
     Json,
@@ -34,6 +33,7 @@ from tests.cluster.job_side_world import (
 )
 from tests.cluster.queue_world import (
     PATIENCE_SECONDS,
+    PODS,
     condition,
     let_the_second_of_the_release_pass,
     stays,
@@ -155,7 +155,7 @@ def test_ctl_8_what_is_asked_back_goes_with_the_admission(world: JobSideWorld) -
     world.create_job("asked", "any", suspend=True, run_seconds=LONG, parallelism=4, completions=8)
     asked = {"replicas": 2}
     world.admit("asked", {"asked": 4}, reclaimState={"asked": asked})
-    until(lambda: len(world.running_pods("asked")) == 4)
+    world.await_running("asked", 4)
     until(lambda: world.phase("asked") == "Running")
     world.patch_job("asked", {"spec": {"parallelism": 2}})
     told = [{"name": "asked", "count": 2}]
@@ -320,7 +320,7 @@ def test_ctl_18_once_all_of_them_run_nothing_is_remembered(
     stays_since(begun, lambda: goes_on(world, "whole"))
     [missing] = [pod for pod in world.pods("whole") if pod["status"]["phase"] == "Pending"]
     world.bind(missing["metadata"]["name"])
-    until(lambda: len(world.running_pods("whole")) == 3)
+    world.await_running("whole", 3)
     # Controllers hear of pods in order: of the last one of these before that of a later job.
     world.create_job("later", "any", suspend=True, run_seconds=LONG)
     world.admit("later", {"later": 1})

@@ -17,7 +17,7 @@ from shared_api.well_known_labels import PRIORITY, RELATED_POD_SET, SUSPEND
 from tests.cluster.kind_jobs import Kinds, Sets, pod_of, ray, spark, torch, workflow
 from tests.cluster.kind_kit import install
 from tests.cluster.observer import Observer
-from tests.cluster.played_nodes import RESERVATION_CRD, answer, count_reservations, reservations
+from tests.cluster.played_nodes import answer, count_reservations, reservations
 from tests.cluster.played_pods import owner_of, pod, template_of
 from tests.cluster.played_statuses import conditions_of
 from tests.cluster.queue_world import (
@@ -26,8 +26,11 @@ from tests.cluster.queue_world import (
     QueueWorld,
     condition,
     pod_sets_of,
+    reason_of,
     until,
 )
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
 
 KEYS: Final = ("pytorchjob", "rayjob", "raycluster", "sparkapp", "workflow")
 HIGH, HIGH_VALUE = "high-priority", 1000
@@ -46,11 +49,10 @@ def kinds(controlplane_binaries: Path) -> Iterator[Kinds]:
         QueueWorld(controlplane_binaries, jobs=True) as world,
     ):
         install(world.plane, *KEYS)
-        world.plane.apply(RESERVATION_CRD)
+        install_crds(world.plane, crd("reservations"))
         for quota, cpu in ((FULL, 1), (AMPLE, 60), (STRICT, 60)):
             world.create_quota(quota, cpu_max=cpu)
-        body = {"metadata": {"name": HIGH}, "value": HIGH_VALUE}
-        world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        world.create_priority_class(HIGH, HIGH_VALUE)
         world.start_scheduler(
             "--leader-elect=false", "--strictDequeueMode", f"--queue-list={STRICT}"
         )
@@ -353,7 +355,7 @@ def test_the_life_of_a_spark_application(kinds: Kinds, *, succeeded: bool, want:
     """Held by the annotation: it waits in the queue, its field untouched, and is released by it."""
     key, name = "sparkapp", f"spark-{want.lower()}"
     kinds.create(key, name, spark(suspend=None), FULL, suspend="true")
-    until(lambda: condition(kinds.unit(name), "QuotaReserved").get("reason"))
+    until(lambda: reason_of(kinds.unit(name)))
     held = kinds.body(key, name)
     # Upstream's Created and Queuing are one here: it has a unit, in the queue.
     assert kinds.phase(name) == "Enqueued"

@@ -16,8 +16,6 @@ import pytest
 from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
     MERGE,
-    QUEUES,
-    QUOTAS,
     STILL_SECONDS,
     Json,
     QueueWorld,
@@ -37,7 +35,7 @@ LONG = 600
 
 def positions_of(world: QueueWorld, queue: str, names: list[str]) -> list[int]:
     """Return the units' positions in the queue's status, 0 for one that is not listed."""
-    queues = world.api.request("GET", QUEUES)["items"]
+    queues = world.queues()
     status = [each.get("status", {}) for each in queues if each["metadata"]["name"] == queue]
     # None, until the scheduler has made the queue.
     items = [one for each in status for one in each.get("queueItemDetails", {}).get("active", [])]
@@ -67,8 +65,7 @@ def test_positions_under_policy_intelligent(
     for name, priority in zip(names, priorities, strict=True):
         world.create_unit(name, case, cpu=1, priority=priority)
     until(lambda: positions_of(world, case, names) == want)
-    room = {"spec": {"min": {"cpu": "9"}, "max": {"cpu": "9"}}}
-    world.api.request("PATCH", f"{QUOTAS.format('default')}/{case}", room, content_type=MERGE)
+    world.resize_quota(case, 9)
     until(lambda: positions_of(world, case, names) == [0] * len(names))
     for name in names:
         world.finish_unit(name)
@@ -134,7 +131,7 @@ def test_an_index_that_fails_for_good_lets_the_next_job_start(
     world.create_quota("fails", cpu_max=2, labels={POLICY: "Block"}, annotations=waits)
     indexed = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
     job(world, "fails-a", "fails", 0, parallelism=2, completions=2, **indexed)
-    until(lambda: len(world.running_pods("fails-a")) == 2)
+    world.await_running("fails-a", 2)
     until(lambda: world.phase_of_job("fails-a") == "Running")
     job(world, "fails-b", "fails", 0)
     until(lambda: refusal_of(cluster.scheduler, "fails-b").get("reason") == "OverQuotaMax")
@@ -169,7 +166,7 @@ def test_a_drained_queue_gives_its_job_back_and_later_runs_it_again(
 
 def ready_of(world: QueueWorld, name: str, reason: str) -> Json:
     """Return a queue whose condition Ready has that reason, {} while it has another."""
-    queue: Json = world.api.request("GET", f"{QUEUES}/{name}")
+    queue: Json = world.queue(name)
     return queue if condition(queue, "Ready").get("reason") == reason else {}
 
 
@@ -201,10 +198,10 @@ def test_two_queues_under_one_parent(
     )
     for team in "ab":
         world.create_quota(f"{case}-{team}", cpu_max=1, cpu_min=0, labels={PARENT: case})
-        until(partial(find_queue, world, f"{case}-{team}"))
+        until(partial(world.has_queue, f"{case}-{team}"))
     if higher:
         higher_rank = {"spec": {"priority": 2000}}
-        world.api.request("PATCH", f"{QUEUES}/{case}-b", higher_rank, content_type=MERGE)
+        world.patch_queue(f"{case}-b", higher_rank)
         until(lambda: queue_view(cluster.scheduler, f"{case}-b").get("priority"))
     world.create_unit(f"{case}-first", f"{case}-a", cpu=1)
     until(lambda: world.phase(f"{case}-first") == "Dequeued")
@@ -218,9 +215,3 @@ def test_two_queues_under_one_parent(
         order.append(running.removeprefix(f"{case}-"))
     assert order == want
     world.finish_unit(running)
-
-
-def find_queue(world: QueueWorld, name: str) -> bool:
-    """Return whether the queue of a quota has been made."""
-    queues = world.api.request("GET", QUEUES)["items"]
-    return any(queue["metadata"]["name"] == name for queue in queues)

@@ -17,9 +17,7 @@ import pytest
 from tests.cluster.api_audit import SCHEDULER_AGENT
 from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
-    QUEUES,
     STILL_SECONDS,
-    Json,
     QueueWorld,
     condition,
     let_the_second_of_the_release_pass,
@@ -51,14 +49,9 @@ def open_queue(world: QueueWorld, name: str, cpu: int, policy: str = "Priority")
 
 def assert_queue_stayed(world: QueueWorld, name: str, policy: str = "Priority") -> None:
     """Ask at the end of a test, when the scheduler has long looked at the quota and its queue."""
-    found = queue(world, name)
+    found = world.queue(name)
     assert BOTH.items() <= found["metadata"]["annotations"].items()
     assert found["spec"]["queuePolicy"] == policy
-
-
-def queue(world: QueueWorld, name: str) -> Json:
-    found: Json = world.api.request("GET", f"{QUEUES}/{name}")
-    return found
 
 
 def submit(world: QueueWorld, name: str, quota: str, priority: int, cpu: int = 1) -> None:

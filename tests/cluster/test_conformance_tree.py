@@ -19,20 +19,20 @@ from shared_api.testing.object_builders import (
     queue_unit_body,
     tree_node,
 )
-from tests.cluster.program_process import ROOT, ProgramProcess
+from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
-    QUEUES,
     UNITS,
     QueueWorld,
     condition,
     quota_view,
+    reason_of,
     unit_view,
     until,
 )
-from tests.controlplane.api_client import ApiError
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
 
-TREE_CRD: Final = ROOT / "tests" / "data" / "crds" / "elasticquotatrees.yaml"
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
 TREE_LABEL: Final = "quota.scheduling.alibabacloud.com/name"
 JOBS: Final = "koord-queue/max-jobs"
@@ -128,8 +128,7 @@ class TreeWorld:
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
     with QueueWorld(controlplane_binaries) as world:
-        world.plane.apply(TREE_CRD)
-        until(lambda: serves_trees(world))
+        install_crds(world.plane, crd("elasticquotatrees"))
         for name in ("quota-1-1", "quota-1-2", "other"):
             world.api.request("POST", "/api/v1/namespaces", namespace_body(name))
         world.api.request("POST", TREES, the_tree())
@@ -139,15 +138,6 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
 @pytest.fixture(scope="module")
 def trees(world: QueueWorld) -> TreeWorld:
     return TreeWorld(world)
-
-
-def serves_trees(world: QueueWorld) -> bool:
-    """Return whether trees can be listed: a while after their CRD the server says 404, then 429."""
-    try:
-        world.api.request("GET", TREES)
-    except ApiError:
-        return False
-    return True
 
 
 LEAVES: Final = {
@@ -214,7 +204,7 @@ def test_checks_of_a_tree(world: QueueWorld, trees: TreeWorld) -> None:
     """[K1 to K5] Eight units of quota1, whose queue is found by its path, and two checks."""
     (queue,) = until(lambda: queues_of(world, "root/quota1"))
     asks = {"spec": {"admissionChecks": [{"name": name} for name in CHECKS]}}
-    world.api.request("PATCH", f"{QUEUES}/{queue}", asks, content_type=MERGE)
+    world.patch_queue(queue, asks)
     until(lambda: ready_reason(world, queue).startswith("AdmissionCheck"))
     for number in range(1, 9):
         body = queue_unit_body(f"qu{number}")
@@ -250,26 +240,21 @@ def test_a_tree_that_goes_and_comes_back(world: QueueWorld, trees: TreeWorld) ->
     """[tree] Without it there is no quota; when it is made again, units start."""
     world.api.request("DELETE", f"{TREES}/elasticquotatree")
     trees.add("early", "child1_1")
-    until(
-        lambda: (
-            condition(trees.unit_of("early", "quota-1-1"), "QuotaReserved").get("reason")
-            == "NoQuota"
-        )
-    )
+    until(lambda: reason_of(trees.unit_of("early", "quota-1-1")) == "NoQuota")
     world.api.request("POST", TREES, the_tree())
     until(lambda: trees.has_started("early", "quota-1-1"))
 
 
 def queues_of(world: QueueWorld, path: str) -> list[str]:
     """Return the names of the queues of a node."""
-    items = world.api.request("GET", QUEUES)["items"]
+    items = world.queues()
     marked = ((q["metadata"]["name"], q["metadata"].get("annotations", {})) for q in items)
     return [name for name, marks in marked if marks.get("koord-queue/quota-fullname") == path]
 
 
 def ready_reason(world: QueueWorld, queue: str) -> str:
     """Return the reason of a queue's condition Ready."""
-    found = world.api.request("GET", f"{QUEUES}/{queue}")
+    found = world.queue(queue)
     return str(condition(found, "Ready").get("reason", ""))
 
 

@@ -19,12 +19,12 @@ from shared_api.testing.object_builders import queue_unit_body
 from shared_api.well_known_labels import MANAGED_BY
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
-    MERGE,
     QUEUES,
     STILL_SECONDS,
     UNITS,
     QueueWorld,
     condition,
+    reason_of,
     refusal_of,
     stays,
     until,
@@ -84,8 +84,7 @@ class Scheduling:
 
     def write(self, name: str, status: Json) -> None:
         """Merge into a unit's status."""
-        path = f"{UNITS.format('default')}/{name}/status"
-        self.world.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+        self.world.patch_unit(name, {"status": status})
 
     def count(self, name: str, *, replicas: int, running: int, **more: Any) -> None:
         """Write the counts of a unit, as its job side."""
@@ -163,9 +162,8 @@ def test_a_pod_that_fails_for_good_gives_its_share_to_the_next_unit(
     assert scheduling.world.phase("fails-a") == "Running"
     assert scheduling.world.phase("fails-b") == "Enqueued"
     pods = scheduling.world.unit("fails-a")["spec"]["podSet"][0]
-    path = f"{UNITS.format('default')}/fails-a"
     lowered = {"spec": {"podSet": [{**pods, "count": 1}]}}
-    scheduling.world.api.request("PATCH", path, lowered, content_type=MERGE)
+    scheduling.world.patch_unit("fails-a", lowered)
     scheduling.count("fails-a", replicas=1, running=1)
     until(lambda: scheduling.has_started("fails-b"))
 
@@ -204,13 +202,10 @@ def test_a_younger_unit_of_the_same_priority_is_no_victim(scheduling: Scheduling
     time.sleep(1.1)  # creation times have whole seconds
     scheduling.add("equal-younger", "equal", priority=5, cpu=2)
     until(lambda: scheduling.has_started("equal-younger"))
-    path = f"{UNITS.format('default')}/equal-older"
-    spec = {"spec": {"active": True}}
-    scheduling.world.api.request("PATCH", path, spec, content_type=MERGE)
-    until(lambda: reason_of(scheduling, "equal-older") == "OverQuotaMax")
+    scheduling.world.set_active("equal-older", active=True)
+    until(lambda: reason_of(scheduling.world.unit("equal-older")) == "OverQuotaMax")
     scheduling.is_never_asked("equal-younger")
-    higher = {"spec": {"priority": 6}}
-    scheduling.world.api.request("PATCH", path, higher, content_type=MERGE)
+    scheduling.world.patch_unit("equal-older", {"spec": {"priority": 6}})
     until(lambda: scheduling.is_asked("equal-younger"))
 
 
@@ -242,9 +237,9 @@ def test_max_depth_is_taken_off(scheduling: Scheduling) -> None:
     scheduling.open_queue("depth", 2, annotations={"koord-queue/max-depth": "1"})
     scheduling.add("depth-large", "depth", priority=9, cpu=3)
     scheduling.add("depth-small", "depth", priority=1)
-    until(lambda: reason_of(scheduling, "depth-small") == "BeyondMaxDepth")
+    until(lambda: reason_of(scheduling.world.unit("depth-small")) == "BeyondMaxDepth")
     off = {"metadata": {"annotations": {"koord-queue/max-depth": None}}}
-    world.api.request("PATCH", f"{QUEUES}/depth", off, content_type=MERGE)
+    world.patch_queue("depth", off)
     until(lambda: scheduling.has_started("depth-small"))
 
 
@@ -259,10 +254,10 @@ def test_a_queue_that_goes_and_comes_back_keeps_its_units(scheduling: Scheduling
     scheduling.add("back-second", "of-back", queue="back")
     until(lambda: world.unit("back-second")["status"].get("message"))
     world.api.request("DELETE", f"{QUEUES}/back")
-    until(lambda: reason_of(scheduling, "back-second") == "NoQueue")
+    until(lambda: reason_of(scheduling.world.unit("back-second")) == "NoQueue")
     assert scheduling.has_started("back-first")
     world.create_queue("back", "FIFO", takes)
-    until(lambda: reason_of(scheduling, "back-second") == "OverQuotaMax")
+    until(lambda: reason_of(scheduling.world.unit("back-second")) == "OverQuotaMax")
     world.finish_unit("back-first")
     until(lambda: scheduling.has_started("back-second"))
 
@@ -271,16 +266,10 @@ def test_a_quota_that_comes_after_its_units(scheduling: Scheduling) -> None:
     """[further] Units wait for it in whatever order they came, and start by the queue's."""
     for number, priority in enumerate((1, 9)):
         scheduling.add(f"after-{number}", "after", priority=priority)
-    until(lambda: reason_of(scheduling, "after-1") == "NoQuota")
+    until(lambda: reason_of(scheduling.world.unit("after-1")) == "NoQuota")
     scheduling.world.create_quota("after", cpu_max=1)
     until(lambda: scheduling.has_started("after-1"))
     assert scheduling.world.phase("after-0") == "Enqueued"
-
-
-def reason_of(scheduling: Scheduling, unit: str) -> str:
-    """Return the reason for which a unit waits, as its condition says."""
-    found = condition(scheduling.world.unit(unit), "QuotaReserved")
-    return str(found.get("reason", ""))
 
 
 # --- last, for it takes the scheduler away ------------------------------------------------------

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, until
 from tests.controlplane import control_plane
 from tests.controlplane.binaries import require_binaries
 from tests.controlplane.control_plane import ControlPlane, ControlPlaneFailed, KubectlFailed
@@ -41,13 +41,6 @@ def plane(binaries: Path) -> Iterator[ControlPlane]:
         users={"ann": ["team-a"]},
     ) as running:
         yield running
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.1)
 
 
 def job(name: str, **annotations: str) -> str:
@@ -117,28 +110,31 @@ def test_programs_see_nothing_of_the_persons_environment_but_how_much_garbage_to
 
 def test_a_suspended_job_is_resumed_runs_and_completes(plane: ControlPlane) -> None:
     plane.kubectl("apply", "--filename=-", input=job("good", run_seconds="6"))
-    wait_until(lambda: status_of(plane, "good").get("conditions", [{}])[0].get("status") == "True")
+    until(
+        lambda: status_of(plane, "good").get("conditions", [{}])[0].get("status") == "True",
+        OWN_TIMES_SECONDS,
+    )
     assert pod_phases(plane, "good") == []
 
     resume(plane, "good")
-    wait_until(lambda: pod_phases(plane, "good") == ["Running"] * 2)
-    wait_until(lambda: pod_phases(plane, "good") == ["Succeeded"] * 2)
-    wait_until(lambda: status_of(plane, "good").get("succeeded") == 2)
+    until(lambda: pod_phases(plane, "good") == ["Running"] * 2, OWN_TIMES_SECONDS)
+    until(lambda: pod_phases(plane, "good") == ["Succeeded"] * 2, OWN_TIMES_SECONDS)
+    until(lambda: status_of(plane, "good").get("succeeded") == 2, OWN_TIMES_SECONDS)
 
 
 def test_a_pod_fails_when_its_annotation_says_so(plane: ControlPlane) -> None:
     plane.kubectl("apply", "--filename=-", input=job("bad", run_seconds="0", outcome="Failed"))
     resume(plane, "bad")
-    wait_until(lambda: pod_phases(plane, "bad") == ["Failed"] * 2)
-    wait_until(lambda: status_of(plane, "bad").get("failed") == 2)
+    until(lambda: pod_phases(plane, "bad") == ["Failed"] * 2, OWN_TIMES_SECONDS)
+    until(lambda: status_of(plane, "bad").get("failed") == 2, OWN_TIMES_SECONDS)
 
 
 def test_a_deleted_pod_goes_away(plane: ControlPlane) -> None:
     plane.kubectl("apply", "--filename=-", input=job("long", run_seconds="3600"))
     resume(plane, "long")
-    wait_until(lambda: pod_phases(plane, "long") == ["Running"] * 2)
+    until(lambda: pod_phases(plane, "long") == ["Running"] * 2, OWN_TIMES_SECONDS)
     plane.kubectl("delete", "job", "long", "--timeout=100s")
-    wait_until(lambda: pod_phases(plane, "long") == [])
+    until(lambda: pod_phases(plane, "long") == [], OWN_TIMES_SECONDS)
 
 
 def test_nodes_are_ready_and_have_the_size_asked_for(plane: ControlPlane) -> None:
@@ -153,7 +149,7 @@ def test_nodes_are_ready_and_have_the_size_asked_for(plane: ControlPlane) -> Non
 def test_a_user_has_the_rights_of_its_groups_only(plane: ControlPlane) -> None:
     assert not may_list_pods(plane, "ann")
     plane.kubectl("create", "rolebinding", "view", "--clusterrole=view", "--group=team-a")
-    wait_until(lambda: may_list_pods(plane, "ann"))
+    until(lambda: may_list_pods(plane, "ann"), OWN_TIMES_SECONDS)
 
 
 @pytest.mark.parametrize("crash", [True, False], ids=["after a crash", "asked to end"])
@@ -200,8 +196,8 @@ def test_nothing_outlives_tests_that_are_killed(binaries: Path) -> None:
         assert tests.stdout is not None
         folder, *pids = tests.stdout.readline().split()
         tests.send_signal(signal.SIGKILL)
-    wait_until(lambda: all(process_is_gone(int(pid)) for pid in pids))
-    wait_until(lambda: not Path(folder).exists())
+    until(lambda: all(process_is_gone(int(pid)) for pid in pids), OWN_TIMES_SECONDS)
+    until(lambda: not Path(folder).exists(), OWN_TIMES_SECONDS)
 
 
 def test_a_port_that_was_taken_meanwhile_is_given_up_for_another(

@@ -18,7 +18,6 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.pod_requests import pod_requests
 from tests.cluster.crd_kit import (
     CRDS,
-    MERGE,
     NAMESPACE,
     QUEUES,
     UNITS,
@@ -30,7 +29,7 @@ from tests.cluster.crd_kit import (
     patch,
     plane_with_crds,
 )
-from tests.cluster.queue_world import until
+from tests.cluster.queue_world import MERGE, until
 from tests.controlplane.control_plane import ControlPlane
 
 BORN = {"phase": "Enqueued", "message": "Waiting"}

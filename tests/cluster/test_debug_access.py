@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.charts.render import as_manifest, of_kind, render, rights
-from tests.cluster.debug_kit import EXPOSED, ask, binding, role_in_default
+from tests.cluster.debug_kit import EXPOSED, ask
 from tests.cluster.program_process import SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     PATIENCE_SECONDS,
@@ -21,6 +21,7 @@ from tests.cluster.queue_world import (
     unit_view,
     until,
 )
+from tests.cluster.rbac_objects import binding, role
 
 VALUES: Final = {"debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}}}
 ACCOUNT, READER, LISTER, NOBODY = "queue-account", "reader", "lister", "nobody"
@@ -39,13 +40,12 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
             "resources": ["queueunits"],
             "verbs": ["list"],
         }
-        role = role_in_default("lister", units)
         objects = [
             *rights("scheduler", user=ACCOUNT, values=VALUES),
             reader,
-            binding("ClusterRole", reader["metadata"]["name"], READER),
-            role,
-            binding("Role", "lister", LISTER),
+            binding(reader["metadata"]["name"], READER),
+            role("lister", units, "default"),
+            binding("lister", LISTER, "default", kind="Role"),
         ]
         world.plane.kubectl("apply", "--filename", "-", input=as_manifest(objects))
         world.create_quota("team", cpu_max=4)

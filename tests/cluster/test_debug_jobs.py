@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from tests.charts.render import as_manifest, of_kind, render, rights
-from tests.cluster.debug_kit import EXPOSED, ask, binding, role_in_default
+from tests.cluster.debug_kit import EXPOSED, ask
 from tests.cluster.program_process import CONTROLLERS, ProgramProcess
 from tests.cluster.queue_world import PATIENCE_SECONDS, QUOTA_LABEL, QueueWorld, until
+from tests.cluster.rbac_objects import binding, role
 from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import crd
 
@@ -35,13 +36,12 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
         install_crds(world.plane, crd("jobsets"))
         reader = of_kind(render(VALUES), "ClusterRole")["koord-queue-debug-reader"]
         jobs = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]}
-        role = role_in_default("owner", jobs)
         objects = [
             *rights("controllers", user=ACCOUNT, values=VALUES),
             reader,
-            binding("ClusterRole", reader["metadata"]["name"], READER),
-            role,
-            binding("Role", "owner", OWNER),
+            binding(reader["metadata"]["name"], READER),
+            role("owner", jobs, "default"),
+            binding("owner", OWNER, "default", kind="Role"),
         ]
         world.plane.kubectl("apply", "--filename", "-", input=as_manifest(objects))
         world.create_quota("team", cpu_max=4)

@@ -56,7 +56,7 @@ def whole_life(place: KindWorld, row: KindRow) -> None:
     assert spec["request"]["cpu"] == row.cpu
     assert (spec["priorityClassName"], spec["priority"]) == (HIGH, HIGH_VALUE)
     await_refused(place, job, row.cpu)
-    place.resize_quota(quota, HUGE)
+    place.world.resize_quota(quota, HUGE)
     await_running(place, job, quota)
     job.evict(by_annotation=by_annotation)
     place.await_charged(quota, "0")
@@ -141,7 +141,7 @@ def life_that_its_autoscaler_grows(place: KindWorld, row: KindRow) -> None:
         job.edit((*group, field), number)
     none_yet = [("head", 1), ("gpu", 0), ("submitter", 1)]
     until(lambda: pod_sets_of(job.unit()) == none_yet)
-    place.resize_quota(quota, HUGE)
+    place.world.resize_quota(quota, HUGE)
     until(lambda: not job.is_suspended())
     job.operator.start(job.name, 2)
     job.await_phase("Running")

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.judgement import is_running
 from tests.cluster.program_process import CONTROLLERS
 from tests.cluster.queue_world import (
     MERGE,
-    QUOTAS,
+    PODS,
     STILL_SECONDS,
     Json,
     QueueWorld,
@@ -24,7 +25,6 @@ from tests.sample_jobs import crd, sample
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
 LABEL = "alibabacloud.com/schedule-admission"
-PODS = "/api/v1/namespaces/default/pods"
 APPS = "/apis/apps/v1/namespaces/default/{}"
 
 
@@ -84,11 +84,7 @@ def pods(world: QueueWorld, queue: str) -> list[Json]:
 
 
 def running(world: QueueWorld, queue: str) -> list[str]:
-    return [
-        pod["metadata"]["name"]
-        for pod in pods(world, queue)
-        if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
-    ]
+    return [pod["metadata"]["name"] for pod in pods(world, queue) if is_running(pod)]
 
 
 def gated(world: QueueWorld, queue: str) -> list[str]:
@@ -109,17 +105,6 @@ def phases(world: QueueWorld, queue: str) -> dict[str, str]:
         for unit in world.units()
         if unit["spec"].get("queue") == queue
     }
-
-
-def resize_quota(world: QueueWorld, name: str, cpu: int) -> None:
-    spec = {"min": {"cpu": str(cpu)}, "max": {"cpu": str(cpu)}}
-    path = f"{QUOTAS.format('default')}/{name}"
-    world.api.request("PATCH", path, {"spec": spec}, content_type=MERGE)
-
-
-def deactivate(world: QueueWorld, unit: str, *, active: bool) -> None:
-    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits/{unit}"
-    world.api.request("PATCH", path, {"spec": {"active": active}}, content_type=MERGE)
 
 
 def test_pods_start_one_after_the_other(cluster: QueueWorld) -> None:
@@ -164,7 +149,7 @@ def test_a_deployment_has_as_many_pods_as_fit_and_an_evicted_one_waits_anew(
     until(lambda: len(running(world, "web")) == 2)
     until(lambda: len(gated(world, "web")) == 1)
     first = running(world, "web")[0]
-    deactivate(world, f"{first}-pod-qu", active=False)
+    world.set_active(f"{first}-pod-qu", active=False)
     until(lambda: first not in [pod["metadata"]["name"] for pod in pods(world, "web")])
     until(lambda: len(running(world, "web")) == 2)
     until(lambda: len(gated(world, "web")) == 1)
@@ -182,11 +167,11 @@ def test_ctl_62_as_many_gates_are_open_as_fit(cluster: QueueWorld) -> None:
     until(lambda: (len(running(world, queue)), len(gated(world, queue))) == (2, 3))
     time.sleep(STILL_SECONDS)
     assert len(gated(world, queue)) == 3
-    resize_quota(world, queue, 5)
+    world.resize_quota(queue, 5)
     until(lambda: (len(running(world, queue)), len(gated(world, queue))) == (5, 0))
-    resize_quota(world, queue, 0)
+    world.resize_quota(queue, 0)
     for name in running(world, queue):
-        deactivate(world, f"{name}-pod-qu", active=False)
+        world.set_active(f"{name}-pod-qu", active=False)
     until(lambda: (len(running(world, queue)), len(gated(world, queue))) == (0, 5))
     time.sleep(STILL_SECONDS)
     assert len(gated(world, queue)) == 5
@@ -211,10 +196,10 @@ def test_a_stateful_set_starts_whole_grows_and_is_stopped_and_started_again(
         "PATCH", APPS.format("statefulsets/db"), {"spec": {"replicas": 3}}, content_type=MERGE
     )
     until(lambda: running(world, "db") == ["db-0", "db-1", "db-2"])
-    deactivate(world, "db-sts-qu", active=False)
+    world.set_active("db-sts-qu", active=False)
     until(lambda: not running(world, "db") and gated(world, "db"))
     until(lambda: phases(world, "db")["db-sts-qu"] == "Enqueued")
-    deactivate(world, "db-sts-qu", active=True)
+    world.set_active("db-sts-qu", active=True)
     until(lambda: running(world, "db") == ["db-0", "db-1", "db-2"])
     world.api.request("DELETE", APPS.format("statefulsets/db"))
     until(lambda: "db-sts-qu" not in phases(world, "db"))

@@ -20,8 +20,6 @@ from tests.cluster.queue_world import QueueWorld, job_view, stays, until
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import KUEUE_WORKLOADS, crd
 
-pytestmark = pytest.mark.cluster
-
 Json = dict[str, Any]
 
 PRIORITY: Final = "scheduling.x-k8s.io/priority"

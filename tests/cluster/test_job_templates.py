@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.job_side_world import NOW, JobSideWorld
 from tests.cluster.queue_world import (
-    MERGE,
-    UNITS,
     Json,
-    QueueWorld,
     condition,
     let_the_second_of_the_release_pass,
     until,
@@ -25,19 +23,18 @@ ACTIVE = "scheduling.x-k8s.io/active"
 MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"
 USED_UP = "MaximumExecutionTimeExceeded"
 NOTE = "koord-queue/pod-set-updates"
-NOW = "2026-11-01T10:00:00Z"
 SPOT = {"key": "spot", "operator": "Exists"}
 
 
 @pytest.fixture(scope="module")
-def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+def world(controlplane_binaries: Path) -> Iterator[JobSideWorld]:
     """A cluster whose units nobody admits but the tests."""
-    with QueueWorld(controlplane_binaries, jobs=True) as world:
+    with JobSideWorld(controlplane_binaries, jobs=True) as world:
         world.start_controllers("--leader-elect=false")
         yield world
 
 
-def test_a_job_ends_when_its_time_is_used_up(world: QueueWorld) -> None:
+def test_a_job_ends_when_its_time_is_used_up(world: JobSideWorld) -> None:
     """[ctl-39] Nobody touches the job meanwhile."""
     time = {MAX_EXEC: "2"}
     world.create_job("timed", "any", suspend=True, annotations=time, run_seconds=600)
@@ -58,7 +55,7 @@ def test_a_job_ends_when_its_time_is_used_up(world: QueueWorld) -> None:
     until(lambda: world.phase_of_job("timed") == "Running")
 
 
-def test_each_run_has_the_template_that_its_checks_want(world: QueueWorld) -> None:
+def test_each_run_has_the_template_that_its_checks_want(world: JobSideWorld) -> None:
     """Jobs take it in the patch that resumes them, also after an earlier run."""
     world.create_job("checked", "any", suspend=True, run_seconds=600)
     one = {"nodeSelector": {"zone": "z1"}, "tolerations": [SPOT], "labels": {"from": "check"}}
@@ -83,7 +80,7 @@ def test_each_run_has_the_template_that_its_checks_want(world: QueueWorld) -> No
     assert NOTE not in job["metadata"]["annotations"]
 
 
-def test_checks_that_contradict_each_other_stop_the_job(world: QueueWorld) -> None:
+def test_checks_that_contradict_each_other_stop_the_job(world: JobSideWorld) -> None:
     world.create_job("torn", "any", suspend=True)
     admit(world, "torn", {"nodeSelector": {"zone": "z1"}}, {"nodeSelector": {"zone": "z2"}})
     until(lambda: world.unit_of("torn")["spec"].get("active") is False)
@@ -94,7 +91,7 @@ def test_checks_that_contradict_each_other_stop_the_job(world: QueueWorld) -> No
     assert world.pods("torn") == []
 
 
-def admit(world: QueueWorld, job: str, *wanted: Json) -> None:
+def admit(world: JobSideWorld, job: str, *wanted: Json) -> None:
     """Do what the scheduler does when the checks of a unit are ready, which want this."""
     checks = [
         {
@@ -112,20 +109,13 @@ def admit(world: QueueWorld, job: str, *wanted: Json) -> None:
         "admissionChecks": checks,
         "admissions": [{"name": job, "replicas": 1, "running": 0}],
     }
-    patch_status(world, job, status)
+    world.patch_unit(world.unit_of(job)["metadata"]["name"], {"status": status})
 
 
-def evict(world: QueueWorld, job: str) -> None:
+def evict(world: JobSideWorld, job: str) -> None:
     """Ask for the unit back, and wait until it is free."""
     let_the_second_of_the_release_pass()
-    asked = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "for urgent"}
-    patch_status(world, job, {"conditions": [{**asked, "lastTransitionTime": NOW}]})
+    world.ask_back(world.unit_of(job)["metadata"]["name"])
     until(lambda: world.phase_of_job(job) == "Enqueued")
     until(lambda: not world.pods(job))
     until(lambda: "Preempted" in world.event_notes(job))
-
-
-def patch_status(world: QueueWorld, job: str, status: Json) -> None:
-    name = world.unit_of(job)["metadata"]["name"]
-    path = f"{UNITS.format('default')}/{name}/status"
-    world.api.request("PATCH", path, {"status": status}, content_type=MERGE)

@@ -15,10 +15,10 @@ from tests.cluster.queue_world import (
     QUOTA_LABEL,
     Json,
     QueueWorld,
-    condition,
     debug,
     pod_sets_of,
     quota_view,
+    reason_of,
     refusal_of,
     until,
 )
@@ -38,8 +38,7 @@ HIGH_VALUE = 20
 def never(cluster: Cluster) -> str:
     """A quota that none of these jobs fits into, and a priority class."""
     cluster.world.create_quota("never", cpu_max=1)
-    body = {"metadata": {"name": HIGH}, "value": HIGH_VALUE}
-    cluster.world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    cluster.world.create_priority_class(HIGH, HIGH_VALUE)
     # Until the controllers have heard of the class.
     cluster.world.create_job("class", "never", suspend=True, pod_spec={"priorityClassName": HIGH})
     until(lambda: cluster.world.unit_of("class").get("spec", {}).get("priority") == HIGH_VALUE)
@@ -181,7 +180,7 @@ def test_what_an_indexed_job_has_done_is_given_back(cluster: Cluster, world: Que
         backoffLimitPerIndex=0,
         run_seconds=LONG,
     )
-    until(lambda: len(world.running_pods("indexed")) == 4)
+    world.await_running("indexed", 4)
     pods = {
         pod["metadata"]["labels"][INDEX]: pod["metadata"]["name"] for pod in world.pods("indexed")
     }
@@ -202,19 +201,14 @@ def test_some_pods_of_a_job_done_and_some_to_come(world: QueueWorld) -> None:
     """[ctl-40] Two at a time of four, one done: it needs two when it waits again."""
     world.create_quota("some", cpu_max=2)
     world.create_job("some", "some", suspend=True, parallelism=2, completions=4, run_seconds=LONG)
-    first, _ = until(lambda: two_of(world.running_pods("some")))
+    first, _ = world.await_running("some", 2)
     world.end_pod(first["metadata"]["name"])
     until(lambda: world.job("some")["status"].get("succeeded") == 1)
-    until(lambda: len(world.running_pods("some")) == 2)
+    world.await_running("some", 2)
     assert "reclaimablePods" not in world.unit_of("some")["status"]
     world.patch_job("some", {"metadata": {"annotations": {ACTIVE: "false"}}})
     until(lambda: world.phase_of_job("some") == "Enqueued")
     assert pod_sets_of(world.unit_of("some")) == [("some", 2)]
-
-
-def two_of(pods: list[Json]) -> list[Json]:
-    """Return the pods when there are two."""
-    return pods if len(pods) == 2 else []
 
 
 # --- how it follows -----------------------------------------------------------------------------
@@ -235,7 +229,7 @@ def test_the_unit_of_an_elastic_job_follows_it_while_it_waits(
     world.patch_job("elastic", {"metadata": {"labels": {"a-label": "of-mine"}}})
     until(lambda: world.unit_of("elastic")["metadata"]["labels"].get("a-label") == "of-mine")
     world.patch_job("elastic", {"spec": {"parallelism": 2}})
-    until(lambda: len(world.running_pods("elastic")) == 2)
+    world.await_running("elastic", 2)
     assert pod_sets_of(world.unit_of("elastic")) == [("elastic", 2)]
     assert quota_view(cluster.scheduler, "elastic")["used"] == {"cpu": "2"}
     written = world.audit.accepted(CONTROLLERS_AGENT, "elastic")
@@ -249,7 +243,7 @@ def test_growth_of_a_running_elastic_job_is_recorded(cluster: Cluster, world: Qu
     world.create_job("grows", "grows", suspend=True, parallelism=1, completions=4, run_seconds=LONG)
     until(lambda: world.phase_of_job("grows") == "Running")
     world.patch_job("grows", {"spec": {"parallelism": 3}})
-    until(lambda: len(world.running_pods("grows")) == 3)
+    world.await_running("grows", 3)
     until(lambda: quota_view(cluster.scheduler, "grows")["used"] == {"cpu": "3"})
     until(lambda: "Grown" in world.event_notes("grows"))
     world.create_job("grows-next", "grows", suspend=True)
@@ -290,7 +284,7 @@ def test_a_queued_job_moves_with_its_quota_label(cluster: Cluster, world: QueueW
     world.create_quota("full", cpu_max=1)
     world.create_quota("free", cpu_max=2)
     world.create_job("moves", "full", cpu="2", suspend=True, run_seconds=LONG)
-    until(lambda: condition(world.unit_of("moves"), "QuotaReserved").get("reason"))
+    until(lambda: reason_of(world.unit_of("moves")))
     assert world.unit_of("moves")["spec"]["queue"] == "full"
     world.patch_job("moves", {"metadata": {"labels": {QUOTA_LABEL: "free"}}})
     [pod] = until(lambda: world.running_pods("moves"))

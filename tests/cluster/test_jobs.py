@@ -18,6 +18,7 @@ import yaml
 from tests.cluster.api_audit import CONTROLLERS_AGENT, SCHEDULER_AGENT
 from tests.cluster.conftest import EARLY, Cluster
 from tests.cluster.queue_world import (
+    MERGE,
     QUOTA_LABEL,
     QUOTAS,
     STILL_SECONDS,
@@ -29,6 +30,7 @@ from tests.cluster.queue_world import (
     is_adopted,
     let_the_second_of_the_release_pass,
     quota_view,
+    reason_of,
     refusal_of,
     until,
 )
@@ -105,7 +107,7 @@ def test_a_job_beyond_its_quota_waits(cluster: Cluster, world: QueueWorld) -> No
     """[ctl-65] Master and worker of 10 with a quota of 2: it stays Enqueued, without a pod."""
     world.create_quota("beyond", cpu_max=2)
     world.create_job("beyond", "beyond", cpu="10", suspend=True, parallelism=2, completions=2)
-    until(lambda: condition(world.unit_of("beyond"), "QuotaReserved").get("reason"))
+    until(lambda: reason_of(world.unit_of("beyond")))
     time.sleep(STILL_SECONDS)
     assert world.phase_of_job("beyond") == "Enqueued"
     assert world.is_suspended("beyond")
@@ -119,7 +121,7 @@ def test_the_second_job_runs_when_the_first_has_ended(cluster: Cluster, world: Q
     world.create_quota("pair", cpu_max=4)
     three: Json = {"parallelism": 3, "completions": 3, "run_seconds": LONG}
     world.create_job("pair-1", "pair", suspend=True, **three)
-    until(lambda: len(world.running_pods("pair-1")) == 3)
+    world.await_running("pair-1", 3)
     # Only now: of two at once either may get its unit first.
     world.create_job("pair-2", "pair", suspend=True, **three)
     until(lambda: world.phase_of_job("pair-2") == "Enqueued")
@@ -127,7 +129,7 @@ def test_the_second_job_runs_when_the_first_has_ended(cluster: Cluster, world: Q
     assert world.pods("pair-2") == []
     for pod in world.pods("pair-1"):
         world.end_pod(pod["metadata"]["name"])
-    until(lambda: len(world.running_pods("pair-2")) == 3)
+    world.await_running("pair-2", 3)
     for pod in world.pods("pair-2"):
         world.end_pod(pod["metadata"]["name"])
     until(lambda: [world.phase_of_job(f"pair-{n}") for n in (1, 2)] == ["Succeed", "Succeed"])
@@ -206,9 +208,9 @@ def test_unsuspended_by_hand_it_is_suspended_again_and_loses_its_place(
     until(lambda: {"SuspendedAgain", "SuspendContested"} <= set(world.event_notes("hand")))
     assert "end of its queue" in world.event_notes("hand")["SuspendContested"]
     said = condition(world.unit_of("hand"), "SuspendContested")
-    deleted = world.unit_of("hand")["metadata"]
+    deleted: Json = world.unit_of("hand")["metadata"]
     world.api.request("DELETE", f"{UNITS.format('default')}/{deleted['name']}")
-    until(lambda: world.unit_of("hand")["metadata"]["uid"] != deleted["uid"])
+    until(lambda: world.unit_of("hand").get("metadata", deleted)["uid"] != deleted["uid"])
     until(lambda: condition(world.unit_of("hand"), "SuspendContested") == said)
     free_quota(world, "hand")
     until(lambda: world.running_pods("later"))
@@ -259,7 +261,7 @@ def test_suspended_by_hand_a_released_job_is_resumed(world: QueueWorld) -> None:
     assert world.is_suspended("resume")
     unpin(world, pod)
     until(lambda: not world.is_suspended("resume"))
-    until(lambda: len(world.running_pods("resume")) == 1)
+    world.await_running("resume", 1)
     note = until(lambda: world.event_notes("resume").get("Resumed", ""))
     assert f'{ACTIVE}: "false"' in note
     assert world.phase_of_job("resume") == "Running"
@@ -300,7 +302,7 @@ def test_an_inactive_job_waits_until_it_is_active(world: QueueWorld) -> None:
     """[ctl-37] Its unit says so; nothing is released."""
     world.create_quota("idle", cpu_max=1)
     world.create_job("idle", "idle", suspend=True, annotations={ACTIVE: "false"})
-    until(lambda: condition(world.unit_of("idle"), "QuotaReserved").get("reason") == "Inactive")
+    until(lambda: reason_of(world.unit_of("idle")) == "Inactive")
     assert world.unit_of("idle")["spec"]["active"] is False
     assert world.is_suspended("idle")
     world.patch_job("idle", {"metadata": {"annotations": {ACTIVE: "true"}}})
@@ -343,7 +345,7 @@ def test_a_job_that_does_not_come_to_run_is_tried_until_its_limit(
     offer_nodes(world, name, 2)
     in_time = {f"koord-queue/{timeout}": f"{LONG}s"}  # also where pods are slow to come
     world.patch_job(name, {"metadata": {"annotations": {ACTIVE: "true", **in_time}}})
-    until(lambda: len(world.running_pods(name)) == 2)
+    world.await_running(name, 2)
     until(lambda: world.phase_of_job(name) == "Running" and not requeue_count(world, name))
 
 
@@ -403,11 +405,7 @@ def test_a_cron_job_is_looked_through(world: QueueWorld) -> None:
     for name, above in (("started", owner), ("foreign", served), ("nobodys", unserved)):
         world.create_job(name, "", namespace="cron", owner=above, run_seconds=LONG)
     unit = until(lambda: world.unit_of("started", "cron"))
-    until(
-        lambda: (
-            condition(world.unit_of("started", "cron"), "QuotaReserved").get("reason") == "NoQuota"
-        )
-    )
+    until(lambda: reason_of(world.unit_of("started", "cron")) == "NoQuota")
     assert unit["spec"]["consumerRef"]["name"] == "started"
     path = "/apis/batch/v1/namespaces/cron/jobs"
     assert world.api.request("GET", f"{path}/started")["spec"]["suspend"] is True
@@ -528,7 +526,7 @@ def offer_nodes(world: QueueWorld, name: str, count: int) -> None:
     label = {"metadata": {"labels": {f"koord-queue.test/{name}": "yes"}}}
     for number in range(count):
         path = f"/api/v1/nodes/node-{number}"
-        world.api.request("PATCH", path, label, content_type="application/merge-patch+json")
+        world.api.request("PATCH", path, label, content_type=MERGE)
 
 
 def requeue_count(world: QueueWorld, name: str) -> int:

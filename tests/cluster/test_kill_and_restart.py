@@ -22,7 +22,7 @@ import pytest
 from tests.cluster.judgement import History, JobStory, is_complete, phase_of
 from tests.cluster.observer import Observer
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
-from tests.cluster.queue_world import JOBS, QueueWorld, quota_view, until
+from tests.cluster.queue_world import JOBS, PODS, QueueWorld, quota_view, until
 from tests.cluster.supervised import Supervised
 from tests.controlplane.api_client import ApiError
 
@@ -212,8 +212,7 @@ class Scenario:
         body = {"propagationPolicy": "Background"}
         self.world.api.request("DELETE", JOBS.format("default"), body)
         until(lambda: not self.world.units(), CLEAN_SECONDS)
-        pods = "/api/v1/namespaces/default/pods"
-        until(lambda: not self.world.api.request("GET", pods)["items"], CLEAN_SECONDS)
+        until(lambda: not self.world.api.request("GET", PODS)["items"], CLEAN_SECONDS)
         until(lambda: not self._known_to_live(), CLEAN_SECONDS)
 
     def _known_to_live(self) -> set[str]:

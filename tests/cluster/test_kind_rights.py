@@ -20,11 +20,12 @@ from tests.cluster.kind_kit import (
     ADAPTERS,
     SERVED,
     body_of,
-    get_at,
     install,
     path_of,
     switch_of,
 )
+from tests.cluster.kind_table import value_at
+from tests.cluster.program_metrics import forbidden_by_the_server
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER
 from tests.cluster.queue_world import (
     MERGE,
@@ -34,7 +35,6 @@ from tests.cluster.queue_world import (
     is_adopted,
     until,
 )
-from tests.cluster.test_rbac import forbidden_by_the_server
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import SERVICE_ACCOUNTS
 
@@ -130,7 +130,7 @@ def test_a_kind_can_be_followed_and_patched_by_its_switch_alone(
     api.request("GET", f"{path}?watch=true&timeoutSeconds=1")
     patch = ADAPTERS[key].suspend_patch(ADAPTERS[key].object_type())
     patched = api.request("PATCH", f"{path}/{name}", patch, content_type=MERGE)
-    assert get_at(patched, switch_of(key)) is True
+    assert value_at(patched, switch_of(key)) is True
     for method, where, body in (
         ("PATCH", f"{path}/{name}/status", {"status": {}}),
         ("POST", path, body_of(key)),
@@ -149,8 +149,7 @@ def test_every_kind_is_held_and_released_and_nothing_is_refused(world: QueueWorl
     common = ("--leader-elect=false", f"--queue-namespace={QUEUE_NAMESPACE}")
     refused = forbidden_by_the_server(world)
     world.create_quota("team", cpu_max=1000)
-    high = {"metadata": {"name": "high"}, "value": 1000}  # two of the samples name it
-    world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", high)
+    world.create_priority_class("high", 1000)  # two of the samples name it
     for name in SERVICE_ACCOUNTS:
         world.create_service_account(name)
     world.start(SCHEDULER, *common, user="queue-account")
@@ -190,7 +189,7 @@ def _make_held(world: QueueWorld, key: str) -> Json:
         tried = world.api.request("POST", f"{path}?dryRun=All", body)
     except ApiError:  # 503 while the server learns its kinds
         return None
-    return world.api.request("POST", path, body) if get_at(tried, switch_of(key)) else None
+    return world.api.request("POST", path, body) if value_at(tried, switch_of(key)) else None
 
 
 def _make_child_of(world: QueueWorld, train_job: Json) -> None:
@@ -200,11 +199,11 @@ def _make_child_of(world: QueueWorld, train_job: Json) -> None:
     body = body_of("jobset", ownerReferences=[owner], labels=QUOTA)
     body["metadata"]["name"] = train_job["metadata"]["name"]
     made = world.api.request("POST", path_of(ADAPTERS["jobset"].kind, "default"), body)
-    assert get_at(made, switch_of("jobset")) is not True, "it is its TrainJob's to hold it"
+    assert value_at(made, switch_of("jobset")) is not True, "it is its TrainJob's to hold it"
 
 
 def _is_released(world: QueueWorld, key: str, job: Json) -> bool:
     path = f"{path_of(ADAPTERS[key].kind, 'default')}/{job['metadata']['name']}"
     now = world.api.request("GET", path)
     annotations = now["metadata"].get("annotations", {})
-    return "koord-queue/released-at" in annotations and not get_at(now, switch_of(key))
+    return "koord-queue/released-at" in annotations and not value_at(now, switch_of(key))

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from tests.cluster.conftest import Cluster
-from tests.cluster.job_side_world import PODS
-from tests.cluster.queue_world import QUOTA_LABEL, QueueWorld, quota_view, refusal_of, stays, until
+from tests.cluster.queue_world import (
+    PODS,
+    QUOTA_LABEL,
+    QueueWorld,
+    quota_view,
+    refusal_of,
+    stays,
+    until,
+)
 
 
 def create_branch(

@@ -16,7 +16,7 @@ from tests.cluster.gated_kinds import gated
 from tests.cluster.kind_table import ROWS
 from tests.cluster.kind_traffic import Traffic, find_excess, switched
 from tests.cluster.kind_world import KindWorld, kind_world
-from tests.cluster.queue_world import until
+from tests.cluster.queue_world import PODS, until
 from tests.cluster.served_kinds import install_crds
 
 OF_EACH: Final = 20
@@ -52,7 +52,7 @@ def test_all_complete_once_within_their_quotas(place: KindWorld) -> None:
         version, _, plural = row.api.rpartition("/")
         everything = f"/apis/{version}/namespaces/default/{plural}"
         place.world.api.request("DELETE", everything, {"propagationPolicy": "Background"})
-    place.world.api.request("DELETE", gated_kinds.PODS)
+    place.world.api.request("DELETE", PODS)
     until(lambda: not place.world.units())
     for quota in QUOTAS:
         place.await_charged(quota, "0")

@@ -7,15 +7,13 @@ from pathlib import Path
 
 from tests.cluster.judgement import History
 from tests.cluster.observer import Observer
-from tests.cluster.queue_world import MERGE, UNITS, QueueWorld, until
+from tests.cluster.queue_world import UNITS, QueueWorld, until
 
 
 def admit(world: QueueWorld, name: str) -> None:
     """Write an admission that nobody has decided."""
     granted = [{"name": name, "replicas": 1, "running": 0}]
-    body = {"status": {"phase": "Dequeued", "admissions": granted}}
-    path = f"{UNITS.format('default')}/{name}/status"
-    world.api.request("PATCH", path, body, content_type=MERGE)
+    world.patch_unit(name, {"status": {"phase": "Dequeued", "admissions": granted}})
 
 
 def test_an_over_booking_is_seen_on_a_real_server(controlplane_binaries: Path) -> None:

@@ -84,11 +84,6 @@ def runtime_class(world: QueueWorld, name: str, cpu: str) -> None:
     world.api.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", body)
 
 
-def priority_class(world: QueueWorld, name: str) -> None:
-    body = {"metadata": {"name": name}, "value": 5}
-    world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
-
-
 def without_requests() -> Json:
     return {"containers": [{"name": "main", "image": "none"}]}
 
@@ -193,7 +188,11 @@ def test_a_limit_range_that_changes_changes_the_demand_of_units_that_wait(
 @pytest.mark.parametrize(
     ("kind", "spec", "make"),
     [
-        ("PriorityClass", {"priorityClassName": "late"}, priority_class),
+        (
+            "PriorityClass",
+            {"priorityClassName": "late"},
+            lambda w, n: w.create_priority_class(n, 5),
+        ),
         ("RuntimeClass", {"runtimeClassName": "late"}, lambda w, n: runtime_class(w, n, "100m")),
         ("ServiceAccount", {"serviceAccountName": "late"}, QueueWorld.create_service_account),
     ],
@@ -244,15 +243,14 @@ def test_an_admitted_job_whose_pods_would_be_refused_gives_its_quota_back(
     uid = world.job("caught")["metadata"]["uid"]
     world.create_unit("caught", "too-late", cpu=4, **consumer("caught", uid))
     mark = {"metadata": {"annotations": {"koord-queue/managed-by": "koord-queue-controllers"}}}
-    path = f"{UNITS.format('default')}/caught"
-    world.api.request("PATCH", path, mark, content_type="application/merge-patch+json")
+    world.patch_unit("caught", mark)
     until(lambda: world.phase("caught") == "Dequeued")
     cluster.controllers.start()
     cluster.controllers.wait_until_ready()
     until(lambda: waits(world, "caught").get("reason") == "PodsRefused")
     assert world.pods("caught") == []
     until(lambda: quota_view(cluster.scheduler, "too-late")["booked"].get("cpu", "0") == "0")
-    delete(world, path)
+    delete(world, f"{UNITS.format('default')}/caught")
 
 
 def consumer(job: str, uid: str) -> Json:

@@ -15,10 +15,12 @@ import pytest
 from tests.charts.render import as_manifest, rights
 from tests.charts.values_table import values_with
 from tests.cluster.conftest import Cluster
+from tests.cluster.program_metrics import forbidden_by_the_server
 from tests.cluster.program_process import CONTROLLERS
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
+    PODS,
     QUOTA_LABEL,
     Json,
     QueueWorld,
@@ -28,14 +30,12 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.cluster.served_kinds import install_crds
-from tests.cluster.test_rbac import forbidden_by_the_server
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import crd
 
 CREATION: Final = "koord-queue/pod-creation-timeout"
 NOWHERE: Final = {"nodeSelector": {"is": "nowhere"}}
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-PODS: Final = "/api/v1/namespaces/default/pods"
 JOB_SETS: Final = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 FORBIDDEN: Final = 422
 LONG: Final = 600

@@ -10,8 +10,6 @@ import pytest
 
 from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
-    MERGE,
-    QUEUES,
     QueueWorld,
     condition,
     queue_view,
@@ -34,11 +32,11 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
 
 def set_ceiling(world: QueueWorld, queue: str, ceiling: str | None) -> None:
     body = {"metadata": {"annotations": {CEILING: ceiling}}}
-    world.api.request("PATCH", f"{QUEUES}/{queue}", body, content_type=MERGE)
+    world.patch_queue(queue, body)
 
 
 def shown_items(world: QueueWorld, queue: str) -> list[tuple[str, int]]:
-    status: Any = world.api.request("GET", f"{QUEUES}/{queue}").get("status", {})
+    status: Any = world.queue(queue).get("status", {})
     items = status.get("queueItemDetails", {}).get("active", [])
     return [(item["name"], item["priority"]) for item in items]
 

@@ -27,22 +27,20 @@ from shared_api.testing.object_builders import (
 from shared_api.well_known_labels import TREE_QUOTA_NAME
 from tests.charts.render import as_manifest, rights
 from tests.cluster.played_operators import Operator
-from tests.cluster.program_process import ROOT, ProgramProcess
+from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
-    QUEUES,
     STILL_SECONDS,
     UNITS,
     QueueWorld,
-    condition,
+    reason_of,
     unit_view,
     until,
 )
-from tests.controlplane.api_client import ApiError
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
 
-CRDS: Final = ROOT / "tests" / "data" / "crds"
-TREE_CRD: Final = CRDS / "elasticquotatrees.yaml"
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
 ACCOUNT: Final = "queue-account"
 CHECK_AVAILABLE: Final = "--feature-gates=ElasticQuotaTreeCheckAvailableQuota=true"
@@ -174,28 +172,16 @@ class PluginWorld:
         return str(self.world.unit_of(job, namespace).get("status", {}).get("phase", ""))
 
     def reason(self, job: str, namespace: str) -> str:
-        return str(condition(self.world.unit_of(job, namespace), "QuotaReserved").get("reason"))
+        return reason_of(self.world.unit_of(job, namespace))
 
 
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[PluginWorld]:
     with QueueWorld(controlplane_binaries, jobs=True, users={ACCOUNT: ()}) as world:
-        world.plane.apply(TREE_CRD)
-        until(lambda: has_trees(world))
-        for each in ("pytorchjobs", "tfjobs"):
-            world.plane.apply(CRDS / f"{each}.yaml")
+        install_crds(world.plane, *map(crd, ("elasticquotatrees", "pytorchjobs", "tfjobs")))
         kinds = "--enabled-extensions=job,pytorchjob,tfjob"
         world.start_controllers("--leader-elect=false", kinds)
         yield PluginWorld(world)
-
-
-def has_trees(world: QueueWorld) -> bool:
-    """Return whether trees can be listed: a while after their CRD the server says 404, then 429."""
-    try:
-        world.api.request("GET", TREES)
-    except ApiError:
-        return False
-    return True
 
 
 def test_a_job_waits_that_is_larger_than_the_node_of_its_namespace_and_one_starts_that_fits(
@@ -220,7 +206,7 @@ def test_ctl_65_ctl_66_so_does_a_pytorch_job(world: PluginWorld) -> None:
     both = {"Master": 1, "Worker": 1}
     world.create_training_job("PyTorchJob", "pytorch-e2e-test", namespace, cpu="10", **both)
     unit = partial(world.unit, "pytorch-e2e-test-py-qu", namespace)
-    until(lambda: condition(unit(), "QuotaReserved").get("reason") == "ExceedsQuota")
+    until(lambda: reason_of(unit()) == "ExceedsQuota")
     world.create_training_job("PyTorchJob", "running", namespace, cpu="1", **both)
     until(lambda: world.phase_of_unit("running-py-qu", namespace) == "Dequeued")
     until(lambda: not world.is_suspended("PyTorchJob", "running", namespace))
@@ -455,5 +441,5 @@ def test_in_a_tree_where_pods_are_waited_for_the_higher_job_goes_next(world: Plu
 
 def queues(world: PluginWorld) -> dict[str, Json]:
     """Return all queues by name."""
-    items: list[Json] = world.world.api.request("GET", QUEUES)["items"]
+    items: list[Json] = world.world.queues()
     return {each["metadata"]["name"]: each for each in items}

@@ -25,16 +25,16 @@ from tests.cluster.queue_world import (
     QUOTAS,
     UNITS,
     QueueWorld,
-    condition,
     label_pods,
     quota_view,
+    reason_of,
     until,
 )
-from tests.cluster.test_quota_plugins import TREE_CRD
-from tests.cluster.test_release_policy import EDIT, binding
+from tests.cluster.rbac_objects import binding, role
+from tests.cluster.served_kinds import install_crds
+from tests.cluster.test_release_policy import EDIT
 from tests.controlplane.api_client import ApiError
-
-pytestmark = pytest.mark.cluster
+from tests.sample_jobs import crd
 
 Json = Any
 
@@ -52,18 +52,14 @@ VALUES: Final = values_with(
     pluginConfigs={"plugins": PLUGINS},
 )
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/{}/elasticquotatrees"
-WRITES_UNITS: Final = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRole",
-    "metadata": {"name": "writes-units"},
-    "rules": [
-        {
-            "apiGroups": ["scheduling.x-k8s.io"],
-            "resources": ["queueunits"],
-            "verbs": ["create", "patch"],
-        }
-    ],
-}
+WRITES_UNITS: Final = role(
+    "writes-units",
+    {
+        "apiGroups": ["scheduling.x-k8s.io"],
+        "resources": ["queueunits"],
+        "verbs": ["create", "patch"],
+    },
+)
 """Units, but not their status: such a user gets no further than anybody else."""
 PODS: Final = "/api/v1/namespaces/{}/pods"
 
@@ -73,11 +69,11 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
     """Quotas in two namespaces, the policy in force, and the scheduler by the chart's values."""
     users: dict[str, Sequence[str]] = {USER: [], "queue-account": [], "jobs-account": []}
     with QueueWorld(controlplane_binaries, jobs=True, users=users) as running:
-        running.plane.apply(TREE_CRD)
+        install_crds(running.plane, crd("elasticquotatrees"))
         for name in (HOME, LISTED, OWN, STRANGE):
             running.plane.kubectl("create", "namespace", name)
-        roles = [binding("RoleBinding", role, USER, ns) for ns in (STRANGE, OWN) for role in EDIT]
-        units = [WRITES_UNITS, binding("ClusterRoleBinding", "writes-units", USER)]
+        roles = [binding(each, USER, ns) for ns in (STRANGE, OWN) for each in EDIT]
+        units = [WRITES_UNITS, binding("writes-units", USER)]
         guards = [one for one in render(VALUES) if one["kind"].startswith("ValidatingAdmission")]
         given = [*rights("scheduler", user="queue-account", values=VALUES)]
         given += rights("controllers", user="jobs-account", values=VALUES)
@@ -325,7 +321,7 @@ def test_a_job_waits_until_its_namespace_is_listed(
     """One that was there before the policy: it is told why, and starts when that is mended."""
     name = make_before_the_policy(world, job(STRANGE, "gold"))
     where = f"{UNITS.format(STRANGE)}/{name}"
-    until(lambda: reason_of(world, where) == "QuotaNotInNamespace")
+    until(lambda: reason_of(find(world, where)) == "QuotaNotInNamespace")
     assert quota_view(scheduler, "gold")["used"] == {}
     note = until(lambda: world.event_notes(name, "Job").get("QuotaNotInNamespace"))
     assert f"It cannot start: quota gold is not available in namespace {STRANGE}" in str(note)
@@ -350,11 +346,6 @@ def find(world: QueueWorld, where: str) -> Json:
         return {"status": {"phase": ""}}
 
 
-def reason_of(world: QueueWorld, where: str) -> str:
-    """Return why a unit waits; "None" where nothing is said yet."""
-    return str(condition(find(world, where), "QuotaReserved").get("reason"))
-
-
 def test_an_adopted_job_takes_no_other_teams_quota(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
@@ -370,13 +361,13 @@ def test_an_adopted_job_takes_no_other_teams_quota(
     label = {"metadata": {"labels": {QUOTA_LABEL: "gold"}}}
     write_before_the_policy(world, "PATCH", f"{path}/{name}", label)
     where = f"{UNITS.format(STRANGE)}/{name}"
-    until(lambda: reason_of(world, where) == "QuotaNotInNamespace")
+    until(lambda: reason_of(find(world, where)) == "QuotaNotInNamespace")
     until(lambda: quota_view(scheduler, "adopted").get("used") == {"cpu": "1"})
     assert quota_view(scheduler, "gold")["used"] == {}
     assert not world.api.request("GET", f"{path}/{name}")["spec"]["suspend"]
     annotate(world, STRANGE, "gold")
     until(lambda: quota_view(scheduler, "gold")["used"] == {"cpu": "1"})
-    until(lambda: reason_of(world, where) == "QuotaReserved")
+    until(lambda: reason_of(find(world, where)) == "QuotaReserved")
     delete_job(world, scheduler, f"{path}/{name}")
 
 

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import httpx
 import pytest
 
 from tests.charts.render import Program, as_manifest, of_kind, render, rights
-from tests.cluster.program_metrics import samples
+from tests.cluster.program_metrics import forbidden_by_the_server, samples, scrape
 from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
@@ -28,8 +27,10 @@ from tests.cluster.queue_world import (
     UNITS,
     QueueWorld,
     condition,
+    reason_of,
     until,
 )
+from tests.cluster.rbac_objects import RBAC, binding
 from tests.controlplane.api_client import ApiError
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
@@ -56,7 +57,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
         for account, program in ACCOUNTS.items():
             give(world, rights(program, user=account))
         reader = of_kind(render(), "ClusterRole")["koord-queue-metrics-reader"]
-        give(world, [reader, binding_of(reader["metadata"]["name"], SCRAPER)])
+        give(world, [reader, binding(reader["metadata"]["name"], SCRAPER)])
         give(world, rights_of_the_test(QUEUE_NAMESPACE))
         common = ("--metrics-secure=true", f"--queue-namespace={QUEUE_NAMESPACE}")
         scheduler = world.start(SCHEDULER, *common, user="queue-account")
@@ -69,26 +70,13 @@ def give(world: QueueWorld, objects: list[dict[str, object]]) -> None:
     world.plane.kubectl("apply", "--filename", "-", input=as_manifest(objects))
 
 
-def binding_of(role: str, user: str) -> dict[str, object]:
-    group = "rbac.authorization.k8s.io"
-    return {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": f"{role}-{user}"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-    }
-
-
 def rights_of_the_test(namespace: str) -> list[dict[str, object]]:
     """The role of the pod that `helm test` runs, bound to a user."""
     objects = render(namespace=namespace)
     role = of_kind(objects, "Role")["koord-queue-test"]
-    binding = dict(of_kind(objects, "RoleBinding")["koord-queue-test"])
-    binding["subjects"] = [
-        {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TESTER}
-    ]
-    return [role, binding]
+    bound = dict(of_kind(objects, "RoleBinding")["koord-queue-test"])
+    bound["subjects"] = [{"apiGroup": RBAC, "kind": "User", "name": TESTER}]
+    return [role, bound]
 
 
 def run_helm_test(world: QueueWorld, *more: str) -> tuple[int, str]:
@@ -106,19 +94,6 @@ def run_helm_test(world: QueueWorld, *more: str) -> tuple[int, str]:
         cwd=ROOT,
     )
     return done.returncode, done.stdout + done.stderr
-
-
-def scrape(process: ProgramProcess, token: str) -> httpx.Response:
-    url = f"http://127.0.0.1:{process.port_of('--metrics-address')}/metrics"
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return httpx.get(url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False)
-
-
-def forbidden_by_the_server(world: QueueWorld) -> float:
-    """Return how many requests of anybody the API server's authorizers did not allow."""
-    counted = samples(world.api.request("GET", "/metrics"), "authorization_attempts_total")
-    assert any(labels["result"] == "allowed" for labels, _ in counted), "it counts no longer"
-    return sum(value for labels, value in counted if labels["result"] != "allowed")
 
 
 def requests_by_code(world: QueueWorld, process: ProgramProcess) -> dict[str, float]:
@@ -178,7 +153,7 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     )
     until(lambda: "InvalidDemand" in world.event_notes("bad"))
     world.create_unit("worse", "team", cpu=1, podSet=[{"template": {"spec": {"overhead": 3}}}])
-    until(lambda: condition(world.unit("worse"), "QuotaReserved").get("reason") == "Unreadable")
+    until(lambda: reason_of(world.unit("worse")) == "Unreadable")
     world.patch_job("huge", {"spec": {"suspend": False}})
     until(lambda: world.is_suspended("huge"))
     options = {"propagationPolicy": "Orphan"}
@@ -187,7 +162,7 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     policy = {"metadata": {"labels": {"koord-queue/queue-policy": "Block"}}}
     path = f"{QUOTAS.format('default')}/team"
     world.api.request("PATCH", path, policy, content_type=MERGE)
-    until(lambda: world.api.request("GET", f"{QUEUES}/team")["spec"]["queuePolicy"] == "Block")
+    until(lambda: world.queue("team")["spec"]["queuePolicy"] == "Block")
     world.api.request("DELETE", path)
     until(lambda: not exists(world, f"{QUEUES}/team"))
     time.sleep(2.0)  # the last events and counts go out

@@ -15,8 +15,10 @@ import pytest
 
 from tests.charts.render import NAMESPACE, as_manifest, render, rights
 from tests.charts.values_table import GATED, SWITCHES, WIDGET, values_with
-from tests.cluster.kind_kit import ADAPTERS, SERVED, body_of, install, path_of, set_at, switch_of
+from tests.cluster.kind_kit import ADAPTERS, SERVED, body_of, install, path_of, switch_of
+from tests.cluster.kind_table import set_at
 from tests.cluster.queue_world import MERGE, until
+from tests.cluster.rbac_objects import binding, role
 from tests.cluster.test_admission_policy import MANAGED, OWNER, PLAIN, WIDGET_CRD, widget
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
@@ -29,7 +31,6 @@ SUSPEND: Final = "scheduling.x-k8s.io/suspend"
 HELD_BY_ANNOTATION: Final = {"annotations": {SUSPEND: "true"}}
 GATE: Final = "koord-queue/admission"
 FORBIDDEN: Final = 403
-RBAC: Final = "rbac.authorization.k8s.io"
 
 EDIT: Final = ("system:aggregate-to-edit", "system:aggregate-to-view")
 """What `edit` consists of; here no controller puts it together."""
@@ -64,22 +65,10 @@ def roles() -> list[Json]:
     """`edit` as Kubernetes has it, and the same on the other kinds; cluster-admin."""
     groups = sorted({each.kind.group for each in ADAPTERS.values()} | {"example.com"})
     rule = {"apiGroups": groups, "resources": ["*"], "verbs": ["create", "get", "patch", "update"]}
-    kinds = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": "kinds"}}
-    given = [{**kinds, "rules": [rule]}, binding("ClusterRoleBinding", "cluster-admin", BOSS)]
+    given = [role("kinds", rule), binding("cluster-admin", BOSS)]
     for namespace in (PLAIN, MANAGED, NAMESPACE):
-        given += [binding("RoleBinding", role, USER, namespace) for role in (*EDIT, "kinds")]
+        given += [binding(each, USER, namespace) for each in (*EDIT, "kinds")]
     return given
-
-
-def binding(kind: str, role: str, user: str, namespace: str = "") -> Json:
-    where = {"namespace": namespace} if namespace else {}
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": kind,
-        "metadata": {"name": f"{role}-{user}".replace(":", "-"), **where},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
-    }
 
 
 def make(plane: ControlPlane, body: Json, path: str) -> str:
@@ -244,11 +233,8 @@ def test_the_installations_own_namespace_is_left_alone(plane: ControlPlane) -> N
 
 def test_the_verb_may_be_given_for_one_namespace(plane: ControlPlane) -> None:
     rule = {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queueunits"]}
-    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": "releaser"}}
-    given = [
-        {**role, "rules": [{**rule, "verbs": ["release"]}]},
-        binding("RoleBinding", "releaser", USER, MANAGED),
-    ]
+    releases = role("releaser", {**rule, "verbs": ["release"]})
+    given = [releases, binding("releaser", USER, MANAGED)]
     plane.kubectl("apply", "--filename", "-", input=as_manifest(given))
     there, here = make_job(plane, "job", namespace=MANAGED), make_job(plane, "job", labels=QUEUE)
     until(lambda: refusal(plane, USER, there, released("job")) == "")

@@ -15,6 +15,7 @@ from tests.cluster.queue_world import (
     STILL_SECONDS,
     QueueWorld,
     condition,
+    reason_of,
     stays,
     until,
 )
@@ -93,4 +94,4 @@ def test_a_job_starts_when_its_quota_governs_the_resource_no_longer(world: Queue
 
 
 def _waits_for(world: QueueWorld, name: str, reason: str) -> bool:
-    return condition(world.unit(name), "QuotaReserved").get("reason") == reason
+    return reason_of(world.unit(name)) == reason

@@ -15,20 +15,19 @@ import pytest
 
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
+    MERGE,
     QUEUES,
     QUOTAS,
     STILL_SECONDS,
-    UNITS,
     Json,
     QueueWorld,
-    condition,
     debug,
     quota_view,
+    reason_of,
     refusal_of,
     until,
 )
 
-MERGE = "application/merge-patch+json"
 AT_ONCE_SECONDS = 30.0
 """A start that no fact brings comes with a resync, after minutes. All others are quick."""
 
@@ -88,13 +87,12 @@ def test_units_that_are_admitted_already_count_once(
     world.create_quota("v2", cpu_max=211, cpu_min=200)
     world.create_unit("v2-job2", "v2", cpu=10)
     until(lambda: dequeued(world, "v2-job2"))
-    path = f"{UNITS.format('default')}/v2-job2/status"
-    world.api.request("PATCH", path, {"status": {"admissions": []}}, content_type=MERGE)
+    world.patch_unit("v2-job2", {"status": {"admissions": []}})
     until(lambda: used_of(scheduler, "v2") == "10")
     world.create_unit("v2-job1", "v2", cpu=9)
     until(lambda: dequeued(world, "v2-job1"))
     until(lambda: used_of(scheduler, "v2") == "19")
-    queues = world.api.request("GET", QUEUES)["items"]
+    queues = world.queues()
     assert [q["metadata"]["name"] for q in queues].count("v2") == 1
 
 
@@ -135,7 +133,7 @@ def test_a_raised_quota_starts_what_waits(world: QueueWorld, scheduler: ProgramP
 def test_nothing_is_lost_in_any_order_of_arrival(world: QueueWorld) -> None:
     """Unit before quota; queue deleted and made again."""
     world.create_unit("order-early", "order", cpu=1)
-    until(lambda: condition(world.unit("order-early"), "QuotaReserved").get("reason") == "NoQuota")
+    until(lambda: reason_of(world.unit("order-early")) == "NoQuota")
     world.create_quota("order", cpu_max=1)
     until(lambda: dequeued(world, "order-early"))
     world.create_unit("order-late", "order", cpu=1)
@@ -150,7 +148,7 @@ def test_nothing_is_lost_in_any_order_of_arrival(world: QueueWorld) -> None:
 
 def queues_named(world: QueueWorld, name: str) -> list[Json]:
     """Return the queue of that name, if there is one."""
-    items = world.api.request("GET", QUEUES)["items"]
+    items = world.queues()
     return [each for each in items if each["metadata"]["name"] == name]
 
 
@@ -171,7 +169,7 @@ def test_a_queue_made_by_hand_keeps_policy_and_annotations(
     world.api.request("DELETE", f"{QUOTAS.format('default')}/hand")
     until(lambda: quota_view(scheduler, "hand") == {})
     time.sleep(STILL_SECONDS)
-    queue = world.api.request("GET", f"{QUEUES}/hand")
+    queue = world.queue("hand")
     assert queue["spec"]["queuePolicy"] == "Block"
     assert queue["metadata"]["annotations"]["koord-queue/max-depth"] == "7"
 
@@ -186,14 +184,9 @@ def test_several_quotas_share_a_queue_that_lists_them(
     world.create_unit("share-a-unit", "share-a", cpu=1, queue="shared")
     world.create_unit("share-b-unit", "share-b", cpu=1, queue="shared")
     until(lambda: dequeued(world, "share-a-unit"))
-    until(
-        lambda: (
-            condition(world.unit("share-b-unit"), "QuotaReserved").get("reason")
-            == "QuotaNotInQueue"
-        )
-    )
+    until(lambda: reason_of(world.unit("share-b-unit")) == "QuotaNotInQueue")
     body = {"metadata": {"annotations": {"koord-queue/available-quota-in-queue": "*"}}}
-    world.api.request("PATCH", f"{QUEUES}/shared", body, content_type=MERGE)
+    world.patch_queue("shared", body)
     until(lambda: dequeued(world, "share-b-unit"))
     detail = debug(scheduler, "/debug/queues/shared")
     assert detail["queue"]["admitted"] == 2
@@ -209,7 +202,7 @@ def test_a_queue_shows_counts_and_positions(world: QueueWorld) -> None:
         world.create_unit(f"shown-{number}", "shown", cpu=1, priority=number)
 
     def items() -> list[str]:
-        status = world.api.request("GET", f"{QUEUES}/shown").get("status", {})
+        status = world.queue("shown").get("status", {})
         listed = status.get("queueItemDetails", {}).get("active", [])
         counts = (status.get("pending"), status.get("admitted"))
         return [item["name"] for item in listed] if counts == (3, 1) else []
@@ -224,10 +217,10 @@ def test_a_system_at_rest_writes_nothing(world: QueueWorld) -> None:
     world.create_unit("rest-run", "rest", cpu=1)
     world.create_unit("rest-wait", "rest", cpu=1)
     until(lambda: dequeued(world, "rest-run"))
-    until(lambda: condition(world.unit("rest-wait"), "QuotaReserved").get("reason"))
+    until(lambda: reason_of(world.unit("rest-wait")))
 
     def versions() -> dict[str, str]:
-        items = world.units() + world.api.request("GET", QUEUES)["items"]
+        items = world.units() + world.queues()
         return {i["metadata"]["uid"]: i["metadata"]["resourceVersion"] for i in items}
 
     def is_still(seconds: float) -> bool:
@@ -244,7 +237,5 @@ def test_an_inactive_unit_is_held_and_says_so(world: QueueWorld) -> None:
     """Nothing is held in silence."""
     world.create_quota("held", cpu_max=4)
     world.create_unit("held-inactive", "held", cpu=1, active=False)
-    until(
-        lambda: condition(world.unit("held-inactive"), "QuotaReserved").get("reason") == "Inactive"
-    )
+    until(lambda: reason_of(world.unit("held-inactive")) == "Inactive")
     assert world.phase("held-inactive") == "Enqueued"

@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.request import urlopen
 
 import pytest
 
-from tests.cluster.program_metrics import counted
-from tests.cluster.program_process import ANSWER_SECONDS, CONTROLLERS, ProgramProcess
+from tests.cluster.program_metrics import counted, scrape
+from tests.cluster.program_process import CONTROLLERS, ProgramProcess
 from tests.cluster.queue_world import (
     OWN_TIMES_SECONDS,
     QUEUES,
@@ -57,9 +56,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
 def marked(program: ProgramProcess, word: str = MARK) -> list[str]:
     """Return the series one of whose labels has the word."""
     series = re.compile(rf'^\w+\{{.*"[^"]*{word}[^"]*".*\}} ')
-    url = f"http://127.0.0.1:{program.port_of('--metrics-address')}/metrics"
-    with urlopen(url, timeout=ANSWER_SECONDS) as answer:
-        lines = answer.read().decode().splitlines()
+    lines = scrape(program).raise_for_status().text.splitlines()
     return [line for line in lines if series.match(line)]
 
 

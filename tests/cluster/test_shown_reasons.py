@@ -151,8 +151,7 @@ def test_pods_that_were_given_back_are_told_beside_those_that_are_held(
     world.create_unit("shrinks", "shrinks", cpu=1, count=7)
     until(lambda: world.phase("shrinks") == "Dequeued")
     status = {"reclaimablePods": [{"name": "shrinks", "count": 4}]}
-    path = f"{UNITS.format('default')}/shrinks/status"
-    world.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+    world.patch_unit("shrinks", {"status": status})
     pods = {"name": "shrinks", "asked": 7, "granted": 7, "givenBack": 4, "held": 3}
     until(lambda: unit_view(scheduler, "shrinks").get("podSets") == [pods])
     until(lambda: unit_view(scheduler, "shrinks")["charged"] == {"cpu": "3"})

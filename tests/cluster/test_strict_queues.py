@@ -16,13 +16,14 @@ import pytest
 from shared_api.timestamps import rfc3339
 from tests.charts.render import Program, as_manifest, rights
 from tests.cluster.played_nodes import (
-    RESERVATION_CRD,
     answer,
     count_reservations,
     reservations,
 )
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import QueueWorld, condition, until
+from tests.cluster.queue_world import QueueWorld, condition, reason_of, until
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
 
 Json = dict[str, Any]
 
@@ -48,7 +49,7 @@ def world(controlplane_binaries: Path) -> Iterator[StrictWorld]:
     """A cluster with both programs in strict mode, quota team of four cores, and a bad node."""
     users: dict[str, Sequence[str]] = dict.fromkeys(ACCOUNTS, ())
     with StrictWorld(controlplane_binaries, jobs=True, users=users) as world:
-        world.plane.apply(RESERVATION_CRD)
+        install_crds(world.plane, crd("reservations"))
         granted = [
             each
             for account, program in ACCOUNTS.items()
@@ -105,14 +106,9 @@ def test_a_job_is_refused_nodes_asks_again_and_runs_on_them(world: StrictWorld) 
     until(lambda: not world.is_suspended("train"))
     until(lambda: world.phase_of_job("train") == "Running")
     until(lambda: reservations(world) == [])
-    for pod in until(lambda: two_of(world.running_pods("train"))):
+    for pod in world.await_running("train", 2):
         world.end_pod(pod["metadata"]["name"])
     until(lambda: world.phase_of_job("train") == "Succeed")
-
-
-def two_of(pods: list[Json]) -> list[Json]:
-    """Return the pods when there are two."""
-    return pods if len(pods) == 2 else []
 
 
 def test_a_job_that_is_deleted_meanwhile_leaves_no_reservation(world: StrictWorld) -> None:
@@ -213,7 +209,7 @@ def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: Strict
     create("first-asks", "left", 5)
     until(lambda: count_reservations(world, "first-asks") == 1)
     create("then-low", "left", 0)
-    until(lambda: reason_of(world, "then-low") == "WaitingForNodesOfOthers")
+    until(lambda: reason_of(world.unit_of("then-low")) == "WaitingForNodesOfOthers")
     create("then-more", "right", 9)  # of the same second or a later one: behind, by its name
     until(lambda: count_reservations(world, "then-more") == 1)
     names = ("first-asks", "then-low", "then-more")
@@ -223,8 +219,3 @@ def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: Strict
     grant(world)
     until(lambda: [world.phase_of_job(name) for name in names] == ["Succeed"] * 3)
     until(lambda: reservations(world) == [])
-
-
-def reason_of(world: StrictWorld, job: str) -> str:
-    """Return why the unit of a Job has no quota, "" while nobody has said so."""
-    return str(condition(world.unit_of(job), "QuotaReserved").get("reason", ""))

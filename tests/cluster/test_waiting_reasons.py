@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import QueueWorld, condition, refusal_of, until
+from tests.cluster.queue_world import QueueWorld, reason_of, refusal_of, until
 
 CROWD: Final = 150
 FIRST: Final = 20
@@ -35,8 +35,7 @@ def told(world: QueueWorld) -> list[str]:
     return sorted(
         unit["metadata"]["name"]
         for unit in world.units()
-        if unit["metadata"]["name"].startswith("crowd-")
-        and condition(unit, "QuotaReserved").get("reason") == "OverQuotaMax"
+        if unit["metadata"]["name"].startswith("crowd-") and reason_of(unit) == "OverQuotaMax"
     )
 
 
@@ -51,7 +50,7 @@ def test_the_first_and_what_is_to_mend_come_before_the_crowd(
     for name in names:
         world.create_unit(name, "team", cpu=1)
     world.create_unit("lost", "nowhere", cpu=1)
-    assert until(lambda: condition(world.unit("lost"), "QuotaReserved").get("reason") == "NoQuota")
+    assert until(lambda: reason_of(world.unit("lost")) == "NoQuota")
     assert until(lambda: set(names[:FIRST]) <= set(told(world)))
     most = FIRST + SPARE + PER_SECOND * (time.monotonic() - began)
     assert len(told(world)) <= most

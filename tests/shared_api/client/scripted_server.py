@@ -73,6 +73,8 @@ class ScriptedServer:
 
     port: int
     script: deque[Act] = field(default_factory=deque)
+    otherwise: Callable[[Seen], Act] = lambda request: answers(200, request.target.encode())
+    """What is done to a request when the script is empty: it gets its target back."""
     seen: list[Seen] = field(default_factory=list)
     connections: int = 0
     greeting: Act | None = None
@@ -89,8 +91,8 @@ class ScriptedServer:
         return f"http://127.0.0.1:{self.port}"
 
     def act_on(self, request: Seen) -> Act:
-        """Return the next act; without a script each request gets its target back."""
-        return self.script.popleft() if self.script else answers(200, request.target.encode())
+        """Return the next act of the script, or what is done without one."""
+        return self.script.popleft() if self.script else self.otherwise(request)
 
     def wait_until_closed(self) -> None:
         """Wait for one connection to be ended by the server; its FIN has arrived then."""
