@@ -91,6 +91,13 @@ class QuotaPlugin(ABC):
         refusal = self.quotas.check(info.quota, self.demand_of(info))
         return None if refusal is None else self._for_users(refusal)
 
+    def every_refusal(self, info: QueueUnitInfo) -> list[Refusal]:
+        """Return a refusal for each limit that the unit's demand does not fit."""
+        if info.quota not in self._known:
+            return []
+        found = self.quotas.every_refusal(info.quota, self.demand_of(info))
+        return [self._for_users(refusal) for refusal in found]
+
     def check_without(
         self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
     ) -> Refusal | None:

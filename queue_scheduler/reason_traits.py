@@ -26,6 +26,8 @@ class Trait(Flag):
     """No eviction ends it, or only evictions that the refused unit may not ask for."""
     NEEDS_CORRECTION = auto()
     """The unit, its quota or its queue must be corrected: waiting does not help."""
+    TOO_LARGE = auto()
+    """The unit is larger than a limit, whatever is free: it does not start as it is."""
     FIXED_LIMIT = auto()
     """The limit is written in a quota, and does not depend on other quotas."""
     SUM = auto()
@@ -50,7 +52,7 @@ TRAITS: Final[dict[Reason, Trait]] = {
     Reason.WRITE_FAILED: _NONE,
     Reason.STOPPED_QUEUE: _NONE,
     Reason.GROWS_AFTER_OTHERS: Trait.OTHER_UNIT,
-    Reason.EXCEEDS_QUOTA: _UNUSABLE | Trait.NEEDS_CORRECTION,
+    Reason.EXCEEDS_QUOTA: _UNUSABLE | Trait.NEEDS_CORRECTION | Trait.TOO_LARGE,
     Reason.OVER_QUOTA_MAX: Trait.SUM | Trait.FIXED_LIMIT,
     Reason.OVER_PARENT_MAX: Trait.SUM | Trait.FIXED_LIMIT,
     Reason.OVER_RUNTIME: Trait.RUNTIME,

@@ -6,6 +6,7 @@
 | /debug/queues | all queues: policy, quotas, counts, head, last refusal |
 | /debug/queues/{name} | one queue, its units in order and those on hold, why each waits |
 | /debug/queueunits/{namespace}/{name} | one unit |
+| /debug/queueunits/{namespace}/{name}/explain | why it waits: all that keeps it from starting |
 | /debug/quotas | the quota trees: min, max, runtime, used, booked, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
@@ -131,6 +132,13 @@ class DebugApi:
         return views.view_unit(unit, would)
 
     @_in_turn
+    def explain(self, namespace: Name, name: Name) -> views.ExplainView:
+        """Why a unit waits: all that keeps it from starting."""
+        key = f"{namespace}/{name}"
+        found = _found(self._snapshots.explain(key), f"queue unit {key} is unknown")
+        return views.view_explanation(found, leader=self._is_leader())
+
+    @_in_turn
     def quotas(self) -> views.QuotaTreePage:
         """All quotas, as trees."""
         quotas = self._quotas.views(self._shared.fork())
@@ -179,6 +187,16 @@ def build_app(
         return views.without_others(api.queue_unit(namespace, name), may_read_for(access, request))
 
     get("/debug/queueunits/{namespace}/{name}", responses=problems(404))(queue_unit)
+
+    def explain(request: Request, namespace: Name, name: Name) -> views.ExplainView:
+        """Why a unit waits: all that keeps it from starting.
+
+        Units of namespaces that the caller may not read are not named.
+        """
+        view = api.explain(namespace, name)
+        return views.explain_without_others(view, may_read_for(access, request))
+
+    get("/debug/queueunits/{namespace}/{name}/explain", responses=problems(404))(explain)
     get("/debug/quotas")(api.quotas)
     get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
     get("/apis/v1/userquota")(api.upstream_quotas)

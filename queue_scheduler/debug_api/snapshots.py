@@ -23,6 +23,7 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
+from queue_scheduler.insight.explain import Explanation, explain, needs_fork
 from queue_scheduler.preemption.candidates import Found
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -190,6 +191,15 @@ class Snapshots:
                 unit = replace(unit, refusal=refusal, refused_at=None)
         return unit, _find_victims(engine, key, self._now())
 
+    def explain(self, key: str) -> Explanation | None:
+        """Return why a unit waits; None: it is unknown.
+
+        Asked under the engine's lock, some dozen microseconds, since a fork takes milliseconds.
+        """
+        wall = self._now()
+        needs, told = self._shared.ask(_explain, key, wall)
+        return explain(self._shared.fork(), key, wall) if needs else told
+
     def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
         """Yield the units of these keys and positions that exist, read in batches."""
         rest = iter(places)
@@ -270,6 +280,11 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
     if found is None or not found.victims:
         return None
     return WouldPreempt(is_enabled=False, found=found)
+
+
+def _explain(engine: Engine, key: str, wall: datetime) -> tuple[bool, Explanation | None]:
+    """Return whether a fork is to be asked, and the answer if not."""
+    return (True, None) if needs_fork(engine) else (False, explain(engine, key, wall))
 
 
 def _queue_names(engine: Engine) -> list[str]:

@@ -22,7 +22,8 @@ from queue_scheduler.debug_api.snapshots import (
 )
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.wording import full_message, pods_message
+from queue_scheduler.insight.explain import Explanation
+from queue_scheduler.insight.wording import full_message, pods_message, summary
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
@@ -150,6 +151,32 @@ class UnitView(View):
     promised_start: str
     promise_is_overdue: bool
     would_preempt: WouldPreemptView | None = None
+
+
+class ExplainView(View):
+    """Why a unit waits: its verdict in one sentence, and all that keeps it from starting.
+
+    `verdict` is `waiting` (in its queue), `held` (in none), `admitted` or `finished`. `position` is
+    its place in its queue, from 1; 0 if it is in none. `never_starts`: it is larger than a limit,
+    so that waiting does not help. `blockers` are all reasons, the one that decides first; for an
+    admitted unit, why it is not granted the pods that it has grown by. Without blockers a waiting
+    unit starts when it is its turn. `checks` are the admission checks that are not ready, by name.
+    `without_plugins` are plugins that were not asked.
+    """
+
+    leader: bool
+    namespace: str
+    name: str
+    verdict: str
+    never_starts: bool
+    summary: str
+    queue: str
+    quota: str
+    position: int
+    blockers: list[RefusalView]
+    checks: dict[str, str]
+    pods_not_ready: str
+    without_plugins: list[str]
 
 
 class QueueView(View):
@@ -326,6 +353,27 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
     )
 
 
+def view_explanation(explanation: Explanation, *, leader: bool) -> ExplainView:
+    """Return why a unit waits."""
+    unit, info = explanation.record.unit, explanation.record.info
+    checks = unit.status.admission_checks
+    return ExplainView(
+        leader=leader,
+        namespace=unit.metadata.namespace,
+        name=unit.metadata.name,
+        verdict=explanation.verdict.value,
+        never_starts=explanation.never_starts,
+        summary=summary(explanation),
+        queue=info.queue if info is not None else unit.spec.queue,
+        quota=info.quota if info is not None else "",
+        position=explanation.position,
+        blockers=[view_refusal(each) for each in explanation.blockers],
+        checks={each.name: each.state for each in checks if each.state != "Ready"},
+        pods_not_ready=pods_message(unit),
+        without_plugins=list(explanation.without_plugins),
+    )
+
+
 def _read_demand(unit: QueueUnit) -> Amounts:
     try:
         return build_demand(unit).total
@@ -369,11 +417,27 @@ def without_others(view: UnitView, may_read: Callable[[str], bool]) -> UnitView:
         changes["would_preempt"] = _without_victims(view.would_preempt, is_open)
     refusal = view.refusal
     if refusal is not None and not is_open(refusal.other):
-        message = refusal.message.replace(refusal.other, OF_OTHERS)
-        changes["refusal"] = refusal.model_copy(update={"other": "", "message": message})
+        changes["refusal"] = _without_name(refusal)
     if not is_open(view.backfill_behind):
         changes["backfill_behind"] = ""
     return view.model_copy(update=changes) if changes else view
+
+
+def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -> ExplainView:
+    """Return a view that names no unit of a namespace that its reader may not read."""
+    text, blockers = view.summary, []
+    for blocker in view.blockers:
+        namespace, slash, _ = blocker.other.partition("/")
+        if slash and namespace != view.namespace and not may_read(namespace):
+            text = text.replace(blocker.other, OF_OTHERS)
+            blocker = _without_name(blocker)  # noqa: PLW2901 - the same one, as it is shown
+        blockers.append(blocker)
+    return view.model_copy(update={"summary": text, "blockers": blockers})
+
+
+def _without_name(refusal: RefusalView) -> RefusalView:
+    message = refusal.message.replace(refusal.other, OF_OTHERS)
+    return refusal.model_copy(update={"other": "", "message": message})
 
 
 def _without_victims(would: WouldPreemptView, is_open: Callable[[str], bool]) -> WouldPreemptView:

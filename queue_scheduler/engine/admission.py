@@ -20,7 +20,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from queue_scheduler.cache.partial_admission import most_that
-from queue_scheduler.decision import Moment, Preempt, Refusal, Refused
+from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Refused
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.extension_points import Plugin
@@ -161,6 +161,32 @@ class UnitAdmission:
             return None if refused is None else refused[0]
         refused = self._plugins.check(at_least(info))
         return None if refused is None else replace(refused[0], is_least=True)
+
+    def every_refusal(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> list[Refusal]:
+        """Return all that keeps a pending unit from starting now, by its limits and by its order.
+
+        Nothing is registered. While rounds of evictions are in progress only for a fork: the
+        question whether room is kept may end a round. A unit that may start with fewer pods is
+        asked for with its least, if not all fit. [] means that it starts when it has its turn.
+        """
+        found = self._plugins.every_refusal(info)
+        if found and info.demand.least is not None:
+            info = at_least(info)
+            found = [replace(each, is_least=True) for each in self._plugins.every_refusal(info)]
+        if queue.options.is_stopped:
+            return [
+                Refusal(reason=Reason.STOPPED_QUEUE, quota=info.quota, other=queue.name),
+                *found,
+            ]
+        if queue.is_backfilling:
+            delay = self._backfill.why_delayed(queue, info, moment.seconds)
+            found += [] if delay is None else [delay]
+        held_up = None if self._rounds.is_idle else self._rounds.hold_up(queue, info, moment)
+        if held_up is not None and held_up.reason is not Reason.WAITING_FOR_PODS_RUNNING:
+            found.append(held_up)
+        return [*found, *queue.refusals_by_order(info)]
 
     def would_evict(
         self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime

@@ -121,6 +121,10 @@ class Backfill:
         if head is None:
             return None
         self._note_waiting(queue, info, head)
+        return self._refuse(info, head)
+
+    @staticmethod
+    def _refuse(info: QueueUnitInfo, head: _Head) -> Refusal:
         silent = remaining_seconds(info.unit) is None
         reason = Reason.NO_MAX_EXECUTION_TIME if silent else Reason.WOULD_DELAY_HEAD
         return Refusal(reason=reason, quota=info.quota, other=head.info.key)
@@ -133,6 +137,13 @@ class Backfill:
     def delays(self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
         """Return whether `check` would refuse, without registering a waiter."""
         return self._find_delayed(queue, info, wall) is not None
+
+    def why_delayed(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None
+    ) -> Refusal | None:
+        """Return what `check` would, without registering a waiter."""
+        head = self._find_delayed(queue, info, wall)
+        return None if head is None else self._refuse(info, head)
 
     def is_behind(self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
         """Return whether a unit stands behind a head that it competes with."""

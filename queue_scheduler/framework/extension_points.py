@@ -167,6 +167,18 @@ class Supposed(msgspec.Struct, frozen=True, gc=False):
 
 
 @runtime_checkable
+class EveryRefusal(Protocol):
+    """Names all limits that a Filter refuses a unit for; without it, the first one is shown."""
+
+    def every_refusal(self, info: QueueUnitInfo) -> list[Refusal]:
+        """Return all reasons why the unit does not pass, the one of `check` first; [] if it does.
+
+        Asked for answers to users, under the engine's lock or on a fork; nothing may be registered.
+        """
+        ...
+
+
+@runtime_checkable
 class WhatIf(Protocol):
     """Answers a Filter's question for hypothetical charges: which units to evict, which may pass.
 

@@ -145,6 +145,16 @@ class PluginRunner:
                 return refusal, plugin
         return None
 
+    def every_refusal(self, info: QueueUnitInfo) -> list[Refusal]:
+        """Ask all filters; return all their refusals, in order."""
+        found: list[Refusal] = []
+        for plugin in self._filter:
+            if isinstance(plugin, points.EveryRefusal):
+                found += plugin.every_refusal(info)
+            elif (refusal := plugin.check(info)) is not None:
+                found.append(refusal)
+        return found
+
     def check_without(
         self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[points.Supposed] = ()
     ) -> Refusal | None:

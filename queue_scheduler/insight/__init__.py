@@ -1,5 +1,6 @@
-"""The engine's answers as text for users.
+"""Answers to the questions of users, by the engine that decides.
 
+- ``explain``: why a unit waits: all that keeps it from starting.
 - ``wording``: the only module that renders refusals and their numbers as text.
 
 Not here: routes (``queue_scheduler.debug_api``), and any writes.

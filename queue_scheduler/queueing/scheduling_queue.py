@@ -364,20 +364,28 @@ class SchedulingQueue:
             return Refusal(reason=Reason.STOPPED_QUEUE, quota=info.quota, other=self.name)
         if unit_class.refusal is not None:
             return unit_class.refusal
+        waiting = Refusal(reason=Reason.WAITING, quota=info.quota)
+        return next(self.refusals_by_order(info), waiting)
+
+    def refusals_by_order(self, info: QueueUnitInfo) -> Iterator[Refusal]:
+        """Yield why a pending unit is not asked now, whether or not it would fit.
+
+        The queue must not be stopped.
+        """
+        quota = info.quota
         if self.in_flight:
-            return Refusal(reason=Reason.WAITING_FOR_PODS_RUNNING, quota=info.quota)
-        if self.requests.hold_back(unit_class.priority):
-            return Refusal(reason=Reason.WAITING_FOR_NODES_OF_OTHERS, quota=info.quota)
+            yield Refusal(reason=Reason.WAITING_FOR_PODS_RUNNING, quota=quota)
+        if self.requests.hold_back(self._classes[info.class_key].priority):
+            yield Refusal(reason=Reason.WAITING_FOR_NODES_OF_OTHERS, quota=quota)
         if self.band_of(info.order_key) > self.first_band:
             head = min(filter(None, map(self.first_of, self._by_quota)))
-            return Refusal(reason=Reason.BEHIND_HIGHER_BAND, quota=info.quota, other=unit_key(head))
-        barrier = self._barrier(info.quota)
+            yield Refusal(reason=Reason.BEHIND_HIGHER_BAND, quota=quota, other=unit_key(head))
+        barrier = self._barrier(quota)
         if barrier is not None and barrier < info.order_key:
             ahead = unit_key(barrier)
-            return Refusal(reason=Reason.BEHIND_REFUSED_UNIT, quota=info.quota, other=ahead)
+            yield Refusal(reason=Reason.BEHIND_REFUSED_UNIT, quota=quota, other=ahead)
         if self.depth is not None and self._is_beyond(info.order_key, self.depth):
-            return Refusal(reason=Reason.BEYOND_MAX_DEPTH, limit=self.depth, other=self.name)
-        return Refusal(reason=Reason.WAITING, quota=info.quota)
+            yield Refusal(reason=Reason.BEYOND_MAX_DEPTH, limit=self.depth, other=self.name)
 
     def slept_since(self, info: QueueUnitInfo) -> int | None:
         """Return when the answer of `refusal_of` was found; None: it is current.

@@ -25,6 +25,7 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem, QuotaView
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
+from queue_scheduler.quota_cache.every_limit import find_refusals
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
 from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
 from queue_scheduler.quota_cache.quota_views import find_view
@@ -153,6 +154,20 @@ class QuotaCache:
         if refusal is None:
             self._fitted, self._fitted_items = fitting, items
         return refusal
+
+    def every_refusal(self, quota: str, demand: Demand) -> list[Refusal]:
+        """Return a refusal for each limit that a demand does not fit, the one of `check` first."""
+        first = self.check(quota, demand)
+        if first is None:
+            return []
+        trees = self.trees
+        node = trees.nodes.get(quota)
+        if node is None:
+            return [first]
+        items = node.counted(demand.amounts)
+        found = find_refusals(trees, self._protected, node, items, demand)
+        same = _same_limit(first)
+        return [first, *(each for each in found if _same_limit(each) != same)]
 
     def check_without(
         self, quota: str, demand: Demand, released: Iterable[str], added: Sequence[Added] = ()
@@ -523,3 +538,7 @@ class QuotaCache:
 
 def _may_be_requested(resource: str) -> bool:
     return not (resource in RENAMED or resource in JOB_COUNTS or why_never_requested(resource))
+
+
+def _same_limit(refusal: Refusal) -> tuple[Reason, str, str]:
+    return refusal.reason, refusal.quota, refusal.resource

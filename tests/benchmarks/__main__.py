@@ -18,6 +18,7 @@ import structlog
 from shared_api.process.clock import SystemClock
 from shared_api.process.structured_logs import configure_logs
 from tests.benchmarks import (
+    answer_figures,
     bare_loop,
     client_transport,
     controllers_memory,
@@ -95,6 +96,12 @@ STAGES = (
         "decisions per second in memory with 1,000 and 100,000 units, and forks",
         75,
         lambda options: engine_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "answers",
+        "how long it takes to explain why a unit waits, while others are decided",
+        15,
+        lambda options: answer_figures.run(quick=options.quick),
     ),
     Stage("transport", "what one write costs our client", 10, _transport),
     Stage(

@@ -1,0 +1,147 @@
+"""Why a unit waits: everything that keeps it from starting, asked of the engine that decides.
+
+A refused unit has one recorded reason, found when it was last decided. Here all reasons are asked
+for anew, so that a user who removes one is not surprised by the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, judge_place
+from queue_scheduler.decision import Moment, Reason, Refusal
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.extension_points import Mapped
+from queue_scheduler.framework.queue_unit_info import NO_DEMAND
+from queue_scheduler.reason_traits import Trait, reasons_with
+
+NEVER: Final = reasons_with(Trait.TOO_LARGE)
+"""The unit starts under no circumstances: it is larger than a limit that does not change itself."""
+
+
+class Verdict(StrEnum):
+    """Where a unit stands, for its user."""
+
+    WAITING = "waiting"
+    """In its queue."""
+    HELD = "held"
+    """In no queue: something is missing, or forbids it to start."""
+    ADMITTED = "admitted"
+    """It has its quota."""
+    FINISHED = "finished"
+    """Its job has ended."""
+
+
+_VERDICTS: Final = {
+    UnitState.ON_HOLD: Verdict.HELD,
+    UnitState.WAITING: Verdict.WAITING,
+    UnitState.DETACHED: Verdict.WAITING,
+    UnitState.CONFLICT: Verdict.WAITING,
+    UnitState.ASSUMED: Verdict.ADMITTED,
+    UnitState.ADMITTED: Verdict.ADMITTED,
+    UnitState.ENDED: Verdict.FINISHED,
+}
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer about one unit.
+
+    Attributes:
+        record: What the engine knows of it.
+        verdict: Where it stands.
+        position: In its queue, from 1; 0: it is not in one.
+        blockers: All that keeps it from starting, the reason that decides first; for an admitted
+            unit, why it gets no more pods. () for a unit in its queue: it starts when it has its
+            turn.
+        without_plugins: Plugins that could not be asked, since they cannot be forked.
+    """
+
+    record: CachedUnit
+    verdict: Verdict
+    position: int
+    blockers: tuple[Refusal, ...]
+    without_plugins: tuple[str, ...] = ()
+
+    @property
+    def never_starts(self) -> bool:
+        """Whether it is larger than a limit, so that waiting does not help."""
+        return any(each.reason in NEVER for each in self.blockers)
+
+
+def needs_fork(engine: Engine) -> bool:
+    """Return whether `explain` may only be asked of a fork of this engine now."""
+    return not engine.rounds.is_idle
+
+
+def explain(engine: Engine, key: str, wall: datetime) -> Explanation | None:
+    """Return why a unit waits, or that it does not; None: the unit is unknown.
+
+    Args:
+        engine: A fork, or the engine itself unless it `needs_fork`: nothing is registered.
+        key: `namespace/name` of the unit.
+        wall: The time.
+    """
+    record = engine.record(key)
+    if record is None:
+        return None
+    verdict, position = _VERDICTS[record.state], 0
+    queue = None if record.info is None else engine.queues.find(record.info.queue)
+    blockers: list[Refusal] = []
+    if record.state is UnitState.WAITING and record.info is not None and queue is not None:
+        position = queue.count_before(record.info.order_key) + 1
+        blockers = engine.admission.every_refusal(queue, record.info, Moment(0.0, wall))
+    elif verdict is Verdict.HELD:
+        blockers = list(_find_holds(engine, record))
+    elif verdict is Verdict.WAITING:
+        refusal = engine.refusal_of(key)
+        blockers = [] if refusal is None else [refusal]
+    elif verdict is Verdict.ADMITTED:
+        refusal = engine.growths.refusal_of(key)
+        blockers = [] if refusal is None else [refusal]
+    return Explanation(
+        record=record,
+        verdict=verdict,
+        position=position,
+        blockers=tuple(blockers),
+        without_plugins=engine.plugins.without_fork,
+    )
+
+
+def _find_holds(engine: Engine, record: CachedUnit) -> Iterator[Refusal]:
+    """Yield all that keeps a unit out of its queue, then the limits that would refuse it there."""
+    assert record.hold is not None, f"{record.key} is on hold without a reason"
+    yield record.hold
+    told = {record.hold.reason}
+    for refusal in _other_holds(engine, record):
+        if refusal.reason not in told:
+            told.add(refusal.reason)
+            yield refusal
+    info = record.info
+    if info is not None and info.demand is not NO_DEMAND:
+        yield from engine.plugins.every_refusal(info)
+
+
+def _other_holds(engine: Engine, record: CachedUnit) -> Iterator[Refusal]:
+    """Yield every reason for a hold; `UnitCache` stops at the first of them."""
+    unit, info, plugins = record.unit, record.info, engine.plugins
+    verdict = judge(unit)
+    if isinstance(verdict, Refusal):
+        yield verdict
+    mapped = plugins.map_unit(unit, engine.queues)
+    if not isinstance(mapped, Mapped):
+        yield mapped.refusal
+        return
+    queue = engine.queues.queue(mapped.queue)
+    misplaced = judge_place(unit, queue, mapped.queue, engine.units.checks.inactive)
+    if misplaced is not None:
+        yield misplaced
+    lacking = None if info is None else plugins.check_requests(info)
+    if lacking is not None:
+        yield lacking
+    if not engine.queues.may_start(mapped.queue):
+        yield Refusal(reason=Reason.STOPPED_QUEUE, quota=mapped.quota, other=mapped.queue)
