@@ -1,4 +1,4 @@
-"""The index of units that occupy quota, by what their eviction costs."""
+"""The index of units that hold quota, by the cost of their eviction."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_queue_has_units_of_several_quotas_and_a_quota_of_several_queues() -> 
     ]
 
 
-def test_who_runs_can_be_left_out() -> None:
+def test_running_units_can_be_left_out() -> None:
     units = AdmittedUnits()
     for each in (named("runs", 1, "Running"), named("starts", 2)):
         units.add(each)
