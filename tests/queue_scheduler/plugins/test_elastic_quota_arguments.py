@@ -1,4 +1,4 @@
-"""Arguments of ElasticQuotaV2: what each sets, and how a wrong one is told."""
+"""Arguments of ElasticQuotaV2: what each sets, and how an invalid one is reported."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_oversell_rate_comes_from_the_command_line() -> None:
         pytest.param({}, Fraction(2), "only in mode 'max'", id="oversold in runtime mode"),
     ],
 )
-def test_a_wrong_argument_is_named(arguments: dict[str, Any], rate: Fraction, says: str) -> None:
+def test_an_invalid_argument_is_named(arguments: dict[str, Any], rate: Fraction, says: str) -> None:
     with pytest.raises(ValueError, match=says) as caught:
         read_arguments(arguments, rate)
     assert str(caught.value).startswith("pluginConfigs.ElasticQuotaV2: ")
