@@ -272,7 +272,7 @@ class AccountJudge:
             return
         others = (at for name, at in self._admitted_at.items() if name != process.name)
         if not process.elects and max(others, default=0) > knew.get("queueunits", 0):
-            return  # its last write was still on its way when its successor began
+            return  # its last write was still in flight when its successor began
         for place, level in enumerate(self.chain(account.quota)):
             if self._has_news(level, knew):
                 continue
@@ -287,7 +287,7 @@ class AccountJudge:
                 self._break(NEVER_OVER, told, how)
 
     def _has_news(self, level: str, knew: Mapping[str, int]) -> bool:
-        """Return whether a quota, or one below it, was charged what this process cannot know."""
+        """Return whether a quota, or a descendant, was charged what this process cannot know."""
         return any(
             version > knew.get(plural, 0)
             for quota, facts in self._facts.items()
@@ -298,9 +298,9 @@ class AccountJudge:
     def _judge_occupying(
         self, told: Told, before: Json | None, account: Account, process: Process
     ) -> None:
-        """Judge what became of a booked unit: whether it was free to be freed, or to be granted.
+        """Judge a write to a booked unit: whether it could be released, or be granted more.
 
-        Pods of a unit without a job may come at any time, so also while it is being freed.
+        Pods of a unit without a job may come at any time, even while it is being released.
         """
         if before is not None and is_given_back(before) and _replicas(told.body):
             self._break(GIVEN_BACK, told, "it is granted something before it was free")
@@ -388,7 +388,7 @@ class AccountJudge:
 
 
 def is_given_back(unit: Json) -> bool:
-    """Return whether the maker of a unit that nobody manages has given its whole place back."""
+    """Return whether the owner of an unmanaged unit has given everything back."""
     admissions = unit.get("status", {}).get("admissions") or ()
     asks = any(each["count"] for each in unit["spec"].get("podSet") or ())
     is_managed = MANAGED_BY in annotations_of(unit)
@@ -398,7 +398,7 @@ def is_given_back(unit: Json) -> bool:
 
 
 def _demand_of(unit: Json) -> Amounts:
-    """Return what all pods of a unit ask for together."""
+    """Return what all pods of a unit request together."""
     total: Amounts = {}
     for pod_set in unit["spec"].get("podSet") or ():
         for resource, each in requests_of(pod_set["template"]).items():

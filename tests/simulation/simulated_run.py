@@ -59,7 +59,7 @@ END_SECONDS: Final = 20_000.0
 minutes and a tenth, and the waits before them."""
 SILENCE_SECONDS: Final = 1.5 * SILENT_SECONDS
 """Time without a write, while no unit backs off, after which a run is over. A process that has just
-started waits for an operator's word for most of it."""
+started waits for an operator's status for most of it."""
 ANY_TURNS: Final = 1_000_000
 """More than fit into the time."""
 

@@ -1,4 +1,4 @@
-"""A unit's state, from its object alone."""
+"""A unit's state, derived only from its object."""
 
 from __future__ import annotations
 

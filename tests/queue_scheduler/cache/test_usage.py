@@ -32,7 +32,7 @@ INFO = QueueUnitInfo(
 
 
 class Recorder(NaiveQuota):
-    """A naive quota plugin that counts what it is told."""
+    """A naive quota plugin that counts its calls."""
 
     def __init__(self) -> None:
         super().__init__()

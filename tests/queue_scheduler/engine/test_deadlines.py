@@ -1,4 +1,4 @@
-"""When time alone changes something: each rule at its boundaries, and the next event of a fork."""
+"""Changes by time alone: each rule at its boundaries, and the next event of a fork."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which guarantees plugins are told of, when quotas begin or cease to share a limit."""
+"""Which guarantees plugins learn of, when quotas begin or cease to share a limit."""
 
 from __future__ import annotations
 

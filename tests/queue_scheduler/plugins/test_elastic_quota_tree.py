@@ -132,7 +132,7 @@ ONE = tree(tree_node("a", tree_node("b", **cpus(10)), **cpus(10)), **cpus(10))
 BESIDE = tree(
     tree_node("a", tree_node("b", **cpus(10)), **cpus(10)), tree_node("a-b", **cpus(5)), **cpus(10)
 )
-"""`root/a-b` comes to the name that the queue of `root/a/b` has, and is the first by path."""
+"""`root/a-b` gets the name that the queue of `root/a/b` has, and is the first by path."""
 
 
 def test_a_stopped_node_stays_stopped_when_another_gets_the_name_of_its_queue() -> None:

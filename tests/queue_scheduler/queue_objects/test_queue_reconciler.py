@@ -361,7 +361,7 @@ def test_an_unreadable_queue_is_reported_once_and_never_created_again() -> None:
         assert world.writes().count("patch queues/status") == 1
 
 
-# --- the decision alone ---------------------------------------------------------------------
+# --- only the decision ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def test_a_busy_server_is_asked_again_when_it_said(office: Office, match: Match)
     assert office.reporter.step() == pytest.approx(60.0)
 
 
-# --- the patch alone --------------------------------------------------------------------------
+# --- only the patch ---------------------------------------------------------------------------
 
 
 def found(**status: Any) -> Json:

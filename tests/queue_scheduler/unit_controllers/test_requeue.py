@@ -266,7 +266,7 @@ def test_a_conflict_is_retried_with_the_fresh_object(clinic: Clinic) -> None:
     assert clinic.returned() == ["a"]
 
 
-def test_a_conflict_with_another_end_of_the_backoff_honours_it(clinic: Clinic) -> None:
+def test_a_conflict_with_another_end_of_the_backoff_honors_it(clinic: Clinic) -> None:
     clinic.back_off(until=clinic.at(WAIT))
     clinic.pass_time(1.0)
     clinic.put_off(until=clinic.at(3 * WAIT), count=2)
@@ -374,7 +374,7 @@ def test_when_all_are_requeued_at_once_there_is_room_for_decisions(kit: ShellKit
     assert len(held.writes) == MAX_IN_FLIGHT + 1
 
 
-# --- the status alone --------------------------------------------------------------------------
+# --- only the status ---------------------------------------------------------------------------
 
 
 def test_the_status_leaves_other_conditions_and_the_requeue_state() -> None:
