@@ -94,13 +94,13 @@ def test_the_protect_time_is_a_duration_or_nanoseconds(
         pytest.param(
             HEAD + "defaultReclaimProtectTime: soon\n",
             "defaultReclaimProtectTime: 'soon' is not a duration",
-            id="no duration",
+            id="not a duration",
         ),
         pytest.param(
             HEAD + "defaultReclaimProtectTime: -1\n", "defaultReclaimProtectTime: ", id="negative"
         ),
         pytest.param(
-            HEAD + "admissionCheckTimeout: soon\n", "admissionCheckTimeout: 'soon'", id="nor this"
+            HEAD + "admissionCheckTimeout: soon\n", "admissionCheckTimeout: 'soon'", id="timeout"
         ),
         pytest.param(
             HEAD + "admissionCheckTimeout: -1\n", "admissionCheckTimeout: ", id="negative as well"

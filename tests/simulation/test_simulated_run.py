@@ -50,10 +50,10 @@ def test_seeds_differ() -> None:
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        pytest.param("3", [0, 1, 2], id="how many"),
+        pytest.param("3", [0, 1, 2], id="a count"),
         pytest.param("5-7", [5, 6, 7], id="a range"),
-        pytest.param("17,4", [17, 4], id="these"),
-        pytest.param("17,", [17], id="this one"),
+        pytest.param("17,4", [17, 4], id="a list"),
+        pytest.param("17,", [17], id="one seed"),
     ],
 )
 def test_seeds_are_read(text: str, want: list[int]) -> None:

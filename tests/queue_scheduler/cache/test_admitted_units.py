@@ -93,7 +93,7 @@ def test_departures_are_counted() -> None:
     assert (list(units.leaving), units.left) == ([], 1)
 
 
-def test_what_runs() -> None:
+def test_which_units_run_whole() -> None:
     unit = build_unit("u", "a")
     half = (Admission(name="m", replicas=2, running=1), Admission(name="w", replicas=0))
     assert not runs_whole(unit)

@@ -71,7 +71,7 @@ class TestByName:
     def test_unit_first(self) -> None:
         assert living(told(unit(), self.POD), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
 
-    def test_pod_first_it_is_a_stray_until_the_unit_comes(self) -> None:
+    def test_pod_first_it_is_a_stray_until_the_unit_arrives(self) -> None:
         pods = told(self.POD)
         assert living(pods, STRAYS) == [{"cpu": 2000}]
         pods.tell(unit())

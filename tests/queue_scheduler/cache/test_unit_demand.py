@@ -83,7 +83,7 @@ def test_pod_sets_are_kept_apart() -> None:
     [
         pytest.param(unit_of(), "no demand", id="nothing"),
         pytest.param(unit_of(request={"cpu": "-1"}), "spec.request: cpu", id="negative"),
-        pytest.param(unit_of(resource={"cpu": "x"}), "spec.resource: cpu", id="no quantity"),
+        pytest.param(unit_of(resource={"cpu": "x"}), "spec.resource: cpu", id="not a quantity"),
         pytest.param(
             unit_of(pod_set=(pod_set(), pod_set(cpu="1x"))),
             r"spec.podSet\[1\].template: containers\[0\]",

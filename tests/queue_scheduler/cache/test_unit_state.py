@@ -109,7 +109,7 @@ def test_the_reason_for_refused_pods_is_passed_on_truncated() -> None:
         ),
     ],
 )
-def test_what_holds_a_unit(unit: QueueUnit, want: Reason) -> None:
+def test_why_a_unit_is_on_hold(unit: QueueUnit, want: Reason) -> None:
     verdict = judge(unit)
     assert isinstance(verdict, Refusal)
     assert verdict.reason is want

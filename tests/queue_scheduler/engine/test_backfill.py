@@ -134,7 +134,7 @@ def test_a_waiting_unit_is_asked_again_when_room_comes_early(how: str) -> None:
         assert world.go_on(20) == ["head"]
 
 
-def test_a_head_that_comes_later_counts_from_then_on() -> None:
+def test_a_later_head_counts_from_then_on() -> None:
     world = BackfillWorld("Priority")
     world.add("runs", cpu=3, says=100)
     world.add("head", cpu=4, says=50)

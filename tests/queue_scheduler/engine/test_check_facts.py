@@ -80,7 +80,7 @@ def test_a_stopped_queue_requeues_its_unit() -> None:
     [
         pytest.param({}, 600.0, id="the setting"),
         pytest.param({ADMISSION_CHECK_TIMEOUT: "90s"}, 90.0, id="its own"),
-        pytest.param({ADMISSION_CHECK_TIMEOUT: "0"}, 0.0, id="for ever"),
+        pytest.param({ADMISSION_CHECK_TIMEOUT: "0"}, 0.0, id="forever"),
     ],
 )
 def test_a_queue_may_set_the_timeout_of_its_checks(said: dict[str, str], want: float) -> None:

@@ -86,7 +86,7 @@ NO_QUOTA = Refusal(reason=Reason.NO_QUOTA, quota="a")
         pytest.param([None, NO], NO, id="one reason is enough"),
         pytest.param([None, NO_QUOTA, NO], NO, id="a reason, and a quota that one does not have"),
         pytest.param([NO_QUOTA, None], None, id="another has quotas for it"),
-        pytest.param([NO_QUOTA, Refusal(reason=Reason.NO_QUOTA)], NO_QUOTA, id="nobody has"),
+        pytest.param([NO_QUOTA, Refusal(reason=Reason.NO_QUOTA)], NO_QUOTA, id="none has one"),
     ],
 )
 def test_why_a_queue_does_not_work(answers: list[Refusal | None], want: Refusal | None) -> None:

@@ -19,7 +19,7 @@ def test_which_resources_every_pod_must_request() -> None:
     ("given", "says"),
     [
         pytest.param({"requiredRequests": ["pods"]}, "requiredRequests: 'pods'", id="no request"),
-        pytest.param({"requiredRequests": "cpu"}, r"\$.requiredRequests", id="no list"),
+        pytest.param({"requiredRequests": "cpu"}, r"\$.requiredRequests", id="not a list"),
         pytest.param({"required": []}, "unknown field `required`", id="unknown"),
     ],
 )

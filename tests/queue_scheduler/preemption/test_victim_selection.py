@@ -44,7 +44,7 @@ def chosen(candidates: Sequence[Candidate], missing: int) -> list[str]:
         pytest.param([1, 4, 1], 4, ["1"], id="none that is not needed"),
         pytest.param([1, 2, 2], 3, ["0", "1"], id="rather two cheap ones"),
         pytest.param([1, 1, 1], 4, [], id="none if all are not enough"),
-        pytest.param([], 1, [], id="nobody there"),
+        pytest.param([], 1, [], id="no candidates"),
         pytest.param([3, 1, 3, 1, 3], 7, ["0", "1", "2"], id="kinds in between"),
     ],
 )

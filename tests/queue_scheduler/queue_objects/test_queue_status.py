@@ -315,9 +315,9 @@ def test_items_are_hidden_where_the_queue_says_so(writer: Writer) -> None:
         pytest.param({"admissionChecks": [{"name": "prov"}]}, "Ready", id="checks"),
         pytest.param({"metadata": {STOP_POLICY: "Hold"}}, "Stopped", id="stopped"),
         pytest.param({"metadata": {STOP_POLICY: "HoldAndDrain"}}, "Stopped", id="drained"),
-        pytest.param({"metadata": {STOP_POLICY: "hold"}}, "UnreadableAnnotation", id="misspelt"),
-        pytest.param({"metadata": {MAX_DEPTH: "x"}}, "UnreadableAnnotation", id="no number"),
-        pytest.param({}, "Ready", id="fine"),
+        pytest.param({"metadata": {STOP_POLICY: "hold"}}, "UnreadableAnnotation", id="misspelled"),
+        pytest.param({"metadata": {MAX_DEPTH: "x"}}, "UnreadableAnnotation", id="not a number"),
+        pytest.param({}, "Ready", id="ready"),
     ],
 )
 def test_the_condition_says_what_keeps_the_queue_from_working(
@@ -337,7 +337,9 @@ def test_the_condition_says_what_keeps_the_queue_from_working(
         pytest.param(False, "", "AdmissionChecksNotServed", "CRD of kueue.x-k8s.io", id="no CRD"),
         pytest.param(True, "", "AdmissionCheckMissing", "do not exist: prov", id="missing"),
         pytest.param(True, "True", "Ready", "in order", id="active"),
-        pytest.param(True, "False", "AdmissionCheckInactive", "prov (no controller)", id="not"),
+        pytest.param(
+            True, "False", "AdmissionCheckInactive", "prov (no controller)", id="inactive"
+        ),
     ],
 )
 def test_the_condition_reports_checks_that_are_missing_or_inactive(

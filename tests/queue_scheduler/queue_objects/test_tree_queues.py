@@ -96,7 +96,7 @@ def test_a_missing_queue_is_created(policy: str, want: str) -> None:
             {"metadata": {"uid": "q1", "annotations": {FULLNAME: "root/a", PARENT: "root"}}},
             id="another node has its name now",
         ),
-        pytest.param("Block", queue("root-a"), None, id="somebody else's"),
+        pytest.param("Block", queue("root-a"), None, id="another owner's"),
     ],
 )
 def test_a_queue_of_ours_is_kept_in_step(policy: str, found: Queue, want: Any) -> None:

@@ -59,7 +59,7 @@ def test_a_resting_queue_is_not_in_the_way() -> None:
     ("known", "news", "want"),
     [
         pytest.param(None, (entry("a"), domains("d")), {"d"}, id="it can move now"),
-        pytest.param((entry("a"), domains("d")), (entry("a"), domains("d")), set(), id="no news"),
+        pytest.param((entry("a"), domains("d")), (entry("a"), domains("d")), set(), id="no change"),
         pytest.param(
             (entry("a"), domains("d")), (entry("a", turn=4), domains("d")), {"d"}, id="another turn"
         ),

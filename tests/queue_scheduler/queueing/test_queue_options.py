@@ -94,7 +94,7 @@ def test_an_unreadable_interval_changes_nothing(text: str | None, want: float) -
     [
         ("5m", 300.0),
         ("30", 30.0),
-        pytest.param("0", 0.0, id="for ever"),
+        pytest.param("0", 0.0, id="forever"),
         pytest.param("", None, id="the setting"),
         pytest.param(None, None, id="absent"),
         pytest.param("soon", 9.0, id="what was in force"),
@@ -119,7 +119,7 @@ def test_an_unreadable_threshold_changes_nothing(text: str | None, want: int) ->
         ("-1", -1),
         ("2147483647", 2**31 - 1),
         pytest.param(None, None, id="absent"),
-        pytest.param("high", 7, id="no number"),
+        pytest.param("high", 7, id="not a number"),
         pytest.param("2147483648", 7, id="above 32 bits"),
         pytest.param("", 7, id="empty"),
     ],

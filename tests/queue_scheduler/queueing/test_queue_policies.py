@@ -106,7 +106,7 @@ def test_a_unit_whose_job_was_resumed_out_of_turn(
     [
         pytest.param("", id="empty"),
         pytest.param("0", id="no time"),
-        pytest.param("2026-10-32T00:00:00Z", id="no date"),
+        pytest.param("2026-10-32T00:00:00Z", id="not a date"),
         pytest.param("2026-11-01T00:00:01", id="without a zone"),
         pytest.param("2026-11-01T00:00:01+02:00", id="another zone"),
         pytest.param("2026-11-01T00:00:01.5Z", id="a fraction"),

@@ -24,7 +24,7 @@ def divided(total: int, claims: list[PooledClaim]) -> list[int]:
 @pytest.mark.parametrize(
     ("total", "claims"),
     [
-        pytest.param(10, [], id="nobody"),
+        pytest.param(10, [], id="no claims"),
         pytest.param(-3, [(1, 5, 2), (1, 1, 1)], id="less than nothing"),
         pytest.param(98, [(1, 30, 0)] * 6, id="a third is rounded down for all: two units lost"),
         pytest.param(99, [(1, 30, 0)] * 6, id="a half is rounded up for all: three units made"),

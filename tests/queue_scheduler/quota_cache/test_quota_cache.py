@@ -213,7 +213,7 @@ def test_trees_have_totals_of_their_own() -> None:
             False,
             id="an edit that changes nothing",
         ),
-        pytest.param(lambda quotas: quotas.stop_waiting("w"), False, id="he left"),
+        pytest.param(lambda quotas: quotas.stop_waiting("w"), False, id="it left"),
     ],
 )
 def test_waking(change: Callable[[QuotaCache], None], *, is_woken: bool) -> None:
