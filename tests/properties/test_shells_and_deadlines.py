@@ -195,7 +195,7 @@ class Shells:
         """Count (`CheckObserver`)."""
 
     def _read(self, namespace: str, name: str) -> QueueUnit:
-        raise AssertionError(f"{namespace}/{name} must not be read")
+        raise AssertionError(f"there is no need to read {namespace}/{name}")
 
     def _tell(self, _notice: Notice) -> None:
         pass
