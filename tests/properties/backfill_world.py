@@ -1,4 +1,4 @@
-"""A queue that backfills, in whole seconds; its units run no longer than they have said."""
+"""A queue that backfills, in whole seconds; its units run no longer than they declared."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ START = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp())
 
 
 def stamp(second: int) -> Timestamp:
-    """The wall time of a second of the world."""
+    """Return the wall time of a second of the world."""
     return rfc3339(datetime.fromtimestamp(START + second, UTC))
 
 
 class Run(NamedTuple):
-    """A unit that runs."""
+    """A running unit."""
 
     unit: QueueUnit
     ends: int
@@ -91,9 +91,9 @@ class BackfillWorld:
         priority: int = 0,
         least: int | None = None,
     ) -> None:
-        """A unit arrives that says how long it may run; `lasts` is how long it will.
+        """Add a unit that declares how long it may run; `lasts` is how long it will.
 
-        With `least`, one core is one pod, and it can do with so many.
+        With `least`, one core is one pod, and the unit can start with that many.
         """
         version = self._next()
         unit = build_unit(
@@ -103,7 +103,7 @@ class BackfillWorld:
             pods=() if least is None else (("main", cpu, 1, least),),
             queue="shared",
             priority=priority,
-            created=version,  # the order alone counts
+            created=version,  # only the order counts
             version=version,
         )
         self.says[name] = says
@@ -112,7 +112,7 @@ class BackfillWorld:
         self.workers.wake(self.engine.on_queue_unit(declaring(unit, says)))
 
     def go_on(self, seconds: int = 0) -> list[str]:
-        """Let the time pass, second by second; return who starts, in order."""
+        """Let time pass, second by second; return the units that start, in order."""
         started = self._decide()
         for _ in range(seconds):
             self.second += 1
@@ -150,12 +150,12 @@ class BackfillWorld:
     # --- what there is --------------------------------------------------------------------------
 
     def promise(self, name: str) -> int | None:
-        """The second that a unit was promised, None where it was none."""
+        """Return the second that a unit was promised, or None."""
         found: Promise | None = self.engine.promise_of(f"ns/{name}", START + self.second)
         return found.at - START if found is not None else None
 
     def reason(self, name: str) -> tuple[str, str]:
-        """(reason, unit ahead) of one that waits."""
+        """Return (reason, unit ahead) of a waiting unit."""
         refusal = self.engine.refusal_of(f"ns/{name}")
         assert refusal is not None, f"{name} does not wait"
         return refusal.reason.value, refusal.other.removeprefix("ns/")

@@ -26,7 +26,7 @@ QUEUES = ("a", "b", "c", "shared")
 
 
 BACKFILLED = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
-"""Who is refused so fits, and waits for the unit ahead, not for quota."""
+"""Reasons of units that fit, and wait for the unit ahead, not for quota."""
 
 NO_HEADS = frozenset(
     {
@@ -37,32 +37,32 @@ NO_HEADS = frozenset(
         Reason.GUARANTEE_OF_OTHERS,
     }
 )
-"""Who is refused so may be passed by whoever fits: it waits for no end, or perhaps for others."""
+"""Reasons of heads that any fitting unit may pass: they wait for no end, or perhaps for others."""
 
 
 class Quotas(Protocol):
-    """What is asked of the quota plugin to judge the engine's decisions."""
+    """What is needed of the quota plugin to judge the engine's decisions."""
 
     @property
     def protected(self) -> Mapping[str, str]:
-        """The unit that is protected in each quota."""
+        """Return the unit that is protected in each quota."""
         ...
 
     @property
     def foreign(self) -> Mapping[str, object]:
-        """Pods of nobody, as the plugin knows them."""
+        """Return the foreign pods, as the plugin knows them."""
         ...
 
     def check(self, info: QueueUnitInfo) -> Refusal | None:
-        """Whether the unit may start now."""
+        """Return the refusal of the unit now, or None if it may start."""
         ...
 
     def chain(self, quota: str) -> tuple[str, ...]:
-        """The quota and its ancestors."""
+        """Return the quota and its ancestors."""
         ...
 
     def limit(self, quota: str) -> Amounts:
-        """What no decision may exceed there."""
+        """Return what no decision may exceed there."""
         ...
 
     def booked(self) -> Mapping[Uid, tuple[str, Amounts]]:
@@ -70,11 +70,11 @@ class Quotas(Protocol):
         ...
 
     def waiters(self) -> set[Waiter]:
-        """The classes that sleep."""
+        """Return the waiting classes."""
         ...
 
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
-        """The quotas that a unit is charged to."""
+        """Return the quotas that a unit is charged to."""
         ...
 
     def validate(self) -> None:
@@ -83,18 +83,18 @@ class Quotas(Protocol):
 
 
 def waiting(engine: Engine) -> dict[str, list[str]]:
-    """The pending units, by queue, first the next."""
+    """Return the pending units, by queue, in order."""
     return {
         queue.name: [record.key for record in engine.waiting(queue.name)] for queue in engine.queues
     }
 
 
 InLine = tuple[str, str, Reason, int]
-"""(unit, quota, why it waits, its band) of a unit in the queue."""
+"""(unit, quota, why it waits, its band) of a pending unit."""
 
 
 def in_line(engine: Engine) -> dict[str, list[InLine]]:
-    """The pending units, by queue, in the order that the policy asks for."""
+    """Return the pending units, by queue, in the order of the policy."""
     found: dict[str, list[tuple[Any, ...]]] = {queue.name: [] for queue in engine.queues}
     for key, record in engine.units.records.items():
         if record.state is UnitState.WAITING and record.info is not None:
@@ -108,7 +108,7 @@ def in_line(engine: Engine) -> dict[str, list[InLine]]:
 
 
 def check_order(engine: Engine, decision: Dequeue, in_line: list[InLine]) -> None:
-    """Where a band blocks nobody of the quota was ahead; else only refused units of the band."""
+    """Check that a blocking band has no unit of the quota ahead; other bands, only refused ones."""
     queue = engine.queues.find(decision.queue)
     assert queue is not None
     assert not queue.options.is_stopped, f"{decision.unit} starts in a stopped queue"
@@ -126,10 +126,10 @@ def check_order(engine: Engine, decision: Dequeue, in_line: list[InLine]) -> Non
 
 
 def _check_passing(engine: Engine, decision: Dequeue, ahead: list[InLine]) -> None:
-    """Who passes one that waits for others to end has declared for how long he runs himself.
+    """Check that a unit that passes one that waits for ends has declared how long it runs.
 
-    Only the first that waits so counts; and not if it is refused for his quota's guarantee: then it
-    fits once he has started, or would wait for him as he for it.
+    Only the first such waiting unit counts; and not if it is refused for its quota's guarantee:
+    then it fits once it has started, or each would wait for the other.
     """
     plugins, units = engine.plugins, engine.units
     passing = units.records[decision.unit]
@@ -154,7 +154,7 @@ def _check_passing(engine: Engine, decision: Dequeue, ahead: list[InLine]) -> No
 
 
 def check_limits(engine: Engine, quotas: Quotas, decision: Dequeue) -> None:
-    """What the unit asks for is within every limit; its pods from before are facts."""
+    """Check that what the unit asks for is within every limit; its earlier pods are facts."""
     record = engine.record(decision.unit)
     assert record is not None
     assert record.info is not None
@@ -166,7 +166,7 @@ def check_limits(engine: Engine, quotas: Quotas, decision: Dequeue) -> None:
 
 
 def booked_under(engine: Engine, quotas: Quotas, quota: str) -> Amounts:
-    """What the engine charges to a quota and those below it, zeros left out."""
+    """Return what the engine charges to a quota and its descendants, zeros left out."""
     total: Amounts = {}
     bookings = engine.units.usage
     for uid in bookings:
@@ -177,7 +177,7 @@ def booked_under(engine: Engine, quotas: Quotas, quota: str) -> Amounts:
 
 
 def check_quotas(engine: Engine, quotas: Quotas) -> None:
-    """The plugin was told exactly what the engine believes."""
+    """Check that the plugin was told exactly the engine's state."""
     bookings = engine.units.usage
     charges = {uid: bookings.charge_of(uid) for uid in bookings}
     told = {uid: (c.quota, c.amounts) for uid, c in charges.items() if c is not None}
@@ -185,7 +185,7 @@ def check_quotas(engine: Engine, quotas: Quotas) -> None:
 
 
 def counted_priority(engine: Engine, record: CachedUnit) -> int:
-    """Return what a unit says, or the ceiling of its queue by its object, if that is less."""
+    """Return a unit's priority, or the ceiling of its queue by its object, if that is less."""
     assert record.info is not None, f"{record.key} has no queue"
     queue = engine.queues.queue(record.info.queue)
     text = None if queue is None else queue.metadata.annotations.get(MAX_PRIORITY)
@@ -193,12 +193,12 @@ def counted_priority(engine: Engine, record: CachedUnit) -> int:
     if text is None:
         return said
     ceiling = read_int32(text, None)
-    # What cannot be read leaves in force what was, which no object says.
+    # What cannot be read leaves the previous value in force, which no object shows.
     return record.priority if ceiling is None else min(said, ceiling)
 
 
 def check_nodes(engine: Engine, decision: Dequeue) -> None:
-    """Nobody starts in a strict queue while nodes are asked for by a unit of more priority."""
+    """Check that no unit starts in a strict queue while one of higher priority asks for nodes."""
     started = engine.record(decision.unit)
     assert started is not None
     asking = [
@@ -214,7 +214,7 @@ def check_nodes(engine: Engine, decision: Dequeue) -> None:
 
 
 def check_heads(engine: Engine, quotas: Quotas) -> None:
-    """The first waiting unit of each quota is the one that the plugins protect, if it is tried."""
+    """Check that the plugins protect the first pending unit of each quota, if it is tried."""
     first: dict[str, str] = {}
     queues = sorted(engine.queues, key=lambda q: (-(q.api_object.spec.priority or 0), q.name))
     for queue in queues:
@@ -230,7 +230,7 @@ def check_heads(engine: Engine, quotas: Quotas) -> None:
 
 
 def check_waiters(engine: Engine, quotas: Quotas) -> None:
-    """The plugin is asked to wake exactly the classes that sleep."""
+    """Check that the plugin is asked to wake exactly the waiting classes."""
     asleep = set()
     for queue in engine.queues:
         refused = {place for place, _ in queue.last_refusals()}
@@ -245,7 +245,7 @@ def check_waiters(engine: Engine, quotas: Quotas) -> None:
 
 
 def check_nobody_is_lost(engine: Engine, quotas: Quotas) -> None:
-    """At rest: whoever waits in the queue would be refused now, or is held back by policy."""
+    """Check at rest that a pending unit would be refused now, or is held back by policy."""
     for queue in engine.queues:
         check_nobody_could_start(engine, quotas, queue)
     for key, record in engine.units.records.items():
@@ -254,7 +254,7 @@ def check_nobody_is_lost(engine: Engine, quotas: Quotas) -> None:
 
 
 def decidable(engine: Engine, queue: SchedulingQueue) -> Iterator[CachedUnit]:
-    """Yield the pending units that the policy lets be tried, if all before them are refused."""
+    """Yield the pending units that the policy offers, if all before them are refused."""
     blocked: set[str] = set()
     bands: set[int] = set()
     if queue.in_flight or queue.options.is_stopped:
@@ -276,10 +276,10 @@ def decidable(engine: Engine, queue: SchedulingQueue) -> Iterator[CachedUnit]:
 
 
 def check_nobody_could_start(engine: Engine, quotas: Quotas, queue: SchedulingQueue) -> None:
-    """At rest: whoever waits in the line would be refused now, or is held back by policy.
+    """Check at rest that a pending unit would be refused now, or is held back by policy.
 
-    Nor does anybody wait but for nodes that a unit of more priority asks for, behind one of his
-    quota that does, or for room that is kept for one that has others evicted.
+    A unit that could start may also wait for nodes that one of higher priority asks for, behind one
+    of its quota that does, or for room that is kept for a preemptor.
     """
     held_back: set[str] = set()
     for record in decidable(engine, queue):
@@ -291,11 +291,11 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, queue: SchedulingQu
         if record.info.quota in held_back or quotas.check(at_least(record.info)) is not None:
             continue
         assert refusal.reason is Reason.ROOM_FOR_PREEMPTOR, f"{record.key} could start"
-        assert refusal.other in engine.rounds.nominated, f"{record.key} waits for nobody"
+        assert refusal.other in engine.rounds.nominated, f"{record.key} waits for no preemptor"
 
 
 def wake_everybody(engine: Engine) -> None:
-    """Let all be asked again."""
+    """Have all units asked again."""
     for queue in engine.queues:
         for number in queue.wake_all():
             engine.plugins.stop_waiting((queue.name, number))
@@ -303,13 +303,13 @@ def wake_everybody(engine: Engine) -> None:
 
 
 def check_held(engine: Engine) -> None:
-    """At rest: nobody is held for a reason that is no more."""
+    """Check at rest that no unit is on hold for a reason that no longer applies."""
     for key, record in engine.units.records.items():
         assert record.state is not UnitState.ON_HOLD or _is_rightly_held(engine, record), key
 
 
 def _is_rightly_held(engine: Engine, record: CachedUnit) -> bool:
-    """Return whether the unit would be held if it were placed now."""
+    """Return whether the unit would be on hold if it were placed now."""
     if judge(record.unit) is not UnitState.WAITING:
         return True
     mapped = engine.plugins.map_unit(record.unit, engine.queues)
@@ -326,13 +326,13 @@ def _is_rightly_held(engine: Engine, record: CachedUnit) -> bool:
 
 
 def check_units_are_known(engine: Engine, units: dict[str, QueueUnit]) -> None:
-    """At rest the engine holds the newest version of every unit, and no other."""
+    """Check at rest that the engine holds the newest version of every unit, and no other."""
     held = {key: record.unit for key, record in engine.units.records.items()}
     assert held == units
 
 
 def digest(engine: Engine, quotas: Quotas) -> dict[str, Any]:
-    """What a repeated fact, or a restart, must not change."""
+    """Return what a repeated fact, or a restart, must not change."""
     units = {
         key: (
             record.state,
@@ -357,7 +357,7 @@ def digest(engine: Engine, quotas: Quotas) -> dict[str, Any]:
 def check_objects_are_not_over(
     units: Iterable[QueueUnit], limits: Iterable[ElasticQuota], quotas: Quotas
 ) -> None:
-    """Where nothing but decisions adds to a quota, the objects themselves never exceed it."""
+    """Check that objects do not exceed a quota that is filled only by decisions."""
     booked: dict[str, int] = {}
     for unit in units:
         if occupies_quota(unit):

@@ -1,4 +1,4 @@
-"""What tests of the engine are made of: builders, and workers without threads."""
+"""Builders for tests of the engine, and workers without threads."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def new_engine(
     policies: Iterable[QueuePolicy] = BUILT_IN_POLICIES,
     strict: StrictMode = NOT_STRICT,
 ) -> tuple[Engine, NaiveQuota]:
-    """Return an engine over the naive quotas, and these."""
+    """Return an engine with naive quotas, and these."""
     quotas = NaiveQuota()
     return Engine(PluginRunner([quotas, Priority(), *plugins]), policies, strict), quotas
 
 
 PodsOf = tuple[str, int, int] | tuple[str, int, int, int | None]
-"""Name, count, cpu of each, and the least count where the job can do with fewer."""
+"""Name, count, CPU of each, and the least count where the job can start with fewer."""
 
 
 # --- builders -----------------------------------------------------------------------------------
 
 
 def moment(second: int) -> Timestamp:
-    """The time so many seconds into the day of the tests."""
+    """Return the time this many seconds into the day of the tests."""
     return Timestamp(f"2026-11-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z")
 
 
@@ -71,7 +71,7 @@ def build_queue(
     annotations: dict[str, str] | None = None,
     **spec: Any,
 ) -> Queue:
-    """A Queue; `takes` lists the quotas besides its own."""
+    """Return a Queue; `takes` lists the quotas in addition to its own."""
     written = dict(annotations or {})
     if takes:
         written[AVAILABLE_QUOTA[0]] = takes
@@ -84,7 +84,7 @@ def build_queue(
 
 
 def build_check(name: str, active: str = "", message: str = "") -> AdmissionCheck:
-    """An AdmissionCheck; `active` is the status of its condition, if it has one."""
+    """Return an AdmissionCheck; `active` is the status of its condition, if it has one."""
     conditions = (Condition(type="Active", status=active, message=message),) if active else ()
     return AdmissionCheck(
         metadata=ObjectMeta(name=name), status=AdmissionCheckStatus(conditions=conditions)
@@ -99,7 +99,7 @@ def build_quota(
     parent: str = "",
     namespaces: str = "",
 ) -> ElasticQuota:
-    """An ElasticQuota with this max and min in whole cores; no cpu: unlimited."""
+    """Return an ElasticQuota with this max and min in whole cores; without cpu, unlimited."""
     limits: dict[str, Any] = {} if cpu is None else {"cpu": cpu}
     least: dict[str, Any] = {} if guaranteed is None else {"cpu": guaranteed}
     return ElasticQuota(
@@ -132,7 +132,7 @@ def build_unit(
     active: bool | None = None,
     deleted: bool = False,
 ) -> QueueUnit:
-    """A waiting unit; `pods`: (name, count, cpu of each[, minCount]) instead of a total."""
+    """Return a pending unit; `pods`: (name, count, cpu of each[, minCount]) instead of a total."""
     return QueueUnit(
         metadata=ObjectMeta(
             name=name,
@@ -156,7 +156,7 @@ def build_unit(
 
 
 def some_pods(a: int, b: int) -> tuple[PodsOf, ...]:
-    """Pod sets, some of which may have fewer pods."""
+    """Return pod sets, some of which may have fewer pods."""
     if a % 4 == 0:
         return (("main", 2, 1),)
     return (("main", 2 + a % 3, 1, 1 + b % 2), ("more", 1 + b % 2, 1, 1))[: 1 + a % 2]
@@ -172,7 +172,7 @@ def _pod_spec(cpu: int | str) -> PodSpec:
 
 
 def changed(unit: QueueUnit, version: int, phase: str = "", **status: Any) -> QueueUnit:
-    """The unit with another status, one version later."""
+    """Return the unit with another status, one version later."""
     if phase:
         status["phase"] = phase
     return replace(
@@ -188,7 +188,7 @@ def admitted(
     phase: str = "Dequeued",
     grants: tuple[Grant, ...] | None = None,
 ) -> QueueUnit:
-    """The unit as it is when a decision to start it, whole or so far, has been written."""
+    """Return the unit after a decision to start it, in whole or in part, has been written."""
     admissions = tuple(
         Admission(name=grant.name, replicas=grant.replicas, resources=format_amounts(grant.amounts))
         for grant in (build_grants(build_demand(unit)) if grants is None else grants)
@@ -197,21 +197,21 @@ def admitted(
 
 
 def declaring(unit: QueueUnit, seconds: int | None) -> QueueUnit:
-    """The unit with a maximum execution time."""
+    """Return the unit with a maximum execution time."""
     return replace(unit, spec=replace(unit.spec, maximum_execution_time_seconds=seconds))
 
 
 def running(
     unit: QueueUnit, version: int, *, since: Timestamp, grants: tuple[Grant, ...] | None = None
 ) -> QueueUnit:
-    """The unit as it is when its pods, or those that it was granted, run."""
+    """Return the unit when its pods, or those that it was granted, run."""
     ready = Condition(type="PodsReady", status="True", last_transition_time=since)
     started = admitted(unit, version, "Running", grants)
     return replace(started, status=replace(started.status, conditions=(ready,)))
 
 
 def condition(kind: str, status: str) -> Condition:
-    """A condition, as far as it is read."""
+    """Return a condition with the fields that are read."""
     return Condition(type=kind, status=status)
 
 
@@ -228,7 +228,7 @@ def build_pod(
     node: str = "node",
     namespace: str = "ns",
 ) -> Pod:
-    """A pod; `unit` is the key of the unit it names, in quota "a" unless another is said."""
+    """Return a pod; `unit` is the key of the unit it names, in quota "a" unless given."""
     quota = ("a" if unit else "") if quota is None else quota
     owners = (OwnerReference(kind="Job", uid=Uid(owner), controller=True),) if owner else ()
     return Pod(
@@ -247,22 +247,22 @@ def build_pod(
 
 
 WALL = 1_800_000_000
-"""Wall time of all decisions, unless a test lets it go on."""
+"""Wall time of all decisions, unless a test advances it."""
 
 
 # --- workers without threads --------------------------------------------------------------------
 
 
 def wall_time(seconds: int | None) -> datetime:
-    """The wall time in seconds since the epoch, as the engine is told; None: nobody says it."""
+    """Return the wall time in seconds since the epoch, as the engine gets it; None: unknown."""
     return BEGINNING if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 class Workers:
     """Asks only the queues that the engine says may move, as the threads do.
 
-    A queue is asked when it was added or named in a `wake`, and then until it rests. The order
-    among those that are to be asked is the caller's (`choose`), as it is the machine's in life.
+    A queue is asked when it was added or named in a `wake`, and then until it rests. The caller
+    chooses the order among queues to ask (`choose`), as the machine does in production.
     """
 
     def __init__(self, engine: Engine, choose: Callable[[list[str]], str] = min) -> None:
@@ -275,11 +275,11 @@ class Workers:
         self._going: dict[str, None] = {}
 
     def wake(self, queues: Iterable[str]) -> None:
-        """Let these be asked."""
+        """Let these queues be asked."""
         self._going.update(dict.fromkeys(queues))
 
     def is_quiet(self) -> bool:
-        """Return whether nobody is to be asked."""
+        """Return whether no queue is to be asked."""
         return not self._going
 
     def step(self) -> Decision:
@@ -298,7 +298,7 @@ class Workers:
         return decision
 
     def run(self, most: int = 10_000) -> list[Decision]:
-        """Ask until everybody rests; return what was decided."""
+        """Ask until all queues rest; return what was decided."""
         decisions: list[Decision] = []
         for _ in range(most):
             if self.is_quiet():
@@ -309,7 +309,7 @@ class Workers:
         raise AssertionError(f"no rest after {most} questions: {decisions[-5:]}")
 
     def let_pass(self, seconds: float, ask: Callable[[], None]) -> None:
-        """Let time pass; whoever has named a time is woken at that, and `ask` is called."""
+        """Let time pass; wake queues at the times they named, and call `ask` then."""
         ask()
         until = self.now + seconds
         while self.alarms and min(self.alarms.values()) <= until:
@@ -322,18 +322,18 @@ class Workers:
         self.now = until
 
     def ring(self) -> None:
-        """Let the time pass until the last alarm."""
+        """Let time pass until the last alarm."""
         self.now = max([self.now, *self.alarms.values()])
         self.wake(self.alarms)
         self.alarms.clear()
 
 
 def started(decisions: Iterable[Decision]) -> list[str]:
-    """The names of the units that were started, in order."""
+    """Return the names of the units that were started, in order."""
     return [d.unit.partition("/")[2] for d in decisions if isinstance(d, Dequeue)]
 
 
 def refused(decisions: Iterable[Decision]) -> list[tuple[str, str]]:
-    """(name, reason) of the units that were refused, in order."""
+    """Return (name, reason) of the units that were refused, in order."""
     found = [d for d in decisions if isinstance(d, Refused)]
     return [(d.unit.partition("/")[2], d.refusal.reason.value) for d in found]

@@ -1,9 +1,9 @@
 """A cluster in miniature around an engine: objects with versions, watches, writes that fail.
 
-Every act takes two numbers and makes of them what is possible just then, so any list of acts is
+Every act takes two numbers and maps them to what is possible at that moment, so any list of acts is
 a story and shrinks to a short one. What the engine is told lags behind: each kind has its own
-watch, in order; between kinds anything goes. Writes are applied, and answered, later than they were
-sent; an answer may come before or after the watch event of the same write.
+watch, in order; across kinds any order is possible. Writes are applied, and answered, later than
+they were sent; an answer may come before or after the watch event of the same write.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Story = list[tuple[str, int, int]]
 
 
 class World:
-    """The objects, what of them the engine knows, and the writes under way."""
+    """The objects, the part of them that the engine knows, and the writes in flight."""
 
     def __init__(self, build: Callable[[], tuple[Engine, Quotas]] = new_engine) -> None:
         self._build = build
@@ -76,7 +76,7 @@ class World:
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.log: list[str] = []
-        self.freed: Counter[str] = Counter()  # how often what was decided came to nothing
+        self.freed: Counter[str] = Counter()  # how often a decision was undone
         self._version = 0
         self._events: dict[str, list[tuple[str, Any]]] = {}
         self._history: list[QueueUnit] = []
@@ -228,7 +228,7 @@ class World:
         unit = self.some_unit(b)
         if unit is None:
             return
-        # Mostly stamped; where not, the unit alone says whose quota it is charged to.
+        # Mostly stamped; where not, only the unit says which quota it is charged to.
         quota = "" if b % 3 == 0 else read_quota_name(unit.metadata.labels)
         namespace = unit.metadata.namespace
         key = f"{namespace}/p{a % 6}"
@@ -270,7 +270,7 @@ class World:
     # --- what the engine is told ----------------------------------------------------------------
 
     def deliver(self, a: int, b: int) -> None:
-        """Let the next event of some kind arrive; some arrive twice."""
+        """Deliver the next event of some kind; some are delivered twice."""
         kind = _nth([kind for kind, events in sorted(self._events.items()) if events], a)
         if kind is None:
             return
@@ -278,15 +278,15 @@ class World:
         self._tell(what, thing)
         if b % 4 == 0:
             before = self.digest()
-            assert self._tell(what, thing) == (), f"{what} told twice wakes"
-            assert self.digest() == before, f"{what} told twice changes something"
+            assert self._tell(what, thing) == (), f"{what} delivered twice wakes"
+            assert self.digest() == before, f"{what} delivered twice changes something"
 
     def deliver_all(self, a: int = 0, b: int = 0) -> None:
         while any(self._events.values()):
             self.deliver(a, b)
 
     def repeat_old_unit(self, a: int, b: int) -> None:
-        """A version of a unit that the engine knows better comes late."""
+        """Deliver an old version of a unit late."""
         unit = _nth(self._history, a)
         if unit is None or any(thing is unit for _, thing in self._events.get("unit", ())):
             return
@@ -295,13 +295,13 @@ class World:
         assert self.digest() == before, "old news changes something"
 
     def resync(self, a: int, b: int) -> None:
-        """What is known is told again, as from time to time it is."""
+        """Deliver a known object again, as a resync does."""
         key = _nth(sorted(self._told), a)
         if key is None:
             return
         before = self.digest()
-        assert self._tell(key[0], self._told[key]) == (), f"{key} told again wakes"
-        assert self.digest() == before, f"{key} told again changes something"
+        assert self._tell(key[0], self._told[key]) == (), f"{key} delivered again wakes"
+        assert self.digest() == before, f"{key} delivered again changes something"
 
     def _tell(self, what: str, thing: Any) -> tuple[str, ...]:
         engine = self.engine
@@ -409,7 +409,7 @@ class World:
     # --- how it ends ----------------------------------------------------------------------------
 
     def play(self, story: Story) -> None:
-        """Act by act."""
+        """Play the acts one by one."""
         for name, a, b in story:
             getattr(self, name)(a, b)
 
@@ -429,7 +429,7 @@ class World:
         raise AssertionError("no rest")
 
     def rebuilt(self, shuffle: Callable[[list[Any]], object]) -> World:
-        """Return a world whose engine has just learned the same objects, in some order."""
+        """Return a world whose engine has just read the same objects, in some order."""
         twin = World(self._build)
         facts: list[tuple[str, Any]] = [
             *(("unit", unit) for unit in self.units.values()),
@@ -444,18 +444,18 @@ class World:
         return twin
 
     def digest(self) -> dict[str, Any]:
-        """What a repeated fact, or a restart, must not change."""
+        """Return what a repeated fact, or a restart, must not change."""
         return checks.digest(self.engine, self.plugin)
 
     def check_rest(self) -> None:
-        """Come to rest, and look whether anything is wrong then."""
+        """Come to rest, and check the rules that hold at rest."""
         self.come_to_rest()
         checks.check_units_are_known(self.engine, self.units)
         checks.check_nobody_is_lost(self.engine, self.plugin)
         checks.check_quotas(self.engine, self.plugin)
 
     def remembers_a_quota_that_no_object_tells(self) -> bool:
-        """Return whether something is charged to a quota that a namespace had before."""
+        """Return whether something is charged to a previous quota of a namespace."""
         engine = self.engine
         charged = [r for r in engine.units.records.values() if engine.charge_of(r.uid)]
         return not all(self.plugin.quota_names(record.unit) for record in charged)
@@ -486,7 +486,7 @@ class World:
     def _has_pods(self, unit: QueueUnit, *, of_others: bool = False) -> bool:
         """Return whether pods name the unit; `of_others`: without naming its quota.
 
-        When the unit is gone nothing but the pods' label says whose quota they are charged to.
+        When the unit is deleted, only the pods' label says which quota they are charged to.
         """
         meta = unit.metadata
         labels = [p.metadata.labels for p in self.pods.values() if _names(p, meta.key)]

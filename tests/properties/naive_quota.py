@@ -1,7 +1,7 @@
-"""A quota plugin that anybody can check by eye: a max per quota, and one level of parents.
+"""A quota plugin simple enough to check by eye: a max per quota, and one level of parents.
 
-It takes part in every extension point that counts usage, so the engine can be tested without the
-real one. Quotas: `spec.max`, the parent by its label, namespaces by their annotation. Nothing is
+It implements every extension point that counts usage, so the engine can be tested without the real
+plugin. Quotas: `spec.max`, the parent by its label, namespaces by their annotation. Nothing is
 rounded, divided or lent; what `max` does not name is unlimited; an unknown quota admits nothing.
 """
 
@@ -35,7 +35,7 @@ from shared_api.well_known_labels import (
 
 
 class NaiveQuota:
-    """The limits, and who occupies what."""
+    """The limits, and what is charged to each quota."""
 
     name = "NaiveQuota"
 
@@ -252,23 +252,23 @@ class NaiveQuota:
         return twin
 
     def used(self, quota: str) -> Amounts:
-        """What is booked under a quota, zeros left out."""
+        """Return what is booked under a quota, zeros left out."""
         return {r: amount for r, amount in self._used.get(quota, {}).items() if amount}
 
     def limit(self, quota: str) -> Amounts:
-        """The quota's max."""
+        """Return the quota's max."""
         return self._max.get(quota, {})
 
     def chain(self, quota: str) -> tuple[str, ...]:
-        """The quota and its parent."""
+        """Return the quota and its parent."""
         return self._chains.get(quota, ())
 
     def booked(self) -> dict[Uid, tuple[str, Amounts]]:
-        """All bookings, by owner."""
+        """Return all bookings, by owner."""
         return dict(self._booked)
 
     def validate(self) -> None:
-        """What is used is the sum of what is booked."""
+        """Check that usage is the sum of the bookings."""
         used: dict[str, Amounts] = {}
         for quota, amounts in self._booked.values():
             for level in self._chains.get(quota, (quota,)):
@@ -278,7 +278,7 @@ class NaiveQuota:
         assert sums == {name: self.used(name) for name in names}
 
     def waiters(self) -> set[Waiter]:
-        """The classes that sleep here."""
+        """Return the classes that wait here."""
         return set(self._quota_of_waiter)
 
 

@@ -1,4 +1,4 @@
-"""The rules of an ElasticQuotaTree, written down once more: slow, from scratch, to check by eye."""
+"""The rules of an ElasticQuotaTree, written again: slow, from scratch, to check by eye."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYS = ("x", "y")
 
 
 class Booking(NamedTuple):
-    """Amounts, jobs among them, that are charged to a path."""
+    """Amounts, including jobs, that are charged to a path."""
 
     path: str
     amounts: Mapping[str, int]
@@ -28,7 +28,7 @@ class Booking(NamedTuple):
 
 
 class NaiveTree:
-    """Says whether a demand fits, given all bookings; a node is known by its path."""
+    """Decides whether a demand fits, given all bookings; a node is known by its path."""
 
     def __init__(self, tree: ElasticQuotaTree, rate: Fraction = Fraction(1)) -> None:
         self.rate = rate
@@ -43,7 +43,7 @@ class NaiveTree:
             self._add(f"{path}/{child.name}", child)
 
     def fits(self, asked: Booking, booked: list[Booking]) -> bool:
-        """Whether nothing that is asked for is above a limit; nodes that are gone hold nothing."""
+        """Return whether no request is above a limit; deleted nodes hold nothing."""
         booked = [each for each in booked if each.path in self.nodes]
         for key, amount in asked.amounts.items():
             if amount and not self._fits_key(asked, key, amount, booked):
@@ -76,7 +76,7 @@ class NaiveTree:
         return None if amount is None else int(Fraction(str(amount)) * self.rate)
 
     def taken(self, path: str, asking: str, key: str, booked: list[Booking]) -> int:
-        """What counts at a node: what is idle and not lent counts too, but not for its owner."""
+        """Return what counts at a node: unlent idle amounts count too, except for their owner."""
         taken = sum(each.amounts.get(key, 0) for each in booked if each.path == path)
         for child in self.nodes[path].children:
             below = f"{path}/{child.name}"
@@ -87,19 +87,19 @@ class NaiveTree:
         return taken
 
     def kept(self, path: str, key: str) -> int:
-        """What of its min a node never lends."""
+        """Return how much of its min a node never lends."""
         node = self.nodes[path]
         lent = json.loads(node.attributes.get(LEND_LIMIT, "{}"))
         return int(str(node.min.get(key, 0))) - lent[key] if key in lent else 0
 
 
 def is_below(path: str, ancestor: str) -> bool:
-    """Whether a path is that of the ancestor or one below it."""
+    """Return whether a path is the ancestor's or below it."""
     return path == ancestor or path.startswith(f"{ancestor}/")
 
 
 def random_tree(rng: random.Random) -> ElasticQuotaTree:
-    """Three levels at most, with every kind of limit."""
+    """Return a tree of at most three levels, with every kind of limit."""
 
     def node(name: str, depth: int) -> ElasticQuotaTreeNode:
         maximum = {key: rng.randint(0, 30 // depth) for key in KEYS if rng.random() < 0.8}

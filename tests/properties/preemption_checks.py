@@ -1,4 +1,4 @@
-"""What must be true of evictions when they are decided, and of who starts meanwhile."""
+"""What must be true of evictions when they are decided, and of units that start meanwhile."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from shared_api.timestamps import parse_time
 from tests.properties.engine_checks import counted_priority
 
 CLOCK_JUMP_SECONDS: Final = 10.0
-"""Wall clocks jump about so much in a run."""
+"""Wall clocks jump by up to this much in a run."""
 
 
 def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
-    """The victims may be evicted, are enough, and no other round is open where they are."""
+    """Check that the victims may be evicted, suffice, and no other round is open there."""
     preemptor = engine.record(decision.unit)
     queue = engine.queues.find(decision.queue)
     assert preemptor is not None
@@ -37,13 +37,13 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
     gone = [each.uid for each in decision.victims]
     for victim in decision.victims:
         record = engine.record(victim.unit)
-        assert record is not None, f"{victim.unit} is not there"
+        assert record is not None, f"{victim.unit} does not exist"
         assert record.info is not None, f"{victim.unit} is charged to no quota"
         unit = record.unit
         assert record.state is UnitState.ADMITTED, f"{victim.unit} is not booked"
         assert is_preemptible(record), f"{victim.unit} must not be evicted"
         assert not is_being_evicted(unit), f"{victim.unit} is evicted twice"
-        # Who is under way where pods are waited for leaves for his queue, whatever the others for.
+        # A unit in flight where pods are waited for leaves for its own queue, whatever the others.
         if decision.reason == PREEMPTED or unit.metadata.uid in queue.in_flight:
             assert queue.options.preempts, f"{queue.name} does not preempt"
             assert record.info.queue == queue.name, f"{victim.unit} is of another queue"
@@ -52,13 +52,13 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         else:
             assert record.info.quota != decision.quota, f"{victim.unit} is of the owner's quota"
     leaving = [record for record in _leaving(engine) if _quotas_domains(engine, record) & domains]
-    # Who has hung for too long makes no room; the clock may have jumped since.
+    # A unit that has hung for too long makes no room; the clock may have jumped since.
     surely = [each for each in leaving if _age(each, wall) < STUCK_SECONDS - CLOCK_JUMP_SECONDS]
     perhaps = [each for each in leaving if _age(each, wall) < STUCK_SECONDS + CLOCK_JUMP_SECONDS]
     info = at_least(preemptor.info)
-    if engine.plugins.check(info) is not None:  # else he leaves for the turn, not for the room
+    if engine.plugins.check(info) is not None:  # else it leaves for the turn, not for the room
         refusal = engine.plugins.check_without(info, [record.uid for record in surely])
-        assert refusal is not None, f"{decision.unit} evicts, and who leaves already is enough"
+        assert refusal is not None, f"{decision.unit} evicts, and leaving units are enough"
     for record in surely:
         is_own = leaves_for(record) == decision.unit
         is_alone = is_own or not makes_room(record.unit)
@@ -70,7 +70,7 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
 
 
 def _leaving(engine: Engine) -> list[CachedUnit]:
-    """Return the units that are asked to leave; not by the engine's word, which is judged."""
+    """Return the units that are asked to leave, independently of the engine, which is judged."""
     records = (engine.units.records[key] for key in engine.units.admitted.leaving)
     return [record for record in records if record.info is not None]
 
@@ -86,14 +86,14 @@ def _quotas_domains(engine: Engine, record: CachedUnit) -> frozenset[str]:
 
 
 def check_room(engine: Engine, decision: Dequeue, given_up: Container[str]) -> None:
-    """Whoever starts leaves the room to those for whom others leave, as the objects say.
+    """Check that a starting unit leaves kept room to its preemptors, by the objects.
 
-    But to nobody whose queue is stopped.
+    Room for units of a stopped queue does not count.
 
     Args:
-        engine: It has decided.
-        decision: Who starts.
-        given_up: Those for whom no room is kept any more.
+        engine: The engine, after its decision.
+        decision: The start.
+        given_up: Units for which room is no longer kept.
     """
     own = engine.record(decision.unit)
     assert own is not None
@@ -120,6 +120,6 @@ def check_room(engine: Engine, decision: Dequeue, given_up: Container[str]) -> N
         gone = [record.uid for record in engine.rounds.search.leaving(domains)]
         before = engine.plugins.check_without(info, [*gone, decision.uid])
         after = engine.plugins.check_without(info, gone)
-        # Behind whoever starts, an owner may come first, whose room nobody may borrow.
+        # Behind the starting unit an owner may come first, whose room no unit may borrow.
         is_left = after is None or after.reason is Reason.GUARANTEE_OF_OTHERS
         assert is_left or before is not None, f"{decision.unit} starts in the room of {key}"

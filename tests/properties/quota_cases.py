@@ -1,7 +1,7 @@
 """Random quota trees and facts about them, small enough to hit every edge.
 
-Made from a seed rather than drawn value by value: thousands of cases in a second, and a seed that
-failed is a case to keep.
+Made from a seed rather than drawn value by value: thousands of cases per second, and a failing seed
+is a regression case to keep.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPECIAL_MAXIMA = ({"x": 2**64 - 2, "y": 4}, {"x": 5, "y": 100}, {"x": 0})
 
 
 def take_woken(quotas: QuotaCache, most: int | None = None) -> list[Hashable]:
-    """Return those whom changes may have enabled, `most` of them, in order; they leave."""
+    """Remove and return the owners that changes may have enabled, at most `most`, in order."""
     taken: list[Hashable] = []
     for domain in quotas.stirred_domains():
         while most is None or len(taken) < most:
@@ -89,7 +89,7 @@ def random_amounts(rng: random.Random, largest: int) -> dict[str, int]:
 
 
 def random_settings(rng: random.Random, mode: QuotaMode | None = None) -> QuotaSettings:
-    """Return any settings that go together."""
+    """Return random valid settings."""
     mode = mode or rng.choice(list(QuotaMode))
     rate = 3 if mode is QuotaMode.MAX and rng.random() < 0.5 else 2
     pods_count = mode is QuotaMode.MAX and rng.random() < 0.3
@@ -113,7 +113,7 @@ def random_settings(rng: random.Random, mode: QuotaMode | None = None) -> QuotaS
 def random_quota(
     rng: random.Random, names: Sequence[str], number: int, scale: int = 1
 ) -> ElasticQuota:
-    """Return the quota of this number, below an earlier one, with every oddity there is."""
+    """Return the quota of this number, below an earlier one, with every special case."""
     maximum = random_amounts(rng, 20 * scale)
     minimum = {key: rng.randint(0, amount) for key, amount in maximum.items()}
     if rng.random() < 0.5:

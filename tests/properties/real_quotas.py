@@ -1,4 +1,4 @@
-"""An engine with the real quota plugin, and what is asked of that plugin to judge the engine."""
+"""An engine with the real quota plugin, and the plugin's answers to judge the engine."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from shared_api.resource_list import Amounts
 
 
 def new_engine(settings: QuotaSettings, strict: StrictMode = NOT_STRICT) -> Engine:
-    """Return an engine that knows nothing yet."""
+    """Return an engine that knows no objects yet."""
     plugins = PluginRunner([ElasticQuotaPlugin(settings), Priority()])
     return Engine(plugins, BUILT_IN_POLICIES, strict)
 
 
 class RealQuotas:
-    """The plugin of an engine, as `engine_checks` asks it."""
+    """The plugin of an engine, as `engine_checks` uses it."""
 
     def __init__(self, engine: Engine) -> None:
         plugins = engine.plugins.plugins
@@ -48,7 +48,7 @@ class RealQuotas:
         return self.plugin.quotas.chain(quota)
 
     def limit(self, quota: str) -> Amounts:
-        """In every mode no decision takes any level above its max."""
+        """Return the max: in no mode does a decision take a level above it."""
         view = self.plugin.quotas.view(quota)
         return view.max if view is not None else {}
 

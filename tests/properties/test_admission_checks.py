@@ -1,7 +1,7 @@
-"""Checks that flap, queues that are edited, answers that get lost: what must hold all the same.
+"""Invariants under flapping checks, edited queues, and lost answers.
 
-Nobody is admitted while a check that he needs is not Ready, at the version that was decided on; no
-booking is lost; and when everything says Ready at last, everybody is admitted.
+No unit is admitted while a check that it needs is not Ready, at the version that was decided on; no
+booking is lost; and when every check is Ready at last, every unit is admitted.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ ROOM = 2
 RED = {"matchLabels": {"team": "red"}}
 TIMEOUT = 120.0
 LONG_SECONDS = 3000.0
-"""Longer than any backoff and time that is set here."""
+"""Longer than any backoff and timeout set here."""
 
 
 class Witness:
-    """A `WriteSink` that judges every admission by the objects that it was decided on."""
+    """A `WriteSink` that judges every admission by the objects it was decided on."""
 
     def __init__(self, kit: ShellKit) -> None:
         self._kit = kit
@@ -64,12 +64,12 @@ class Witness:
 
 
 def guard_of(write: Write[Any]) -> str:
-    """Return the version that a write is guarded by."""
+    """Return the version that guards a write."""
     return str(write.body["metadata"]["resourceVersion"])
 
 
 def unready_checks(unit: QueueUnit, queue: Queue, inactive: set[str]) -> set[str]:
-    """Return the checks that a unit needs and that are not Ready, in the plainest way."""
+    """Return the checks that a unit needs and that are not Ready, in the simplest way."""
     red = unit.metadata.labels.get("team") == "red"
     needed = {c.name for c in queue.spec.admission_checks if c.label_selector is None or red}
     said = {s.name for s in unit.status.admission_checks if s.state == "Ready"}
@@ -91,7 +91,7 @@ class World:
             self.kit.add_unit(name, metadata={"labels": labels})
 
     def restart(self, *_: int) -> None:
-        """Begin anew with what the objects say; what is under way is settled."""
+        """Start anew from the objects; writes in flight are settled."""
         kit, rng = self.kit, random.Random(1)
 
         def access() -> Any:
@@ -116,7 +116,7 @@ class World:
     # --- the acts ---------------------------------------------------------------------------
 
     def say(self, a: int, b: int) -> None:
-        """A check answers, or changes its answer."""
+        """Let a check answer, or change its answer."""
         name, state = UNITS[a % len(UNITS)], STATES[b % len(STATES)]
         entries = self.kit.unit(name)["status"].get("admissionChecks", [])
         if entries:
@@ -124,7 +124,7 @@ class World:
             self.patch(name, {"admissionChecks": entries})
 
     def ask(self, a: int, b: int) -> None:
-        """The queue lists other checks."""
+        """Let the queue list other checks."""
         listed: list[Json] = [{"name": name} for i, name in enumerate(CHECKS) if a >> i & 1]
         listed += [
             {"name": name, "labelSelector": RED} for i, name in enumerate(CHECKS) if b >> i & 1
@@ -139,12 +139,12 @@ class World:
         self.checks.on_queue(before, self.kit.engine.queues.queue("team"))
 
     def relabel(self, a: int, b: int) -> None:
-        """A unit gets or loses the label that checks select by."""
+        """Set or remove the label of a unit that checks select by."""
         labels = {"metadata": {"labels": {"team": "red" if b % 2 else None}}}
         self.kit.direct.patch("queueunits", UNITS[a % len(UNITS)], labels, namespace="default")
 
     def activate(self, a: int, b: int) -> None:
-        """An AdmissionCheck becomes active, or is not any more."""
+        """Let an AdmissionCheck become active, or inactive."""
         name = CHECKS[a % len(CHECKS)]
         self.active[name] = bool(b % 2)
         check = build_check(name, "True" if b % 2 else "False")
@@ -152,16 +152,16 @@ class World:
         self.checks.on_admission_check(None, check)
 
     def hear(self, *_: int) -> None:
-        """The informer brings what is new."""
+        """Let the informer deliver changes."""
         self.news.hear(self)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Pass on what the informer brings."""
+        """Pass on what the informer delivers."""
         for shell in self.shells:
             shell.on_queue_unit(old, new)
 
     def work(self, *_a: int) -> None:
-        """Everybody does what there is to do."""
+        """Let every shell do what there is to do."""
         for _ in range(len(UNITS)):
             decision = self.kit.decide()
             if isinstance(decision, Dequeue):
@@ -172,11 +172,11 @@ class World:
         exhaust(self.line.cycle.step)
 
     def look(self, *_: int) -> None:
-        """Decide about the checks, and send it later."""
+        """Decide about the checks, and send the decision later."""
         exhaust(self.checks.step)
 
     def fail(self, a: int, _b: int) -> None:
-        """The next write fails, or its answer is lost."""
+        """Let the next write fail, or its answer be lost."""
         faults = self.kit.server.faults
         if a % 3:
             faults.fail((409, 500)[a % 2], times=1, match=UNIT_STATUS)
@@ -195,7 +195,7 @@ class World:
     # --- what must hold ---------------------------------------------------------------------
 
     def check(self) -> None:
-        """After every act: who is booked is charged, and nobody else."""
+        """Check after every act that the booked units are charged, and no other."""
         engine = self.kit.engine
         engine.validate()
         assert self.kit.used() <= ROOM * 1000
@@ -213,7 +213,7 @@ class World:
         return [unit for unit in items if isinstance(unit, QueueUnit)]
 
     def come_to_rest(self) -> None:
-        """Let all checks say Ready, and whoever runs end: everybody is admitted once."""
+        """Let all checks become Ready, and running units end: every unit is admitted once."""
         self.kit.server.faults.clear()
         for n in range(len(CHECKS)):
             self.activate(n, 1)
@@ -229,7 +229,7 @@ class World:
             self.kit.clock.advance(5.0)
 
     def answer(self, name: str) -> set[str]:
-        """Let the checks of a unit say Ready; end it, and return its name, if it is admitted."""
+        """Let the checks of a unit become Ready; end it, and return its name, if it is admitted."""
         status = self.kit.unit(name)["status"]
         if status["phase"] == "Dequeued":
             self.patch(name, {"phase": "Succeed", "admissions": []})
@@ -254,7 +254,7 @@ acts = st.tuples(st.sampled_from((*ACTS, *STEPS)), numbers, numbers)
 
 
 @given(st.lists(acts, min_size=5, max_size=40))
-def test_nobody_is_admitted_unchecked_and_everybody_in_the_end(
+def test_no_unit_is_admitted_unchecked_and_every_unit_in_the_end(
     story: list[tuple[str, int, int]],
 ) -> None:
     world = World()

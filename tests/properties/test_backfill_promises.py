@@ -1,7 +1,7 @@
 """Backfill against a simulation: a head starts no later than it was first promised.
 
-Units say how long they may run at most, and run no longer; some say nothing, and then none that
-waits for them is promised anything. Whoever comes later stands behind, and no quota changes.
+Units declare how long they may run at most, and run no longer; some declare nothing, and then no
+unit that waits for them is promised a start. Later units queue behind, and no quota changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ policies = st.sampled_from(["Priority", "Block", "FIFO"])
 
 
 class Simulation:
-    """Units come at random, and everything that starts is judged."""
+    """Units arrive at random, and every start is judged."""
 
     def __init__(
         self, seed: int, policy: str, mode: QuotaMode, *, says_all: bool, backfills: bool = True
@@ -37,12 +37,12 @@ class Simulation:
         self.promises: dict[str, int] = {}
         self.kept = 0
         self.passed = 0
-        # In mode `min` guarantees of two quotas that do not fit together come before any promise.
+        # In mode `min` guarantees of two quotas that do not fit together precede any promise.
         self._quotas = ["a"] if mode is QuotaMode.MIN else ["a", "b"]
         self._count = 0
 
     def second(self) -> None:
-        """Let some units come, and a second pass."""
+        """Let some units arrive, and a second pass."""
         rng = self.rng
         for _ in range(rng.choice([0, 0, 0, 1, 1, 2])):
             says = rng.randint(1, 30) if self.says_all or rng.random() < 0.8 else None
@@ -82,10 +82,10 @@ class Simulation:
             if not ahead:
                 continue
             self.passed += 1
-            assert self.world.says[name] is not None, f"{name} says nothing and passes {ahead}"
+            assert self.world.says[name] is not None, f"{name} declares nothing and passes {ahead}"
 
     def _check_that_it_must_wait(self, name: str) -> None:
-        """Nobody is asleep who could start: time alone makes it only harder to pass."""
+        """Check that no waiting unit could start: time alone only makes it harder to pass."""
         world = self.world
         record = world.engine.record(f"ns/{name}")
         assert record is not None
@@ -120,7 +120,7 @@ class Simulation:
 
 
 def admitted_pods(unit: QueueUnit) -> int:
-    """Cores: a pod of those that may be fewer has one."""
+    """Return the cores: a pod of a reducible set has one."""
     pods = sum(each.replicas for each in unit.status.admissions if unit.spec.pod_set)
     return pods or int(unit.spec.request["cpu"])
 

@@ -1,7 +1,7 @@
-"""At rest nobody could start: queues that backfill, some of them preempting, under random facts.
+"""At rest no unit could start: queues that backfill, some preempting, under random facts.
 
-A queue is asked only when it is woken or when the time comes that its `Rest` names. When all rest,
-a fork of the engine in which everybody is awake starts nobody and evicts nobody.
+A queue is asked only when it is woken or at the time that its `Rest` names. When all rest, a fork
+of the engine in which every unit is awake starts none and evicts none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_UNITS = 20
 
 
 class World:
-    """Objects as the server has them, and an engine that is asked no more than it wants to be."""
+    """Objects as the server has them, and an engine that is asked only when it wants to be."""
 
     def __init__(self, seed: int, *, preempts: bool) -> None:
         self.rng = random.Random(seed)
@@ -63,7 +63,7 @@ class World:
             self.put_queue(name)
 
     def live(self, turns: int) -> None:
-        """Let so many things happen."""
+        """Let this many things happen."""
         happenings = [
             (self.add, 30), (self.run, 20), (self.stop, 20), (self.finish, 15), (self.declare, 6),
             (self.delete, 5), (self.pass_time, 15), (self.adopt, 2),
@@ -136,13 +136,13 @@ class World:
         self._wake(self.engine.on_quota(quota))
 
     def pass_time(self) -> None:
-        """Let seconds pass; queues are asked at the times that they have named."""
+        """Let seconds pass; queues are asked at the times they named."""
         self.workers.let_pass(self.rng.choice([1, 5, 20, 70, 400]), self.ask)
 
     # --- asking -------------------------------------------------------------------------------
 
     def ask(self) -> None:
-        """Ask whoever is woken until all rest."""
+        """Ask woken queues until all rest."""
         self.workers.wall = WALL + int(self.workers.now)
         for _ in range(2000):
             if self.workers.is_quiet():
@@ -169,9 +169,9 @@ class World:
             self._wake(self.engine.on_preempted(decision))
 
     def check(self) -> None:
-        """Ask a fork in which everybody is awake."""
+        """Ask a fork in which every unit is awake."""
         if self.engine.rounds.nominated or self.engine.units.admitted.leaving:
-            return  # who waits for a round is woken by its end
+            return  # a unit that waits for a round is woken by its end
         twin = self.engine.fork()
         engine_checks.wake_everybody(twin)
         now = self.workers.now
@@ -181,7 +181,7 @@ class World:
                 story = f"at {now} in {name}: {decision}; {self.workers.alarms}; it waited: {why}"
                 assert not isinstance(decision, Dequeue), story
                 if isinstance(decision, Preempt):
-                    # Whoever has looked for victims in vain looks again a while later.
+                    # A unit that found no victims looks again a while later.
                     rests = self.workers.alarms.get(name, now + 2 * SEARCH_AGAIN_SECONDS) - now
                     assert rests <= SEARCH_AGAIN_SECONDS, story
                     return
@@ -231,5 +231,5 @@ def is_evicted(unit: QueueUnit) -> bool:
 @example(seed=9)
 @example(seed=30)
 @example(seed=34)
-def test_at_rest_nobody_could_start(seed: int, *, preempts: bool) -> None:
+def test_at_rest_no_unit_could_start(seed: int, *, preempts: bool) -> None:
     World(seed, preempts=preempts).live(80)

@@ -1,7 +1,7 @@
 """Queues that preempt and quotas that reclaim, under random facts, delays, conflicts, restarts.
 
-No quota is over its max, no second round begins before the first is over, the room goes to whom it
-was made for, and nobody has others evicted again and again.
+No quota is over its max, no second round begins before the first is over, freed capacity goes to
+its preemptor, and no unit has others evicted again and again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NODES_CPU = 12
 
 
 class World:
-    """Objects as the server has them, an engine, and writes that are under way."""
+    """Objects as the server has them, an engine, and writes in flight."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -60,7 +60,7 @@ class World:
         self.rounds: list[Preempt] = []
         self.begun: Counter[Uid] = Counter()
         self.excused: Counter[Uid] = Counter()
-        # Whom a round could not ask: they are asked again, or others in their place.
+        # Victims that a round could not ask: they are asked again, or others instead.
         self.failed: dict[str, list[Uid]] = {}
         self.engine = self._new_engine()
 
@@ -166,7 +166,7 @@ class World:
         self.engine.on_queue_unit(unit)
 
     def write(self) -> None:
-        """The server answers to a decision to start."""
+        """Let the server answer a decision to start."""
         if not self.dequeues:
             return
         decision = self.dequeues.pop(self.rng.randrange(len(self.dequeues)))
@@ -182,7 +182,7 @@ class World:
             self.engine.on_written(decision, written)
 
     def write_round(self) -> None:
-        """The server answers to the requests of a round."""
+        """Let the server answer the requests of a round."""
         if not self.rounds:
             return
         decision = self.rounds.pop()
@@ -239,7 +239,7 @@ class World:
             self.engine.on_queue_unit_gone(unit)
 
     def restart(self) -> None:
-        """Writes that are under way are lost."""
+        """Lose the writes in flight."""
         self.dequeues.clear()
         self.rounds.clear()
         self.excused.update(self.begun.keys())
@@ -250,7 +250,7 @@ class World:
     def check(self) -> None:
         plugin = self.engine.plugins.plugins[0]
         assert isinstance(plugin, ElasticQuotaPlugin)
-        if self.version % 16 == 0:  # it costs more than all the rest
+        if self.version % 16 == 0:  # it costs more than all other checks
             self.engine.validate()
             plugin.quotas.validate()
         for name in ("org", *QUOTAS):
@@ -261,7 +261,7 @@ class World:
             assert rounds <= 1 + self.excused[uid], f"{uid} evicts again and again"
 
     def check_alone(self, decision: Preempt) -> None:
-        """All compete for one limit here."""
+        """Check that no other round is open: all units compete for one limit here."""
         leaving = [
             unit for unit in self.units.values() if occupies_quota(unit) and makes_room(unit)
         ]
@@ -281,9 +281,9 @@ class World:
             self.check_mins(decision)
 
     def check_mins(self, decision: Preempt) -> None:
-        """Nobody is brought below his min by who is evicted for an owner.
+        """Check that a victim evicted for an owner leaves its quota no less than its min.
 
-        Whose pods the owner's queue waits for goes besides, by his priority.
+        Units whose pods the owner's queue waits for may be evicted too, by priority.
         """
         plugin = self.engine.plugins.plugins[0]
         assert isinstance(plugin, ElasticQuotaPlugin)
@@ -303,7 +303,7 @@ class World:
             assert view.used["cpu"] - amount >= view.min["cpu"], f"{name} is left less than its min"
 
     def check_room(self, decision: Dequeue) -> None:
-        """Whoever starts leaves the room to those for whom it is kept."""
+        """Check that a starting unit leaves the kept room to its preemptors."""
         engine = self.engine
         own = engine.record(decision.unit)
         for key in engine.rounds.nominated:
@@ -319,14 +319,14 @@ class World:
             leaving += [victim.uid for each in self.rounds for victim in each.victims]
             leaving += self.failed.get(key, [])
             refusal = engine.plugins.check_without(record.info, leaving)
-            # Behind whoever starts, an owner may come first, whose room nobody may borrow.
+            # Behind the starting unit an owner may come first, whose room no unit may borrow.
             fits = refusal is None or refusal.reason is Reason.GUARANTEE_OF_OTHERS
             assert fits or is_first, f"{decision.unit} starts in the room of {key}"
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
-def test_evictions_serve_whom_they_are_for(seed: int) -> None:
+def test_freed_capacity_goes_to_its_preemptor(seed: int) -> None:
     world = World(seed)
     for _ in range(120):
         world.turn()
@@ -335,7 +335,7 @@ def test_evictions_serve_whom_they_are_for(seed: int) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_everything_runs_in_the_end(seed: int) -> None:
-    """When nobody comes any more, and victims stop, all units run to their end."""
+    """When no unit arrives any more, and victims stop, all units run to their end."""
     world = World(seed)
     for _ in range(60):
         world.turn()

@@ -2,7 +2,7 @@
 
 The invariants are those of the architecture: never over, never lost, never twice, order,
 determinism, restart. `World.ask` checks limits and order at every decision, `Workers` validates the
-engine after every step, and `World.deliver` tells many facts twice.
+engine after every step, and `World.deliver` delivers many facts twice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def stories(*acts: str, least: int = 0, most: int = 100) -> st.SearchStrategy[St
 
 
 def prepared() -> World:
-    """A world in which stories soon come to the point."""
+    """Return a world in which stories soon come to the point."""
     world = World()
     fill(world)
     return world
@@ -76,7 +76,7 @@ def check_objects(world: World) -> None:
 
 
 @given(stories(*EVERYTHING, least=40))
-def test_who_could_start_does_start(story: Story) -> None:
+def test_a_unit_that_could_start_starts(story: Story) -> None:
     world = prepared()
     world.play(story)
     check_rest(world)
@@ -92,7 +92,7 @@ def test_facts_may_come_in_any_order_from_the_beginning(story: Story) -> None:
 @given(stories(*UNITS, *LIVES, "put_queue", "delete_queue", *TALK, *WORK, least=40))
 def test_objects_never_exceed_a_quota_that_nothing_but_decisions_fills(story: Story) -> None:
     world = prepared()
-    # Relabelled, grown and adopted units are facts that may exceed a quota; what a unit gives
+    # Relabeled, grown and adopted units are facts that may exceed a quota; what a unit gives
     # back is not in the sum.
     facts = {"edit_unit", "reclaim_unit"}
     tame = [(name, a - a % 17, b) for name, a, b in story if name not in facts]
@@ -104,17 +104,17 @@ def test_objects_never_exceed_a_quota_that_nothing_but_decisions_fills(story: St
 
 
 @given(stories(*EVERYTHING, least=20), st.randoms(use_true_random=False))
-def test_an_engine_rebuilt_from_the_objects_believes_the_same(
+def test_an_engine_rebuilt_from_the_objects_has_the_same_state(
     story: Story, rng: random.Random
 ) -> None:
     world = prepared()
     world.play(story)
     check_rest(world)
-    # The one thing that no object tells: which quota a namespace had before that went.
+    # The one thing that no object shows: which quota a namespace had before.
     assume(not world.remembers_a_quota_that_no_object_tells())
     twin = world.rebuilt(rng.shuffle)
     twin.ask_all()
-    assert twin.log == [], "a restart starts nobody who was refused before"
+    assert twin.log == [], "a restart starts no unit that was refused before"
     got, want = twin.digest(), world.digest()
     for part in ("units", "order", "booked", "counts"):
         assert got[part] == want[part], part
@@ -171,7 +171,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tell_decisions(seed: int) -> None:
-    """Print what is decided in a story that the seed tells; run by the test below."""
+    """Print the decisions of a seed's story; run by the test below."""
     rng = random.Random(seed)
     for _ in range(20):
         world = prepared()

@@ -1,7 +1,7 @@
 """The engine with the real quota plugin, in every mode.
 
-The quota cache decides what fits and whom a change wakes; here the two must agree: at rest
-nobody waits whom the quota cache would let start, and no decision takes a quota over its limit.
+The quota cache decides what fits and what a change wakes; here the two must agree: at rest no unit
+waits that the quota cache would let start, and no decision takes a quota over its limit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def prepared(mode: QuotaMode) -> World:
 
 @modes
 @given(story=stories(*EVERYTHING, *NODES, least=30))
-def test_who_could_start_does_start(mode: QuotaMode, story: Story) -> None:
+def test_a_unit_that_could_start_starts(mode: QuotaMode, story: Story) -> None:
     world = prepared(mode)
     world.play(story)
     world.check_rest()
@@ -56,7 +56,7 @@ def test_who_could_start_does_start(mode: QuotaMode, story: Story) -> None:
 
 @modes
 @given(story=stories(*UNITS, *LIVES, *TALK, *WORK, least=40))
-def test_where_only_units_change(mode: QuotaMode, story: Story) -> None:
+def test_it_starts_when_only_units_change(mode: QuotaMode, story: Story) -> None:
     world = prepared(mode)
     world.play(story)
     world.check_rest()
@@ -64,14 +64,14 @@ def test_where_only_units_change(mode: QuotaMode, story: Story) -> None:
 
 @modes
 @given(story=stories(*EVERYTHING, *NODES), rng=st.randoms(use_true_random=False))
-def test_a_restart_believes_the_same(mode: QuotaMode, story: Story, rng: random.Random) -> None:
+def test_a_restart_gives_the_same_state(mode: QuotaMode, story: Story, rng: random.Random) -> None:
     world = prepared(mode)
     world.play(story)
     world.check_rest()
     assume(not world.remembers_a_quota_that_no_object_tells())
     twin = world.rebuilt(rng.shuffle)
     twin.ask_all()
-    assert twin.log == [], "a restart starts nobody who was refused before"
+    assert twin.log == [], "a restart starts no unit that was refused before"
     got, want = twin.digest(), world.digest()
     for part in ("units", "order", "booked", "counts"):
         assert got[part] == want[part], part

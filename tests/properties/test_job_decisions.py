@@ -1,4 +1,4 @@
-"""Whatever is known of a job, what is decided about it keeps the rules."""
+"""Decisions about a job keep the rules, whatever is known of it."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_at_most_one_write_per_object(view: JobView) -> None:
 
 
 @given(views())
-def test_a_job_that_is_not_the_queues_is_left_alone(view: JobView) -> None:
+def test_an_unmanaged_job_is_left_alone(view: JobView) -> None:
     if view.job is not None and view.ownership.managed:
         return
     actions = decide(view).actions
@@ -173,7 +173,7 @@ def test_a_job_that_is_not_the_queues_is_left_alone(view: JobView) -> None:
 
 
 @given(views())
-def test_a_unit_is_deleted_only_when_its_job_is_somebody_elses_and_does_not_run(
+def test_a_unit_is_deleted_only_when_its_job_is_managed_elsewhere_and_does_not_run(
     view: JobView,
 ) -> None:
     decision = decide(view)
@@ -230,7 +230,7 @@ def test_a_booking_ends_only_with_the_job_or_when_it_is_stopped(view: JobView) -
 
 
 @given(views())
-def test_a_unit_is_put_back_below_its_limit_or_inactive(view: JobView) -> None:
+def test_a_unit_is_requeued_below_its_limit_or_inactive(view: JobView) -> None:
     for action in decide(view).actions:
         if not isinstance(action, PatchUnitStatus) or not action.status.get("requeueState"):
             continue
@@ -243,7 +243,7 @@ def test_a_unit_is_put_back_below_its_limit_or_inactive(view: JobView) -> None:
 
 
 @given(views(), st.sampled_from(sorted(DEACTIVATING)))
-def test_who_is_evicted_for_good_is_deactivated_before_it_is_free(
+def test_a_unit_evicted_for_good_is_deactivated_before_it_is_released(
     view: JobView, reason: str
 ) -> None:
     asked = Condition(type="Evicted", status="True", reason=reason, last_transition_time=TEN)
@@ -258,5 +258,5 @@ def test_who_is_evicted_for_good_is_deactivated_before_it_is_free(
 
 
 @given(views())
-def test_deciding_twice_says_the_same(view: JobView) -> None:
+def test_deciding_twice_gives_the_same_result(view: JobView) -> None:
     assert decide(view) == decide(view)

@@ -1,8 +1,8 @@
 """Units that may run with fewer pods than all, under any order of facts, starts and growths.
 
-Nobody is booked over a limit, a start takes as many pods as fit and no fewer than the least, growth
-takes nothing from those who wait, and nobody who could start with his least waits at rest (which
-`World.check_rest` asks of all).
+No unit is booked over a limit, a start takes as many pods as fit and no fewer than the least,
+growth takes nothing from waiting units, and at rest no unit waits that could start with its least
+(`World.check_rest` checks that for all units).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NODES = ("put_node", "put_node", "delete_node")
 
 
 class PartialWorld(World):
-    """Units of it are granted more pods while they run, too."""
+    """A world whose units are also granted more pods while they run."""
 
     def __init__(self, build: Callable[[], tuple[Engine, Quotas]]) -> None:
         super().__init__(build)
@@ -57,7 +57,7 @@ class PartialWorld(World):
             self._judge(decision, before)
 
     def _judge(self, decision: Dequeue, before: Engine) -> None:
-        """Between its least and all, and with one pod more it would not have fitted."""
+        """Check that it is between the least and all pods, and one more would not have fitted."""
         info = info_of(self.engine, decision.unit)
         if info.demand.least is None:
             return
@@ -74,7 +74,7 @@ class PartialWorld(World):
             assert before.plugins.check(more) is not None, f"{decision.unit}: {got} of {steps}"
 
     def grow(self, a: int, b: int) -> None:
-        """Ask for what a unit that runs lacks."""
+        """Ask for the pods that a running unit lacks."""
         unit = self.some_unit(a)
         used = self._used()
         answer = self.engine.grow(unit.metadata.key) if unit is not None else None
@@ -106,7 +106,7 @@ class PartialWorld(World):
                 )
 
     def empty_lines(self, a: int, b: int) -> None:
-        """Delete who waits."""
+        """Delete the waiting units."""
         for key in [key for queue in self.engine.queues for key in waiting_in(self.engine, queue)]:
             unit = self.units.pop(key, None)
             if unit is not None:
@@ -114,7 +114,7 @@ class PartialWorld(World):
         self.deliver_all()
 
     def answer_growth(self, a: int, b: int) -> None:
-        """Let the server answer to a growth."""
+        """Let the server answer a growth."""
         if not self._growths:
             return
         growth = self._growths.pop(a % len(self._growths))
@@ -142,7 +142,7 @@ def info_of(engine: Engine, key: str) -> QueueUnitInfo:
 
 
 def all_steps(demand: UnitDemand) -> list[list[int]]:
-    """All counts that a demand may be reduced to, the whole first."""
+    """Return all counts that a demand may be reduced to, the whole first."""
     assert demand.least is not None
     most = [each.count for each in demand.pod_sets]
     gaps = [m - each.count for m, each in zip(most, demand.least.pod_sets, strict=True)]
@@ -177,7 +177,7 @@ modes = pytest.mark.parametrize("mode", list(QuotaMode), ids=lambda mode: mode.v
 @modes
 @settings(max_examples=40)
 @given(story=stories(*EVERYTHING, *NODES, *GROWTHS, least=30))
-def test_who_could_start_with_fewer_does_start(mode: QuotaMode, story: Story) -> None:
+def test_a_unit_that_could_start_with_fewer_pods_starts(mode: QuotaMode, story: Story) -> None:
     world = prepared(mode)
     world.play(story)
     world.check_rest()
@@ -186,7 +186,7 @@ def test_who_could_start_with_fewer_does_start(mode: QuotaMode, story: Story) ->
 @modes
 @settings(max_examples=40)
 @given(story=stories(*UNITS, *LIVES, *TALK, *WORK, *GROWTHS, least=40))
-def test_where_only_units_change(mode: QuotaMode, story: Story) -> None:
+def test_it_starts_when_only_units_change(mode: QuotaMode, story: Story) -> None:
     world = prepared(mode)
     world.play(story)
     world.check_rest()

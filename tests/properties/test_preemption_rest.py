@@ -1,7 +1,7 @@
-"""Queues that preempt and quotas that reclaim, asked only when they are woken or their time comes.
+"""Queues that preempt and quotas that reclaim, asked only when woken or when their time has come.
 
-When everything has come to rest nobody who is asked once more could start, or have others evicted:
-a wake or a timer that is forgotten shows here.
+When everything has come to rest, no unit that is asked once more could start, or have others
+evicted: a forgotten wake or timer shows here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.properties
 
 NAMES = ("a", "b", "c")
 LEAVE_SECONDS = 100.0
-"""How long who has to leave takes."""
+"""How long a victim takes to leave."""
 
 REST_SECONDS = 700.0
 """Longer than room is kept, and than a unit rests."""
@@ -58,7 +58,7 @@ EVICTED = "Evicted"
 
 
 class Town:
-    """Three queues, three quotas of one parent, and units that come, run, leave and are edited."""
+    """Three queues, three quotas of one parent, and units that arrive, run, leave or are edited."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -80,7 +80,7 @@ class Town:
         return wall_time(WALL + int(self.workers.now))
 
     def stamp(self) -> Timestamp:
-        """The time as objects have it."""
+        """Return the time as objects have it."""
         return Timestamp(rfc3339(self.wall))
 
     def put_queue(self, name: str) -> None:
@@ -132,7 +132,7 @@ class Town:
         self.workers.wake(self.engine.on_queue_unit(unit))
 
     def some(self, *phases: str, evicted: bool | None = None) -> QueueUnit | None:
-        """One of the units in these phases."""
+        """Return a random unit in these phases."""
         found = [
             unit
             for unit in self.units.values()
@@ -143,7 +143,7 @@ class Town:
     # --- what happens -------------------------------------------------------------------------
 
     def add(self) -> None:
-        """A job comes."""
+        """Let a job arrive."""
         rng, number = self.rng, self.version
         fixed = {PREEMPTIBLE: "false"} if rng.random() < 0.1 else None
         unit = build_unit(
@@ -158,33 +158,33 @@ class Town:
         self.put(unit)
 
     def adopt(self) -> None:
-        """One that runs already is found: nobody asks whether it fits."""
+        """Let a running job be found: it is not checked whether it fits."""
         self.add()
         unit = self.units[max(self.units, key=lambda name: int(name[1:]))]
         if unit.status.phase == "Enqueued":
             self.put(admitted(unit, 1, "Running"))
 
     def run(self) -> None:
-        """Pods of a unit run."""
+        """Let pods of a unit run."""
         unit = self.some("Dequeued", evicted=False)
         if unit is not None:
             self.put(running(unit, 1, since=self.stamp()))
 
     def stop(self) -> None:
-        """A unit that has to leave has left."""
+        """Let an evicted unit leave."""
         unit = self.some("Dequeued", "Running", evicted=True)
         if unit is not None:
             self.put(changed(unit, 1, "Enqueued", admissions=(), conditions=()))
 
     def end(self) -> None:
-        """A job ends."""
+        """Let a job end."""
         unit = self.some("Dequeued", "Running")
         if unit is not None:
             del self.units[unit.metadata.name]
             self.workers.wake(self.engine.on_queue_unit_gone(unit))
 
     def edit(self) -> None:
-        """Somebody edits a priority, or what a waiting unit is charged to."""
+        """Edit a priority, or what a waiting unit is charged to."""
         unit = self.some("Enqueued", "Dequeued", "Running")
         if unit is None:
             return
@@ -195,13 +195,13 @@ class Town:
         self.put(replace(unit, spec=moved))
 
     def wipe(self) -> None:
-        """Somebody takes back that a unit has to leave."""
+        """Take back an eviction."""
         unit = self.some("Running", evicted=True)
         if unit is not None and self.rng.random() < 0.2:
             self.put(changed(unit, 1, conditions=()))
 
     def act(self) -> None:
-        """One of these."""
+        """Do one of these at random."""
         rng = self.rng
         acts = (
             (self.add, 30), (self.adopt, 2), (self.run, 25), (self.stop, 20), (self.end, 15),
@@ -219,7 +219,7 @@ class Town:
     # --- workers ------------------------------------------------------------------------------
 
     def ask(self) -> None:
-        """Ask who was woken, until all rest."""
+        """Ask woken queues, until all rest."""
         workers = self.workers
         workers.wall = WALL + int(workers.now)
         while not workers.is_quiet():
@@ -254,11 +254,11 @@ class Town:
         self.put(changed(unit, 1, conditions=(*kept, asked)))
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, and ask whoever has a time to be asked at."""
+        """Let time pass, and ask the queues that named a time."""
         self.workers.let_pass(seconds, self.ask)
 
     def settle(self) -> None:
-        """Let everybody leave who has to, and everything be over that has a time."""
+        """Let every evicted unit leave, and every deadline pass."""
         rested = 0.0
         for _ in range(100):
             self.wait(LEAVE_SECONDS)
@@ -268,10 +268,10 @@ class Town:
                 rested = 0.0
             if rested > REST_SECONDS:
                 return
-        raise AssertionError("they go on and on having each other evicted")
+        raise AssertionError("they keep on evicting each other")
 
     def check(self) -> None:
-        """Ask everybody once more, in a copy."""
+        """Ask every unit once more, in a copy."""
         twin = self.engine.fork()
         for name in NAMES:
             queue = twin.units.queues.find(name)
@@ -282,7 +282,7 @@ class Town:
             while not isinstance(
                 decision := twin.decide_next(name, self.workers.now, self.wall), Rest
             ):
-                assert isinstance(decision, Refused), f"nobody has asked for {decision}"
+                assert isinstance(decision, Refused), f"no wake led to {decision}"
 
 
 def is_evicted(unit: QueueUnit) -> bool:
@@ -292,7 +292,7 @@ def is_evicted(unit: QueueUnit) -> bool:
 
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10_000))
-def test_at_rest_nobody_could_start_or_evict(seed: int) -> None:
+def test_at_rest_no_unit_could_start_or_evict(seed: int) -> None:
     live(seed)
 
 

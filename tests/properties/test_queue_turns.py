@@ -1,9 +1,9 @@
 """Among queues that share a limit: the higher first, equal ones in fair turns; by a naive model.
 
-The model looks at all lines afresh before every decision: whoever could start now, by the policy
-of his queue and by the quotas, is a rival. The one that is started must be first among the rivals
-of all queues that share a limit with his: by the priority of the queue, then by who was served
-longest ago.
+The model looks at all queues afresh before every decision: a unit that could start now, by the
+policy of its queue and by the quotas, is a rival. The one that is started must be first among the
+rivals of all queues that share a limit with its own: by the priority of the queue, then by how long
+ago the queue was served.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Rivals(World):
         return frozenset(level for quota in queue.quotas() for level in self.plugin.chain(quota))
 
     def _startable(self, queue: SchedulingQueue) -> Iterator[str]:
-        """The units of a line that the quota cache would let start, as far as its policy looks."""
+        """Yield the units that the quota cache would let start, as far as the policy looks."""
         if queue.in_flight or queue.options.is_stopped or queue.not_before:
             return
         depth, blocked, first_band = queue.depth, set[str](), -1
@@ -94,7 +94,7 @@ class Rivals(World):
             if self.plugin.check(at_least(info)) is None:
                 yield info.key
             elif queue.is_backfilling:
-                return  # who of the others may pass is not for this model to say
+                return  # which of the others may pass is beyond this model
             elif bands_of(queue.policy)[band] is HoldsBack.SAME_QUOTA:
                 blocked.add(info.quota)
 
@@ -156,7 +156,7 @@ modes = pytest.mark.parametrize(
 @modes
 @settings(max_examples=40)  # the model asks for every unit at every step
 @given(story=stories(*ACTS, least=40, most=80))
-def test_nobody_takes_what_a_queue_before_his_could_use(mode: QuotaMode, story: object) -> None:
+def test_no_unit_takes_what_an_earlier_queue_could_use(mode: QuotaMode, story: object) -> None:
     world = prepared(mode)
     world.play(story)  # type: ignore[arg-type] # a Story
     world.come_to_rest()
@@ -172,4 +172,4 @@ def test_the_model_has_something_to_judge(mode: QuotaMode) -> None:
         world.rank_queue(number, number)
         world.finish_unit(number, 0)
         world.come_to_rest()
-    assert world.contested > 5, "or the property above says nothing"
+    assert world.contested > 5, "otherwise the property above shows nothing"

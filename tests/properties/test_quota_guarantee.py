@@ -1,4 +1,4 @@
-"""An owner within his min is never starved by borrowers that come after him."""
+"""An owner within its min is never starved by borrowers that come after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.properties
 
 
 class Cluster:
-    """Quotas whose mins add up, or do not; one owner, and others who take what they can."""
+    """Quotas whose mins add up, or do not; one owner, and others that take what they can."""
 
     def __init__(self, seed: int, mode: QuotaMode) -> None:
         self.rng = random.Random(seed)
@@ -55,7 +55,7 @@ class Cluster:
         return any(amount > view.scaled_min.get(key, 0) for key, amount in view.used.items())
 
     def take_what_fits(self, turn: int) -> bool:
-        """Start something of another quota if it fits; say whether it is borrowed."""
+        """Start a unit of another quota if it fits; return whether it borrows."""
         quota = self.rng.choice(self.others)
         demand = Demand({key: self.rng.randint(0, 8) for key in KEYS})
         if self.quotas.check(quota, demand) is not None:
@@ -68,7 +68,7 @@ class Cluster:
         return any(view.used[key] > view.scaled_min.get(key, 0) for key in taken)
 
     def end_a_borrower(self) -> bool:
-        """End one unit of a quota that borrows; say whether there was one."""
+        """End one unit of a quota that borrows; return whether there was one."""
         borrowed = sorted(unit for unit, quota in self.running.items() if self.borrowing(quota))
         if borrowed:
             unit = self.rng.choice(borrowed)
@@ -82,7 +82,7 @@ class Cluster:
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([QuotaMode.RUNTIME, QuotaMode.MAX]))
-def test_owner_gets_his_min_as_borrowers_end(seed: int, mode: QuotaMode) -> None:
+def test_an_owner_gets_its_min_as_borrowers_end(seed: int, mode: QuotaMode) -> None:
     cluster = Cluster(seed, mode)
     demand = cluster.demand_within_min()
     assume(any(demand.amounts.values()) and cluster.others)
@@ -91,14 +91,14 @@ def test_owner_gets_his_min_as_borrowers_end(seed: int, mode: QuotaMode) -> None
     cluster.quotas.protect(cluster.owner, demand)
     for turn in range(1, 2000, 4):
         for number in range(4):
-            # What the owner could take once, a borrower does not take from him.
+            # What the owner could take once, a borrower does not take from it.
             did_fit = cluster.owner_fits(demand)
             if cluster.take_what_fits(turn + number) and did_fit:
                 assert cluster.owner_fits(demand)
         if cluster.owner_fits(demand):
             return
         assert cluster.end_a_borrower(), cluster.quotas.check(cluster.owner, demand)
-    pytest.fail("the owner never got his turn")
+    pytest.fail("the owner never got its turn")
 
 
 @settings(max_examples=200, deadline=None)

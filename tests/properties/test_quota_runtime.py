@@ -1,4 +1,4 @@
-"""The walk down one chain says what the contract from scratch says, number for number."""
+"""The walk down one chain gives the same numbers as the contract from scratch."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SCALES = st.sampled_from([1, 1, 1000, 10**12])
 
 
 def random_trees(rng: random.Random, scale: int) -> UsageTrees:
-    """Return the trees of a random quota cache; the tests ask the walk alone."""
+    """Return the trees of a random quota cache; the tests call only the walk."""
     quotas = random_quotas(rng, random_settings(rng, QuotaMode.RUNTIME), scale)
     quotas.validate()
     return quotas.trees
 
 
-# The contract's steps in their order. The walk takes resource by resource, so that it may come to
-# a later step of one resource before an earlier step of another.
+# The contract's steps in their order. The walk goes resource by resource, so it may reach a later
+# step of one resource before an earlier step of another.
 STEPS = [
     Reason.OVER_RUNTIME,
     Reason.OVER_PARENT_RUNTIME,
@@ -98,7 +98,7 @@ CLAIMS = st.lists(
 
 @settings(max_examples=500, deadline=None)
 @given(st.integers(-5, 100), CLAIMS)
-def test_largest_remainder_hands_out_all_that_is_wanted(total: int, claims: list[Claim]) -> None:
+def test_largest_remainder_hands_out_everything_requested(total: int, claims: list[Claim]) -> None:
     claims = [claim._replace(weight=abs(claim.weight) + 1) for claim in claims]
     granted = divide(total, claims, Rounding.LARGEST_REMAINDER)
     floors = [min(c.request, c.floor) if c.lends else c.floor for c in claims]
@@ -137,7 +137,7 @@ def test_only_what_rounding_lost_is_made_up_for(
 
 @settings(max_examples=1000, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 30), st.integers(0, 20)), max_size=3))
-def test_where_all_that_is_asked_for_is_there_nobody_lacks_a_unit(
+def test_where_all_requests_fit_no_claim_lacks_a_unit(
     drawn: list[tuple[int, int, int]],
 ) -> None:
     total = sum(request for _, request, _ in drawn)
@@ -148,7 +148,7 @@ def test_where_all_that_is_asked_for_is_there_nobody_lacks_a_unit(
 
 @settings(max_examples=500, deadline=None)
 @given(SEEDS, SCALES)
-def test_what_is_started_is_over_no_max(seed: int, scale: int) -> None:
+def test_started_units_exceed_no_max(seed: int, scale: int) -> None:
     rng = random.Random(seed)
     rules = replace(
         random_settings(rng, QuotaMode.RUNTIME),

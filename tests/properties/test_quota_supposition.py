@@ -1,4 +1,4 @@
-"""What is supposed gets the answer that the real thing would, and leaves no trace."""
+"""A supposition gets the answer that the real change would, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Question:
 
 
 def without_grounds(refusal: Refusal | None) -> Refusal | None:
-    """What a refusal follows from matters only to whom it makes wait."""
+    """Drop the grounds of a refusal, which matter only to the units it makes wait."""
     return None if refusal is None else msgspec.structs.replace(refusal, grounds=None)
 
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS, KINDS)
-def test_what_is_supposed_is_answered_as_if_it_were_so(seed: int, kind: type[Story]) -> None:
+def test_a_supposition_is_answered_as_if_it_were_true(seed: int, kind: type[Story]) -> None:
     story = kind(seed)
     for _ in range(40):
         story.turn()
@@ -71,7 +71,7 @@ def test_what_is_supposed_is_answered_as_if_it_were_so(seed: int, kind: type[Sto
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS, KINDS)
-def test_nobody_notices_what_was_only_supposed(seed: int, kind: type[Story]) -> None:
+def test_a_supposition_leaves_no_trace(seed: int, kind: type[Story]) -> None:
     asked, left_alone = kind(seed), kind(seed)
     for number in range(40):
         asked.turn()
@@ -96,7 +96,7 @@ def test_nobody_notices_what_was_only_supposed(seed: int, kind: type[Story]) -> 
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS)
-def test_a_question_between_check_and_booking_spoils_neither(seed: int) -> None:
+def test_a_question_between_check_and_charge_changes_neither(seed: int) -> None:
     story = CrumbStory(seed)
     for number in range(30):
         quota, demand = story.rng.choice(story.charged), story.demand()
@@ -109,7 +109,7 @@ def test_a_question_between_check_and_booking_spoils_neither(seed: int) -> None:
         for name in story.names:
             asked = Demand(random_amounts(story.rng, 8))
             got, want = story.quotas.check(name, asked), fresh.check(name, asked)
-            # Of several that would be hurt, which one is named depends on what was asked before.
+            # Of several broken guarantees, which one is named depends on earlier questions.
             assert (got is None) == (want is None), (name, asked, got, want)
         if story.rng.random() < 0.3:
             story.end_one()

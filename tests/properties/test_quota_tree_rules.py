@@ -1,6 +1,6 @@
-"""An ElasticQuotaTree in the quota cache: it lets through what the rules do, and all are woken.
+"""An ElasticQuotaTree in the quota cache: it admits what the rules do, and wakes all that fit.
 
-Against a model that adds everything up from scratch (`naive_tree`).
+Against a model that adds up everything from scratch (`naive_tree`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TreeStory:
         self.quotas = self.quotas.fork()
 
     def suppose(self) -> None:
-        """Ask without some, and with another: as where that is so, and nothing is left of it."""
+        """Ask without some bookings, and with another: as if it were so, and without a trace."""
         asked, besides = self.some_job(), self.some_job()
         gone = [owner for owner in sorted(self.running) if self.rng.random() < 0.3]
         added = [(besides.path, demand_of(besides))]
@@ -71,7 +71,7 @@ class TreeStory:
     def grow(self) -> None:
         tree = random_tree(self.rng)
         if self.rng.random() < 0.1:
-            # Deleted and made again, as it may be: what is booked stays.
+            # Deleted and created again, as it may be: bookings stay.
             self.quotas.put_specs([])
         self.take(tree)
 
@@ -139,7 +139,7 @@ def demand_of(booking: Booking) -> Demand:
 @pytest.mark.parametrize("guards", [False, True], ids=["plain", "hungry quotas are guarded"])
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_what_fits_starts_and_nobody_waits_who_could(seed: int, guards: bool) -> None:
+def test_what_fits_starts_and_no_unit_waits_that_could(seed: int, guards: bool) -> None:
     story = TreeStory(seed, guards=guards)
     for _ in range(50):
         story.turn()

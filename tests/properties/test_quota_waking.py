@@ -1,4 +1,4 @@
-"""Nobody waits who could start, whatever happened and in whatever order."""
+"""No unit waits that could start, whatever happened and in whatever order."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Story:
         self.waiting[waiter] = (quota, demand, whole)
 
     def check(self) -> None:
-        """Nobody waits who could start, be it with more than he waits for."""
+        """Check that no unit waits that could start, even with more than it waits for."""
         for waiter, (quota, demand, whole) in self.waiting.items():
             assert self.quotas.check(quota, demand) is not None, (waiter, quota, demand)
             if whole is not None:
@@ -133,7 +133,7 @@ class Story:
             del self.waiting[waiter]
 
     def wake(self) -> None:
-        """Take everybody who is woken, one, two or all at a time, and let him try."""
+        """Take all woken units, one, two or all at a time, and let each try."""
         most = self.rng.choice([None, 1, 2])
         while woken := take_woken(self.quotas, most):
             for waiter in woken:
@@ -144,7 +144,7 @@ class Story:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
-def test_nobody_waits_who_could_start(seed: int) -> None:
+def test_no_unit_waits_that_could_start(seed: int) -> None:
     story = Story(seed)
     for _ in range(50):
         story.turn()
@@ -155,7 +155,7 @@ def test_nobody_waits_who_could_start(seed: int) -> None:
 
 
 class CrumbStory(Story):
-    """Three levels that round half up and are nearly full: a unit more or less decides."""
+    """Three levels that round half up and are nearly full: one unit more or less decides."""
 
     def new_quotas(self) -> QuotaCache:
         rng = self.rng
@@ -205,7 +205,7 @@ class CrumbStory(Story):
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 @example(3495866)
-def test_nobody_waits_for_a_crumb_that_is_there(seed: int) -> None:
+def test_no_unit_waits_for_a_crumb_that_is_free(seed: int) -> None:
     story = CrumbStory(seed)
     for _ in range(60):
         story.turn()

@@ -1,8 +1,8 @@
-"""No two who write one unit's status want opposite things of the same object.
+"""No two writers of a unit's status want opposite things of the same object.
 
-Each shell decides by what stands in the object, on a thread of its own, so whatever stands there
-must have one meaning. Asked of objects in every state: who takes a place back, who grants more of
-it, and who lets it go on.
+Each shell decides by the object, on a thread of its own, so each state of the object must have one
+meaning. Asked of objects in every state: which shell takes an admission back, which grants more of
+it, and which lets it go on.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ ENTRIES = st.builds(
 MARKS: list[dict[str, str]] = [{}, {MANAGED_BY: "controllers"}, {"koord-queue/adopted": "true"}]
 ASKED = [(), (), (), (condition("Evicted", "True"),), (condition("Evicted", "False"),)]
 PHASES = [*Phase, *[Phase.RESERVED] * 8, *[Phase.DEQUEUED] * 4, *[Phase.RUNNING] * 4]
-"""What is rare alone would never come together."""
+"""Rare phases are repeated, or they would never coincide."""
 
 
 @st.composite
 def units(draw: st.DrawFn) -> QueueUnit:
-    """A unit in any state that the schema lets through."""
+    """Return a unit in any state that the schema allows."""
     more: dict[str, Any] = {
         "annotations": draw(st.sampled_from(MARKS)),
         "active": draw(st.sampled_from([None, None, True, False])),
@@ -87,7 +87,7 @@ def goes_on(unit: QueueUnit) -> bool:
 
 @settings(max_examples=1000)
 @given(units())
-def test_who_leaves_is_neither_granted_more_nor_let_go_on(unit: QueueUnit) -> None:
+def test_a_leaving_unit_is_neither_granted_more_nor_let_go_on(unit: QueueUnit) -> None:
     is_unwanted = unit.spec.active is False or unit.metadata.deletion_timestamp is not None
     leaves = occupies_quota(unit) and (is_leaving(unit) or is_unwanted)
     assert not (leaves and has_grown(unit))
@@ -95,21 +95,21 @@ def test_who_leaves_is_neither_granted_more_nor_let_go_on(unit: QueueUnit) -> No
 
 
 @given(units())
-def test_who_goes_on_waits_in_reserved_and_who_grows_or_runs_does_not(unit: QueueUnit) -> None:
+def test_units_go_on_from_reserved_and_grow_or_run_in_other_phases(unit: QueueUnit) -> None:
     assert not goes_on(unit) or phase_of(unit) is Phase.RESERVED
     assert not (has_grown(unit) or is_running(unit)) or phase_of(unit) is not Phase.RESERVED
     assert not is_leaving(unit) or is_asked_for(unit)
 
 
 @given(units())
-def test_one_side_alone_has_the_job(unit: QueueUnit) -> None:
-    """What the scheduler does in a job's stead it does not where the controllers do."""
+def test_only_one_program_handles_the_job(unit: QueueUnit) -> None:
+    """The scheduler does not act in a job's stead where the controllers do."""
     is_theirs = MANAGED_BY in unit.metadata.annotations
     assert not (is_theirs and is_concerned(unit))
 
 
 @given(units())
-def test_a_drain_asks_whoever_has_a_place_and_is_not_asked(unit: QueueUnit) -> None:
+def test_a_drain_asks_a_unit_that_holds_quota_and_is_not_asked_yet(unit: QueueUnit) -> None:
     state = judge(unit)
     known = state if isinstance(state, UnitState) else UnitState.ON_HOLD
     record = CachedUnit(unit=unit, version=2, state=known, info=info("a", 1))

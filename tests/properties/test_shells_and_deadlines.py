@@ -1,8 +1,8 @@
-"""The shells have no rule about time of their own: each acts when `deadlines` says that it is due.
+"""The shells have no time rule of their own: each acts when `deadlines` says that it is due.
 
-All shells that put units back, bring them back or ask them to leave look at the same unit, in any
+All shells that back units off, requeue them or ask them to leave look at the same unit, in any
 state and with any times in it. What they write because of the time, and how long they rest
-otherwise, is compared with what a question to the engine says. So are the rests of queues.
+otherwise, is compared with the engine's answer. So are the rests of queues.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TIMEOUTS = Timeouts(checks_seconds=300.0, nodes_seconds=60.0)
 KEY = "ns/u"
 LONGEST_REST = {Timer.BACKOFF: 30.0, Timer.NODES: 30.0, Timer.CHECKS: 60.0, Timer.PODS: 60.0}
 OFFSETS = (-99_999, -601, -600, -599, -301, -300, -299, -61, -60, -59, -1, 0, 1, 59, 60, 61, 3600)
-"""Seconds from now, about the limits that there are."""
+"""Seconds from now, near the limits in use."""
 
 
 def stamp(seconds: int) -> Timestamp:
@@ -88,7 +88,7 @@ ENTRIES = (
 
 @st.composite
 def conditions(draw: st.DrawFn) -> tuple[Condition, ...]:
-    """Conditions that times are read from, and some that end the waiting."""
+    """Return conditions that times are read from, and some that end the waiting."""
     chosen = [draw(st.sampled_from([AWAITED, AWAITED, AWAITED, RUNS]))]
     chosen += draw(st.sampled_from([[], *([each] for each in OTHERS)]))
     return tuple(
@@ -103,7 +103,7 @@ TIMED = ("TimeoutBackoff", *["Reserved"] * 3, *["SchedReady"] * 2, "Dequeued", "
 
 @st.composite
 def units(draw: st.DrawFn) -> QueueUnit:
-    """A unit in any state, mostly in one in which something is waited for."""
+    """Return a unit in any state, mostly in one in which something is waited for."""
     unit = build_unit(
         "u",
         "a",
@@ -129,7 +129,7 @@ def units(draw: st.DrawFn) -> QueueUnit:
 
 @st.composite
 def queues(draw: st.DrawFn) -> Queue:
-    """The unit's queue."""
+    """Return the unit's queue."""
     said = {
         STOP_POLICY: draw(st.sampled_from([*["None"] * 6, "Hold"])),
         ADMISSION_CHECK_TIMEOUT: draw(st.sampled_from(["", "", "", "60s", "nonsense", "0"])),
@@ -140,7 +140,7 @@ def queues(draw: st.DrawFn) -> Queue:
 
 
 class Shells:
-    """All shells that act by the time, over one engine; what they write is kept."""
+    """All time-driven shells, over one engine; what they write is kept."""
 
     def __init__(self, engine: Engine) -> None:
         self.clock = VirtualClock()
@@ -195,7 +195,7 @@ class Shells:
         """Count (`CheckObserver`)."""
 
     def _read(self, namespace: str, name: str) -> QueueUnit:
-        raise AssertionError(f"nothing is to be read of {namespace}/{name}")
+        raise AssertionError(f"there is no need to read {namespace}/{name}")
 
     def _tell(self, _notice: Notice) -> None:
         pass
@@ -208,7 +208,7 @@ IS_OF_TIME: dict[Timer, Callable[[Json], bool]] = {
     Timer.PODS: lambda status: status.get("message") == "Backoff due to running timeout",
     Timer.QUEUE: lambda _status: False,
 }
-"""What a write of each shell looks like that nothing but the time has led to."""
+"""How to recognize a write of each shell that only the time has caused."""
 
 
 def knowing(unit: QueueUnit, queue: Queue, inactive: str) -> Engine:

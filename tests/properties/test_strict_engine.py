@@ -1,7 +1,7 @@
 """The engine with strict queues, under any order of facts, decisions and verdicts.
 
-`World.ask` sees to it that nobody starts while nodes are asked for by a unit of more priority; at
-rest whoever could start has started, or waits for just that.
+`World.ask` checks that no unit starts while one of higher priority asks for nodes; at rest each
+unit that could start has started, or waits for just that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ACTS = (*EVERYTHING, "answer_unit", "answer_unit", "answer_unit")
 
 
 class StrictWorld(World):
-    """A world in which somebody answers who asks for nodes."""
+    """A world in which requests for nodes are answered."""
 
     def answer_unit(self, a: int, b: int) -> None:
         unit = self.some_unit(a, "SchedReady")
@@ -36,7 +36,7 @@ class StrictWorld(World):
 
 
 def prepared() -> World:
-    """A world in which most queues are strict, and small units need not ask for nodes."""
+    """Return a world in which most queues are strict, and small units need not ask for nodes."""
 
     def build() -> tuple[Engine, NaiveQuota]:
         return new_engine(strict=STRICT)
@@ -47,7 +47,7 @@ def prepared() -> World:
 
 
 @given(stories(*ACTS, least=40))
-def test_who_could_start_does_start(story: Story) -> None:
+def test_a_unit_that_could_start_starts(story: Story) -> None:
     world = prepared()
     world.play(story)
     world.check_rest()
@@ -62,12 +62,12 @@ def test_a_restart_holds_back_the_same(story: Story, rng: random.Random) -> None
     assume(not world.remembers_a_quota_that_no_object_tells())
     twin = world.rebuilt(rng.shuffle)
     twin.ask_all()
-    assert twin.log == [], "a restart starts nobody who was held back before"
+    assert twin.log == [], "a restart starts no unit that was held back before"
     assert twin.digest()["order"] == world.digest()["order"]
 
 
 def test_stories_come_to_the_point() -> None:
-    """Units ask for nodes in them, and others wait for that."""
+    """Check that units ask for nodes in the stories, and others wait for that."""
     asked = waited = 0
     for seed in range(30):
         rng, world = random.Random(seed), prepared()

@@ -1,8 +1,8 @@
-"""Usage follows from the objects, however the objects came to be what they are.
+"""Usage follows from the objects, however the objects reached their state.
 
-An engine that lived through edits of units (labels, what they gave back, admissions, ends, their
-pods) has booked the same as a new one that is told the last objects: quotas, amounts, pods, jobs,
-and who may not be preempted.
+An engine that has seen edits of units (labels, what they gave back, admissions, ends, their pods)
+has booked the same as a new one that is told the last objects: quotas, amounts, pods, jobs, and
+which units may not be preempted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Source = ElasticQuota | QuotaSource
 
 
 class Kind(NamedTuple):
-    """A plugin, what tells it of quotas, and the labels by which units name them."""
+    """A plugin, how it learns of quotas, and the labels by which units name them."""
 
     plugin: Callable[[], Plugin]
     sources: tuple[Source, ...]
@@ -118,7 +118,7 @@ class Edited:
     # --- units --------------------------------------------------------------------------------
 
     def create(self, a: int, b: int) -> None:
-        """Names are never used again: pods of another unit of that name are another story."""
+        """Create a unit under a new name: pods of another unit of that name are another story."""
         pods = (("main", 1 + a % 3, 1, 1 if b % 2 else None), ("more", 1 + b % 2, 2))[: 1 + a % 2]
         unit = build_unit(f"u{self.next_version()}", pods=pods, labels=self._labels(a, b))
         self.tell(replace(unit, spec=replace(unit.spec, queue=self._queue(b))))
@@ -177,7 +177,7 @@ class Edited:
             self.engine.on_queue_unit_gone(self.units.pop(unit.metadata.key))
 
     def _is_other(self, pod: Pod, unit: QueueUnit) -> bool:
-        """Return whether a restart, which finds only the pod, would not know what the unit said."""
+        """Return whether a restart, which finds only the pod, could not know what the unit said."""
         is_its = pod.metadata.name.startswith(f"{unit.metadata.name}-")
         return is_its and pod.metadata.labels != unit.metadata.labels
 
@@ -232,7 +232,7 @@ class Edited:
             self.engine.on_pod_gone(self.pods.pop(names[a % len(names)]))
 
     def quotas_gone(self, a: int, b: int) -> None:
-        """Take the quotas away, edit a unit meanwhile, and bring them back."""
+        """Delete the quotas, edit a unit meanwhile, and create them again."""
         for source in self.kind.sources:
             self.engine.on_quota_gone(source)
         (self.label, self.give_back, self.drop_pod)[b % 3](a, b)
@@ -277,7 +277,7 @@ class Edited:
 
 
 def with_labels(unit: QueueUnit, labels: dict[str, str]) -> QueueUnit:
-    """The unit with other labels; "" takes one away."""
+    """Return the unit with other labels; "" removes one."""
     edited = {key: value for key, value in {**unit.metadata.labels, **labels}.items() if value}
     return replace(unit, metadata=replace(unit.metadata, labels=edited))
 
@@ -287,7 +287,7 @@ Booking = tuple[str, tuple[tuple[str, int], ...], bool]
 
 
 def bookings_of(engine: Engine) -> tuple[dict[str, Booking], Counter[Booking]]:
-    """Return what the plugin has booked: by unit, and for those that are gone."""
+    """Return what the plugin has booked: by unit, and for deleted units."""
     (plugin,) = engine.plugins.plugins
     assert isinstance(plugin, QuotaPlugin)
     plugin.quotas.validate()

@@ -20,7 +20,7 @@ TIMEOUT = 600.0
 
 
 class Checked:
-    """A kit whose queue `team` lists the checks a and b, and what looks after its units."""
+    """A kit whose queue `team` lists the checks a and b, with the shells for its units."""
 
     def __init__(self, kit: ShellKit, *, timeout: float = TIMEOUT) -> None:
         self.kit = kit
@@ -34,7 +34,7 @@ class Checked:
         self.cycle = self.restarted()
 
     def restarted(self) -> AdmissionCheckCycle:
-        """Return one that knows nothing; its informer begins with a list."""
+        """Return a new cycle without knowledge; its informer begins with a list."""
         self.due = self.kit.work_queue()
         access = access_of(self.kit, self.due, tell=self.told.append)
         rng = random.Random(5)
@@ -51,7 +51,7 @@ class Checked:
         """Count (`CheckObserver`)."""
         self.failed.append((check, why))
 
-    # --- what people and checks do ------------------------------------------------------------
+    # --- what users and checks do -------------------------------------------------------------
 
     def ask(self, *checks: str, annotations: dict[str, str] | None = None) -> None:
         """Have the queue list these checks."""
@@ -93,7 +93,7 @@ class Checked:
         )
 
     def pass_time(self, seconds: float = 1.0) -> None:
-        """Let time go by, and everybody do what there is to do."""
+        """Let time pass, and every shell do what there is to do."""
         self.news.pass_time(self.cycle, seconds)
         self.due.validate()
         self.kit.engine.validate()
@@ -115,5 +115,5 @@ class Checked:
         return found
 
     def states(self, unit: str = "u") -> dict[str, str]:
-        """Return what the checks say."""
+        """Return the states of the checks."""
         return {entry["name"]: entry["state"] for entry in self.entries(unit)}

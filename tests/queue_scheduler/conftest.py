@@ -1,4 +1,4 @@
-"""What the tests of the scheduler's shells share."""
+"""Fixtures shared by the tests of the scheduler's shells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.queue_scheduler.shell_kit import ShellKit
 
 @pytest.fixture
 def kit() -> ShellKit:
-    """Server, dispatcher and engine, with quota and queue `team` of 4 cpu."""
+    """Server, dispatcher and engine, with quota and queue `team` of 4 CPUs."""
     kit = ShellKit()
     kit.add_quota("team", 4)
     return kit

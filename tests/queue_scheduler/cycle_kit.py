@@ -20,7 +20,7 @@ class Admissions:
 
 
 class Line:
-    """A kit with its cycle, and what became of its decisions."""
+    """A kit with its cycle, and the outcomes of its decisions."""
 
     def __init__(self, kit: ShellKit, writes: WriteSink | None = None) -> None:
         self.kit = kit
@@ -42,7 +42,7 @@ class Line:
         return record.state
 
     def start(self, name: str = "a") -> Dequeue:
-        """Create a unit of one cpu, decide it, and hand the decision over."""
+        """Create a unit of one CPU, decide it, and hand the decision over."""
         self.kit.add_unit(name)
         decision = self.kit.dequeue()
         self.cycle.carry_out(decision)

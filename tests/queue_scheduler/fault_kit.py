@@ -1,4 +1,4 @@
-"""Something that raises once, as somebody's plugin may."""
+"""Faults that raise once, as a plugin may."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 class PluginError(Exception):
-    """What is raised: nobody knows it, so nobody catches it by name."""
+    """Raised by the fault; no code catches it by name."""
 
 
 def raise_once(
@@ -18,7 +18,7 @@ def raise_once(
     name: str,
     when: Callable[..., bool] = lambda *_, **__: True,
 ) -> None:
-    """Let a method raise at its next call of which `when` says so, and work from then on."""
+    """Let a method raise at its next call for which `when` is true, and work from then on."""
     real = getattr(owner, name)
     is_over = False
 

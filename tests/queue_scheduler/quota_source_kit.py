@@ -1,4 +1,4 @@
-"""An engine over plugins whose quotas are other objects than ElasticQuotas."""
+"""An engine with plugins whose quotas are other objects than ElasticQuotas."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MAX_JOBS = "koord-queue/max-jobs"
 
 
 def tree(*children: Any, labels: dict[str, str] | None = None, **root: Any) -> ElasticQuotaTree:
-    """An ElasticQuotaTree whose root has these children."""
+    """Return an ElasticQuotaTree whose root has these children."""
     metadata = {"uid": "tree-1", "labels": labels or {}}
     return elastic_quota_tree(tree_node("top", *children, **root), metadata=metadata)
 
 
 def cpus(maximum: int, minimum: int = 0, jobs: int | None = None) -> dict[str, Any]:
-    """Limits of a node."""
+    """Return the limits of a node."""
     limits: dict[str, Any] = {"cpu": maximum}
     if jobs is not None:
         limits[MAX_JOBS] = jobs
@@ -41,7 +41,7 @@ def cpus(maximum: int, minimum: int = 0, jobs: int | None = None) -> dict[str, A
 
 
 def info(quota: str, cpu: int, name: str = "new", **more: Any) -> QueueUnitInfo:
-    """A unit that is charged to a quota, in milli cpu."""
+    """Return a unit that is charged to a quota, in milli CPU."""
     unit = build_unit(name)
     return QueueUnitInfo(
         key=unit.metadata.key,
@@ -58,7 +58,7 @@ def info(quota: str, cpu: int, name: str = "new", **more: Any) -> QueueUnitInfo:
 
 
 class SourceEngine:
-    """Facts in, names of started units out; units stand in namespace `ns` unless said otherwise."""
+    """Facts in, names of started units out; units are in namespace `ns` unless given otherwise."""
 
     def __init__(self, *plugins: Plugin) -> None:
         self.engine = Engine(PluginRunner(plugins), BUILT_IN_POLICIES)
@@ -66,12 +66,12 @@ class SourceEngine:
         self._version = 1
 
     def tell(self, source: QuotaSource) -> None:
-        """Tell of an object that quotas come from, as the event handlers do."""
+        """Deliver an object that quotas come from, as the event handlers do."""
         self.engine.on_quota(source)
         self.engine.validate()
 
     def tell_gone(self, source: QuotaSource) -> None:
-        """Tell that one was deleted."""
+        """Report that one was deleted."""
         self.engine.on_quota_gone(source)
         self.engine.validate()
 
@@ -120,7 +120,7 @@ class SourceEngine:
         self.engine.validate()
 
     def restarted(self, *plugins: Plugin) -> SourceEngine:
-        """Return another over these plugins that knows the same queues and units."""
+        """Return another engine with these plugins that knows the same queues and units."""
         twin = SourceEngine(*plugins)
         for queue in self.engine.queues:
             twin.engine.on_queue(queue.api_object)
@@ -129,7 +129,7 @@ class SourceEngine:
         return twin
 
     def start(self, *queues: str) -> list[str]:
-        """Decide until these queues rest; return who was started, by name."""
+        """Decide until these queues rest; return the names of the started units."""
         started: list[str] = []
         asked = dict.fromkeys(queues)
         while asked:
@@ -150,7 +150,7 @@ class SourceEngine:
         return refusal
 
     def reason(self, name: str) -> Reason:
-        """Return why a unit waits, in a word."""
+        """Return the reason why a unit waits."""
         return self.refusal(name).reason
 
     def place(self, name: str) -> tuple[str, str]:
@@ -161,19 +161,19 @@ class SourceEngine:
         return record.info.quota, record.info.queue
 
     def charged(self, name: str) -> str:
-        """Return the quota under which a unit is booked."""
+        """Return the quota that a unit is charged to."""
         charge = self.engine.charge_of(self._units[name].metadata.uid)
         assert charge is not None, f"{name} is not booked"
         return charge.quota
 
 
 def tree_plugin(**arguments: Any) -> ElasticQuotaTreePlugin:
-    """The plugin of trees; `rate` oversells."""
+    """Return the plugin of trees; `rate` oversells."""
     return ElasticQuotaTreePlugin(arguments.pop("rate", Fraction(1)), **arguments)
 
 
 def tree_world(of: ElasticQuotaTree, *queues: str, **arguments: Any) -> SourceEngine:
-    """An engine with that plugin, a tree and these queues."""
+    """Return an engine with that plugin, a tree and these queues."""
     room = SourceEngine(tree_plugin(**arguments))
     room.tell(of)
     room.add_queues(*queues)

@@ -1,4 +1,4 @@
-"""Rounds of eviction as they go on in time, with an engine and the units of a server."""
+"""Rounds of eviction over time, with an engine and the units of a server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BEGIN = 10.0
 LONG = 5_000.0
 
 Told = list[tuple[float, str]]
-"""What happens, with the second."""
+"""What happened, with its second."""
 
 
 class Times:
@@ -54,7 +54,7 @@ class Times:
     def quota(
         self, name: str, cpu: int, parent: str = "", guaranteed: int = 0, reclaims: str = "Any"
     ) -> None:
-        """Write a quota; one that is guaranteed anything reclaims it from whoever borrows."""
+        """Write a quota; one with a guarantee reclaims it from any borrower."""
         is_parent = name == "top"
         least = {"cpu": guaranteed} if guaranteed else {}
         quota = elastic_quota(
@@ -80,7 +80,7 @@ class Times:
         self.workers.wake(self.engine.on_queue_unit(unit))
 
     def runs(self, name: str, quota: str, cpu: int, priority: int = 0, queue: str = "q") -> None:
-        """Find a unit that runs."""
+        """Add a running unit."""
         unit = build_unit(name, quota, queue=queue, cpu=cpu, priority=priority)
         self.put(admitted(unit, 1, "Running"))
 
@@ -90,18 +90,18 @@ class Times:
         self.ask()
 
     def edit(self, name: str, **spec: object) -> None:
-        """Let somebody edit a unit, and ask."""
+        """Edit a unit, and ask."""
         unit = self.units[name]
         self.put(replace(unit, spec=replace(unit.spec, **spec)))
         self.ask()
 
     def frees(self, name: str) -> None:
-        """Let a unit be stopped, and ask; it is not in the queue again."""
+        """Let a unit be stopped, and ask; it is not requeued."""
         self.put(changed(self.units[name], 1, "TimeoutBackoff", admissions=(), conditions=()))
         self.ask()
 
     def returns(self, name: str) -> None:
-        """Let an evicted unit be stopped, and ask; it is in the queue again."""
+        """Let an evicted unit be stopped, and ask; it is requeued."""
         back = Condition(type="Evicted", status="False", last_transition_time=self._wall())
         unit = self.units[name]
         self.put(changed(unit, 1, "Enqueued", admissions=(), conditions=(back,)))
@@ -124,7 +124,7 @@ class Times:
     # --- time ---------------------------------------------------------------------------------
 
     def ask(self) -> None:
-        """Ask whoever was woken."""
+        """Ask the woken queues."""
         self.workers.wall = WALL + int(self.workers.now)
         while not self.workers.is_quiet():
             self.take(self.workers.step())

@@ -1,4 +1,4 @@
-"""What is counted for queues, for tests and benchmarks of a scrape."""
+"""Counts for queues, for tests and benchmarks of a scrape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def dequeue_of(queue: str) -> Dequeue:
 
 
 def refused_in(queue: str) -> Refused:
-    """Return a decision against one."""
+    """Return a decision against a unit."""
     refusal = Refusal(reason=Reason.OVER_QUOTA_MAX, quota=queue)
     return Refused(unit="default/a", queue=queue, refusal=refusal)
 

@@ -38,7 +38,7 @@ def test_the_defaults() -> None:
     assert load_configuration(flags.config).plugin_names() == ("Priority", "ElasticQuotaV2")
 
 
-def test_the_lease_is_where_the_queues_are_unless_a_flag_says_else() -> None:
+def test_the_lease_is_in_the_namespace_of_queues_unless_a_flag_says_otherwise() -> None:
     assert parse_flags(["--queue-namespace=q"]).program.lease_namespace == "q"
     both = ["--queue-namespace=q", "--leader-elect-lease-namespace=l"]
     assert parse_flags(both).program.lease_namespace == "l"
@@ -59,11 +59,11 @@ def test_upstreams_shape_is_read(tmp_path: Path) -> None:
     ("text", "want"),
     [("", 86400.0), ("admissionCheckTimeout: 10m\n", 600.0), ("admissionCheckTimeout: 0\n", 0.0)],
 )
-def test_how_long_admission_checks_may_take(tmp_path: Path, text: str, want: float) -> None:
+def test_the_timeout_of_admission_checks(tmp_path: Path, text: str, want: float) -> None:
     assert load(tmp_path, text).admission_check_seconds == want
 
 
-def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
+def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
     got = load(tmp_path, "")
     assert got.plugin_names() == ("Priority", "ElasticQuotaV2")
     assert got.protect_seconds == 0
@@ -89,18 +89,18 @@ def test_the_protect_time_is_a_duration_or_nanoseconds(
         ),
         pytest.param(HEAD + "plugins: 3\n", r"`\$\.plugins`", id="the wrong type"),
         pytest.param("kind: Deployment\n", "want scheduling.k8s.io/v1", id="another kind"),
-        pytest.param("a: [\n", "not valid YAML", id="no YAML"),
+        pytest.param("a: [\n", "not valid YAML", id="not YAML"),
         pytest.param("- 1\n", "config.yaml: ", id="a list"),
         pytest.param(
             HEAD + "defaultReclaimProtectTime: soon\n",
             "defaultReclaimProtectTime: 'soon' is not a duration",
-            id="no duration",
+            id="not a duration",
         ),
         pytest.param(
             HEAD + "defaultReclaimProtectTime: -1\n", "defaultReclaimProtectTime: ", id="negative"
         ),
         pytest.param(
-            HEAD + "admissionCheckTimeout: soon\n", "admissionCheckTimeout: 'soon'", id="nor this"
+            HEAD + "admissionCheckTimeout: soon\n", "admissionCheckTimeout: 'soon'", id="timeout"
         ),
         pytest.param(
             HEAD + "admissionCheckTimeout: -1\n", "admissionCheckTimeout: ", id="negative as well"
@@ -116,7 +116,7 @@ def test_a_bad_file_is_one_line_that_names_file_and_place(
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="No such file"):
         load_configuration(str(tmp_path / "none.yaml"))
 
@@ -136,18 +136,18 @@ def test_rates_are_exact(text: str, want: Fraction) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "much", "1/2", "", ".", "nan", "inf", "1e999999999"])
-def test_a_rate_that_makes_no_sense(text: str) -> None:
+def test_an_invalid_rate(text: str) -> None:
     with pytest.raises(FlagError, match="--oversellrate"):
         parse_rate(text)
 
 
-def test_an_unknown_flag_ends_the_program_with_2() -> None:
+def test_an_unknown_flag_exits_with_2() -> None:
     with pytest.raises(SystemExit) as caught:
         parse_flags(["--debug-adress=:1"])
     assert caught.value.code == 2
 
 
-# Upstream's table of flags; True: it stands without a value too.
+# Upstream's table of flags; True: it is allowed without a value.
 UPSTREAMS_TABLE = [
     ("kubeconfig", "/some/file", False),
     ("qps", "50", False),
@@ -180,7 +180,7 @@ IN_EFFECT = {
 @pytest.mark.parametrize(
     ("name", "value", "is_switch"), UPSTREAMS_TABLE, ids=[row[0] for row in UPSTREAMS_TABLE]
 )
-def test_every_flag_of_upstreams_is_taken_in_each_of_gos_spellings(
+def test_every_upstream_flag_is_accepted_in_each_of_gos_spellings(
     name: str, value: str, is_switch: bool
 ) -> None:
     for arguments in spellings_in_go(name, value, is_switch=is_switch):
@@ -188,7 +188,7 @@ def test_every_flag_of_upstreams_is_taken_in_each_of_gos_spellings(
         assert set(told) == {f"--{name}"} - {f"--{each}" for each in IN_EFFECT}, arguments
 
 
-def test_what_upstreams_chart_passes_is_taken_and_what_does_nothing_is_told() -> None:
+def test_flags_of_upstreams_chart_are_accepted_and_those_without_effect_reported() -> None:
     flags = parse_flags(
         [
             "--v=4",
@@ -210,19 +210,19 @@ def test_what_upstreams_chart_passes_is_taken_and_what_does_nothing_is_told() ->
     ("argument", "says"),
     [
         pytest.param("--defaultPreemptible=false", "label jobs", id="not preemptible"),
-        pytest.param("--enableApiHandler=maybe", "neither true nor false", id="no truth value"),
+        pytest.param("--enableApiHandler=maybe", "neither true nor false", id="not a boolean"),
         pytest.param(
             "--feature-gates=ElasticQuota=true,MaximumExecutionTime=true",
             "--feature-gates: MaximumExecutionTime=true is not available",
-            id="a gate that is not built",
+            id="a gate that is not implemented",
         ),
         pytest.param(
             "--feature-gates=ElasticQuotaTreeDecoupledQueue=false",
             "Queue=false is not available",
-            id="a gate that is always open",
+            id="a gate that is always enabled",
         ),
         pytest.param("--feature-gates=Elastic=true", "'Elastic' is unknown", id="an unknown gate"),
-        pytest.param("--feature-gates=ElasticQuota", "neither true nor", id="a gate alone"),
+        pytest.param("--feature-gates=ElasticQuota", "neither true nor", id="a gate without value"),
         pytest.param("--feature-gates=AllAlpha=true", "not available", id="all of them"),
     ],
 )
@@ -240,12 +240,12 @@ def test_a_flag_that_would_change_which_jobs_start_is_refused(argument: str, say
         pytest.param(
             ["--strict-mode=true", "--queue-list=a, b,!c ,!d,"],
             StrictMode(is_on=True, included=frozenset("ab"), excluded=frozenset("cd")),
-            id="some, and some not",
+            id="some included, some excluded",
         ),
         pytest.param(
             ["--small-units=cpu=2500m, nvidia.com/gpu=1"],
             StrictMode(small={"cpu": 2500, "nvidia.com/gpu": 1}),
-            id="what is small",
+            id="small units",
         ),
     ],
 )
@@ -257,7 +257,7 @@ def test_strict_mode(arguments: list[str], want: StrictMode) -> None:
     ("arguments", "variable", "want"),
     [
         pytest.param([], "true", {"cpu": 128_000, "nvidia.com/gpu": 8}, id="upstream's variable"),
-        pytest.param([], "false", {}, id="it says no"),
+        pytest.param([], "false", {}, id="it is false"),
         pytest.param(["--small-units=cpu=1"], "true", {"cpu": 1000}, id="the flag wins"),
         pytest.param(["--small-units="], "true", {}, id="the flag says none"),
     ],
@@ -279,12 +279,12 @@ def test_upstreams_variable_for_small_units(
         ("--verdict-timeout=0", "more than 0"),
     ],
 )
-def test_what_makes_no_sense_in_strict_mode(argument: str, says: str) -> None:
+def test_an_invalid_flag_of_strict_mode(argument: str, says: str) -> None:
     with pytest.raises(FlagError, match=says):
         parse_flags([argument])
 
 
-def test_a_flag_given_twice_is_looked_at_twice() -> None:
+def test_a_flag_given_twice_is_checked_twice() -> None:
     with pytest.raises(FlagError, match="AllAlpha"):
         parse_flags(["--feature-gates=AllAlpha=true", "--feature-gates=AllBeta=true"])
 
@@ -298,7 +298,7 @@ def test_a_flag_given_twice_is_looked_at_twice() -> None:
         ({"StrictPriority": "true", "StrictConsistency": "true"}, "Priority"),
     ],
 )
-def test_the_environment_may_say_the_policy_of_nodes_queues(
+def test_the_environment_may_set_the_policy_of_nodes_queues(
     environment: dict[str, str], want: str
 ) -> None:
     assert parse_flags([], environment).node_queue_policy == want
@@ -312,7 +312,7 @@ def test_the_gate_about_namespaces_is_a_switch() -> None:
     assert flags.without_effect == {}, "it has an effect"
 
 
-def test_which_namespaces_may_name_a_quota_is_said_by_file_or_flag(tmp_path: Path) -> None:
+def test_file_or_flag_say_which_namespaces_may_name_a_quota(tmp_path: Path) -> None:
     assert load_configuration(None).quota_namespaces is QuotaNamespaces.OPEN
     said = load(tmp_path, f"{HEAD}quotaNamespaces: listed\n")
     assert said.quota_namespaces is QuotaNamespaces.LISTED
@@ -323,7 +323,7 @@ def test_which_namespaces_may_name_a_quota_is_said_by_file_or_flag(tmp_path: Pat
     assert flags.quota_namespaces is QuotaNamespaces.LISTED
 
 
-def test_the_help_says_which_gate_is_heeded(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_names_the_gate_that_has_an_effect(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_flags(["--help"])
     assert "only ElasticQuotaTreeCheckAvailableQuota is heeded" in " ".join(

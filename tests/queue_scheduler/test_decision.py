@@ -1,4 +1,4 @@
-"""Values that carry their numbers."""
+"""Decisions carry their numbers."""
 
 from __future__ import annotations
 

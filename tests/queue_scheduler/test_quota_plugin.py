@@ -1,4 +1,4 @@
-"""What all quota plugins have in common: how a refusal is told, and who waits after it."""
+"""What all quota plugins share: how a refusal is reported, and what waits after it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def room_of(plugin: Plugin, *sources: Any) -> SourceEngine:
 
 
 def count_checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the quotas that are asked about from now on, growing."""
+    """Return the growing list of quotas that are asked about from now on."""
     asked: list[str] = []
     check = QuotaCache.check
 
@@ -96,7 +96,7 @@ KINDS = pytest.mark.parametrize(
         ),
     ],
 )
-"""How the engine is made, how its units name their quota, and what the second of them meets."""
+"""How the engine is built, how its units name their quota, and why the second one is refused."""
 
 
 def with_two(new_room: Room, unit: dict[str, Any]) -> SourceEngine:
@@ -108,7 +108,7 @@ def with_two(new_room: Room, unit: dict[str, Any]) -> SourceEngine:
 
 
 @KINDS
-def test_who_waits_after_a_refusal_is_not_asked_about_again(
+def test_a_refused_unit_is_not_checked_again_to_wait(
     new_room: Room, unit: dict[str, Any], reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = with_two(new_room, unit)
@@ -121,7 +121,7 @@ def test_who_waits_after_a_refusal_is_not_asked_about_again(
 
 
 @KINDS
-def test_the_first_question_to_a_fork_builds_no_tree(
+def test_the_first_query_of_a_fork_builds_no_tree(
     new_room: Room, unit: dict[str, Any], reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = with_two(new_room, unit)
@@ -148,7 +148,7 @@ def test_the_first_question_to_a_fork_builds_no_tree(
          Reason.OVER_MAX_JOBS),
     ],
 )  # fmt: skip
-def test_users_are_told_in_their_words_and_nothing_is_lost(
+def test_users_get_their_own_reason_and_nothing_is_lost(
     kind: Reason, more: dict[str, Any], reason: Reason | None
 ) -> None:
     refusal = Refusal(reason=kind, quota="a", **{"resource": "cpu", **more})
@@ -158,6 +158,6 @@ def test_users_are_told_in_their_words_and_nothing_is_lost(
     assert (told.quota_namespace, told.grounds) == ("kube-system", refusal.grounds)
 
 
-def test_a_refusal_that_users_are_told_as_it_is_stays_one_object() -> None:
+def test_a_refusal_that_users_get_unchanged_stays_one_object() -> None:
     refusal = Refusal(reason=Reason.OVER_RUNTIME, quota="a", resource="cpu")
     assert put_for_users(refusal) is refusal

@@ -1,4 +1,4 @@
-"""Resources of which every pod must request something: their names, and what lacks one."""
+"""Resources of which every pod must request something: their names, and what lacks them."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def sets(*given: tuple[str, int, dict[str, int]]) -> UnitDemand:
         pytest.param(UnitDemand((), FULL), BOTH, "", id="a total with all"),
     ],
 )
-def test_what_pods_lack_is_named_with_their_set(
+def test_a_missing_request_is_named_with_its_pod_set(
     demand: UnitDemand, required: frozenset[str], want: str
 ) -> None:
     assert tell_missing(demand, required) == want
 
 
-def test_names_are_those_that_pods_get() -> None:
+def test_names_are_those_that_pods_use() -> None:
     given = ["nvidia.com/gpu", "kubernetes.io/gpu-core"]
     assert read_required(given) == {"nvidia.com/gpu", "koordinator.sh/gpu-core"}
 
 
 @pytest.mark.parametrize("name", ["", "pods", "requests.cpu", "limits.cpu", "koord-queue/max-jobs"])
-def test_what_no_container_requests_is_refused(name: str) -> None:
+def test_a_resource_that_no_container_requests_is_refused(name: str) -> None:
     with pytest.raises(QuotaSettingsError, match=f"requiredRequests: '{name}': "):
         read_required(["cpu", name])
 
 
-def test_names_are_joined_as_a_sentence_has_them() -> None:
+def test_names_are_joined_into_a_sentence() -> None:
     assert join_with_or(["a"]) == "a"
     assert join_with_or(["a", "b", "c"]) == "a, b or c"

@@ -27,7 +27,7 @@ def world() -> Iterator[SchedulerWorld]:
 
 
 def break_the_admitted_of_two(world: SchedulerWorld) -> None:
-    """Admit unit a, make its demand one that cannot be read, and let b wait for its room."""
+    """Admit unit a, make its demand unreadable, and let b wait for its room."""
     world.start()
     world.add_quota(cpu=1)
     world.settle()
@@ -66,7 +66,7 @@ def test_the_end_of_a_unit_starts_the_next(world: SchedulerWorld) -> None:
     assert world.phase("b") == "Dequeued"
 
 
-def test_a_restart_counts_what_is_booked_before_it_decides(world: SchedulerWorld) -> None:
+def test_a_restart_counts_admitted_units_before_it_decides(world: SchedulerWorld) -> None:
     world.start()
     world.add_quota(cpu=1)
     world.add_unit("a")
@@ -77,7 +77,7 @@ def test_a_restart_counts_what_is_booked_before_it_decides(world: SchedulerWorld
     assert (world.phase("a"), world.phase("b")) == ("Dequeued", "Enqueued")
 
 
-def test_a_restart_counts_what_is_booked_and_can_not_be_read(world: SchedulerWorld) -> None:
+def test_a_restart_counts_an_admitted_unit_that_cannot_be_read(world: SchedulerWorld) -> None:
     break_the_admitted_of_two(world)
     world.start()
     world.settle()
@@ -87,7 +87,7 @@ def test_a_restart_counts_what_is_booked_and_can_not_be_read(world: SchedulerWor
     assert world.phase("b") == "Dequeued"
 
 
-def test_a_unit_that_can_not_be_read_gives_back_what_an_eviction_frees(
+def test_an_unreadable_unit_releases_what_an_eviction_frees(
     world: SchedulerWorld,
 ) -> None:
     break_the_admitted_of_two(world)
@@ -108,7 +108,7 @@ def test_a_unit_that_can_not_be_read_gives_back_what_an_eviction_frees(
     assert world.writes() == before
 
 
-def test_a_system_at_rest_writes_nothing_and_a_restart_neither(world: SchedulerWorld) -> None:
+def test_a_system_at_rest_writes_nothing_nor_does_a_restart(world: SchedulerWorld) -> None:
     world.start()
     world.add_quota(cpu=1)
     for name in ("a", "b"):
@@ -151,7 +151,7 @@ def test_everything_arrives_in_the_wrong_order(world: SchedulerWorld) -> None:
     assert world.phase("a") == "Dequeued"
 
 
-def test_without_the_quota_crd_units_wait_until_it_comes() -> None:
+def test_without_the_quota_crd_units_wait_until_it_exists() -> None:
     with running_world(quotas=False) as world:
         world.start()
         assert world.scheduler is not None
@@ -183,7 +183,7 @@ def test_not_ready_before_the_caches_are_complete(world: SchedulerWorld) -> None
     assert world.phase("a") == "Dequeued"
 
 
-def test_stopped_it_does_nothing_more(world: SchedulerWorld) -> None:
+def test_a_stopped_scheduler_does_nothing_more(world: SchedulerWorld) -> None:
     world.start()
     world.add_quota()
     world.settle()
@@ -196,7 +196,7 @@ def test_stopped_it_does_nothing_more(world: SchedulerWorld) -> None:
     assert world.server.resource_version == before + 1
 
 
-def test_a_queue_and_its_worker_go_together(world: SchedulerWorld) -> None:
+def test_a_queue_and_its_worker_end_together(world: SchedulerWorld) -> None:
     world.start()
     world.add_quota()
     world.settle()

@@ -22,7 +22,7 @@ from tests.queue_scheduler.scheduler_world import MAX_MODE, SchedulerWorld, runn
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
 
 PROMPT_SECONDS = 5.0
-"""Of virtual time: within which everything happens that follows from a write."""
+"""Virtual seconds within which everything that follows from a write happens."""
 
 
 class VirtualCluster:
@@ -92,7 +92,7 @@ def asking(world: SchedulerWorld) -> SchedulerWorld:
 
 
 def ready(world: SchedulerWorld) -> tuple[str, str]:
-    """Status and reason of what the queue says of itself."""
+    """Return status and reason of the queue's Ready condition."""
     found = condition_of(world.queue(), "Ready")
     return str(found["status"]), str(found["reason"])
 
@@ -100,7 +100,7 @@ def ready(world: SchedulerWorld) -> tuple[str, str]:
 def create_check(
     world: SchedulerWorld, active: str, message: str = "", version: str = "v1beta2"
 ) -> None:
-    """Create the check, and say whether it is active."""
+    """Create the check, and set whether it is active."""
     body = {**admission_check("nodes"), "apiVersion": f"kueue.x-k8s.io/{version}"}
     world.direct.create(body)
     say_active(world, active, message)
@@ -112,12 +112,12 @@ def say_active(world: SchedulerWorld, active: str, message: str = "") -> None:
 
 
 def set_active(world: SchedulerWorld, active: str, message: str = "") -> None:
-    """Return whether the check is active, and let the scheduler hear of it."""
+    """Set whether the check is active, and let the scheduler see it."""
     say_active(world, active, message)
     world.settle(6.0)
 
 
-def test_without_the_kind_units_are_reserved_and_the_queue_says_who_is_missing(
+def test_without_the_kind_units_are_reserved_and_the_queue_names_the_missing_check(
     asking: SchedulerWorld,
 ) -> None:
     asking.add_unit("u")
@@ -135,7 +135,7 @@ def test_without_the_kind_units_are_reserved_and_the_queue_says_who_is_missing(
 
 
 @pytest.mark.parametrize("order", ["before", "after"])
-def test_a_check_that_is_not_active_holds_units_until_it_is(
+def test_an_inactive_check_holds_units_until_it_is_active(
     asking: SchedulerWorld, order: str
 ) -> None:
     if order == "after":
@@ -164,14 +164,14 @@ OLDER = [
     {**each, "served": each["name"] == "v1beta1", "storage": each["name"] == "v1beta1"}
     for each in ADMISSION_CHECK_CRD["spec"]["versions"]
 ]
-"""The versions of a Kueue that has not v1beta2 yet."""
+"""The versions of a Kueue that does not have v1beta2 yet."""
 
 
 @pytest.mark.parametrize("when", ["from the start", "later"])
-def test_a_server_that_has_only_the_older_version_is_followed_in_that(
+def test_a_server_that_has_only_the_older_version_is_watched_in_that(
     asking: SchedulerWorld, when: str
 ) -> None:
-    """A check that is not active holds its units; one that goes is missed."""
+    """An inactive check holds its units; a deleted one is missing."""
     older = {**ADMISSION_CHECK_CRD, "spec": {**ADMISSION_CHECK_CRD["spec"], "versions": OLDER}}
     asking.direct.create(ADMISSION_CHECK_CRD if when == "later" else older)
     create_check(asking, "False", version="v1beta1")
@@ -197,7 +197,7 @@ def test_a_server_that_has_only_the_older_version_is_followed_in_that(
     assert watched == {f"/apis/kueue.x-k8s.io/{each}/admissionchecks" for each in versions}
 
 
-def test_when_the_kind_goes_it_holds_nobody(asking: SchedulerWorld) -> None:
+def test_without_the_kind_no_check_holds_a_unit(asking: SchedulerWorld) -> None:
     asking.direct.create(ADMISSION_CHECK_CRD)
     create_check(asking, "False")
     asking.settle(12.0)
@@ -212,7 +212,7 @@ def test_when_the_kind_goes_it_holds_nobody(asking: SchedulerWorld) -> None:
 def test_a_check_that_the_queue_lists_twice_has_one_entry_and_answers_once(
     world: SchedulerWorld,
 ) -> None:
-    """As with two selectors, and of three that have two names."""
+    """As with two selectors, and with three of two names."""
     cluster = VirtualCluster(world)
     situation = Situation(cluster, "twice", patience_seconds=PROMPT_SECONDS)
     situation.quota(cpu=4)
@@ -226,8 +226,8 @@ def test_a_check_that_the_queue_lists_twice_has_one_entry_and_answers_once(
     situation.becomes("u", "Dequeued")
 
 
-def test_a_check_whose_activity_flaps_leaves_the_unit_where_it_is(asking: SchedulerWorld) -> None:
-    """One that waits is held or reserved by what it says last; what is reserved stays so."""
+def test_a_check_with_flapping_activity_leaves_the_unit_where_it_is(asking: SchedulerWorld) -> None:
+    """A waiting unit is on hold or reserved by the last state; a reserved one stays so."""
     asking.direct.create(ADMISSION_CHECK_CRD)
     create_check(asking, "True")
     asking.add_unit("reserved")
@@ -257,7 +257,7 @@ def test_a_restart_writes_nothing_about_checks(asking: SchedulerWorld) -> None:
     assert asking.server.resource_version == before
 
 
-# --- time that is over --------------------------------------------------------------------------
+# --- timeouts ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -266,13 +266,13 @@ def test_a_restart_writes_nothing_about_checks(asking: SchedulerWorld) -> None:
         pytest.param("20s", None, id="the setting's time"),
         pytest.param("24h", "20s", id="its queue's, which is shorter"),
         pytest.param("5s", "20s", id="its queue's, which is longer"),
-        pytest.param(0, "20s", id="its queue's, where the setting says for ever"),
+        pytest.param(0, "20s", id="its queue's, where the setting says forever"),
     ],
 )
-def test_the_silent_check_is_told_everywhere_when_time_is_over(
+def test_the_silent_check_is_reported_everywhere_after_the_timeout(
     setting: str | int, said: str | None
 ) -> None:
-    """The one that is Ready is not: by condition, event and metric."""
+    """The Ready one is not: by condition, event and metric."""
     with running_world() as world:
         world.start(configuration=replace(MAX_MODE, admission_check_timeout=setting))
         world.add_quota()
@@ -298,7 +298,7 @@ def test_the_silent_check_is_told_everywhere_when_time_is_over(
 
 
 def say_ready(world: SchedulerWorld, check: str) -> None:
-    """Answer as a check does, of the unit u."""
+    """Answer as a check does, for the unit u."""
     entries = [
         {**entry, "state": "Ready"} if entry["name"] == check else entry
         for entry in world.unit("u")["status"]["admissionChecks"]
@@ -307,7 +307,7 @@ def say_ready(world: SchedulerWorld, check: str) -> None:
 
 
 def failures_by_checks(world: SchedulerWorld) -> list[tuple[str, str, float]]:
-    """Return check, result and number of what is counted."""
+    """Return check, result and number of the counted failures."""
     return [
         (sample.labels["check"], sample.labels["result"], sample.value)
         for family in world.metrics.registry.collect()

@@ -1,4 +1,4 @@
-"""The whole scheduler and units that may run with fewer pods, in virtual time."""
+"""The whole scheduler with units that may run with fewer pods, in virtual time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add(world: SchedulerWorld, name: str, count: int, least: int | None = None) 
 
 
 def granted(world: SchedulerWorld, name: str) -> tuple[int, str] | None:
-    """Replicas and cpu of a unit's one admission, None where it has none."""
+    """Return replicas and CPU of a unit's one admission, or None without one."""
     admissions = world.unit(name).get("status", {}).get("admissions")
     if not admissions:
         return None
@@ -55,13 +55,13 @@ def test_below_its_least_it_says_so_and_starts_as_soon_as_that_fits(world: Sched
     assert granted(world, "part") == (3, "3")
 
 
-def test_it_grows_when_there_is_room_that_nobody_waits_for(world: SchedulerWorld) -> None:
+def test_it_grows_into_room_that_no_unit_waits_for(world: SchedulerWorld) -> None:
     add(world, "x", 4)
     add(world, "part", 5, 2)
     add(world, "waits", 5)
     world.finish("x")
     world.settle(20.0)
-    assert granted(world, "part") == (2, "2"), "four cores are free, and somebody waits for five"
+    assert granted(world, "part") == (2, "2"), "four cores are free, and a unit waits for five"
     world.direct.delete("queueunits", "waits", "default")
     world.settle(20.0)
     assert granted(world, "part") == (5, "5")

@@ -1,4 +1,4 @@
-"""An informer of units for shells that look at one after another."""
+"""An informer of units for shells that reconcile one after another."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.queue_scheduler.shell_kit import ShellKit, exhaust
 
 
 class UnitListener(Protocol):
-    """Who hears of units."""
+    """Receives events of units."""
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Hear of a unit."""
+        """Receive an event of a unit."""
         ...
 
 
@@ -27,7 +27,7 @@ class UnitShell(UnitListener, Protocol):
     """A shell over `UnitReconciler`."""
 
     def step(self) -> float | None:
-        """Look at one."""
+        """Reconcile one unit."""
         ...
 
 
@@ -37,7 +37,7 @@ def access_of(
     writes: WriteSink | None = None,
     tell: Callable[[Notice], None] | None = None,
 ) -> UnitAccess:
-    """Return what a shell reads and writes units by."""
+    """Return the access of a shell to units."""
     return UnitAccess(
         shared=kit.shared,
         writes=writes or kit.dispatcher,
@@ -50,18 +50,18 @@ def access_of(
 
 
 class UnitNews:
-    """Tells the engine, and after it the shell, of what has changed on the server."""
+    """Delivers to the engine, and then to the shell, what has changed on the server."""
 
     def __init__(self, kit: ShellKit) -> None:
         self._kit = kit
         self._heard: dict[str, QueueUnit] = {}
 
     def forget(self) -> None:
-        """Begin with a list again, as a restarted process."""
+        """Begin with a list again, like a restarted process."""
         self._heard.clear()
 
     def hear(self, listener: UnitListener) -> None:
-        """Tell what is new."""
+        """Deliver what is new."""
         items = self._kit.client.list_page(QUEUE_UNITS).items
         there = {unit.metadata.key: unit for unit in items if isinstance(unit, QueueUnit)}
         for key in sorted(self._heard.keys() | there.keys()):
@@ -76,7 +76,7 @@ class UnitNews:
         self._heard = there
 
     def pass_time(self, shell: UnitShell, seconds: float, *, hears: bool = True) -> None:
-        """Let time go by, and everybody do what there is to do."""
+        """Let time pass, and every shell do what there is to do."""
         clock = self._kit.clock
         until = clock.monotonic() + seconds
         while clock.monotonic() < until:

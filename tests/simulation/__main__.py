@@ -1,12 +1,12 @@
 """Simulates from many seeds: ``python -m tests.simulation --seeds 2000``.
 
-    --seeds 2000    the seeds from 0 to 1999; 500-699 those, 17,18 these two, 17, this one
-    --steps 500     of each run
-    --jobs 2        processes
-    --trace         everything that happened, for one seed (then --seeds 17 is that seed)
+        --seeds 2000    the seeds from 0 to 1999; 500-699 a range, 17,18 two seeds, 17, one
+        --steps 500     steps of each run
+        --jobs 2        number of processes
+        --trace         print everything that happened, for one seed (then --seeds 17 is that seed)
 
-Exit status 1 when a rule was broken; then for each such seed the rule and the story of the object
-that it is about. The same seed and steps repeat it, on any machine.
+Exit status 1 when a rule was broken; then it prints, for each such seed, the rule and the story of
+the object concerned. The same seed and steps reproduce it, on any machine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tests.simulation.simulated_run import Outcome, simulate
 
 DEFAULT_STEPS = 500
 SAY_EVERY = 100
-"""Runs from one line of progress to the next."""
+"""Number of runs between two lines of progress."""
 STORY_LINES = 60
-"""The end of a story, which matters most; the whole of it is in the trace."""
+"""The end of a story, which matters most; the trace has all of it."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit status."""
+    """Return the exit status."""
     parser = argparse.ArgumentParser(prog="simulation", description=__doc__)
     parser.add_argument("--seeds", default="200")
     parser.add_argument("--steps", type=int, default=DEFAULT_STEPS)
@@ -59,7 +59,7 @@ def show(outcome: Outcome) -> int:
 
 
 def run_all(seeds: Sequence[int], steps: int, jobs: int) -> int:
-    """Run all seeds, tell of the progress and of what is broken; return the exit status."""
+    """Run all seeds, print the progress and what is broken; return the exit status."""
     clock = SystemClock()
     started = clock.monotonic()
     turns, failed = 0, []
@@ -79,7 +79,7 @@ def run_all(seeds: Sequence[int], steps: int, jobs: int) -> int:
 
 
 def outcomes(seeds: Iterable[int], steps: int, jobs: int) -> Iterator[Outcome]:
-    """Run seeds in so many processes; the outcomes come in the order of the seeds."""
+    """Run seeds in `jobs` processes; yield the outcomes in the order of the seeds."""
     one = partial(simulate, steps=steps)
     if jobs <= 1:
         yield from map(one, seeds)
@@ -89,11 +89,11 @@ def outcomes(seeds: Iterable[int], steps: int, jobs: int) -> Iterator[Outcome]:
 
 
 def told(outcome: Outcome) -> str:
-    """Return what a person has to read of a run that broke a rule."""
+    """Return the report on a run that broke a rule."""
     lines = outcome.story()
     left_out = len(lines) - STORY_LINES
     if left_out > 0:
-        lines = [lines[0], f"... {left_out} lines; TRACE=1 shows all", *lines[-STORY_LINES:]]
+        lines = [lines[0], f"... {left_out} more lines; TRACE=1 shows all", *lines[-STORY_LINES:]]
     again = f"make sim SEEDS={outcome.seed}, STEPS={outcome.asked_steps}"
     return "\n".join([f"seed {outcome.seed}, step {outcome.steps} ({again})", *lines])
 

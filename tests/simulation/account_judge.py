@@ -1,21 +1,21 @@
-"""Judges every write of the programs against the objects, apart from what they count themselves.
+"""Judges every write of the programs against the objects, independently of the programs' counts.
 
-What a job is charged is read off its unit and pods (`tests.demo.unit_charge`). A write is judged by
-what its writer could know: a program acts on caches, so what happened after the newest version in
-them excuses it, and nothing else does. The rules, each with the name under which it is reported:
+What a job is charged is read from its unit and pods (`tests.demo.unit_charge`). A write is judged
+by what its writer could know: a program acts on caches, so changes after the newest version in them
+excuse it, and nothing else does. The rules, each with the name under which it is reported:
 
-- *never over*: the admission of a unit takes no quota, and none above it, over what its mode
-  allows, unless a fact (a quota edited, pods or bookings that no decision made) came meanwhile;
-  pods of a unit that is gone count as far as the writer can know their quota;
-- *legal moves*: a unit moves as the table of phases says, by whom it says;
-- *waits its time*: a unit in backoff is back in the queue when its time has come;
-- *one unit*: a job has one;
-- *admitted first*: a job is released when its unit is admitted, and no pod of an earlier run is
+- *never over*: admitting a unit takes no quota, and no ancestor of it, over the limit of its mode,
+  unless a fact (an edited quota, pods or bookings without a decision) arrived meanwhile; pods of a
+  deleted unit count as far as the writer can know their quota;
+- *legal moves*: a unit moves as the table of phases says, by the actors it names;
+- *waits its time*: a unit in backoff is requeued only when its backoff has ended;
+- *one unit*: a job has one unit;
+- *admitted first*: a job is released when its unit is admitted and no pod of an earlier run is
   left; it is suspended when its unit is not admitted, or is being evicted;
-- *stopped before freed*: a unit gives its place back when no pod of its job lives;
-- *nodes first*: a unit of a strict queue is admitted when nodes are granted to all its pods;
-- *given back for good*: a unit that nobody manages, and whose maker has given everything back, is
-  granted nothing more before it was in the queue again.
+- *stopped before freed*: a unit releases its quota when no pod of its job is alive;
+- *nodes first*: a unit of a strict queue is admitted when all its pods have been granted nodes;
+- *given back for good*: an unmanaged unit whose owner has given everything back is granted nothing
+  more before it has been in the queue again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LEGAL_MOVES: Final = "legal moves"
 WAITS: Final = "waits its time"
 _VERDICTS: Final = frozenset({Phase.SCHED_SUCCEED, Phase.SCHED_FAILED})
 CLOCK_JUMP_SECONDS: Final = 10.0
-"""Wall clocks jump about so much in a run."""
+"""Wall clocks jump by up to this much in a run."""
 ONE_UNIT: Final = "one unit"
 ADMITTED_FIRST: Final = "admitted first"
 STOPPED_FIRST: Final = "stopped before freed"
@@ -66,7 +66,7 @@ GIVEN_BACK: Final = "given back for good"
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A rule that was broken: its name, whom it is about, and how."""
+    """A broken rule: its name, the key of the object, and how it was broken."""
 
     rule: str
     key: str
@@ -81,15 +81,15 @@ class _Quota:
 
 
 class AccountJudge:
-    """Feed it with `take`; `broken` collects what should not have been.
+    """Judges changes given to `take`; `broken` collects the violations.
 
     Args:
-        processes: all that there were so far, by the names under which they act.
+        processes: all processes so far, by the names under which they act.
         now: the wall clock.
-        strict: which queues ask for nodes first.
+        strict: the queues that ask for nodes first.
         is_min_the_limit: whether a quota's own limit is its min (mode `min`).
-        may_be_twice: whether controllers run beside each other without election. Two units of a job
-            are then possible, for as long as one of them does not know the other's.
+        may_be_twice: whether controllers run side by side without election. A job may then have two
+            units, for as long as one controller does not know the other's.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class AccountJudge:
     ) -> None:
         self.broken: list[Broken] = []
         self.accounts: dict[str, Account] = {}
-        """By the uid of the job; of a unit without a job, by its own."""
+        """By the uid of the job; a unit without a job by its own uid."""
         self._processes = processes
         self._now = now
         self._strict = strict
@@ -111,9 +111,9 @@ class AccountJudge:
         self._may_be_twice = may_be_twice
         self._quotas: dict[str, _Quota] = {}
         self._facts: dict[str, dict[str, int]] = {}
-        """quota -> kind -> the newest version at which something was charged that nobody decided
+        """quota -> kind -> the newest version at which something was charged without a decision
 
-        Not to those above it, who may be others by the time of a decision."""
+        Ancestors are not included: they may be different by the time of a decision."""
         self._quotas_changed = 0
         self._admitted_at: dict[str, int] = {}
         """process -> the version of its newest admission"""
@@ -121,7 +121,7 @@ class AccountJudge:
         """(uid of a unit, attempt) -> the reservations that had a node at some time"""
 
     def take(self, told: Told) -> None:
-        """Take in a change, and judge who made it."""
+        """Take in a change, and judge its writer."""
         match told.plural:
             case "elasticquotas":
                 self._on_quota(told)
@@ -155,7 +155,7 @@ class AccountJudge:
         )
 
     def chain(self, name: str) -> Iterator[str]:
-        """Iterate over a quota and those above it."""
+        """Iterate over a quota and its ancestors."""
         return chain_of(name, self._parent_of)
 
     def _parent_of(self, name: str) -> str:
@@ -163,7 +163,7 @@ class AccountJudge:
         return quota.parent if quota is not None else ""
 
     def _charges(self, level: str, process: str) -> Iterator[tuple[Account, Amounts]]:
-        """Iterate over what a process can know is charged to a quota and those below it."""
+        """Iterate over what a process can know is charged to a quota and its descendants."""
         for account in self.accounts.values():
             charge = account.charge_known_to(process)
             if charge and level in self.chain(account.quota):
@@ -204,7 +204,7 @@ class AccountJudge:
                 account.charge = {}  # all of it is new to this quota
         account.note_state(told.version)
         if before is None and account.pods:
-            # Until now these pods were nobody's, and whoever decides may not know them yet.
+            # Until now these pods belonged to no unit; the deciding process may not know them yet.
             self._note_fact(account, told)
             self._note(account, "pods", max(account.pods_since.values()))
         process = self._processes.get(told.actor)
@@ -272,7 +272,7 @@ class AccountJudge:
             return
         others = (at for name, at in self._admitted_at.items() if name != process.name)
         if not process.elects and max(others, default=0) > knew.get("queueunits", 0):
-            return  # its last write was still on its way when its successor began
+            return  # its last write was still in flight when its successor began
         for place, level in enumerate(self.chain(account.quota)):
             if self._has_news(level, knew):
                 continue
@@ -287,7 +287,7 @@ class AccountJudge:
                 self._break(NEVER_OVER, told, how)
 
     def _has_news(self, level: str, knew: Mapping[str, int]) -> bool:
-        """Return whether a quota, or one below it, was charged what this process cannot know."""
+        """Return whether a quota, or a descendant, was charged what this process cannot know."""
         return any(
             version > knew.get(plural, 0)
             for quota, facts in self._facts.items()
@@ -298,9 +298,9 @@ class AccountJudge:
     def _judge_occupying(
         self, told: Told, before: Json | None, account: Account, process: Process
     ) -> None:
-        """Judge what became of a booked unit: whether it was free to be freed, or to be granted.
+        """Judge a write to a booked unit: whether it could be released, or be granted more.
 
-        Pods of a unit without a job may come at any time, so also while it is being freed.
+        Pods of a unit without a job may come at any time, even while it is being released.
         """
         if before is not None and is_given_back(before) and _replicas(told.body):
             self._break(GIVEN_BACK, told, "it is granted something before it was free")
@@ -335,7 +335,7 @@ class AccountJudge:
             self._break(ADMITTED_FIRST, told, "suspended a job that is admitted")
 
     def _on_pod(self, told: Told) -> None:
-        # One that has lost its owner, who was deleted without it, is nobody's from then on.
+        # A pod that has lost its owner, which was deleted without it, belongs to none from then on.
         owner = controller_uid(told.body) or (controller_uid(told.before) if told.before else "")
         if not owner:
             return
@@ -345,7 +345,7 @@ class AccountJudge:
         else:
             is_new = told.key not in account.pods
             if not (account.pods or account.units):
-                account.quota = ""  # of a unit long gone: theirs is what they say
+                account.quota = ""  # of a long deleted unit: the pods name their own
             account.put_pod(told)
             if is_new:
                 self._note_fact(account, told)
@@ -388,7 +388,7 @@ class AccountJudge:
 
 
 def is_given_back(unit: Json) -> bool:
-    """Return whether the maker of a unit that nobody manages has given its whole place back."""
+    """Return whether the owner of an unmanaged unit has given everything back."""
     admissions = unit.get("status", {}).get("admissions") or ()
     asks = any(each["count"] for each in unit["spec"].get("podSet") or ())
     is_managed = MANAGED_BY in annotations_of(unit)
@@ -398,7 +398,7 @@ def is_given_back(unit: Json) -> bool:
 
 
 def _demand_of(unit: Json) -> Amounts:
-    """Return what all pods of a unit ask for together."""
+    """Return what all pods of a unit request together."""
     total: Amounts = {}
     for pod_set in unit["spec"].get("podSet") or ():
         for resource, each in requests_of(pod_set["template"]).items():

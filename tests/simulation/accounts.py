@@ -1,4 +1,4 @@
-"""What the judge of all writes knows of one job, read off its unit and pods (`account_judge`)."""
+"""What the judge of all writes knows of one job, read from its unit and pods (`account_judge`)."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from tests.simulation.change_feed import Json, Told, is_true
 T = TypeVar("T")
 
 KEPT_STATES: Final = 12
-"""Of a unit: more versions than a cache is ever behind by."""
+"""Versions of a unit to keep; no cache is ever further behind."""
 
 
 @dataclass
 class Account:
-    """One job with all that is charged for it."""
+    """One job with everything charged for it."""
 
     quota: str = ""
     quota_since: int = 0
-    """The version of the unit that first said so."""
+    """The first version of the unit that said so."""
     job: Json | None = None
     units: dict[str, Json] = field(default_factory=dict)
     """By key."""
     pods: dict[str, Json] = field(default_factory=dict)
     strays: set[str] = field(default_factory=set)
-    """Pods that say of no unit while the job has none: they are nobody's until it has."""
+    """Pods that name no unit while the job has none: they belong to no unit until it has one."""
     left_behind: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Pods whose unit is gone, and that do not name its quota -> the processes that know it all the
-    same: they saw both."""
+    """Pods whose unit is deleted and that do not name its quota -> the processes that know it
+    anyway: they saw both."""
     pods_since: dict[str, int] = field(default_factory=dict)
-    """The version since which a pod is as it is, living or going."""
+    """The version since which a pod is as it is, running or terminating."""
     states: list[tuple[int, bool]] = field(default_factory=list)
-    """Since which version the job may run, or not; newest last."""
+    """Whether the job may run, and since which version; newest last."""
     pod_counts: list[tuple[int, int]] = field(default_factory=list)
-    """Since which version the job asks for so many pods; newest last."""
+    """How many pods the job asks for, and since which version; newest last."""
     charge: Amounts = field(default_factory=dict)
 
     def own_unit(self) -> Json | None:
-        """Return the unit that counts: the booked one, else the oldest."""
+        """Return the unit that counts: the booked one, or else the oldest."""
         return min(self.units.values(), key=_rank, default=None)
 
     def put_unit(self, told: Told) -> None:
-        """Take in a unit as it is now; `units` has it no more."""
+        """Take in a unit as it is now; `units` no longer has it."""
         if not told.is_gone:
             self.units[told.key] = told.body
             self.strays.clear()
             self.left_behind.clear()
         elif not self.units:
-            # Whoever starts from now on cannot know whose they were.
+            # A process that starts from now on cannot know which unit they belonged to.
             pods = self.pods.items()
             self.strays = {
                 key for key, pod in pods if RELATED_QUEUE_UNIT not in annotations_of(pod)
@@ -80,7 +80,7 @@ class Account:
         self.left_behind.pop(key, None)
 
     def leave_behind(self, seen: Mapping[str, Mapping[str, int]]) -> None:
-        """Note who knows the quota of the pods; their unit is gone.
+        """Note which processes know the quota of the pods; their unit is deleted.
 
         Args:
             seen: what the caches of each process have seen, by plural.
@@ -96,7 +96,7 @@ class Account:
             )
 
     def recharge(self) -> None:
-        """Add up anew what is charged."""
+        """Recompute what is charged."""
         self.charge = self._charge_without(frozenset())
 
     def charge_known_to(self, process: str) -> Amounts:
@@ -123,7 +123,7 @@ class Account:
         del self.pod_counts[:-KEPT_STATES]
 
     def least_pods(self, since: int) -> int:
-        """Return the least number of pods that the job asked for from that version on."""
+        """Return the smallest number of pods that the job asked for from that version on."""
         return min((count for _, count in _since(self.pod_counts, since)), default=0)
 
     def was_admitted(self, since: int) -> bool:
@@ -137,13 +137,13 @@ class Account:
 
 
 def job_uid(unit: Json) -> str:
-    """Return the uid of a unit's job; of one without, its own."""
+    """Return the uid of a unit's job; without a job, the unit's own."""
     uid: str = (unit["spec"].get("consumerRef") or {}).get("uid") or unit["metadata"]["uid"]
     return uid
 
 
 def quota_of(body: Json) -> str:
-    """Return the quota that an object names, else the one named like its namespace."""
+    """Return the quota that an object names, or else the one named like its namespace."""
     metadata = body["metadata"]
     named: str = (metadata.get("labels") or {}).get(QUOTA_NAME) or metadata["namespace"]
     return named

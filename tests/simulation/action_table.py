@@ -6,14 +6,14 @@ An action is one function that takes the `World` and returns a few words for the
     def delete_job(world: World) -> str:
         ...
 
-`weight` says how often it is drawn, beside the others; `when` whether it is possible now. All
-chance comes from `world.rng`. What it does goes through `world.direct`, as a user's or another
-program's writes would; what the API server refuses ends the action, and the trace says so. To edit
-some object in one of several ways is one call of `edit`.
+`weight` says how often it is drawn, relative to the others; `when`, whether it is possible now. All
+chance comes from `world.rng`. What it does goes through `world.direct`, like the writes of a user
+or another program; a refusal by the API server ends the action, and the trace says so. Editing an
+object in one of several ways takes one call of `edit`.
 
-So a feature that is new to the programs needs one function for each thing that users can do with
-it, in the module of its subject; a new module is imported by `simulated_run.py`. What must stay
-true then is judged by `account_judge.py` after every write, and by `rest_checks.py` in quiet times.
+A new feature of the programs thus needs one function for each thing that users can do with it, in
+the module of its subject; a new module is imported by `simulated_run.py`. `account_judge.py` judges
+what must stay true after every write, and `rest_checks.py` in quiet times.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Action:
 
 
 ACTIONS: Final[list[Action]] = []
-"""All of them, in the order of their modules."""
+"""All actions, in the order of their modules."""
 
 
 def always(_world: World) -> bool:
-    """Let it happen at any time."""
+    """Return True: the action is possible at any time."""
     return True
 
 
@@ -62,7 +62,7 @@ def action(*, weight: int, when: Guard = always) -> Callable[[Act], Act]:
 
 
 def draw(world: World) -> Action:
-    """Return an action that is possible now, by chance."""
+    """Return a random action that is possible now."""
     possible = [each for each in ACTIONS if each.is_possible(world)]
     return world.rng.choices(possible, [each.weight for each in possible])[0]
 
@@ -76,15 +76,15 @@ def edit(
     weight: int,
     when: Guard = always,
 ) -> None:
-    """Put into the table that an object of a kind is edited by chance.
+    """Put into the table that an object of a kind is edited at random.
 
     Args:
-        name: of the action.
+        name: the action's name.
         plural: the kind.
-        build: what is merged into the object; `annotation`, `label`, `spec_field`.
-        choices: of which `build` gets one.
-        weight: as of an action.
-        when: as of an action; there must be an object besides.
+        build: what is merged into the object, from a choice; `annotation`, `label`, `spec_field`.
+        choices: the values, one of which `build` gets.
+        weight: as for an action.
+        when: as for an action; in addition, an object of the kind must exist.
     """
 
     def act(world: World) -> str:
@@ -100,17 +100,17 @@ def edit(
 
 
 def annotation(key: str) -> Callable[[str | None], Json]:
-    """Return what sets an annotation, or takes it off."""
+    """Return what sets an annotation, or removes it."""
     return lambda said: {"metadata": {"annotations": {key: said}}}
 
 
 def label(key: str) -> Callable[[str | None], Json]:
-    """Return what sets a label, or takes it off."""
+    """Return what sets a label, or removes it."""
     return lambda said: {"metadata": {"labels": {key: said}}}
 
 
 def spec_field(name: str) -> Callable[[Any], Json]:
-    """Return what sets a field of the spec, or takes it off."""
+    """Return what sets a field of the spec, or removes it."""
     return lambda said: {"spec": {name: said}}
 
 
@@ -118,13 +118,13 @@ def spec_field(name: str) -> Callable[[Any], Json]:
 
 
 def some(rng: random.Random, objects: dict[str, Json]) -> tuple[str, Json]:
-    """Return the key and the body of one of the objects, of which there is at least one."""
+    """Return the key and the body of a random object; there must be at least one."""
     key = rng.choice(sorted(objects))
     return key, objects[key]
 
 
 def one_of(rng: random.Random, choices: Sequence[T]) -> T:
-    """Return one of these."""
+    """Return a random choice."""
     return rng.choice(choices)
 
 

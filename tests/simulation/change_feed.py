@@ -1,7 +1,7 @@
-"""Everything that is written to the API server, as it happens: who, when, what.
+"""Every write to the API server, as it happens: its writer, time, and content.
 
-The feed keeps the newest version of every object, and the trace: one line per change, in the words
-of whoever has to find out what went wrong.
+The feed keeps the newest version of every object, and the trace: one line per change, for the
+person who debugs a run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shared_api.testing.virtual_clock import VirtualClock
 Json = dict[str, Any]
 
 SILENT_KINDS: Final = frozenset(("leases", "events"))
-"""Nobody rests or waits because of them, and no trace needs them."""
+"""Kinds whose writes neither count as activity nor appear in the trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class Told:
     Attributes:
         plural: the kind.
         key: `namespace/name`.
-        body: the object after it; before it, where it is gone.
-        before: the object before it; None where it is new.
-        is_gone: it was deleted.
-        version: in the order of all kinds.
-        actor: who wrote it.
+        body: the object after the change; where it is deleted, before it.
+        before: the object before the change; None where it is new.
+        is_gone: whether it was deleted.
+        version: the position in the order of all kinds.
+        actor: the writer.
     """
 
     plural: str
@@ -52,9 +52,9 @@ class ChangeFeed:
     """Listens to an API server.
 
     Attributes:
-        actor: who does what happens now; whoever gives turns sets it.
+        actor: the author of what happens now; set before each turn.
         objects: the newest version of every object, by plural and key.
-        writes: how many changes each actor has made, `SILENT_KINDS` left out.
+        writes: how many changes each actor has made, except of `SILENT_KINDS`.
         lines: the trace.
     """
 
@@ -70,7 +70,7 @@ class ChangeFeed:
         self._listeners: list[Callable[[Told], None]] = []
 
     def listen(self, listener: Callable[[Told], None]) -> None:
-        """Tell somebody of every change from now on; it must not raise, nor write."""
+        """Call the listener with every change from now on; it must not raise, nor write."""
         self._listeners.append(listener)
 
     def last_change(self, plural: str) -> int:

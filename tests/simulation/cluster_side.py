@@ -1,8 +1,8 @@
-"""What a cluster does by itself: Job controller, garbage collector, binding of pods, kubelets.
+"""What a cluster does by itself: Job controller, garbage collector, pod binding, kubelets.
 
 The decisions about a job are those of `tests.demo.job_moves`; here they are carried out one at a
-time, and everything takes a while by chance. A pod can be told to hang (it never starts while
-anything hangs) and to fail.
+time, each after a random delay. A pod can be made to hang (it does not start while anything hangs)
+and to fail.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ NODE: Final = "node-0"
 
 
 class ClusterSide:
-    """Runs jobs. It gets turns as any thread does: one job, or one thing that is due, per turn.
+    """Runs jobs. It gets turns like any thread: one job, or one thing that is due, per turn.
 
     Attributes:
-        hangs: pods do not start; those that would have are started when this ends.
-        start_seconds: from a pod that is bound to one that runs, from and to.
+        hangs: whether pods do not start; pods that were due to start do so when this ends.
+        start_seconds: the shortest and longest delay from a bound pod to a running one.
     """
 
     name = "cluster"
@@ -62,7 +62,7 @@ class ClusterSide:
 
     @property
     def due(self) -> float:
-        """From when on it has something to do."""
+        """When it next has something to do."""
         if self._changed or (self._hung and not self.hangs):
             return -inf
         return self._due[0][0] if self._due else inf
@@ -79,7 +79,7 @@ class ClusterSide:
             self._look_at(key)
 
     def fail(self, key: str) -> None:
-        """Let a pod fail, if it lives."""
+        """Let a pod fail, if it is alive."""
         self._write_phase(key, "Failed")
 
     # --- noticing -----------------------------------------------------------------------------
@@ -123,8 +123,8 @@ class ClusterSide:
         self._server.collect_garbage()
 
     def after(self, seconds: tuple[float, float], act: Callable[[], None]) -> None:
-        """Do something after a while by chance, from and to."""
-        self._count += 1  # breaks ties in the order of planning
+        """Do something after a random delay between two bounds."""
+        self._count += 1  # keeps the order of planning where times are equal
         at = self._clock.monotonic() + self._rng.uniform(*seconds)
         heapq.heappush(self._due, (at, self._count, act))
 
@@ -175,7 +175,7 @@ class ClusterSide:
         all_pods = self._feed.all("pods")
         pods = [all_pods[each] for each in sorted(self._pods_of.get(job["metadata"]["uid"], ()))]
         moves = plan_moves(job, pods, self._now())
-        # Somebody may have changed the job meanwhile; the next look will do better.
+        # The job may have changed meanwhile; the next pass sees that.
         with contextlib.suppress(ApiError):
             for pod in moves.delete:
                 self._direct.delete("pods", pod, namespace)

@@ -1,9 +1,9 @@
-"""Judges what the engines decide, in the moment when they do.
+"""Judges what the engines decide, at the moment of the decision.
 
-- *order*: each decision is compared with the line as it was;
-- *never over*: and with the limits;
-- *evictions*: victims may be evicted and are enough, one round at a time, nobody starts in the room
-  that they make, and nobody has others evicted twice for one start.
+- *order*: each decision is compared with the queue as it was;
+- *never over*: it is compared with the limits;
+- *evictions*: victims may be evicted and suffice, in one round at a time; no other unit starts in
+  the freed capacity, and no unit has others evicted twice for one start.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ EVICTIONS: Final = "evictions"
 
 @dataclass
 class _Round:
-    """The last time that somebody had others evicted.
+    """The last round in which a unit had others evicted.
 
     Attributes:
         preemptor: the unit as it was.
         by: the process.
         at: when, monotonic.
-        written: since which version each victim is asked to leave; none while it is not.
+        written: since which version each victim has been asked to leave; inf while it has not.
     """
 
     preemptor: QueueUnit
@@ -49,7 +49,7 @@ class _Round:
     written: dict[str, float]
 
     def is_known(self, seen: int) -> bool:
-        """Return whether who has seen so much knows of all that was written."""
+        """Return whether a process that has seen this version knows all these evictions."""
         return max(self.written.values()) <= seen
 
 
@@ -63,7 +63,7 @@ class DecisionJudge:
         world.feed.listen(self._on_change)
 
     def on_turn(self, scheduler: SteppedScheduler) -> None:
-        """Note the lines as they are before a decision."""
+        """Note the queues as they are before a decision."""
         self._lines = engine_checks.in_line(scheduler.engine)
 
     def on_decision(self, process: Process, decision: Dequeue | Preempt) -> None:
@@ -112,14 +112,14 @@ class DecisionJudge:
         self._rounds[decision.uid] = _Round(record.unit, process.name, now, victims)
 
     def _on_change(self, told: Told) -> None:
-        """Note the evictions that are written, and what may have taken the room that they made."""
-        # An edit of a queue may change whom its units wait for, and whom they may have evicted.
+        """Note the evictions written, and what may have taken the freed capacity."""
+        # An edit of a queue may change which units its units wait for, and which they may evict.
         is_edit = told.plural == "queues" and told.actor == "user"
         if is_edit or told.plural in {"nodes", "elasticquotas"}:
             self._rounds.clear()
         own = self._rounds.get(Uid(told.uid))
         if own is not None and not is_same_claim(own.preemptor, convert(told.body, QueueUnit)):
-            # Who is edited, be it for a moment, may have lost the room meanwhile.
+            # A unit that was edited, even for a moment, may have lost the room meanwhile.
             del self._rounds[Uid(told.uid)]
         if told.plural != "queueunits" or told.is_gone or not is_true(told.body, "Evicted"):
             return

@@ -1,4 +1,4 @@
-"""Units that nobody manages: made by hand, and looked after by whoever made them."""
+"""Unmanaged units: made by hand, and looked after by their owner."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ QUOTAS: Final = ("a", "b", "c")
 
 
 def is_hand_made(unit: Json) -> bool:
-    """Return whether nobody looks after a unit but its maker."""
+    """Return whether only its owner looks after a unit."""
     return MANAGED_BY not in (unit["metadata"].get("annotations") or {})
 
 
 def hand_made(world: World) -> dict[str, Json]:
-    """Return the units that nobody manages, by their keys."""
+    """Return the unmanaged units, by their keys."""
     return {k: unit for k, unit in world.all("queueunits").items() if is_hand_made(unit)}
 
 
@@ -83,7 +83,7 @@ def create_unit(world: World) -> str:
 
 
 def _named_this_second(world: World) -> set[str]:
-    """Names of units that pods made in this second name: times do not tell whose they are."""
+    """Names of units that pods of this second name: times do not show whose they are."""
     now = rfc3339(world.clock.now())
     pods = (pod["metadata"] for pod in world.all("pods").values())
     young = (meta for meta in pods if meta["creationTimestamp"] >= now)
@@ -131,7 +131,7 @@ def answer_unit(world: World) -> str:
 
 @action(weight=2, when=has_released)
 def make_pod_of_unit(world: World) -> str:
-    """Make or end the one pod of a unit: what it has of its own, the unit was granted."""
+    """Make or end the one pod of a unit, within what the unit was granted."""
     key, unit = some(world.rng, _released(world))
     namespace, _, name = key.partition("/")
     pod = f"{name}-pod"
@@ -141,8 +141,8 @@ def make_pod_of_unit(world: World) -> str:
         return f"{key} ends"
     template = unit["spec"]["podSet"][0]["template"]
     requests = template["spec"]["containers"][0]["resources"]["requests"]
-    # Whoever makes pods for a unit labels them with what it was admitted in; a label that was
-    # edited since moves neither.
+    # Pods of a unit are labeled with what it was admitted in; a label that was edited since moves
+    # neither.
     placement = unit["status"].get("placement")
     labels = unit["metadata"].get("labels") if placement is None else placement.get("labels")
     body = pod_body(
@@ -159,7 +159,7 @@ def make_pod_of_unit(world: World) -> str:
 
 
 def give_all_back(world: World) -> None:
-    """Let all makers end their pods, give their places back, and ask for nothing more."""
+    """Let all owners end their pods, give back their admissions, and ask for nothing more."""
     for key, unit in sorted(hand_made(world).items()):
         patch(world, "queueunits", key, {"spec": {"active": False}})
         if key in _booked(world):
@@ -172,7 +172,7 @@ def give_all_back(world: World) -> None:
 
 
 def _owner(key: str, unit: Json) -> Json:
-    """Return what lets a pod go with its unit, and says whose it is."""
+    """Return the owner reference that has a pod deleted with its unit."""
     return {
         "apiVersion": QUEUE_UNITS.api_version,
         "kind": QUEUE_UNITS.kind,
@@ -183,7 +183,7 @@ def _owner(key: str, unit: Json) -> Json:
 
 
 def _set_admissions(world: World, key: str, unit: Json, **counts: int) -> None:
-    """Write the counts of all admissions; without any, all that are granted run."""
+    """Write the counts of all admissions; without counts, all granted pods run."""
     after = [
         {**each, **(counts or {"running": each["replicas"]})}
         for each in unit["status"]["admissions"]

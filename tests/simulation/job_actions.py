@@ -1,4 +1,4 @@
-"""What users do with jobs, and what befalls their pods."""
+"""What users do with jobs, and what happens to their pods."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from tests.simulation.world_plan import QUEUE_NAMESPACE
 
 MOST_JOBS: Final = 9
 MORE_JOBS: Final = 3
-"""Where it is crowded."""
+"""In addition, in a crowded world."""
 CROWDED: Final = ("a", "a", "b", "b", "c", "")
-"""Those that most of them name there."""
+"""The quotas that most jobs name in a crowded world."""
 SHORT_RUNS: Final = ("0.5", "4", "30")
 LONG_RUNS: Final = ("4", "30", "120")
 DECLARED_SECONDS: Final = ("5", "40", "200", "600")
-"""For which jobs say that they run no longer, where queues backfill; some do all the same."""
+"""Longest runs that jobs declare where queues backfill; some run longer."""
 MOST_FOREIGN_PODS: Final = 2
 FOREIGN: Final = "foreign-"
-"""What the names of pods begin with that are nobody's."""
+"""Prefix of the names of pods without an owner."""
 QUOTAS: Final = ("a", "b", "c", "other")
-"""Those that jobs name."""
+"""The quotas that jobs name."""
 PATIENCE: Final = {
     RUNNING_TIMEOUT: ("1s", "5s", "soon", None),
     PARTIAL_RUNNING_TIMEOUT: ("1s", "5s", None),
@@ -57,7 +57,7 @@ PATIENCE: Final = {
     BACKOFF_LIMIT: ("1", "2", "0", None),
     MAX_EXEC_TIME: ("3", "600", None),
 }
-"""What users say of a job's patience."""
+"""Values of the timeout annotations of a job."""
 
 
 def has_room(world: World) -> bool:
@@ -98,7 +98,7 @@ def create_job(world: World) -> str:
 
 @action(weight=30, when=has_rivals)
 def create_urgent_job(world: World) -> str:
-    """Create a job that comes before one that has quota, in its queue, which preempts by now."""
+    """Create a job of higher priority than one that has quota, in its queue, which now preempts."""
     _, rival = some(world.rng, _booked(world))
     meta, urgency = rival["metadata"], world.rng.choice((20, 50))
     quota = (meta.get("labels") or {}).get(QUOTA_NAME, "")
@@ -111,7 +111,7 @@ def create_urgent_job(world: World) -> str:
 
 
 def _create_job(world: World, urgent: tuple[int, str, str] | None = None) -> str:
-    """Create a job; where it is crowded, one that runs longer, mostly in the shared queue.
+    """Create a job; in a crowded world it runs longer, mostly in the shared queue.
 
     Args:
         world: The world.
@@ -203,7 +203,7 @@ edit("resume", "jobs", spec_field("suspend"), (False,), weight=3)
 
 
 def want_pods(world: World) -> None:
-    """Let every job want a pod: one that wants none and must run soon is put back for ever."""
+    """Let every job want a pod: one that wants none and must run soon is requeued forever."""
     for key, job in sorted(world.all("jobs").items()):
         if not job["spec"]["parallelism"]:
             patch(world, "jobs", key, {"spec": {"parallelism": 1}})

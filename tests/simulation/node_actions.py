@@ -1,4 +1,4 @@
-"""What befalls the reservations of strict queues."""
+"""What happens to the reservations of strict queues."""
 
 from __future__ import annotations
 

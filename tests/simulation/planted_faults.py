@@ -1,10 +1,10 @@
 """Breaks the programs on purpose: ``python -m tests.simulation.planted_faults``.
 
-A simulation that finds nothing may be blind. Each fault here is one that a person could make; the
-simulation must find it within `MOST_SEEDS` runs, and `planted_faults.md` says where it did. That
-table is written by ``make sim-faults``.
+A simulation that finds nothing may be blind. Each fault here is a plausible mistake; the simulation
+must find it within `MOST_SEEDS` runs, and `planted_faults.md` says where it did. That table is
+written by ``make sim-faults``.
 
-A new fault is a function that replaces something by `plant.replace(owner, name, by)`, with the
+A new fault is a function that replaces something with `plant.replace(owner, name, by)`, with the
 decorator that puts it into the table.
 """
 
@@ -64,27 +64,27 @@ TABLE: Final = Path(__file__).with_name("planted_faults.md")
 
 
 class Plant:
-    """Replaces attributes, and puts them back."""
+    """Replaces attributes, and restores them."""
 
     def __init__(self) -> None:
         self._before: list[tuple[Any, str, Any]] = []
 
     def replace(self, owner: Any, name: str, by: Any) -> Any:
-        """Put something else into an attribute; return what was there."""
+        """Replace an attribute; return its previous value."""
         before = getattr(owner, name)
         self._before.append((owner, name, before))
         setattr(owner, name, by)
         return before
 
     def undo(self) -> None:
-        """Put everything back."""
+        """Restore all attributes."""
         while self._before:
             setattr(*self._before.pop())
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that could be wrong with the programs."""
+    """A mistake in the programs."""
 
     name: str
     what: str
@@ -105,7 +105,7 @@ def fault(what: str) -> Callable[[Callable[[Plant], None]], None]:
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """Run something with a fault."""
+    """Run a block with a fault."""
     plant = Plant()
     FAULTS[name].plant(plant)
     try:
@@ -115,9 +115,9 @@ def planted(name: str) -> Iterator[None]:
 
 
 def find(name: str) -> Outcome | None:
-    """Return the first run that finds a fault; None where none of `MOST_SEEDS` does.
+    """Return the first run that finds a fault; None where none of `MOST_SEEDS` runs does.
 
-    A run finds it that breaks a rule with the fault, and none without.
+    A run finds it if it breaks a rule with the fault, and none without.
     """
     for seed in range(MOST_SEEDS):
         with planted(name):
@@ -148,7 +148,7 @@ def no_booking_at_decision(plant: Plant) -> None:
     plant.replace(ElasticQuotaPlugin, "reserve", lambda _plugin, _info: None)
 
 
-@fault("what is given back is taken off twice")
+@fault("released usage is released twice")
 def double_release(plant: Plant) -> None:
     def release(quotas: QuotaCache, owner: str) -> None:
         booked = quotas.charge_of(owner)
@@ -165,7 +165,7 @@ def pods_released_with_unit(plant: Plant) -> None:
     plant.replace(Usage, "charge_living", lambda quotas, uid, *_, **__: quotas.release(uid))
 
 
-@fault("what has been given back is charged again")
+@fault("usage that has been given back is charged again")
 def reclaimable_ignored(plant: Plant) -> None:
     def admitted(unit: Any, demand: Any) -> Any:
         kept = with_fields(unit.status, reclaimable_pods=())
@@ -198,17 +198,17 @@ def unknown_is_dropped(plant: Plant) -> None:
     original = plant.replace(DequeueCycle, "_on_outcome", on_outcome)
 
 
-@fault("units of a quota that is made or edited are not looked at again")
+@fault("units of a created or edited quota are not placed again")
 def no_placing_after_quota_edit(plant: Plant) -> None:
     plant.replace(Engine, "_on_quotas_changed", lambda _engine, _names: ())
 
 
-@fault("whoever does not lead decides as well")
+@fault("a scheduler that is not the leader decides too")
 def followers_decide(plant: Plant) -> None:
     plant.replace(LeaderElector, "writable_seconds", lambda _elector: 100.0)
 
 
-@fault("a unit that is admitted counts as waiting when its scheduler has restarted")
+@fault("an admitted unit counts as pending after its scheduler has restarted")
 def admitted_twice(plant: Plant) -> None:
     def judge(unit: Any) -> Any:
         state = original(unit)
@@ -218,7 +218,7 @@ def admitted_twice(plant: Plant) -> None:
     plant.replace(unit_cache, "judge", judge)
 
 
-@fault("a unit that says that it was adopted is charged for that")
+@fault("a unit that claims to be adopted is charged for that")
 def annotation_believed(plant: Plant) -> None:
     def judge(unit: Any) -> Any:
         marked = unit.metadata.annotations.get("koord-queue/adopted") == "true"
@@ -229,17 +229,17 @@ def annotation_believed(plant: Plant) -> None:
     plant.replace(unit_cache, "judge", judge)
 
 
-@fault("a unit that backs off is back in the queue at once")
+@fault("a unit in backoff is requeued at once")
 def backoff_ignored(plant: Plant) -> None:
     plant.replace(requeue, "backoff_ends_at", lambda _unit: None)
 
 
-@fault("a unit that backs off is never back in the queue")
+@fault("a unit in backoff is never requeued")
 def backoff_never_ends(plant: Plant) -> None:
     plant.replace(BackoffRequeue, "step", lambda _requeue: None)
 
 
-@fault("Block and FIFO hold nobody back")
+@fault("Block and FIFO hold no unit back")
 def nobody_held_back(plant: Plant) -> None:
     def offer_of(queue: SchedulingQueue, quota: str) -> Any:
         of_quota = queue._by_quota.get(quota)  # noqa: SLF001 - breaks it
@@ -248,12 +248,12 @@ def nobody_held_back(plant: Plant) -> None:
     plant.replace(SchedulingQueue, "_offer_of", offer_of)
 
 
-@fault("pods that are deleted stay charged")
+@fault("deleted pods stay charged")
 def gone_pods_stay(plant: Plant) -> None:
     plant.replace(PodAccounting, "on_pod_gone", lambda _pods, _pod: None)
 
 
-@fault("a queue that comes gets no worker")
+@fault("a new queue gets no worker")
 def no_worker(plant: Plant) -> None:
     def run_for(workers: QueueWorkers, queue: str) -> None:
         if queue != "shared":
@@ -262,7 +262,7 @@ def no_worker(plant: Plant) -> None:
     original = plant.replace(QueueWorkers, "run_for", run_for)
 
 
-@fault("a unit that vanishes is not told to the engine")
+@fault("a deleted unit is not reported to the engine")
 def gone_unit_not_told(plant: Plant) -> None:
     def on_unit(handlers: EventHandlers, old: Any, new: Any) -> None:
         if new is not None:
@@ -271,10 +271,10 @@ def gone_unit_not_told(plant: Plant) -> None:
     original = plant.replace(EventHandlers, "on_queue_unit", on_unit)
 
 
-# --- evictions, stops, and units that nobody manages ---------------------------------------------
+# --- evictions, stops, and unmanaged units -------------------------------------------------------
 
 
-@fault("a victim's booking is released when it is asked to leave")
+@fault("a victim's usage is released when it is asked to leave")
 def victims_free_at_once(plant: Plant) -> None:
     def judge(unit: Any) -> Any:
         return UnitState.ENDED if makes_room(unit) and occupies_quota(unit) else original(unit)
@@ -283,12 +283,12 @@ def victims_free_at_once(plant: Plant) -> None:
     plant.replace(unit_cache, "judge", judge)
 
 
-@fault("no room is kept for whom others leave")
+@fault("no room is kept for a preemptor")
 def preemptor_forgotten(plant: Plant) -> None:
     plant.replace(PreemptionRounds, "_keep_room", lambda *_: None)
 
 
-@fault("who leaves already is not counted when others are evicted")
+@fault("units that are leaving are not counted when others are evicted")
 def evicts_again(plant: Plant) -> None:
     plant.replace(VictimCandidates, "leaving", lambda *_: [])
     plant.replace(PreemptionRounds, "_has_to_wait", lambda *_: False)
@@ -303,19 +303,19 @@ def stops_ignored(plant: Plant) -> None:
     original = plant.replace(SchedulingQueue, "_derive", derive)
 
 
-@fault("a place that its maker has given back is taken for growth")
+@fault("an admission that its owner has given back is taken for growth")
 def given_back_grows(plant: Plant) -> None:
     plant.replace(growth, "is_given_back", lambda _unit: False)
     plant.replace(eviction, "is_given_back", lambda _unit: False)
     plant.replace(unmanaged_units, "is_given_back", lambda _unit: False)
 
 
-@fault("who may not pass a head is not asked again")
+@fault("a unit that may not pass a head is not asked again")
 def passing_forgotten(plant: Plant) -> None:
     plant.replace(Backfill, "take_woken", lambda _backfill: [])
 
 
-@fault("a head is passed by whoever fits")
+@fault("a head is passed by any unit that fits")
 def heads_passed(plant: Plant) -> None:
     plant.replace(Backfill, "check", lambda *_: None)
 
@@ -323,12 +323,12 @@ def heads_passed(plant: Plant) -> None:
 # === the controllers ===========================================================================
 
 
-@fault("a job is resumed while pods of its last run are still going")
+@fault("a job is resumed while pods of its last run are still terminating")
 def resumed_too_early(plant: Plant) -> None:
     _plant_impatience(plant, JobState(state=State.RELEASED, stopped=True, resumable=True))
 
 
-@fault("a place is given back before the pods have stopped")
+@fault("usage is released before the pods have stopped")
 def freed_too_early(plant: Plant) -> None:
     _plant_impatience(plant, JobState(state=State.HELD, stopped=True, resumable=True))
 
@@ -344,7 +344,7 @@ def _plant_impatience(plant: Plant, instead: JobState) -> None:
     original = plant.replace(standing_module, "judge_job", judge)
 
 
-@fault("a job is suspended without a word on its unit")
+@fault("a job is suspended without an eviction on its unit")
 def eviction_not_announced(plant: Plant) -> None:
     def announce(view: Any, _unit: Any, *_: Any) -> Any:
         return Decision(actions=(suspend_job(view, view.job),), memory=view.memory)
@@ -352,12 +352,12 @@ def eviction_not_announced(plant: Plant) -> None:
     plant.replace(decide_module, "announce_eviction", announce)
 
 
-@fault("units of jobs that are gone stay")
+@fault("units of deleted jobs stay")
 def orphans_stay(plant: Plant) -> None:
     plant.replace(reconciler_module.JobReconciler, "_let_go", lambda *_: None)
 
 
-@fault("nobody looks at a job whose unit has changed")
+@fault("a job is not reconciled when its unit has changed")
 def unit_news_lost(plant: Plant) -> None:
     plant.replace(ExtensionServer, "on_unit", lambda *_: None)
 
@@ -367,10 +367,10 @@ def verdict_not_awaited(plant: Plant) -> None:
     plant.replace(reservations, "judge_reservations", lambda *_: Verdict(Answer.GRANTED))
 
 
-# === what both stand on ========================================================================
+# === what both programs use ====================================================================
 
 
-@fault("after a list nobody misses what it did not have")
+@fault("objects that are missing from a list stay in the store")
 def vanished_stay(plant: Plant) -> None:
     plant.replace(IndexedStore, "remove_vanished", lambda *_, **__: ())
 
@@ -418,7 +418,7 @@ def _told(outcome: Outcome | None) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Look for the faults, print and write the table; exit status 1 when one is not found."""
+    """Look for the faults, print and write the table; exit status 1 if one is not found."""
     parser = argparse.ArgumentParser(prog="planted_faults", description=__doc__)
     parser.add_argument("names", nargs="*", help="only these; the other rows stay as they are")
     parser.add_argument("--jobs", type=int, default=1)

@@ -48,14 +48,14 @@ QUOTA_TREE: Final = {
 """name -> namespace, parent, min and max in CPUs."""
 PARENTS: Final = ("top", "mid")
 TREES: Final = {"top": "x", "other": "y"}
-"""The trees of the roots, where there are several."""
+"""The trees of the roots, where there are several trees."""
 CROWDED_CPUS: Final = 2
-"""By so much all are narrower where it is crowded."""
+"""By how much all quotas are smaller in a crowded world."""
 MOST_NODES: Final = 4
 
 
 def set_up(world: World) -> None:
-    """Make the quotas, and a queue for all of them."""
+    """Create the quotas, and a queue for all of them."""
     for name in QUOTA_TREE:
         _create_quota(world, name)
     _create_shared(world)
@@ -121,7 +121,7 @@ edit(
 
 
 def end_stops(world: World) -> None:
-    """Let all queues go on, and ask for nothing."""
+    """Let all queues go on without asking for nodes or checks."""
     nothing: Json = {
         "metadata": {"annotations": {STOP_POLICY: None}},
         "spec": {"admissionChecks": None},

@@ -1,8 +1,8 @@
 """koord-scheduler's part in strict mode: it answers Reservations, as their API documents it.
 
-A Reservation is scheduled as if it were a pod: it becomes Available with a node, or it is said of
-it that it is unschedulable, which may change. While others are moved out for it that refusal is
-none yet (Preempted). Its pod takes it: it is Succeeded then. One whose time is over has Failed.
+A Reservation is scheduled like a pod: it becomes Available with a node, or it is marked as
+unschedulable, which may change. While others are moved out for it (Preempted), that mark is not yet
+a refusal. When its pod takes it, it is Succeeded. When it has expired, it is Failed.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tests.simulation.change_feed import ChangeFeed, Json, Told
 NODE: Final = "node-0"
 ANSWER_SECONDS: Final = (0.05, 2.0)
 AGAIN_SECONDS: Final = (1.0, 20.0)
-"""From a refusal to another try."""
+"""From a refusal to the next try."""
 REFUSAL_CHANCE: Final = 0.15
 PREEMPTED_CHANCE: Final = 0.3
-"""Of a refusal: others are being moved out."""
+"""Share of refusals while which others are being moved out."""
 NOW: Final = "2026-11-01T00:00:00Z"
 
 After = Callable[[tuple[float, float], Callable[[], None]], None]
 
 
 class ReservationSide:
-    """Answers, one reservation at a time.
+    """Answers reservations, one at a time.
 
     Attributes:
-        is_full: no node has room for anybody.
+        is_full: whether no node has room.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ReservationSide:
         feed.listen(self._on_change)
 
     def expire(self, name: str) -> None:
-        """Let the time of a reservation be over."""
+        """Let a reservation expire."""
         self._write(name, {"phase": "Failed"})
 
     def _on_change(self, told: Told) -> None:
@@ -71,7 +71,7 @@ class ReservationSide:
         self._write(name, {"phase": "Available", "nodeName": NODE, "conditions": granted})
 
     def _take(self, pod: str, owner: str) -> None:
-        """Let a pod take a reservation that was made for those of its owner."""
+        """Let a pod take a reservation made for the pods of its owner."""
         body = self._feed.all("pods").get(pod)
         if body is None or not is_living(body):
             return

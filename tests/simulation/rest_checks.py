@@ -1,21 +1,21 @@
-"""What must be true when nobody has anything to do: now and then during a run, and at its end.
+"""What must be true when there is nothing to do: now and then during a run, and at its end.
 
-The engine of the scheduler that decides is compared with the objects: it knows all of them, a
-second engine that learns them in another order believes the same, and nobody waits whom the quotas
-would let start. At the end each job and its unit must fit together as well. Rules by their names:
+The engine of the deciding scheduler is compared with the objects: it knows all of them, a second
+engine that learns them in another order has the same state, and no unit waits that the quotas would
+let start. At the end each job and its unit must fit together as well. Rules by their names:
 
-- *nobody forgotten*: the engine has the newest version of every unit;
-- *usage as the objects say*: what it has charged is what `account_judge.py` reads off the objects;
+- *no unit forgotten*: the engine has the newest version of every unit;
+- *usage as the objects say*: what it has charged is what `account_judge.py` reads from the objects;
 - *same after a restart*: an engine rebuilt from the objects has the same usage and queues;
-- *nobody lost*: no unit waits that could start; nor is there one that would start behind a head
-  if all were asked again;
-- *nothing ownerless*: no unit and no booking without the job, the unit or the pods it is for;
+- *no unit lost*: no unit waits that could start; and none could start behind a head if all were
+  asked again;
+- *nothing ownerless*: no unit and no booking without its job, unit or pods;
 - *jobs fit their units*: as `faults_of` says;
-- *given back is free*: at the end, no unit that its maker has given back is booked;
-- *nothing overdue*: at the end no unit's time has been over for longer than a shell rests, unless
-  pods of it live;
-- *rounds end*: at the end no room is kept for anybody, and nobody waits whom an eviction would let
-  start.
+- *given back is free*: at the end, no unit that its owner has given back is booked;
+- *nothing overdue*: at the end no deadline of a unit has passed for longer than a shell rests,
+  unless pods of it are alive;
+- *rounds end*: at the end no room is kept for any unit, and no unit waits that an eviction would
+  let start.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from tests.simulation.job_actions import FOREIGN
 from tests.simulation.stepped_programs import SteppedScheduler
 from tests.simulation.world import World
 
-KNOWS_ALL: Final = "nobody forgotten"
+KNOWS_ALL: Final = "no unit forgotten"
 USAGE_AGREES: Final = "usage as the objects say"
 SAME_AGAIN: Final = "same after a restart"
-NOBODY_LOST: Final = "nobody lost"
+NOBODY_LOST: Final = "no unit lost"
 OWNERLESS: Final = "nothing ownerless"
 JOBS_FIT: Final = "jobs fit their units"
 
@@ -65,16 +65,16 @@ ROUNDS_END: Final = "rounds end"
 NOT_OVERDUE: Final = "nothing overdue"
 
 LONGEST_REST: Final = timedelta(seconds=60)
-"""Of a shell that waits for the wall clock, which jumps about."""
+"""How long a shell rests that waits for the wall clock, which jumps."""
 
 
 def deciding(world: World) -> SteppedScheduler | None:
-    """Return the scheduler that decides, where one does."""
+    """Return the scheduler that decides, if one does."""
     return next((each for each in world.schedulers if each.is_deciding()), None)
 
 
 def check_quiet(world: World) -> list[Broken]:
-    """Return what is wrong while every cache is up to date and nobody has anything to do."""
+    """Return what is wrong while every cache is up to date and there is nothing to do."""
     scheduler = deciding(world)
     if scheduler is None:
         return []
@@ -99,7 +99,7 @@ def check_end(world: World) -> list[Broken]:
     for key, unit in units.items():
         if is_hand_made(unit):
             if occupies_quota(unit):
-                broken.append(Broken(FREED, key, "its maker has given it back"))
+                broken.append(Broken(FREED, key, "its owner has given it back"))
         elif job_uid(unit) not in uids:
             broken.append(Broken(OWNERLESS, key, "the unit has no job"))
     for key, job in world.all("jobs").items():
@@ -135,7 +135,7 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
 
 
 def _nobody_may_pass(world: World, engine: Engine) -> list[Broken]:
-    """Ask everybody again, in a copy, where queues backfill and no room is kept for anybody."""
+    """Ask all units again, in a copy, where queues backfill and no room is kept."""
     if not any(line.is_backfilling for line in engine.queues) or engine.rounds.nominated:
         return []
     now, wall = world.clock.monotonic(), world.clock.now()
@@ -174,7 +174,7 @@ def _overdue(world: World) -> list[Broken]:
     engine, late = scheduler.engine, world.clock.now() - LONGEST_REST
     pods, records = engine.units.usage.pods, engine.units.records
     return [
-        Broken(NOT_OVERDUE, due.key, f"its time ({due.timer}) is over since {due.at}")
+        Broken(NOT_OVERDUE, due.key, f"its time ({due.timer}) has been over since {due.at}")
         for due in unit_timers(engine, world.plan.timeouts, world.clock.now())
         if is_due(due.at, late) and not pods.has_living(records[due.key].uid)
     ]
@@ -184,7 +184,7 @@ def _books_agree(world: World, engine: Engine) -> list[Broken]:
     """Compare sums by quota; not where an adopted unit does not say what it was granted.
 
     Nor where pods have lost the job that they were made for, or a job has two units that are both
-    booked, as controllers without election may leave it.
+    booked, as may happen with controllers without election.
     """
     adopted = [
         unit["metadata"]["name"]
@@ -204,9 +204,9 @@ def _books_agree(world: World, engine: Engine) -> list[Broken]:
 
 
 def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
-    """Compare with an engine that has just learnt what the caches hold, in another order.
+    """Compare with an engine that has just read the caches, in another order.
 
-    Not where a queue names a policy that there is not: it goes on with the one before.
+    Not where a queue names an unknown policy: it keeps the previous one.
     """
     if any(q["spec"].get("queuePolicy") not in POLICIES for q in world.all("queues").values()):
         return []
@@ -224,7 +224,7 @@ def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
     }
     for follower in scheduler.followers:
         if follower.plural == "namespaces":
-            continue  # for metrics alone
+            continue  # only for metrics
         facts += [(tell[follower.plural], each) for each in follower.informer.store.list()]
     random.Random(world.seed).shuffle(facts)
     for on_fact, each in facts:
@@ -244,11 +244,11 @@ def _has_writes_in_flight(engine: Engine) -> bool:
 
 
 def _remembers(world: World, engine: Engine) -> bool:
-    """Return whether it knows rightly what no object says any more.
+    """Return whether the engine rightly knows what no object says any longer.
 
-    Something is charged to the quota that a namespace had before that went; or there are pods that
-    were never stamped, of a unit that is gone, or of a job that was deleted without them; or of a
-    unit that is gone, under whose quota they stay: it is gone as well, or they name another.
+    Something is charged to a quota that a namespace had earlier; or there are unstamped pods of a
+    deleted unit, or of a job that was deleted without them; or pods are charged to the quota of
+    their deleted unit, and that quota is deleted as well, or they name another.
     """
     quotas = RealQuotas(engine)
     charged = [r for r in engine.units.records.values() if engine.charge_of(r.uid)]
@@ -273,13 +273,13 @@ def _remembers(world: World, engine: Engine) -> bool:
 
 
 def _named_unit(pod: Json) -> str:
-    """Return the unit that a pod names; another may have its name by now."""
+    """Return the unit that a pod names; another unit may have its name by now."""
     named: str = (pod["metadata"].get("annotations") or {}).get(RELATED_QUEUE_UNIT, "")
     return named
 
 
 def _charges_elsewhere(engine: Engine, names: set[str]) -> bool:
-    """Return whether pods of a unit that is gone name another quota than its last, or none."""
+    """Return whether pods of a deleted unit name another quota than its last, or none."""
     bookings, units = engine.units.usage, engine.units.records.values()
     for uid in set(bookings) - {record.uid for record in units}:
         charge = bookings.charge_of(uid)
@@ -292,7 +292,7 @@ def _charges_elsewhere(engine: Engine, names: set[str]) -> bool:
 
 
 def _pods_of_jobs(world: World) -> list[Json]:
-    """Return the living pods that some job made, be it gone or not."""
+    """Return the living pods made by a job, whether it still exists or not."""
     pods = world.all("pods").values()
     return [p for p in pods if is_living(p) and not p["metadata"]["name"].startswith(FOREIGN)]
 
@@ -308,7 +308,7 @@ def _beliefs(engine: Engine) -> dict[str, Any]:
 
 
 def _usage(engine: Engine) -> dict[str, Amounts]:
-    """Return what is booked by quota: pods of a unit that is gone are known by its name only."""
+    """Return what is booked by quota; pods of a deleted unit are known by its name only."""
     bookings, quotas = engine.units.usage, dict[str, Amounts]()
     for uid in sorted(bookings):
         charge = bookings.charge_of(uid)
@@ -321,7 +321,7 @@ def _ownerless(world: World, engine: Engine) -> list[Broken]:
     owners = {unit["metadata"]["uid"] for unit in world.all("queueunits").values()}
     pods = engine.units.usage.pods
     return [
-        Broken(OWNERLESS, str(uid), f"booked for nobody: {engine.charge_of(uid)}")
+        Broken(OWNERLESS, str(uid), f"booked for no object: {engine.charge_of(uid)}")
         for uid in sorted(engine.units.usage)
         if uid not in owners and not pods.has_living(uid)
     ]
@@ -363,7 +363,7 @@ def faults_of(job: Json, units: list[Json]) -> list[str]:
 
 
 def _is_whole(unit: Json) -> bool:
-    """Return whether all pods were admitted; a job of which some were is not resumed."""
+    """Return whether all pods were admitted; a partly admitted job is not resumed."""
     admitted = {each["name"]: each["replicas"] for each in unit["status"].get("admissions") or ()}
     sets = unit["spec"]["podSet"]
     return all(admitted.get(each["name"], each["count"]) >= each["count"] for each in sets)
@@ -383,13 +383,13 @@ def _is_out_of_step(job: Json, unit: Json) -> bool:
     parallelism, completions = wanted_pods(job), job["spec"].get("completions") or 2**31
     succeeded = job.get("status", {}).get("succeeded", 0)
     counts = {parallelism, min(parallelism, completions), min(parallelism, completions - succeeded)}
-    # What is granted is granted: the demand of a reserved unit follows once it is released or free.
+    # A grant stays: the demand of a reserved unit follows once it is released or free.
     follows = occupies_quota(unit) or unit["spec"]["podSet"][0]["count"] in counts
     return named[0] != named[1] or not follows
 
 
 def wanted_pods(job: Json) -> int:
-    """Return how many pods at a time a job wants; fewer may be let run, and a note says so."""
+    """Return how many pods at a time a job wants; if fewer may run, an annotation says so."""
     parallelism: int = job["spec"]["parallelism"]
     note = (job["metadata"].get("annotations") or {}).get(RELEASED_PARALLELISM, "0/0")
     let_run, _, wanted = note.partition("/")
@@ -397,7 +397,7 @@ def wanted_pods(job: Json) -> int:
 
 
 def _is_wrongly_active(job: Json, unit: Json) -> bool:
-    """Return whether a unit at rest is active against its limit, or against what its job says."""
+    """Return whether a unit at rest is active against its limit, or against its job."""
     active, annotations = unit["spec"].get("active"), job["metadata"].get("annotations") or {}
     reached = is_true(unit, "BackoffLimitReached")
     if TIME_EXCEEDED in unit["metadata"]["annotations"]:

@@ -1,7 +1,7 @@
-"""One run of the simulation: a seed in, and out comes nothing, or the rule that was broken.
+"""One run of the simulation: it takes a seed, and returns the rule that was broken, if any.
 
-A step is one action by chance (`action_table.py`) and some turns for everybody; now and then the
-troubles end for a while, so that it can be seen whether all comes to rest. After each step:
+A step is one random action (`action_table.py`) and some turns for all threads; now and then the
+troubles end for a while, to check that everything comes to rest. After each step:
 
 - every write was judged when it was made (`account_judge.py`);
 - each decision was judged when it was made (`decision_judge.py`);
@@ -47,21 +47,21 @@ MODULES: Final = (
     node_actions,
     trouble_actions,
 )
-"""Those whose actions are in the table."""
+"""Modules whose actions are in the table."""
 
 TURNS: Final = (0, 3, 10, 40, 150, 600)
 SECONDS: Final = (0.0, 0.02, 0.3, 2.0, 12.0)
 CALM_CHANCE: Final = 0.03
-"""Of a step, to be followed by a time without troubles."""
+"""Share of steps that are followed by a time without troubles."""
 CALM_SECONDS: Final = 40
 END_SECONDS: Final = 20_000.0
-"""After which nothing may be going on any more: four and a half of the longest backoffs in a row,
-of 15 minutes and a tenth, and those of the waits before."""
+"""By then everything must have ended: four and a half of the longest backoffs in a row, of 15
+minutes and a tenth, and the waits before them."""
 SILENCE_SECONDS: Final = 1.5 * SILENT_SECONDS
-"""Without a write, while nobody backs off: it is over. A process that has just started waits for an
-operator's word for most of it."""
+"""Time without a write, while no unit backs off, after which a run is over. A process that has just
+started waits for an operator's status for most of it."""
 ANY_TURNS: Final = 1_000_000
-"""As many as fit into the time."""
+"""More than fit into the time."""
 
 USAGE: Final = "usage"
 NO_ERRORS: Final = "no step fails"
@@ -70,14 +70,14 @@ REST: Final = "comes to rest"
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
-        broken: the first rule that was broken; None: none was.
-        trace: what happened, a line each.
+        broken: the first rule that was broken, or None.
+        trace: what happened, one entry per line.
         turns: how many steps of threads were run.
-        steps: how many of the simulation, until that rule was broken.
-        asked_steps: how many there were to be.
+        steps: how many steps of the simulation were run, until that rule was broken.
+        asked_steps: how many were requested.
     """
 
     seed: int
@@ -88,7 +88,7 @@ class Outcome:
     trace: tuple[str, ...]
 
     def story(self) -> list[str]:
-        """Return the rule that was broken, all that its object went through, and all actions."""
+        """Return the rule that was broken, what happened to its object, and all actions."""
         if self.broken is None:
             return []
         rule = f"{self.broken.rule}: {self.broken.key}: {self.broken.how}"
@@ -97,7 +97,7 @@ class Outcome:
 
 
 def simulate(seed: int, steps: int) -> Outcome:
-    """Play a world from a seed until a rule is broken, or to its end."""
+    """Run a world from a seed until a rule is broken, or to its end."""
     with _surfaced_errors() as errors:
         run = _Run(seed, errors)
         broken = run.play(steps)
@@ -112,7 +112,7 @@ def simulate(seed: int, steps: int) -> Outcome:
 
 
 class _Run:
-    """The world of a run, and what is watched in it."""
+    """The world of a run, and its observers."""
 
     def __init__(self, seed: int, errors: list[Broken]) -> None:
         self.step = 0
@@ -173,7 +173,7 @@ class _Run:
     # --- rest ---------------------------------------------------------------------------------
 
     def _calm_down(self) -> list[Broken]:
-        """End the troubles, and look as soon as nobody has anything to do."""
+        """End the troubles, and check as soon as there is nothing to do."""
         world = self.world
         trouble_actions.end_troubles(world)
         world.feed.actor = "user"
@@ -185,7 +185,7 @@ class _Run:
         return []
 
     def _end(self) -> list[Broken]:
-        """Let all troubles end, and all jobs that can; then look at what is left."""
+        """Let all troubles end, and all jobs that can; then check what is left."""
         world = self.world
         trouble_actions.end_troubles(world)
         world.feed.actor = "user"
@@ -225,15 +225,15 @@ class _Run:
             for due in unit_timers(scheduler.engine, world.plan.timeouts, world.clock.now())
             if due.timer is Timer.BACKOFF
         ]
-        # One that nobody brings back is named by `check_end`.
+        # `check_end` names a unit that is never requeued.
         return all(due.at <= world.clock.now() - LONGEST_REST for due in backing_off)
 
 
 @contextmanager
 def _surfaced_errors() -> Iterator[list[Broken]]:
-    """Collect the errors that a loop or a handler logs, and make no log.
+    """Collect the errors that a loop or a handler logs, and write no log.
 
-    Informers go on when a handler raises, so that the others hear of the change all the same.
+    Informers go on when a handler raises, so that the other handlers still see the change.
     """
     errors: list[Broken] = []
 

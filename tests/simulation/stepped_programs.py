@@ -1,8 +1,8 @@
-"""Both programs as they are wired in production, whose threads somebody else gives their turns.
+"""Both programs as they are wired in production, with threads that are given their turns.
 
 A `SteppedProgram` is one process. Its threads rest as real ones do, until the rest that their step
-asked for is over or somebody wakes them, so a wake-up that is forgotten stays forgotten. What a
-step raises is not caught. A crash is that nobody calls the steps any more.
+asked for is over or they are woken, so a forgotten wake-up stays forgotten. What a step raises is
+not caught. After a crash the steps are no longer called.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from tests.simulation.world_plan import QUEUE_NAMESPACE
 LEASE: Final = LeaseSettings(
     lease_seconds=45, renew_deadline_seconds=30.0, retry_seconds=9.0, settle_seconds=4.0
 )
-"""Three times slower than the defaults: there are fewer renewals to play."""
+"""Three times the defaults, to have fewer renewals to play."""
 BLIND_SECONDS: Final = 3.0
-"""Until an informer that found nothing looks again, where no change of its kind has been made: for
-the bookmarks, and the end, of its watch."""
+"""How long an informer rests that found nothing, where no object of its kind has changed: for the
+bookmarks, and the end, of its watch."""
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 
 class _NoDebugServer(DebugServer):
-    """Nobody asks, and nothing listens."""
+    """Listens to nothing."""
 
     def __init__(self) -> None:
         pass
@@ -68,14 +68,14 @@ class _NoDebugServer(DebugServer):
 
 
 class SteppedThread(LoopThread):
-    """A thread that rests as a real one does, and is run by whoever holds it."""
+    """A thread that rests as a real one does, and is run by its holder."""
 
     def __init__(self, name: str, step: Step, clock: VirtualClock) -> None:
         super().__init__(name, step, clock)
         self.step = step
         self.clock = clock
         self.due = inf
-        """From when on its step may be called; infinite until somebody wakes it."""
+        """When its step may next be called; infinite until it is woken."""
         self._is_started = False
         self._is_running = False
         self._was_woken = False
@@ -116,7 +116,7 @@ class SteppedThread(LoopThread):
 
 
 class Host:
-    """What a process is around its work; stands for `shared_api.program.Program`."""
+    """The surroundings of a process's work; stands for `shared_api.program.Program`."""
 
     def __init__(
         self, component: str, identity: str, wire: Transport, clock: VirtualClock, seed: int
@@ -141,10 +141,10 @@ class Host:
 
 
 class Follower:
-    """Gives an informer its turns: when something of its kind has changed, or its rest is over.
+    """Gives an informer its turns: when an object of its kind has changed, or its rest is over.
 
     Attributes:
-        due: from when on its step may be called.
+        due: when its step may next be called.
     """
 
     def __init__(self, informer: SharedInformer[Any], plural: str, clock: VirtualClock) -> None:
@@ -156,11 +156,11 @@ class Follower:
 
     @property
     def seen(self) -> int:
-        """The version up to which its handlers have been told everything; 0: nothing yet."""
+        """The version up to which its handlers have seen every change; 0: nothing yet."""
         return int(self.informer.last_resource_version or 0)
 
     def wake(self) -> None:
-        """Look at the watch: something may have come."""
+        """Look at the watch: there may be a change."""
         self.due = -inf
 
     def run_once(self) -> None:
@@ -168,7 +168,7 @@ class Follower:
         before = self.informer.last_resource_version
         rest = self.informer.step()
         if self.informer.last_resource_version == before and not 0 < rest < BLIND_SECONDS:
-            # Nothing came: what its stream holds next it is woken for, all else is waited for.
+            # Nothing came: it is woken for the next change of its stream, and waits for the rest.
             rest = BLIND_SECONDS
         self.due = self._clock.monotonic() + rest
 
@@ -192,11 +192,11 @@ class SteppedWork:
         return self._takeover.may_write()
 
     def is_writing(self) -> bool:
-        """Return whether a write waits or is in flight. The controllers' are events."""
+        """Return whether a write is pending or in flight. The controllers' writes are events."""
         return any(self._dispatcher.counts())
 
     def validate(self) -> None:
-        """Recompute what is derived; raise AssertionError where it differs."""
+        """Recompute derived values; raise AssertionError where they differ."""
         self._dispatcher.validate()
 
     def follow(
@@ -209,12 +209,12 @@ class SteppedWork:
 
 
 class SteppedScheduler(SteppedWork, Scheduler):
-    """The scheduler without its debug API, which listens on a socket; its parts can be looked at.
+    """The scheduler without its debug API, which listens on a socket; its parts can be inspected.
 
     Attributes:
         on_turn: called before each turn of a queue's worker.
-        on_decision: told of each decision to start a unit or to evict some, before it is written.
-        knew: what the caches had seen when a write of an object was asked for last, by its key.
+        on_decision: called with each decision to start or evict units, before it is written.
+        knew: what the caches had seen when a write of an object was last requested, by its key.
     """
 
     def __init__(self, host: Host, flags: Flags, configuration: KoordQueueConfiguration) -> None:
@@ -230,20 +230,20 @@ class SteppedScheduler(SteppedWork, Scheduler):
             self.knew[f"{write.namespace}/{write.name}"] = seen
             submit(write, on_outcome)
 
-        self._dispatcher.submit = note  # type: ignore[method-assign] # all of its users are to be heard
+        self._dispatcher.submit = note  # type: ignore[method-assign] # sees the writes of all users
 
     @property
     def engine(self) -> Engine:
-        """What it believes."""
+        """Its engine."""
         return self._shared.ask(lambda engine: engine)
 
     def is_writing(self) -> bool:
-        """Return whether a write waits or is in flight, or what came of one is not known yet."""
+        """Return whether a write is pending or in flight, or its outcome is not known yet."""
         granted = (record.granting for record in self.engine.units.records.values())
         return super().is_writing() or any(each is not None for each in granted)
 
     def validate(self) -> None:
-        """Recompute what is derived; raise AssertionError where it differs."""
+        """Recompute derived values; raise AssertionError where they differ."""
         self.engine.validate()
         super().validate()
 
@@ -282,7 +282,7 @@ class SteppedControllers(SteppedWork, Controllers):
 
 
 class _FollowedInformers(InformerFactory):
-    """Makes informers whose work is told of them."""
+    """Makes informers that are woken by changes of their kind."""
 
     def __init__(self, host: Host, work: SteppedWork) -> None:
         super().__init__(host, 0.0)
@@ -301,13 +301,13 @@ class Process:
     """A program from its start to its end.
 
     Attributes:
-        decided: what its caches had seen when it last decided a unit, by the unit's key.
-        decided_queue: the queue in which it did.
-        has_lost_lease: it led, and must end.
+        decided: what its caches had seen when it last decided on a unit, by the unit's key.
+        decided_queue: the queue in which it last decided on a unit, by the unit's key.
+        has_lost_lease: whether it led, and must end.
     """
 
     def __init__(self, host: Host, build: Callable[[Host], Work], *, lease: str = "") -> None:
-        """Start it; with the name of a lease it works when it has won that."""
+        """Start it; with the name of a lease it works once it has won that lease."""
         self.host = host
         self.name = host.identity
         self.decided: dict[str, dict[str, int]] = {}
@@ -323,16 +323,16 @@ class Process:
 
     @property
     def elects(self) -> bool:
-        """Whether another takes over only when this one's lease has run out."""
+        """Whether another process takes over only when this one's lease has expired."""
         return self._elector is not None
 
     @property
     def scheduler(self) -> SteppedScheduler | None:
-        """Its work, where it is a scheduler."""
+        """Its work, if it is a scheduler."""
         return self.work if isinstance(self.work, SteppedScheduler) else None
 
     def turns(self) -> Iterator[SteppedThread | Follower]:
-        """Iterate over what can be given a turn, in an order that repeats."""
+        """Iterate over what can be given a turn, in a reproducible order."""
         yield from self.work.followers
         yield from self.host.threads
 
@@ -341,7 +341,7 @@ class Process:
         return {each.plural: each.seen for each in self.work.followers}
 
     def stop(self) -> None:
-        """End in order: writes that are under way end, and the lease is given up."""
+        """End in order: writes in flight end, and the lease is given up."""
         self.work.stop()
         if self._elector is not None:
             self._elector.release()

@@ -1,4 +1,4 @@
-"""What excuses an admission over its quota: what its writer could not know, and nothing else."""
+"""An admission over its quota is excused by what its writer could not know, and by nothing else."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SEED = next(
     for plan in [Plan.draw(random.Random(seed))]
     if plan.mode == "max" and not plan.elects
 )
-"""Of a world with one scheduler, for which the max of a quota is the limit."""
+"""Of a world with one scheduler, in which the max of a quota is the limit."""
 
 
 class Court:
-    """A world in which nobody gets turns; its one scheduler writes what a test says."""
+    """A world without turns; its one scheduler writes what a test says."""
 
     def __init__(self) -> None:
         self.world = World(SEED)
@@ -43,7 +43,7 @@ class Court:
         return next(each for each in self.world.processes if each.scheduler is not None)
 
     def restart_scheduler(self) -> None:
-        """Start the scheduler anew, and let it see all that there is."""
+        """Restart the scheduler, and let it see all objects."""
         self.world.crash("scheduler-0")
         self.world.run(1, 0.0)
         self.see()
@@ -51,7 +51,7 @@ class Court:
     def see(self, *plurals: str) -> None:
         """Let the scheduler's caches follow, all or those of some kinds."""
         for follower in self.scheduler.work.followers:
-            for _ in range(3):  # a list, a watch, and what has come
+            for _ in range(3):  # a list, a watch, and its changes
                 if not plurals or follower.plural in plurals:
                     follower.informer.step()
 
@@ -62,7 +62,7 @@ class Court:
         self.world.direct.create(body)
 
     def make_unit(self, name: str, quota: str = "a", job: str = "") -> str:
-        """Make a unit of two CPUs, by hand or for the uid of a job; return its own."""
+        """Make a unit of two CPUs, by hand or for the uid of a job; return its own uid."""
         body = queue_unit_body(name, namespace="team", quota=quota, requests={"cpu": "2"})
         if job:
             kind = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "team"}
@@ -73,7 +73,7 @@ class Court:
         return uid
 
     def make_pod(self, unit: str, uid: str, quota: str = "") -> None:
-        """Make a pod of a unit, of two CPUs, whose controller has that uid."""
+        """Make a pod of a unit, of two CPUs, with the uid of its controller."""
         owner = {
             "apiVersion": "scheduling.x-k8s.io/v1alpha1",
             "kind": "QueueUnit",
@@ -93,7 +93,7 @@ class Court:
         self.world.direct.create(body)
 
     def put_under(self, unit: str, quota: str) -> None:
-        """Put a unit under another quota."""
+        """Move a unit to another quota."""
         self.world.feed.actor = "user"
         patch = {"metadata": {"labels": {QUOTA_NAME: quota}}}
         self.world.direct.patch("queueunits", unit, patch, namespace="team")
@@ -104,7 +104,7 @@ class Court:
         self.world.direct.delete("queueunits", name, "team")
 
     def is_over(self, name: str) -> bool:
-        """Let the scheduler admit a unit by what it has seen; say whether that was wrong."""
+        """Let the scheduler admit a unit by what it has seen; return whether that was wrong."""
         self.scheduler.decided[f"team/{name}"] = self.scheduler.seen()
         self.world.feed.actor = self.scheduler.name
         admission = {"name": "main", "replicas": 1, "running": 0}
@@ -123,7 +123,7 @@ def test_an_admission_over_what_it_saw_is_broken() -> None:
     assert court.is_over("h1")
 
 
-def test_pods_that_it_did_not_see_excuse_an_admission() -> None:
+def test_unseen_pods_excuse_an_admission() -> None:
     court = Court()
     uid = court.make_unit("h0")
     court.make_unit("h1")
@@ -132,7 +132,7 @@ def test_pods_that_it_did_not_see_excuse_an_admission() -> None:
     assert not court.is_over("h1")
 
 
-def test_they_do_so_above_a_quota_that_was_put_there_later() -> None:
+def test_unseen_pods_excuse_an_admission_under_an_ancestor_added_later() -> None:
     court = Court()
     uid = court.make_unit("h0", quota="b")
     court.make_unit("h1")
@@ -143,7 +143,7 @@ def test_they_do_so_above_a_quota_that_was_put_there_later() -> None:
     assert not court.is_over("h1")
 
 
-def test_pods_that_it_saw_below_a_quota_that_was_put_there_later_do_not() -> None:
+def test_seen_pods_excuse_no_admission_under_an_ancestor_added_later() -> None:
     court = Court()
     court.make_pod("h0", court.make_unit("h0", quota="b"))
     court.make_unit("h1")
@@ -152,7 +152,7 @@ def test_pods_that_it_saw_below_a_quota_that_was_put_there_later_do_not() -> Non
     assert court.is_over("h1")
 
 
-def test_a_unit_with_pods_that_was_put_under_the_quota_unseen_excuses_an_admission() -> None:
+def test_an_unseen_move_of_a_unit_with_pods_excuses_an_admission() -> None:
     court = Court()
     court.make_pod("h0", court.make_unit("h0", quota="b"))
     court.make_unit("h1")
@@ -161,7 +161,7 @@ def test_a_unit_with_pods_that_was_put_under_the_quota_unseen_excuses_an_admissi
     assert not court.is_over("h1")
 
 
-def test_one_whose_move_it_saw_does_not() -> None:
+def test_a_seen_move_of_a_unit_with_pods_excuses_no_admission() -> None:
     court = Court()
     court.make_pod("h0", court.make_unit("h0", quota="b"))
     court.make_unit("h1")
@@ -170,7 +170,7 @@ def test_one_whose_move_it_saw_does_not() -> None:
     assert court.is_over("h1")
 
 
-def test_whoever_saw_a_unit_and_its_pods_knows_their_quota_when_it_is_gone() -> None:
+def test_a_process_that_saw_a_unit_and_its_pods_knows_their_quota_after_deletion() -> None:
     court = Court()
     court.make_pod("h0", court.make_unit("h0"))
     court.make_unit("h1")
@@ -180,7 +180,7 @@ def test_whoever_saw_a_unit_and_its_pods_knows_their_quota_when_it_is_gone() -> 
     assert court.is_over("h1")
 
 
-def test_whoever_started_later_does_not_know_it() -> None:
+def test_a_process_started_later_does_not_know_it() -> None:
     court = Court()
     court.make_pod("h0", court.make_unit("h0"))
     court.make_unit("h1")
@@ -190,7 +190,7 @@ def test_whoever_started_later_does_not_know_it() -> None:
     assert not court.is_over("h1")
 
 
-def test_unless_the_pods_name_it() -> None:
+def test_a_process_started_later_knows_the_quota_that_pods_name() -> None:
     court = Court()
     court.make_pod("h0", court.make_unit("h0"), quota="a")
     court.make_unit("h1")
@@ -199,7 +199,7 @@ def test_unless_the_pods_name_it() -> None:
     assert court.is_over("h1")
 
 
-def test_whoever_saw_the_pods_when_their_unit_was_gone_does_not_know_it_either() -> None:
+def test_a_process_that_saw_the_pods_after_their_unit_was_deleted_does_not_know_it() -> None:
     court = Court()
     uid = court.make_unit("h0")
     court.make_unit("h1")
@@ -210,7 +210,7 @@ def test_whoever_saw_the_pods_when_their_unit_was_gone_does_not_know_it_either()
     assert not court.is_over("h1")
 
 
-def test_what_a_unit_says_that_is_made_again_is_known() -> None:
+def test_the_quota_that_a_recreated_unit_names_is_known() -> None:
     court = Court()
     job = "4f1c"
     court.make_pod("h0", job)

@@ -1,4 +1,4 @@
-"""What is broken on purpose is found; all of it by `make sim-faults`, here what is found soon."""
+"""Planted faults are found; all of them by `make sim-faults`, here those that are found early."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.simulated_run import simulate
 pytestmark = pytest.mark.simulation
 
 SOON = {"freed_too_early": 3, "gone_unit_not_told": 0}
-"""Some that one run of few steps finds: the name, and the seed."""
+"""Faults that one short run finds: the name, and the seed."""
 
 
 @pytest.mark.parametrize(("name", "seed"), sorted(SOON.items()))

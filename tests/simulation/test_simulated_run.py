@@ -1,4 +1,4 @@
-"""A slice of the simulation, and that it repeats itself; `make sim` runs as many seeds as asked."""
+"""A slice of the simulation, and its reproducibility; `make sim` runs as many seeds as asked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_no_rule_is_broken(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [3])
-def test_a_seed_repeats_itself_under_any_hash_seed(seed: int) -> None:
+def test_a_seed_reproduces_its_run_under_any_hash_seed(seed: int) -> None:
     here = "\n".join(simulate(seed, 80).trace)
     for hash_seed in HASH_SEEDS:
         there = subprocess.run(
@@ -50,10 +50,10 @@ def test_seeds_differ() -> None:
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        pytest.param("3", [0, 1, 2], id="how many"),
-        pytest.param("5-7", [5, 6, 7], id="from and to"),
-        pytest.param("17,4", [17, 4], id="these"),
-        pytest.param("17,", [17], id="this one"),
+        pytest.param("3", [0, 1, 2], id="a count"),
+        pytest.param("5-7", [5, 6, 7], id="a range"),
+        pytest.param("17,4", [17, 4], id="a list"),
+        pytest.param("17,", [17], id="one seed"),
     ],
 )
 def test_seeds_are_read(text: str, want: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong: the API server, the network, the machines, and the processes themselves."""
+"""What goes wrong: the API server, the network, the machines, and the processes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ KINDS: Final = ("queueunits", "jobs", "pods", "elasticquotas", "queues", "reserv
 WRITES: Final = ("patch", "create", "delete")
 UNIT_WRITES: Final = Match(verb="patch", plural="queueunits", subresource="status", when=is_program)
 STORMS: Final = (403, 409, 409, 422, 429, 429, 500, 503, 504)
-"""Not 404: of an object that is there the server never says so, and a deletion believes it."""
+"""Not 404: the server never answers so for an object that exists, and a deletion believes it."""
 
 
 def _match(world: World, verbs: tuple[str | None, ...] = (None,)) -> Match:
-    """Return a match of the programs' requests of some kind."""
+    """Return a match of a random kind of the programs' requests."""
     verb, plural = one_of(world.rng, verbs), one_of(world.rng, KINDS)
     return Match(verb=verb, plural=plural, when=is_program)
 
 
 def end_troubles(world: World) -> None:
-    """Let everything be well from now on."""
+    """End all troubles."""
     world.server.faults.clear()
     world.server.resume_watches()
     world.touch_watches()
@@ -103,7 +103,7 @@ def be_slow(world: World) -> str:
 
 @action(weight=5)
 def spoil_unit_writes(world: World) -> str:
-    """Spoil what all hangs on: the writes of units' states, so often that they are given up."""
+    """Break the writes of units' states, which matter most, until they are given up."""
     faults, writes = world.server.faults, UNIT_WRITES
     how = one_of(world.rng, ("conflicts", "fails", "is lost", "is lost later", "is slow"))
     match how:

@@ -1,4 +1,4 @@
-"""What other clients do to queue units: by hand, by mistake, or because they are confused."""
+"""What other clients do to queue units: by hand, by mistake, or because of a bug."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def has_managed(world: World) -> bool:
 
 
 def _managed(world: World) -> dict[str, Json]:
-    """Units of jobs; who marks another says that pods which name it are its, whatever their age."""
+    """Units of jobs; one marked by hand would claim the pods that name it, whatever their age."""
     units = world.all("queueunits").items()
     return {key: unit for key, unit in units if not is_hand_made(unit)}
 
@@ -107,7 +107,7 @@ edit("set_unit_priority", "queueunits", spec_field("priority"), (-3, 0, 30), wei
 
 @action(weight=2, when=has_managed)
 def mark_as_adopted(world: World) -> str:
-    """Write what older versions took for a proof; it is one no more."""
+    """Write the annotation that older versions took as proof; it no longer is one."""
     key, _ = some(world.rng, _managed(world))
     patch(world, "queueunits", key, annotation("koord-queue/adopted")("true"))
     return key
@@ -115,7 +115,7 @@ def mark_as_adopted(world: World) -> str:
 
 @action(weight=1, when=has_managed)
 def date_back(world: World) -> str:
-    """Say that a job is older than it is."""
+    """Let a job claim to be older than it is."""
     key, _ = some(world.rng, _managed(world))
     patch(world, "queueunits", key, annotation(JOB_CREATED_AT)("2020-01-01T00:00:00Z"))
     return key
@@ -123,7 +123,7 @@ def date_back(world: World) -> str:
 
 @action(weight=2, when=has_managed)
 def relabel_unit(world: World) -> str:
-    """Say that a unit is of another quota or queue, or may not be evicted."""
+    """Give a unit another quota or queue label, or mark it as not preemptible."""
     key, _ = some(world.rng, _managed(world))
     labels = one_of(world.rng, (QUOTA_NAME, QUOTA_NAME, PREEMPTIBLE, QUEUE_NAME))
     value = "false" if labels == PREEMPTIBLE else one_of(world.rng, ("a", "b", "shared"))

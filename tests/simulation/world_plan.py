@@ -1,4 +1,4 @@
-"""What a simulated world is made of; by chance, from its seed."""
+"""What a simulated world consists of; random, from its seed."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ QUEUE_NAMESPACE: Final = "koord-queue"
 VERDICT_SECONDS: Final = 120
 NOT_STRICT_QUEUE: Final = "b"
 SMALL_CPU: Final = "500m"
-"""Units that ask for no more need not ask for nodes."""
+"""Units that ask for no more than this do not have to ask for nodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How many processes there are, and what they are told.
+    """How many processes there are, and how they are configured.
 
     Attributes:
-        mode: what a job is compared with.
-        elects: several of a program elect who works.
-        is_strict: nodes are asked for before a unit starts, but in `NOT_STRICT_QUEUE`.
-        evicts: queues preempt and quotas reclaim from the beginning; else when somebody says so.
-        protect_seconds: for so long after its admission nobody is evicted for another.
-        has_trees: the roots of quotas are trees of their own.
-        backfills: the shared queue does from the beginning, other queues when somebody says so, and
-            most jobs declare for how long they run.
+        mode: the limit of a quota.
+        elects: whether several instances of a program elect a leader.
+        is_strict: whether nodes are asked for before a unit starts, except in `NOT_STRICT_QUEUE`.
+        evicts: whether queues preempt and quotas reclaim from the start; else only after an edit.
+        protect_seconds: for how long after its admission a unit is not evicted for another.
+        has_trees: whether the roots of quotas are trees of their own.
+        backfills: whether the shared queue backfills from the start, other queues after an edit,
+            and most jobs declare for how long they run.
     """
 
     mode: str
@@ -48,7 +48,7 @@ class Plan:
 
     @staticmethod
     def draw(rng: random.Random) -> Plan:
-        """Return a plan by chance."""
+        """Return a random plan."""
         elects = rng.random() < 0.35
         return Plan(
             mode=rng.choice(("max", "runtime", "runtime", "min")),
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there are more jobs than room, and most are of few quotas and one queue."""
+        """Whether there are more jobs than room, mostly in few quotas and one queue."""
         return self.evicts or self.backfills
 
     def alone(self) -> Plan:
@@ -85,7 +85,7 @@ class Plan:
 
     @property
     def scheduler_configuration(self) -> KoordQueueConfiguration:
-        """The scheduler's file."""
+        """The scheduler's configuration file."""
         arguments: dict[str, Any] = {"mode": self.mode, "multiQuotaTree": self.has_trees}
         return KoordQueueConfiguration(
             plugin_configs={"ElasticQuotaV2": arguments},
@@ -108,16 +108,16 @@ class Plan:
 
     @property
     def controller_configuration(self) -> Configuration:
-        """The controllers' file."""
+        """The controllers' configuration file."""
         options = ExtensionOptions(running_timeout=20, backoff_timeout=5)
         return Configuration(extensions={"job": options})
 
     @property
     def quota_settings(self) -> QuotaSettings:
-        """What the scheduler's file says of quotas, for whoever rebuilds its usage."""
+        """The quota settings of the scheduler's file, to rebuild its usage."""
         return QuotaSettings(mode=QuotaMode(self.mode), multi_quota_tree=self.has_trees)
 
     @property
     def strict(self) -> StrictMode:
-        """What the scheduler's flags say of strict queues."""
+        """The settings of strict queues from the scheduler's flags."""
         return self.scheduler_flags.strict

@@ -1,4 +1,4 @@
-"""A cluster with the kinds of Kueue and the autoscaler, and the check controller for nodes."""
+"""A cluster with the kinds of Kueue and the autoscaler, and the provisioning check controller."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ REFERENCE: Final = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestCo
 
 
 class ProvisioningWorld(CheckWorld):
-    """The world of a check controller with an autoscaler in it."""
+    """The world of a check controller, with an autoscaler."""
 
     def __init__(self, *kinds: str) -> None:
         super().__init__(*(kinds or KINDS), controller_name=CONTROLLER)
         self.autoscaler = Autoscaler(self)
 
     def run(self, *, leadership: Leadership | None = None) -> None:
-        """Start the controller for nodes, in place of the one before."""
+        """Start the provisioning controller, in place of the previous one."""
         self.start(ProvisioningJudge(CONTROLLER), leadership=leadership)
 
     def add_config(self, name: str = "c", class_name: str = CLASS, **spec: Any) -> Json:
@@ -57,19 +57,19 @@ class ProvisioningWorld(CheckWorld):
         return self.add_unit(name, *checks, podSet=sets, **more)
 
     def evict(self, name: str = "unit") -> None:
-        """Do what the scheduler does with a unit that a check has put back."""
+        """Do what the scheduler does with a unit that a check has evicted."""
         count = self.unit(name)["status"].get("requeueState", {}).get("count", 0)
         until = {"count": count + 1, "requeueAt": self.now()}
         self.patch_status(name, phase="TimeoutBackoff", requeueState=until)
 
     def made(self) -> dict[str, int]:
-        """Return how many objects there are for requests."""
+        """Return how many objects exist for requests."""
         kinds = ("provisioningrequests", "podtemplates")
         return {kind: len(self.direct.list(kind)) for kind in kinds}
 
 
 def ready_world(**config: Any) -> ProvisioningWorld:
-    """Return a world with a config, a check, and a controller that runs."""
+    """Return a world with a config, a check, and a running controller."""
     world = ProvisioningWorld()
     world.add_config(**config)
     world.add_provisioning_check()

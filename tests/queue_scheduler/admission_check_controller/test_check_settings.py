@@ -1,4 +1,4 @@
-"""What a check and its config ask for, or why they make no sense."""
+"""What a check and its config ask for, or why they are invalid."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_older_crd_has_no_retry_strategy() -> None:
         ({"parameters": {str(n): "" for n in range(101)}}, "more than 100 parameters"),
     ],
 )
-def test_what_the_autoscalers_api_would_refuse_is_told_before(
+def test_what_the_autoscaler_api_would_refuse_is_reported_first(
     spec: dict[str, Any], want: str
 ) -> None:
     got = settings_of(**spec)

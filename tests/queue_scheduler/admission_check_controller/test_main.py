@@ -21,6 +21,6 @@ def test_help_names_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
         assert default in text
 
 
-def test_a_flag_that_makes_no_sense_is_refused() -> None:
+def test_an_invalid_flag_is_refused() -> None:
     with pytest.raises(FlagError, match="--controller-name"):
         run(["--controller-name=provisioning"])

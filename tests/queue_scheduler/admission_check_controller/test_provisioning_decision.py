@@ -104,14 +104,14 @@ def test_conditions_of_the_request(
     assert got.actions == ()
 
 
-def test_without_a_request_it_is_made() -> None:
+def test_a_missing_request_is_created() -> None:
     plan = plan_for()
     got = decide(the_unit(), PENDING, plan, SETTINGS, Granted())
     assert got.actions == (MakeRequest(plan),)
     assert got.verdict.state is CheckState.PENDING
 
 
-def test_what_was_made_for_another_attempt_goes_first() -> None:
+def test_objects_of_another_attempt_are_deleted_first() -> None:
     plan, old = plan_for(), request_of(plan_for(AdmissionCheckState(name="check", retry_count=1)))
     kept, detached = template_of(old, "ProvisioningRequest"), template_of(old)
     got = decide(the_unit(), PENDING, plan, SETTINGS, Granted((old,), (kept, detached)))
@@ -135,7 +135,7 @@ def test_templates_are_handed_to_the_request() -> None:
     assert got.actions == (HandOver(mine, request.metadata),)
 
 
-def test_a_request_without_its_template_is_completed_while_it_waits() -> None:
+def test_a_pending_request_without_its_template_is_completed() -> None:
     plan = plan_for()
     got = decide(the_unit(), PENDING, plan, SETTINGS, Granted((request_of(plan),)))
     assert got.actions == (MakeRequest(plan),)
@@ -143,7 +143,7 @@ def test_a_request_without_its_template_is_completed_while_it_waits() -> None:
     assert decide(the_unit(), PENDING, plan, SETTINGS, Granted((done,))).actions == ()
 
 
-def test_an_edit_of_the_settings_counts_while_the_check_is_pending() -> None:
+def test_edited_settings_count_while_the_check_is_pending() -> None:
     edited = msgspec.structs.replace(plan_for(), class_name="z")
     request = request_of(plan_for(), "Provisioned")
     waits = decide(the_unit(), PENDING, edited, SETTINGS, Granted((request,)))
@@ -153,7 +153,7 @@ def test_an_edit_of_the_settings_counts_while_the_check_is_pending() -> None:
     assert (has.verdict.state, has.actions) == (CheckState.READY, ())
 
 
-def test_another_demand_takes_ready_back() -> None:
+def test_another_demand_revokes_ready() -> None:
     ready = AdmissionCheckState(name="check", state="Ready")
     request = request_of(plan_for(), "Provisioned")
     plan = plan_for(demand="other")
@@ -175,7 +175,7 @@ def test_retries_end_at_the_limit(retries: int, state: str, seconds: int | None)
     ("retry_count", "put_back", "want"),
     [(None, None, 0), (None, 2, 2), (3, None, 3), (1, 2, 2), (2, 1, 2)],
 )
-def test_a_retry_is_what_put_the_unit_back_since_its_pods_ran(
+def test_evictions_since_the_pods_ran_count_as_retries(
     retry_count: int | None, put_back: int | None, want: int
 ) -> None:
     requeue = None if put_back is None else RequeueState(count=put_back)
@@ -193,7 +193,7 @@ def test_a_retry_is_what_put_the_unit_back_since_its_pods_ran(
         (["Provisioned", "CapacityRevoked"], CheckState.RETRY),
     ],
 )
-def test_of_nodes_in_use_only_a_revocation_counts(
+def test_for_nodes_in_use_only_a_revocation_counts(
     conditions: list[str], want: CheckState | None
 ) -> None:
     request = request_of(plan_for(), *conditions)
@@ -206,7 +206,7 @@ def test_of_nodes_in_use_only_a_revocation_counts(
     assert judge_admitted(the_unit("Running"), unused, RetryRule(), [request]) is None
 
 
-def test_a_check_that_can_not_be_carried_out_takes_nothing_back() -> None:
+def test_a_check_that_cannot_be_carried_out_revokes_nothing() -> None:
     ready = AdmissionCheckState(name="check", state="Ready", message="m")
     assert hold(ready, "why") == unchanged(ready)
     assert hold(PENDING, "why").state is CheckState.PENDING
@@ -224,12 +224,12 @@ def test_a_check_that_can_not_be_carried_out_takes_nothing_back() -> None:
         ("Succeed", {"check"}, 1),
     ],
 )
-def test_what_a_unit_does_not_need_goes(phase: str, checks: set[str], want: int) -> None:
+def test_unneeded_objects_are_deleted(phase: str, checks: set[str], want: int) -> None:
     made = [("check", Granted((request_of(plan_for()),)))]
     assert len(clear_unneeded(the_unit(phase), frozenset(checks), made)) == want
 
 
-def test_what_a_gone_unit_had_goes_with_it_but_for_what_was_detached() -> None:
+def test_objects_of_a_deleted_unit_are_deleted_except_detached_ones() -> None:
     request = request_of(plan_for())
     detached = request_of(plan_for(), ownerReferences=[])
     assert clear_unneeded(None, frozenset(), [("check", Granted((request,)))]) == []

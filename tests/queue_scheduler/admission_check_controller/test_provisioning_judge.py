@@ -1,4 +1,4 @@
-"""The check for nodes over the fake API server: a request and what can happen to it."""
+"""The provisioning check over the fake API server: a request and what can happen to it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_unit_gets_its_nodes() -> None:
     assert world.activity() == ("True", "Active")
 
 
-def test_templates_belong_to_the_request_and_go_with_it() -> None:
+def test_templates_belong_to_the_request_and_are_deleted_with_it() -> None:
     world = ready_world()
     world.add_gpu_unit()
     world.settle()
@@ -56,7 +56,7 @@ def test_templates_belong_to_the_request_and_go_with_it() -> None:
     assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
 
 
-def test_only_what_is_news_is_written() -> None:
+def test_only_changes_are_written() -> None:
     world = ready_world(managedResources=["nvidia.com/gpu"])
     world.add_gpu_unit()
     world.settle()
@@ -80,7 +80,7 @@ def test_only_what_is_news_is_written() -> None:
         ({}, {"podSet": [pod_set("main", 0)]}, "no pod set has pods"),
     ],
 )
-def test_who_needs_no_nodes_is_ready_at_once(
+def test_a_unit_that_needs_no_nodes_is_ready_at_once(
     config: dict[str, Any], more: dict[str, Any], want: str
 ) -> None:
     world = ready_world(**config)
@@ -127,7 +127,7 @@ def test_a_failure_is_retried_and_in_the_end_rejected() -> None:
 
 
 @pytest.mark.parametrize("happens", ["expire", "revoke", "fail"])
-def test_nodes_that_are_lost_before_the_start_put_the_unit_back(happens: str) -> None:
+def test_nodes_lost_before_the_start_evict_the_unit(happens: str) -> None:
     world = ready_world()
     world.add_gpu_unit("unit", "check", "slow")
     world.settle()
@@ -145,7 +145,7 @@ def test_nodes_that_are_lost_before_the_start_put_the_unit_back(happens: str) ->
 @pytest.mark.parametrize(
     ("happens", "want"), [("expire", "Ready"), ("fail", "Ready"), ("revoke", "Retry")]
 )
-def test_of_a_started_unit_only_a_revocation_counts(phase: str, happens: str, want: str) -> None:
+def test_for_a_started_unit_only_a_revocation_counts(phase: str, happens: str, want: str) -> None:
     world = ready_world()
     world.add_gpu_unit()
     world.settle()
@@ -172,7 +172,7 @@ def test_a_revocation_beyond_the_limit_rejects() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Enqueued", "TimeoutBackoff", "Succeed", "Failed"])
-def test_a_unit_that_ends_or_loses_its_place_leaves_nothing_behind(phase: str) -> None:
+def test_a_unit_that_ends_or_releases_its_quota_leaves_nothing_behind(phase: str) -> None:
     world = ready_world()
     world.add_gpu_unit()
     world.settle()
@@ -183,7 +183,7 @@ def test_a_unit_that_ends_or_loses_its_place_leaves_nothing_behind(phase: str) -
     assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
 
 
-def test_nor_does_one_that_was_put_back_while_nobody_looked() -> None:
+def test_a_unit_requeued_while_no_controller_ran_leaves_nothing_behind() -> None:
     world = ready_world()
     world.add_gpu_unit()
     world.settle()
@@ -207,7 +207,7 @@ def test_a_new_leader_clears_what_its_predecessor_left() -> None:
     assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
 
 
-def test_nor_does_one_that_is_deleted() -> None:
+def test_a_deleted_unit_leaves_nothing_behind() -> None:
     world = ready_world()
     world.add_gpu_unit()
     world.settle()
@@ -216,7 +216,7 @@ def test_nor_does_one_that_is_deleted() -> None:
     assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
 
 
-def test_nor_does_one_whose_objects_were_detached() -> None:
+def test_a_unit_whose_objects_were_detached_leaves_nothing_behind() -> None:
     world = ready_world()
     world.add_gpu_unit()
     world.settle()
@@ -225,7 +225,7 @@ def test_nor_does_one_whose_objects_were_detached() -> None:
     assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
 
 
-def test_another_demand_is_asked_for_anew() -> None:
+def test_another_demand_gets_a_new_request() -> None:
     world = ready_world()
     world.add_gpu_unit("unit", "check", "slow")
     world.settle()
@@ -243,7 +243,7 @@ def test_another_demand_is_asked_for_anew() -> None:
     assert world.made()["podtemplates"] == 1
 
 
-def test_a_place_that_pods_may_not_go_to_any_more_is_another_demand() -> None:
+def test_a_placement_that_pods_may_no_longer_use_is_another_demand() -> None:
     world = ready_world()
     world.add_gpu_unit()
     world.settle()
@@ -265,7 +265,7 @@ def test_another_edit_of_the_unit_changes_nothing() -> None:
     assert world.autoscaler.the_request()["metadata"]["uid"] == first
 
 
-def test_an_estimate_is_passed_on_now_and_then() -> None:
+def test_an_estimate_is_passed_on_at_intervals() -> None:
     world = ready_world(class_name="queued-provisioning.gke.io")
     world.add_gpu_unit()
     world.settle()
@@ -307,7 +307,7 @@ def test_two_checks_of_one_unit_have_a_request_each() -> None:
     assert len(world.autoscaler.requests()) == 2
 
 
-def test_a_second_replica_makes_nothing() -> None:
+def test_a_second_replica_creates_nothing() -> None:
     world = ready_world()
     replica = ProvisioningWorld.__new__(ProvisioningWorld)
     replica.__dict__.update(world.__dict__)
@@ -324,4 +324,4 @@ def test_a_unit_in_retry_is_left_to_the_scheduler() -> None:
     world.autoscaler.fail()
     world.settle(30.0)
     assert world.state()["retryCount"] == 1
-    assert world.made()["provisioningrequests"] == 1, "what failed can be looked at until then"
+    assert world.made()["provisioningrequests"] == 1, "the failure can be inspected until then"

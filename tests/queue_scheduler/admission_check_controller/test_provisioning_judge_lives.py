@@ -1,4 +1,4 @@
-"""Random lives of units, requests and the program itself; what must be true at every rest."""
+"""Random lives of units, requests and the program; what must be true whenever all is at rest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS: Final = 40
 
 
 class Lives:
-    """A cluster in which anything happens, in an order that a seed says."""
+    """A cluster in which anything happens, in an order given by a seed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -36,7 +36,7 @@ class Lives:
         self.world.run()
 
     def step(self) -> None:
-        """Let something happen, and then mostly some time pass."""
+        """Let something happen, and then usually let time pass."""
         self.rng.choice(self._moves())()
         if self.rng.random() < 0.8:
             self.world.settle(self.rng.choice((0.1, 1.0, 10.0)))
@@ -63,7 +63,7 @@ class Lives:
         self.world.add_gpu_unit(name, "check", "slow")
 
     def _schedule(self, name: str) -> None:
-        """Do what the scheduler would: on when all is well, back in the queue when not."""
+        """Act as the scheduler: let the unit go on when all is well, requeue it when not."""
         unit = self.world.unit(name)["status"]
         states = {each["name"]: each["state"] for each in unit.get("admissionChecks", [])}
         match unit["phase"]:
@@ -90,7 +90,7 @@ class Lives:
         self.world.edit_config(parameters={"n": str(self.rng.randint(0, 2))})
 
     def _answer(self) -> None:
-        """Do what the autoscaler does with some request."""
+        """Act as the autoscaler on a request."""
         if requests := self.world.autoscaler.requests():
             said = self.rng.sample(ANSWERS, self.rng.randint(1, 3))
             self.world.autoscaler.say(self.rng.choice(requests), *said)
@@ -104,14 +104,14 @@ class Lives:
     # --- what must be true ---------------------------------------------------------------------
 
     def check(self) -> None:
-        """Look at everything, once all has come to rest."""
+        """Check everything, once all is at rest."""
         self.world.server.faults.clear()
         self.world.settle(70.0)
         units = {each["metadata"]["uid"]: each for each in self.world.direct.list("queueunits")}
         requests = self.world.autoscaler.requests()
         for request in requests:
             unit = units[request["metadata"]["ownerReferences"][0]["uid"]]
-            assert unit["status"]["phase"] in BOOKED, "nothing is left of who has no place"
+            assert unit["status"]["phase"] in BOOKED, "a unit without quota keeps objects"
         owners = [each["metadata"]["ownerReferences"][0]["uid"] for each in requests]
         assert len(set(owners)) == len(owners), "one request for a unit"
         for unit in units.values():
@@ -137,7 +137,7 @@ class Lives:
             for each in request.get("status", {}).get("conditions", [])
             if each["status"] == "True"
         }
-        assert not true & {"Failed", "BookingExpired", "CapacityRevoked"}, "it would be put back"
+        assert not true & {"Failed", "BookingExpired", "CapacityRevoked"}, "it would be evicted"
         assert state["state"] == ("Ready" if "Provisioned" in true else "Pending")
         if state["state"] == "Ready":
             (update,) = state["podSetUpdates"]
@@ -150,7 +150,7 @@ def owns(unit: Json, request: Json) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_must_be_true_whatever_happens(seed: int) -> None:
+def test_the_invariants_hold_whatever_happens(seed: int) -> None:
     lives = Lives(seed)
     for number in range(STEPS):
         lives.step()

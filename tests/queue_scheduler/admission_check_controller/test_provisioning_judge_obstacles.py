@@ -1,4 +1,4 @@
-"""The check for nodes where something is wrong: settings, kinds, writes, other people."""
+"""The provisioning check with obstacles: settings, kinds, writes, other writers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.queue_scheduler.admission_check_controller.provisioning_world import 
 )
 
 
-def test_an_edited_config_counts_for_who_waits_and_not_for_who_has_nodes() -> None:
+def test_an_edited_config_counts_for_waiting_units_but_not_for_those_with_nodes() -> None:
     world = ready_world()
     world.add_gpu_unit("has", "check", "slow")
     world.settle()
@@ -45,7 +45,7 @@ def test_an_edited_config_counts_for_who_waits_and_not_for_who_has_nodes() -> No
         ({"parameters": {**REFERENCE, "name": "none"}}, {}, "ConfigMissing"),
     ],
 )
-def test_a_check_that_makes_no_sense_says_so_and_holds_its_units(
+def test_an_invalid_check_says_so_and_holds_its_units(
     check: dict[str, Any], config: dict[str, Any], want: str
 ) -> None:
     world = ProvisioningWorld()
@@ -60,7 +60,7 @@ def test_a_check_that_makes_no_sense_says_so_and_holds_its_units(
     assert world.made()["provisioningrequests"] == 0
 
 
-def test_a_config_that_comes_later_is_taken() -> None:
+def test_a_config_created_later_is_used() -> None:
     world = ProvisioningWorld()
     world.add_provisioning_check()
     world.add_gpu_unit()
@@ -72,7 +72,7 @@ def test_a_config_that_comes_later_is_taken() -> None:
     assert world.made()["provisioningrequests"] == 1
 
 
-def test_a_config_that_goes_holds_who_waits_and_leaves_who_has_nodes() -> None:
+def test_a_deleted_config_holds_waiting_units_but_not_those_with_nodes() -> None:
     world = ready_world()
     world.add_gpu_unit("unit", "check", "slow")
     world.settle()
@@ -86,7 +86,7 @@ def test_a_config_that_goes_holds_who_waits_and_leaves_who_has_nodes() -> None:
     assert world.state("late")["state"] == "Pending"
 
 
-def test_a_class_that_nobody_knows_is_passed_on_and_told() -> None:
+def test_an_unknown_class_is_passed_on_and_reported() -> None:
     world = ready_world(class_name="private.example.com")
     world.add_gpu_unit()
     world.settle()
@@ -95,7 +95,7 @@ def test_a_class_that_nobody_knows_is_passed_on_and_told() -> None:
     assert request["spec"]["provisioningClassName"] == "private.example.com"
 
 
-def test_without_an_autoscalers_crd_units_wait_until_it_comes() -> None:
+def test_without_the_autoscaler_crd_units_wait_until_it_exists() -> None:
     world = ProvisioningWorld("admissionchecks", "provisioningrequestconfigs")
     world.add_config()
     world.add_provisioning_check()
@@ -133,7 +133,7 @@ def test_an_older_autoscaler_gets_the_older_annotations_too() -> None:
     assert update["annotations"][f"{older}provisioning-class-name"] == CLASS
 
 
-def test_a_request_that_is_refused_counts_as_an_attempt() -> None:
+def test_a_refused_request_counts_as_an_attempt() -> None:
     world = ready_world()
     world.server.faults.fail(422, match=Match(verb="create", plural="provisioningrequests"))
     world.add_gpu_unit()
@@ -146,7 +146,7 @@ def test_a_request_that_is_refused_counts_as_an_attempt() -> None:
     assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
 
 
-def test_a_request_that_is_forbidden_is_told_and_tried_again() -> None:
+def test_a_forbidden_request_is_reported_and_retried() -> None:
     world = ready_world()
     world.server.faults.fail(403, match=Match(verb="create", plural="provisioningrequests"))
     world.add_gpu_unit()
@@ -158,7 +158,7 @@ def test_a_request_that_is_forbidden_is_told_and_tried_again() -> None:
 
 
 @pytest.mark.parametrize("plural", ["podtemplates", "provisioningrequests"])
-def test_a_write_whose_answer_is_lost_is_made_once(plural: str) -> None:
+def test_a_write_with_a_lost_answer_is_made_once(plural: str) -> None:
     world = ready_world(managedResources=["nvidia.com/gpu"])
     world.server.faults.lose_answer(times=1, match=Match(verb="create", plural=plural))
     world.add_gpu_unit()
@@ -169,8 +169,8 @@ def test_a_write_whose_answer_is_lost_is_made_once(plural: str) -> None:
     assert world.state()["state"] == "Ready"
 
 
-def test_a_delete_that_meets_a_conflict_is_repeated() -> None:
-    """A webhook may answer so; the nodes would stay charged for nobody."""
+def test_a_delete_with_a_conflict_is_repeated() -> None:
+    """A webhook may answer so; without a repeat the nodes would stay charged to no unit."""
     world = ready_world()
     world.add_gpu_unit()
     world.settle()
@@ -181,7 +181,7 @@ def test_a_delete_that_meets_a_conflict_is_repeated() -> None:
     assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
 
 
-def test_a_delete_that_meets_conflicts_keeps_no_check_from_being_answered() -> None:
+def test_deletes_with_conflicts_do_not_delay_the_answer_of_a_check() -> None:
     world = ready_world(managedResources=["nvidia.com/gpu"])
     world.add_gpu_unit()
     world.settle()
@@ -210,7 +210,7 @@ def test_a_process_that_ends_between_two_writes_leaves_nothing_behind() -> None:
     assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
 
 
-def test_a_request_that_somebody_deletes_is_made_again() -> None:
+def test_a_request_deleted_by_hand_is_created_again() -> None:
     world = ready_world()
     world.add_gpu_unit("unit", "check", "slow")
     world.settle()
@@ -223,7 +223,7 @@ def test_a_request_that_somebody_deletes_is_made_again() -> None:
     assert world.made()["podtemplates"] == 2
 
 
-def test_a_template_that_somebody_deletes_is_made_again() -> None:
+def test_a_template_deleted_by_hand_is_created_again() -> None:
     world = ready_world(managedResources=["nvidia.com/gpu"])
     world.add_gpu_unit()
     world.settle()
@@ -234,7 +234,7 @@ def test_a_template_that_somebody_deletes_is_made_again() -> None:
 
 
 def hide_requests(world: ProvisioningWorld) -> None:
-    """Let the server say that it knows no ProvisioningRequests, until faults are cleared."""
+    """Let the server know no ProvisioningRequests, until faults are cleared."""
     group = "/apis/autoscaling.x-k8s.io/"
     versions = Match(when=lambda info: info.path.startswith(group) and info.path.count("/") == 3)
     world.server.faults.fail(404, times=EVERY_TIME, match=versions)
@@ -242,7 +242,7 @@ def hide_requests(world: ProvisioningWorld) -> None:
     assert world.activity() == ("False", "KindNotServed")
 
 
-def test_a_cache_that_is_not_filled_says_nothing() -> None:
+def test_an_unfilled_cache_decides_nothing() -> None:
     world = ready_world()
     world.add_gpu_unit("unit", "check", "slow")
     world.settle()
@@ -254,14 +254,14 @@ def test_a_cache_that_is_not_filled_says_nothing() -> None:
     lists = Match(verb="list", plural="provisioningrequests")
     world.server.faults.fail(503, times=EVERY_TIME, match=lists)
     world.settle(15.0)
-    assert world.state()["state"] == "Ready", "what there is is not known yet"
+    assert world.state()["state"] == "Ready", "what exists is not known yet"
     world.server.faults.clear()
     world.settle(30.0)
     assert world.state()["state"] == "Ready"
     assert world.autoscaler.the_request()["metadata"]["uid"] == request["metadata"]["uid"]
 
 
-def test_who_loses_his_place_while_requests_are_not_served_is_cleared_later() -> None:
+def test_objects_of_a_released_unit_are_deleted_once_requests_are_served() -> None:
     world = ready_world()
     world.add_gpu_unit()
     world.settle()

@@ -1,4 +1,4 @@
-"""The writes behind a decision: repeated, late, or not allowed."""
+"""The writes of a decision: repeated, late, or forbidden."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.queue_scheduler.admission_check_controller.provisioning_world import 
 
 
 class Kit:
-    """A unit on a server, and the writes for it; a test sets what it likes."""
+    """A unit on a server, and the writes for it; a test sets what it needs."""
 
     def __init__(self) -> None:
         self.world = ProvisioningWorld()
@@ -69,21 +69,21 @@ class Kit:
         return request
 
 
-def test_what_is_made_is_in_the_caches_at_once() -> None:
+def test_created_objects_are_in_the_caches_at_once() -> None:
     kit = Kit()
     request = kit.make()
     names = [each.pod_template_ref.name for each in request.spec.pod_sets]
     assert sorted(each.metadata.name for each in kit.templates.list()) == sorted(names)
 
 
-def test_made_twice_it_is_one() -> None:
+def test_an_object_created_twice_exists_once() -> None:
     kit = Kit()
     kit.make()
     kit.make()
     assert kit.world.made() == {"provisioningrequests": 1, "podtemplates": 2}
 
 
-def test_a_unit_that_has_changed_is_decided_again() -> None:
+def test_a_changed_unit_is_decided_again() -> None:
     kit = Kit()
     seen = kit.unit
     kit.world.direct.patch("queueunits", "unit", {"spec": {"priority": 3}}, namespace="default")
@@ -95,7 +95,7 @@ def test_a_unit_that_has_changed_is_decided_again() -> None:
     assert kit.world.made() == {"provisioningrequests": 0, "podtemplates": 0}
 
 
-def test_another_unit_of_the_name_is_not_read() -> None:
+def test_another_unit_of_the_same_name_is_not_read() -> None:
     kit = Kit()
     seen = kit.unit
     kit.world.direct.delete("queueunits", "unit", "default")
@@ -104,7 +104,7 @@ def test_another_unit_of_the_name_is_not_read() -> None:
         kit.writes.read_demand_of(seen)
 
 
-def test_who_does_not_lead_writes_nothing() -> None:
+def test_a_replica_that_does_not_lead_writes_nothing() -> None:
     kit = Kit()
     request = kit.make()
     template = kit.templates.list()[0].metadata
@@ -121,7 +121,7 @@ def test_who_does_not_lead_writes_nothing() -> None:
     assert kit.world.server.resource_version == before
 
 
-def test_what_is_gone_already_is_as_good_as_deleted() -> None:
+def test_deleting_a_missing_object_succeeds() -> None:
     kit = Kit()
     request = kit.make().metadata
     kit.writes.carry_out([DeleteRequest(request), DeleteRequest(request)], None)
@@ -130,7 +130,7 @@ def test_what_is_gone_already_is_as_good_as_deleted() -> None:
     kit.writes.carry_out([DeleteTemplate(gone), HandOver(gone, request)], None)
 
 
-def test_another_of_the_name_is_not_deleted_and_that_is_said() -> None:
+def test_another_object_of_the_same_name_is_not_deleted_and_reported() -> None:
     kit = Kit()
     request, template = kit.make().metadata, kit.templates.list()[0].metadata
     another = Uid("another")
@@ -142,7 +142,7 @@ def test_another_of_the_name_is_not_deleted_and_that_is_said() -> None:
     assert kit.world.made() == {"provisioningrequests": 1, "podtemplates": 1}, "and it goes on"
 
 
-def test_requests_that_are_not_served_can_not_be_made() -> None:
+def test_requests_that_are_not_served_cannot_be_created() -> None:
     kit = Kit()
     kit.version = None
     with pytest.raises(NotFound, match="not served"):

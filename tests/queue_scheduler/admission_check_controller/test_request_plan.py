@@ -42,7 +42,7 @@ def unit_of(*pod_sets: Any, **status: Any) -> QueueUnit:
     return msgspec.convert({**body, "status": status}, QueueUnit)
 
 
-def test_units_are_named_as_the_api_has_them() -> None:
+def test_units_are_named_as_in_the_api() -> None:
     assert (QUEUE_UNITS.api_version, QUEUE_UNITS.kind) == (UNIT_API_VERSION, UNIT_KIND)
 
 
@@ -55,7 +55,7 @@ def test_units_are_named_as_the_api_has_them() -> None:
         (("example.com/tpu",), []),
     ],
 )
-def test_pods_that_ask_for_what_is_managed_need_nodes(
+def test_pods_that_ask_for_managed_resources_need_nodes(
     managed: tuple[str, ...], want: list[str]
 ) -> None:
     limit = pod_set("limit", 1, {})
@@ -71,23 +71,23 @@ def test_pods_that_ask_for_what_is_managed_need_nodes(
 
 @pytest.mark.parametrize("managed", ["kubernetes.io/gpu", "koordinator.sh/gpu"])
 @pytest.mark.parametrize("asked", ["kubernetes.io/gpu", "koordinator.sh/gpu"])
-def test_a_managed_resource_goes_by_either_name(managed: str, asked: str) -> None:
+def test_a_managed_resource_matches_by_either_name(managed: str, asked: str) -> None:
     got = plan_pods(unit_of(pod_set("gpu", 1, {asked: "1"})), frozenset({managed}))
     assert got == (PlannedPods("gpu", 1),)
 
 
-def test_as_many_pods_as_were_admitted() -> None:
+def test_only_admitted_pods_are_planned() -> None:
     admitted = [{"name": "a", "replicas": 2, "running": 0}, {"name": "b", "replicas": 0}]
     unit = unit_of(pod_set("a", 5), pod_set("b", 5), pod_set("c", 5), admissions=admitted)
     assert plan_pods(unit, frozenset()) == (PlannedPods("a", 2), PlannedPods("c", 5))
 
 
-def test_an_amount_that_can_not_be_read_is_named() -> None:
+def test_an_unreadable_amount_is_named() -> None:
     with pytest.raises(QuantityError, match=r"containers\[0\]"):
         plan_pods(unit_of(pod_set("a", 1, {"cpu": "much"})), frozenset({"cpu"}))
 
 
-def test_a_name_is_made_of_what_is_asked_for() -> None:
+def test_a_name_is_derived_from_the_request() -> None:
     meta = ObjectMeta(name="unit", uid=Uid("u"))
     name = PLAN.name_for(meta)
     assert name.startswith("unit-check-")
@@ -109,7 +109,7 @@ def test_a_name_is_made_of_what_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 51, 52, 53, 253])
-def test_names_are_bounded_and_stay_names(length: int) -> None:
+def test_names_are_bounded_and_valid(length: int) -> None:
     plan = msgspec.structs.replace(PLAN, check="c" * 253)
     for name in ("a" * length, "a." * (length // 2) + "a"):
         got = plan.name_for(ObjectMeta(name=name, uid=Uid("u")))
@@ -118,7 +118,7 @@ def test_names_are_bounded_and_stay_names(length: int) -> None:
         assert "--" not in got
 
 
-def test_a_demand_is_the_pod_sets_and_nothing_else() -> None:
+def test_only_the_pod_sets_make_the_demand() -> None:
     body = queue_unit_body("unit", podSet=[pod_set("a", 1), pod_set("b", 2)])
     demand = read_demand(body)
     assert set(demand.templates) == {"a", "b"}

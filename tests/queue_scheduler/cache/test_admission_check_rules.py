@@ -53,7 +53,7 @@ UNIT = build_unit("u", "a", labels={"team": "red"})
 
 
 def asking(*names: str | tuple[str, LabelSelector]) -> Queue:
-    """A queue that lists these checks."""
+    """Return a queue that lists these checks."""
     checks = tuple(
         AdmissionCheckReference(name=each)
         if isinstance(each, str)
@@ -108,7 +108,7 @@ def test_needed_checks(queue: Queue, want: tuple[str, ...]) -> None:
     assert needed_checks(queue, UNIT) == want
 
 
-def test_a_listed_check_need_not_be_needed() -> None:
+def test_a_listed_check_is_not_always_needed() -> None:
     queue = asking(("a", BLUE))
     assert lists_check(queue, "a")
     assert not lists_check(queue, "b")
@@ -159,7 +159,7 @@ def test_fresh_entries_have_what_the_schema_requires() -> None:
     ]
 
 
-def test_what_a_check_has_written_is_carried_over_whole() -> None:
+def test_entries_written_by_a_check_are_kept_unchanged() -> None:
     update = PodSetUpdate(
         name="main", node_selector={"pool": "x"}, tolerations=(Toleration(key="t"),)
     )
@@ -183,7 +183,7 @@ TWO = asking("a", "b")
 READY_BOTH = (state("a", "Ready"), state("b", "Ready"))
 EVICTED = (condition("Evicted", "True"),)
 GIVEN_BACK = (Admission(name="main", replicas=0),)
-"""As the job side of a unit lowers it that nobody manages."""
+"""As the job side of an unmanaged unit lowers it."""
 
 
 @pytest.mark.parametrize(
@@ -195,33 +195,33 @@ GIVEN_BACK = (Admission(name="main", replicas=0),)
             reserved(state("a", "Ready"), state("b", "Pending")),
             asking("a"),
             GoOn(Phase.DEQUEUED, ("a",)),
-            id="the open one was taken off",
+            id="the pending one was removed",
         ),
         pytest.param(
             reserved(state("a", "Ready"), state("b", "Rejected")),
             asking("a", ("b", BLUE)),
             GoOn(Phase.DEQUEUED, ("a",)),
-            id="the one that refuses is for others",
+            id="the rejected one is for others",
         ),
         pytest.param(
-            reserved(state("b", "Ready")), TWO, AddEntries(("a", "b")), id="one was put on"
+            reserved(state("b", "Ready")), TWO, AddEntries(("a", "b")), id="one was added"
         ),
         pytest.param(
             reserved(state("a", "Ready"), state("b", "Pending")),
             TWO,
             WaitForChecks(),
-            id="one is open",
+            id="one is pending",
         ),
         pytest.param(
             reserved(state("a", "Ready"), state("b", "Unheard")),
             TWO,
             WaitForChecks(),
-            id="a word that nobody knows",
+            id="an unknown state",
         ),
         pytest.param(reserved(*READY_BOTH), None, WaitForChecks(), id="no queue"),
         pytest.param(reserved(*READY_BOTH, conditions=EVICTED), TWO, None, id="it leaves"),
         pytest.param(
-            reserved(*READY_BOTH, admissions=GIVEN_BACK), TWO, None, id="its place is given back"
+            reserved(*READY_BOTH, admissions=GIVEN_BACK), TWO, None, id="its pods are given back"
         ),
     ],
 )
@@ -231,7 +231,7 @@ def test_what_follows_from_the_states(
     assert judged(unit, queue) == want
 
 
-def test_in_a_queue_that_is_stopped_nobody_goes_on_and_nobody_holds_quota() -> None:
+def test_units_of_a_stopped_queue_neither_go_on_nor_hold_quota() -> None:
     for unit in (reserved(*READY_BOTH), reserved(), reserved(state("a", "Pending"))):
         assert judged(unit, TWO, when_admitted=None) == Withdraw()
     assert judged(reserved(*READY_BOTH, phase="Dequeued"), TWO, when_admitted=None) is None
@@ -239,7 +239,7 @@ def test_in_a_queue_that_is_stopped_nobody_goes_on_and_nobody_holds_quota() -> N
 
 
 @pytest.mark.parametrize("spec", [{"active": False}, {"deleted": True}], ids=str)
-def test_a_unit_that_leaves_does_not_go_on_any_more(spec: dict[str, Any]) -> None:
+def test_a_leaving_unit_does_not_go_on(spec: dict[str, Any]) -> None:
     unit = changed(build_unit("u", "a", **spec), 2, "Reserved")
     assert judged(unit, asking()) is None
 
@@ -253,7 +253,7 @@ def test_a_unit_that_leaves_does_not_go_on_any_more(spec: dict[str, Any]) -> Non
     ],
 )
 @pytest.mark.parametrize("queue", [TWO, None], ids=["queue", "no queue"])
-def test_a_refusal_puts_back_and_names_who_refuses(
+def test_a_refusal_evicts_and_names_the_check(
     states: tuple[str, str], culprits: tuple[str, ...], why: Shortfall, queue: Queue | None
 ) -> None:
     unit = reserved(state("a", states[0], "no a"), state("b", states[1], "no b"))
@@ -265,7 +265,7 @@ def test_a_refusal_puts_back_and_names_who_refuses(
     assert asked_back == AskBack(verdict.checks, verdict.why, verdict.message)
 
 
-def test_what_a_check_says_is_repeated_in_part() -> None:
+def test_the_message_of_a_check_is_truncated() -> None:
     verdict = judged(reserved(state("a", "Retry", 9 * SHOWN_CHARS * "x")), asking("a"))
     assert isinstance(verdict, PutBack)
     assert len(verdict.message) < 2 * SHOWN_CHARS
@@ -276,13 +276,13 @@ def test_what_a_check_says_is_repeated_in_part() -> None:
     ("states", "more"),
     [
         pytest.param(READY_BOTH, {}, id="all ready"),
-        pytest.param((state("a", "Pending"), state("b", "Ready")), {}, id="one is open again"),
-        pytest.param((state("b", "Ready"),), {}, id="one was put on later"),
-        pytest.param((state("a", "Retry"),), {"conditions": EVICTED}, id="asked back already"),
+        pytest.param((state("a", "Pending"), state("b", "Ready")), {}, id="one is pending again"),
+        pytest.param((state("b", "Ready"),), {}, id="one was added later"),
+        pytest.param((state("a", "Retry"),), {"conditions": EVICTED}, id="evicted already"),
         pytest.param((state("c", "Rejected"),), {}, id="one that it does not need"),
     ],
 )
-def test_an_admitted_unit_is_let_be(
+def test_an_admitted_unit_is_left_alone(
     phase: str, states: tuple[AdmissionCheckState, ...], more: dict[str, Any]
 ) -> None:
     assert judged(reserved(*states, phase=phase, **more), TWO, is_late=True) is None
@@ -291,13 +291,13 @@ def test_an_admitted_unit_is_let_be(
 # --- time ---------------------------------------------------------------------------------------
 
 
-def test_it_waits_until_its_time_is_over() -> None:
+def test_it_waits_until_its_timeout() -> None:
     unit = reserved(state("a", "Pending"))
     assert judged(unit, asking("a")) == WaitForChecks()
     assert isinstance(judged(unit, asking("a"), is_late=True), PutBack)
 
 
-def test_the_silent_ones_are_named_when_time_is_over() -> None:
+def test_silent_checks_are_named_after_the_timeout() -> None:
     unit = reserved(state("a", "Pending", "asked the cloud"), state("b", "Ready"))
     verdict = judged(unit, TWO, {"b": "no controller"}, is_late=True)
     assert isinstance(verdict, PutBack)
@@ -308,13 +308,13 @@ def test_the_silent_ones_are_named_when_time_is_over() -> None:
     )
 
 
-def test_a_unit_without_queue_does_not_hold_quota_for_ever() -> None:
+def test_a_unit_without_queue_does_not_hold_quota_forever() -> None:
     verdict = judged(reserved(), None, is_late=True)
     assert isinstance(verdict, PutBack)
     assert verdict.message.endswith("its queue is missing")
 
 
-def test_a_check_that_is_not_active_keeps_a_reserved_unit_waiting() -> None:
+def test_an_inactive_check_keeps_a_reserved_unit_waiting() -> None:
     assert judged(reserved(*READY_BOTH), TWO, {"b": "why"}) == WaitForChecks(("b",))
     assert judged(reserved(*READY_BOTH), TWO, {"c": "why"}) == GoOn(Phase.DEQUEUED, ("a", "b"))
 
@@ -322,7 +322,7 @@ def test_a_check_that_is_not_active_keeps_a_reserved_unit_waiting() -> None:
 # --- the checks themselves ----------------------------------------------------------------------
 
 
-def test_only_one_that_says_so_is_not_active() -> None:
+def test_only_a_check_that_says_so_is_inactive() -> None:
     known = KnownChecks()
     assert not known.put(build_check("a"))
     assert not known.put(build_check("a", "Unknown"))
@@ -334,7 +334,7 @@ def test_only_one_that_says_so_is_not_active() -> None:
     assert known.inactive == {}
 
 
-def test_one_that_is_deleted_holds_nobody_and_is_missed() -> None:
+def test_a_deleted_check_holds_no_unit_and_is_missing() -> None:
     known = KnownChecks()
     known.put(build_check("a", "False", "why"))
     twin = known.copy()
@@ -343,4 +343,4 @@ def test_one_that_is_deleted_holds_nobody_and_is_missed() -> None:
     assert not known.drop("a")
     assert (known.inactive, known.names()) == ({}, ())
     assert known.missing(asking("a", "b")) == ("a", "b")
-    assert (twin.inactive, twin.names()) == ({"a": "why"}, ("a",)), "a copy is its own"
+    assert (twin.inactive, twin.names()) == ({"a": "why"}, ("a",)), "a copy is independent"

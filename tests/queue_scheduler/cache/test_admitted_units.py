@@ -1,4 +1,4 @@
-"""The index of units that occupy quota, by what their eviction costs."""
+"""The index of units that hold quota, by the cost of their eviction."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_queue_has_units_of_several_quotas_and_a_quota_of_several_queues() -> 
     ]
 
 
-def test_who_runs_can_be_left_out() -> None:
+def test_running_units_can_be_left_out() -> None:
     units = AdmittedUnits()
     for each in (named("runs", 1, "Running"), named("starts", 2)):
         units.add(each)
@@ -93,7 +93,7 @@ def test_departures_are_counted() -> None:
     assert (list(units.leaving), units.left) == ([], 1)
 
 
-def test_what_runs() -> None:
+def test_which_units_run_whole() -> None:
     unit = build_unit("u", "a")
     half = (Admission(name="m", replicas=2, running=1), Admission(name="w", replicas=0))
     assert not runs_whole(unit)

@@ -1,4 +1,4 @@
-"""When what is booked ends, by what it declares."""
+"""When a booking ends, by its declared run time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def info(of: QueueUnit, quota: str = "a") -> QueueUnitInfo:
 
 
 @pytest.mark.parametrize(("past", "want"), [(None, 100), (0, 100), (30, 70), (100, 0), (999, 0)])
-def test_what_earlier_runs_took_is_taken_off(past: int | None, want: int) -> None:
+def test_the_time_of_earlier_runs_is_subtracted(past: int | None, want: int) -> None:
     assert remaining_seconds(unit(100, accumulated_past_execution_time_seconds=past)) == want
     assert remaining_seconds(unit(None, accumulated_past_execution_time_seconds=past)) is None
 
@@ -54,7 +54,7 @@ def test_what_earlier_runs_took_is_taken_off(past: int | None, want: int) -> Non
     [
         pytest.param(AT_NOON, NOON + 100, id="from when its pods ran"),
         pytest.param(None, NOON + 600, id="from now, while they do not"),
-        pytest.param("", NOON + 600, id="from now, where it is not told since when"),
+        pytest.param("", NOON + 600, id="from now, where the start is not known"),
         pytest.param("noon", NOON + 600, id="from now, where that cannot be read"),
     ],
 )
@@ -73,7 +73,7 @@ def test_pods_that_were_ready_once_do_not_count() -> None:
     assert end.since is None
 
 
-def test_it_says_whether_an_end_is_another() -> None:
+def test_a_changed_end_is_reported() -> None:
     ends = ExpectedEnds()
     assert not ends.note(info(unit(None)))
     assert ends.note(info(unit(100)))

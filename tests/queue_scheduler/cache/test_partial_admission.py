@@ -11,7 +11,7 @@ from queue_scheduler.framework.queue_unit_info import PodSetDemand, UnitDemand
 
 
 def demand(*sets: tuple[int, int, int | None]) -> UnitDemand:
-    """Pod sets of (count, cpu of each, least)."""
+    """Return a demand of pod sets given as (count, cpu of each, least)."""
     names = (f"set-{n}" for n in range(len(sets)))
     pods = zip(names, sets, strict=False)
     whole = demand_of(tuple(PodSetDemand(name, n, {"cpu": cpu}) for name, (n, cpu, _) in pods))
@@ -27,7 +27,7 @@ def within(cpu: int) -> Callable[[UnitDemand], bool]:
     return lambda asked: asked.total["cpu"] <= cpu
 
 
-def test_the_least_has_the_fewest_pods_of_each_set_and_what_they_ask_for() -> None:
+def test_the_least_has_the_fewest_pods_of_each_set_and_their_requests() -> None:
     found = demand((8, 2, 3), (2, 10, None))
     assert (counts(found), found.total, found.pods) == ([8, 2], {"cpu": 36}, 10)
     assert found.least is not None
@@ -37,11 +37,11 @@ def test_the_least_has_the_fewest_pods_of_each_set_and_what_they_ask_for() -> No
 
 
 @pytest.mark.parametrize("least", [None, 0, -1, 4, 5], ids=str)
-def test_a_count_that_reduces_nothing_is_none(least: int | None) -> None:
+def test_a_count_that_reduces_nothing_is_ignored(least: int | None) -> None:
     assert demand((4, 1, least)).least is None
 
 
-def test_of_several_sets_the_same_share_of_what_may_be_missing_is_left_out() -> None:
+def test_pod_sets_are_reduced_in_the_same_proportion() -> None:
     found = demand((10, 1, 2), (5, 1, 1), (3, 1, None))
     assert found.least is not None
     seen: list[list[int]] = []
@@ -74,4 +74,4 @@ def test_units_share_a_class_only_if_they_may_be_reduced_alike() -> None:
             demand((2, 2, 1)),
         )
     }
-    assert len(shapes) == 4, "whole, what they ask for together is all that counts"
+    assert len(shapes) == 4, "of a whole unit only the total request counts"

@@ -1,4 +1,4 @@
-"""Whose pod it is: every living pod is counted exactly once."""
+"""Attribution of pods: every living pod is counted exactly once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def unit(
 
 
 class Pods(PodAccounting):
-    """With the units that it was told, as the registry has them."""
+    """Pod accounting with the units that it was given, as the registry has them."""
 
     def __init__(self) -> None:
         self.units: dict[str, QueueUnit] = {}
@@ -71,26 +71,26 @@ class TestByName:
     def test_unit_first(self) -> None:
         assert living(told(unit(), self.POD), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
 
-    def test_pod_first_it_is_a_stray_until_the_unit_comes(self) -> None:
+    def test_pod_first_it_is_a_stray_until_the_unit_arrives(self) -> None:
         pods = told(self.POD)
         assert living(pods, STRAYS) == [{"cpu": 2000}]
         pods.tell(unit())
         assert living(pods, "uid-u", STRAYS) == [{"cpu": 2000}, {}]
 
-    def test_it_stays_with_a_unit_that_is_gone(self) -> None:
+    def test_it_stays_with_a_deleted_unit(self) -> None:
         pods = told(unit(), self.POD)
         pods.forget(NAMED)
         assert living(pods, "uid-u", STRAYS) == [{"cpu": 2000}, {}]
         pods.on_pod(replace(self.POD, spec=replace(self.POD.spec, node_name="")))
         assert living(pods, "uid-u") == [{"cpu": 2000}], "whatever changes on it"
 
-    def test_a_unit_made_again_does_not_inherit_older_pods(self) -> None:
+    def test_a_recreated_unit_does_not_inherit_older_pods(self) -> None:
         pods = told(unit(), self.POD)
         pods.forget(NAMED)
         pods.tell(unit("uid-2", created=7))
         assert living(pods, "uid-u", "uid-2") == [{"cpu": 2000}, {}]
 
-    def test_unless_it_is_for_the_job_that_ran(self) -> None:
+    def test_a_recreated_unit_of_the_same_job_inherits_its_pods(self) -> None:
         pods = told(unit(), self.POD)
         pods.forget(NAMED)
         pods.tell(unit("uid-2", created=7, adopted=True))
@@ -103,21 +103,21 @@ class TestByName:
             pytest.param(7, STRAYS, id="a later job of that name"),
         ],
     )
-    def test_since_when_there_is_that_job_is_known(self, job_created: int, whose: str) -> None:
+    def test_the_age_of_the_job_decides(self, job_created: int, whose: str) -> None:
         marks: dict[str, str] = {JOB_CREATED_AT: moment(job_created)}
         later = build_unit("u", "a", uid="uid-2", created=8, annotations=marks)
         later = changed(later, 2, "Running", conditions=(condition("Adopted", "True"),))
         assert told(later, self.POD).has_living(whose)
         assert told(self.POD, later).has_living(whose)
 
-    def test_pods_of_its_own_job_are_its_own_whatever_the_clocks_say(self) -> None:
+    def test_pods_of_its_own_job_are_its_own_whatever_their_times(self) -> None:
         pod = build_pod("p", unit=NAMED, owner="job-1", cpu=2, created=6)
         pods = told(pod, unit("uid-2", created=7, job="job-1"))
         assert pods.has_living("uid-2")
         pods = told(pod, unit("uid-2", created=7, job="job-2"))
         assert not pods.has_living("uid-2")
 
-    def test_pods_that_are_as_old_as_its_job_are_its_own(self) -> None:
+    def test_pods_as_old_as_its_job_are_its_own(self) -> None:
         for made, whose in ((6, "uid-2"), (7, STRAYS)):
             job: dict[str, str] = {JOB_CREATED_AT: moment(made)}
             later = build_unit("u", "a", uid="uid-2", created=7, annotations=job)
@@ -187,7 +187,7 @@ OTHER_TREE.metadata.labels[TREE_QUOTA_NAME] = "b"
             id="admitted by an older version",
         ),
         pytest.param(
-            BY_NAMESPACE, build_pod("p", unit=NAMED, quota="n"), False, id="it waits: nobody knows"
+            BY_NAMESPACE, build_pod("p", unit=NAMED, quota="n"), False, id="it waits: unknown"
         ),
     ],
 )
@@ -198,7 +198,7 @@ def test_a_pod_is_charged_with_a_unit_only_where_it_may_be(
     assert told(pod, of).has_living("uid-u") is is_own
 
 
-def test_of_two_units_of_one_job_the_one_of_the_pods_quota_counts() -> None:
+def test_with_two_units_of_one_job_the_one_of_the_pods_quota_counts() -> None:
     real = build_unit("u", "a", uid="uid-u", job="job-1")
     trick = build_unit("early", "b", uid="uid-e", job="job-1")
     pod = build_pod("p", owner="job-1", quota="a")
@@ -212,11 +212,11 @@ class TestHeld:
         spec=PodSpec(scheduling_gates=(PodSchedulingGate(name=ADMISSION_GATE),)),
     )
 
-    def test_a_pod_that_the_queue_holds_is_nobodys(self) -> None:
+    def test_a_pod_that_the_queue_holds_belongs_to_no_unit(self) -> None:
         pods = told(self.GATED)
         assert pods.take_changed_foreign() == []
 
-    def test_one_that_others_hold_is_foreign(self) -> None:
+    def test_a_pod_that_others_hold_is_foreign(self) -> None:
         gate = PodSchedulingGate(name="example.com/other")
         pods = told(replace(self.GATED, spec=PodSpec(scheduling_gates=(gate,))))
         assert [key for key, _ in pods.take_changed_foreign()] == ["ns/p"]
@@ -236,7 +236,7 @@ class TestByOwner:
         pods.tell(listed)
         assert living(pods, "uid-u") == [{"cpu": 1000}]
         pods.tell(changed(unit(job="job-0"), 3))
-        assert living(pods, "uid-u") == [{"cpu": 1000}], "it was the unit's, and it lives"
+        assert living(pods, "uid-u") == [{"cpu": 1000}], "it was the unit's, and it is alive"
 
     def test_the_job_itself_may_be_listed(self) -> None:
         listed = changed(unit(job="job-1"), 2, pod_owners=("job-1",))
@@ -246,7 +246,7 @@ class TestByOwner:
         pods.forget(NAMED)
         assert living(pods, "uid-u") == [{"cpu": 1000}]
 
-    def test_the_name_counts_more_than_the_owner_where_that_unit_exists(self) -> None:
+    def test_the_name_precedes_the_owner_where_that_unit_exists(self) -> None:
         pod = build_pod("p", owner="job-1", unit="ns/other", created=6)
         other = build_unit("other", "a", uid="uid-o", created=5)
         assert living(told(other, unit(job="job-1"), pod), "uid-u", "uid-o") == [{}, {"cpu": 1000}]
@@ -267,7 +267,7 @@ class TestByOwner:
 class TestForeign:
     POD = build_pod("p", quota="a", cpu=1)
 
-    def test_it_is_told_once(self) -> None:
+    def test_it_is_reported_once(self) -> None:
         pods = told(self.POD)
         want = ForeignPod(
             namespace="ns", labels=self.POD.metadata.labels, request={"cpu": 1000}, bound=True
@@ -276,7 +276,7 @@ class TestForeign:
         assert not pods.has_changed
         assert pods.take_changed_foreign() == []
 
-    def test_it_goes(self) -> None:
+    def test_it_is_removed(self) -> None:
         pods = told(self.POD)
         pods.take_changed_foreign()
         pods.on_pod_gone(self.POD)
@@ -300,7 +300,7 @@ class TestGroups:
         assert pods.take_changed_groups() == [("uid-u", NAMED)]
         assert pods.take_changed_groups() == []
 
-    def test_a_pod_that_names_nobody_any_more_is_its_units_all_the_same(self) -> None:
+    def test_a_pod_that_no_longer_names_its_unit_still_belongs_to_it(self) -> None:
         pods = told(unit(), self.POD)
         pods.take_changed_groups()
         nameless = replace(self.POD, metadata=replace(self.POD.metadata, annotations={}))
@@ -311,7 +311,7 @@ class TestGroups:
         pods = told(self.POD)
         assert pods.groups() == pods.take_changed_groups() == [(STRAYS, "")]
 
-    def test_the_unit_that_comes_is_known_before_it_is_found(self) -> None:
+    def test_a_new_unit_is_known_before_it_is_found(self) -> None:
         pods = told(self.POD)
         pods.on_unit(unit(), None)
         assert pods.take_changed_groups() == [(STRAYS, ""), ("uid-u", NAMED)]
@@ -320,7 +320,7 @@ class TestGroups:
 class TestLife:
     POD = build_pod("p", unit=NAMED)
 
-    def test_what_has_ended_occupies_nothing(self) -> None:
+    def test_ended_pods_occupy_nothing(self) -> None:
         for phase in ("Succeeded", "Failed"):
             pods = told(unit(created=0), self.POD)
             pods.take_changed_groups()
@@ -328,20 +328,20 @@ class TestLife:
             assert not pods.has_living("uid-u")
             assert pods.take_changed_groups() == [("uid-u", NAMED)]
 
-    def test_pending_and_terminating_ones_do(self) -> None:
+    def test_pending_and_terminating_pods_occupy(self) -> None:
         meta = replace(self.POD.metadata, deletion_timestamp=moment(9))
         terminating = replace(self.POD, metadata=meta)
         for pod in (build_pod("p", unit=NAMED, phase="Pending", created=6), terminating):
             assert told(unit(created=0), pod).has_living("uid-u")
 
-    def test_the_same_again_changes_nothing(self) -> None:
+    def test_a_repeated_pod_changes_nothing(self) -> None:
         pods = told(unit(created=0), self.POD)
         pods.take_changed_groups()
         pods.on_pod(self.POD)
         pods.tell(unit(created=0))
         assert not pods.has_changed
 
-    def test_late_news_of_an_earlier_pod_of_that_name(self) -> None:
+    def test_late_events_of_an_earlier_pod_of_that_name(self) -> None:
         pods = told(unit(created=0), build_pod("p", unit=NAMED, uid="new"))
         pods.on_pod_gone(build_pod("p", unit=NAMED, uid="old"))
         assert pods.has_living("uid-u")
@@ -364,14 +364,14 @@ class TestLife:
         assert pods.living("uid-u").pods == 1
         assert pods.has_living("uid-u")
 
-    def test_what_was_handed_out_does_not_change(self) -> None:
+    def test_returned_amounts_do_not_change_later(self) -> None:
         pods = told(unit(created=0), self.POD)
         before = pods.living("uid-u")
         pods.on_pod(build_pod("q", unit=NAMED, cpu=3))
         assert before == Occupancy({"cpu": 1000}, 1)
 
 
-def test_a_request_that_can_not_be_read_is_told_when_it_comes() -> None:
+def test_an_unreadable_request_is_reported_when_it_arrives() -> None:
     pods = Pods()
     broken = build_pod("p", cpu="many")
     problem = pods.on_pod(broken)
@@ -392,7 +392,7 @@ def test_strays_are_known_by_their_first_pod() -> None:
     assert not is_stray("uid-u")
 
 
-def test_strays_of_two_quotas_are_of_two_units_of_one_name() -> None:
+def test_strays_of_two_quotas_belong_to_two_units_of_one_name() -> None:
     pods = told(*(build_pod(f"of-{quota}", unit=NAMED, quota=quota) for quota in "ab"))
     assert living(pods, OF_A, OF_B) == [{"cpu": 1000}, {"cpu": 1000}]
     pods.on_pod(build_pod("of-a", unit=NAMED, quota="b"))
@@ -417,7 +417,7 @@ def test_strays_of_two_quotas_are_of_two_units_of_one_name() -> None:
         ),
     ],
 )
-def test_strays_whose_labels_a_plugin_reads_otherwise_are_of_two_units(
+def test_strays_whose_labels_a_plugin_reads_differently_belong_to_two_units(
     one: dict[str, str], other: dict[str, str]
 ) -> None:
     strays = [build_pod("of-one", unit=NAMED), build_pod("of-other", unit=NAMED)]

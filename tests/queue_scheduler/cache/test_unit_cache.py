@@ -1,4 +1,4 @@
-"""Where units stand: enter and leave undo each other, counts follow, the gone stay gone."""
+"""Unit states: enter and leave undo each other, counts follow, deleted units stay deleted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def placed(registry: UnitCache, unit: QueueUnit, version: int = 1) -> CachedUnit
 
 
 def refresh(registry: UnitCache) -> None:
-    """What the engine does after every fact."""
+    """Do what the engine does after every fact."""
     registry.charge_changed_pods()
     for queue in registry.queues:
         registry.queues.refresh(queue, lambda quota: frozenset((f"quota/{quota}",)))
@@ -61,7 +61,7 @@ def refresh(registry: UnitCache) -> None:
         pytest.param(build_unit("u", "none"), UnitState.ON_HOLD, 0, 0, id="without a queue"),
     ],
 )
-def test_a_unit_is_counted_where_it_stands_and_nowhere_after_it_left(
+def test_a_unit_is_counted_in_its_state_and_nowhere_after_it_left(
     registry: UnitCache, unit: QueueUnit, state: UnitState, pending: int, admitted_count: int
 ) -> None:
     record = placed(registry, unit)
@@ -77,7 +77,7 @@ def test_a_unit_is_counted_where_it_stands_and_nowhere_after_it_left(
     assert [registry.held_for(name) for name in ("queue/a", "quota/a", "quota/none")] == [()] * 3
 
 
-def test_a_queue_that_is_missing_is_told_with_the_namespace_of_queues() -> None:
+def test_a_missing_queue_is_reported_with_the_namespace_of_queues() -> None:
     engine = Engine(PluginRunner([NaiveQuota()]), (), queue_namespace="queues-here")
     engine.on_quota(build_quota("a", cpu=4))
     engine.on_queue_unit(UNIT)
@@ -89,7 +89,7 @@ def test_a_queue_that_is_missing_is_told_with_the_namespace_of_queues() -> None:
         assert refusal.detail == "queues-here"
 
 
-def test_what_is_held_is_counted_by_reason(registry: UnitCache) -> None:
+def test_units_on_hold_are_counted_by_reason(registry: UnitCache) -> None:
     in_backoff = placed(registry, changed(UNIT, 2, "TimeoutBackoff"))
     placed(registry, build_unit("v", "none"))
     assert registry.held.by_reason("a") == {Reason.IN_BACKOFF: 1}
@@ -108,7 +108,7 @@ def test_a_unit_waits_for_what_it_lacks(registry: UnitCache) -> None:
     assert registry.held_for("quota/unknown") == ()
 
 
-def test_a_unit_that_can_stay_is_not_touched(registry: UnitCache) -> None:
+def test_a_unit_that_can_stay_is_not_moved(registry: UnitCache) -> None:
     record = placed(registry, UNIT)
     queue = registry.queues.find("a")
     assert queue is not None
@@ -140,7 +140,7 @@ def test_a_unit_that_can_stay_is_not_touched(registry: UnitCache) -> None:
         pytest.param(build_unit("u", "none"), build_unit("u", "none"), False, id="still nowhere"),
     ],
 )
-def test_who_can_stay(
+def test_which_units_can_stay(
     registry: UnitCache, before: QueueUnit, after: QueueUnit, *, want: bool
 ) -> None:
     record = placed(registry, before)
@@ -166,7 +166,7 @@ def test_units_of_one_shape_share_their_demand(registry: UnitCache) -> None:
     assert first.info.class_key is second.info.class_key
 
 
-def test_the_gone_are_remembered_for_a_while(
+def test_deleted_units_are_remembered_for_a_while(
     registry: UnitCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unit_cache, "GONE_REMEMBERED", 3)
@@ -178,7 +178,7 @@ def test_the_gone_are_remembered_for_a_while(
     assert not registry.is_gone(Uid("never"))
 
 
-def test_who_is_pulled_out_is_placed_again(registry: UnitCache) -> None:
+def test_a_unit_taken_out_is_placed_again(registry: UnitCache) -> None:
     for n in range(3):
         placed(registry, build_unit(f"u{n}", "a", priority=n))
     queue = registry.queues.find("a")
@@ -201,7 +201,7 @@ def test_a_write_in_flight_is_not_placed_again(registry: UnitCache) -> None:
         assert registry.records["ns/u"] is changed_record
 
 
-def test_living_pods_of_what_is_gone_stay_charged_to_its_quota(registry: UnitCache) -> None:
+def test_living_pods_of_a_deleted_unit_stay_charged_to_its_quota(registry: UnitCache) -> None:
     record = placed(registry, UNIT)
     registry.usage.pods.on_pod(build_pod("p", unit="ns/u"))
     refresh(registry)

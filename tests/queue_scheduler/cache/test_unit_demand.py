@@ -35,7 +35,7 @@ def unit_of(**spec: Any) -> QueueUnit:
     return replace(PODS, spec=QueueUnitSpec(**spec))
 
 
-def test_a_demand_that_was_not_salvaged_says_where_it_is_broken() -> None:
+def test_an_unreadable_demand_says_where_it_is_broken() -> None:
     with pytest.raises(InvalidDemandError, match=r"odd - at \$\.spec"):
         build_demand(SalvagedUnit(unreadable="odd - at $.spec"))
 
@@ -69,7 +69,7 @@ def pod_set(name: str = "main", count: int = 1, **requests: Any) -> PodSet:
         pytest.param(unit_of(pod_set=(pod_set(count=0, cpu=1),)), {"cpu": 0}, id="no pods"),
     ],
 )
-def test_what_is_asked_for(unit: QueueUnit, want: Amounts) -> None:
+def test_the_demand_of_a_unit(unit: QueueUnit, want: Amounts) -> None:
     assert build_demand(unit).total == want
 
 
@@ -83,7 +83,7 @@ def test_pod_sets_are_kept_apart() -> None:
     [
         pytest.param(unit_of(), "no demand", id="nothing"),
         pytest.param(unit_of(request={"cpu": "-1"}), "spec.request: cpu", id="negative"),
-        pytest.param(unit_of(resource={"cpu": "x"}), "spec.resource: cpu", id="no quantity"),
+        pytest.param(unit_of(resource={"cpu": "x"}), "spec.resource: cpu", id="not a quantity"),
         pytest.param(
             unit_of(pod_set=(pod_set(), pod_set(cpu="1x"))),
             r"spec.podSet\[1\].template: containers\[0\]",
@@ -106,7 +106,7 @@ def test_pod_sets_are_kept_apart() -> None:
         ),
     ],
 )
-def test_what_can_not_be_read(unit: QueueUnit, want: str) -> None:
+def test_an_unreadable_demand(unit: QueueUnit, want: str) -> None:
     with pytest.raises(InvalidDemandError, match=want):
         build_demand(unit)
 
@@ -159,7 +159,7 @@ WHOLE = (Admission(name="main", replicas=2), Admission(name="worker", replicas=4
             PODS,
             {"admissions": WHOLE, "reclaimable_pods": (ReclaimablePod(name="worker", count=-9),)},
             10_000,
-            id="nobody gives back less than nothing",
+            id="less than nothing is not given back",
         ),
         pytest.param(
             TOTAL,
@@ -171,7 +171,7 @@ WHOLE = (Admission(name="main", replicas=2), Admission(name="worker", replicas=4
             PODS,
             {"admissions": (*WHOLE, Admission(name="gone", replicas=7, resources={"cpu": "2"}))},
             12_000,
-            id="a pod set that is gone: what was recorded",
+            id="a deleted pod set: what was recorded",
         ),
         pytest.param(
             PODS,
@@ -213,11 +213,11 @@ WHOLE = (Admission(name="main", replicas=2), Admission(name="worker", replicas=4
             PODS,
             {"admissions": (*WHOLE, Admission(name="gone", resources={"cpu": "-2"}))},
             10_000,
-            id="a negative record gives nobody room",
+            id="a negative record frees nothing",
         ),
     ],
 )
-def test_what_was_granted(unit: QueueUnit, status: dict[str, Any], want: int) -> None:
+def test_the_granted_amount(unit: QueueUnit, status: dict[str, Any], want: int) -> None:
     got = admitted_occupancy(changed(unit, 2, "Running", **status), build_demand(unit))
     assert got.amounts == {"cpu": want}
 
@@ -226,7 +226,7 @@ def test_what_was_granted(unit: QueueUnit, status: dict[str, Any], want: int) ->
     ("unit", "status", "want"),
     [
         pytest.param(PODS, {}, 6, id="no admissions: what it asks for"),
-        pytest.param(TOTAL, {}, 1, id="a total alone"),
+        pytest.param(TOTAL, {}, 1, id="only a total"),
         pytest.param(
             TOTAL,
             {"admissions": (Admission(name=DEFAULT_REQUIREMENT, replicas=1),)},
@@ -250,7 +250,7 @@ def test_what_was_granted(unit: QueueUnit, status: dict[str, Any], want: int) ->
             PODS,
             {"admissions": (Admission(name="gone", replicas=3, resources={"cpu": "1"}),)},
             3,
-            id="of a pod set that is gone",
+            id="of a deleted pod set",
         ),
     ],
 )
@@ -259,7 +259,7 @@ def test_how_many_pods_were_granted(unit: QueueUnit, status: dict[str, Any], wan
     assert got.pods == want
 
 
-def test_what_an_older_version_recorded_is_charged_by_its_current_name() -> None:
+def test_a_record_of_an_older_version_is_charged_by_its_current_name() -> None:
     admission = Admission(name="main", replicas=2, resources={"koordinator.sh/batch-cpu": "5"})
     unit = changed(PODS, 2, "Running", admissions=(admission,))
     assert admitted_occupancy(unit, build_demand(unit)).amounts == {"kubernetes.io/batch-cpu": 5}

@@ -1,4 +1,4 @@
-"""Where a unit stands, from its object alone."""
+"""A unit's state, derived only from its object."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_phases(phase: str, want: UnitState | Refusal) -> None:
         pytest.param(None, "", id="no requeue state"),
     ],
 )
-def test_in_backoff_until_when(state: RequeueState | None, detail: str) -> None:
+def test_when_a_backoff_ends(state: RequeueState | None, detail: str) -> None:
     status = replace(UNIT.status, phase="TimeoutBackoff", requeue_state=state)
     want = Refusal(reason=Reason.IN_BACKOFF, detail=detail)
     assert judge(replace(UNIT, status=status)) == want
@@ -81,7 +81,7 @@ def test_why_a_unit_is_inactive(status: str, words: str) -> None:
     assert words in stable_message(verdict)
 
 
-def test_why_pods_would_be_refused_is_passed_on_as_far_as_a_person_reads() -> None:
+def test_the_reason_for_refused_pods_is_passed_on_truncated() -> None:
     verdict = judge(build_unit("u", annotations={PODS_REFUSED: "x" * 100_000}))
     assert isinstance(verdict, Refusal)
     assert stable_message(verdict) == "its pods would be refused: " + "x" * MAX_REFUSAL_CHARS
@@ -109,11 +109,11 @@ def test_why_pods_would_be_refused_is_passed_on_as_far_as_a_person_reads() -> No
         ),
     ],
 )
-def test_what_holds_a_unit(unit: QueueUnit, want: Reason) -> None:
+def test_why_a_unit_is_on_hold(unit: QueueUnit, want: Reason) -> None:
     verdict = judge(unit)
     assert isinstance(verdict, Refusal)
     assert verdict.reason is want
-    assert judge(changed(unit, 2, "Running")) is UnitState.ADMITTED, "what runs is not held"
+    assert judge(changed(unit, 2, "Running")) is UnitState.ADMITTED, "a running unit is not held"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ CHECK_OF_OTHERS = AdmissionCheckReference(
 )
 
 
-def test_a_missing_queue_holds() -> None:
+def test_a_missing_queue_holds_the_unit() -> None:
     assert judge_place(UNIT, None, "q") == Refusal(reason=Reason.NO_QUEUE, other="q")
 
 
@@ -193,7 +193,7 @@ def test_a_missing_queue_holds() -> None:
     ("spec", "want"),
     [
         pytest.param({}, None, id="nothing special"),
-        pytest.param({"policy": "Nonsense"}, None, id="an unknown policy: the last good goes on"),
+        pytest.param({"policy": "Nonsense"}, None, id="an unknown policy: the last valid stays"),
         pytest.param({"admission_checks": (CHECK,)}, None, id="a check: reserved for it"),
     ],
 )
@@ -211,7 +211,7 @@ def test_what_a_queue_asks_for(spec: dict[str, object], want: Reason | None) -> 
         ),
     ],
 )
-def test_a_check_that_is_not_active_holds_who_needs_it(
+def test_an_inactive_check_holds_units_that_need_it(
     checks: tuple[AdmissionCheckReference, ...], want: Reason | None
 ) -> None:
     queue = build_queue("q", admission_checks=checks)

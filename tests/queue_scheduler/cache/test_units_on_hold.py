@@ -1,4 +1,4 @@
-"""How many are held, by queue and reason, and nothing left when they are gone."""
+"""Counts of units on hold, by queue and reason; nothing is left of deleted ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_they_are_counted_by_reason() -> None:
     counts.validate([UNMAPPED, UNMAPPED, STALE])
 
 
-def test_nothing_is_left_of_those_that_are_gone() -> None:
+def test_nothing_is_left_of_deleted_units() -> None:
     counts = UnitsOnHold()
     for record in (UNMAPPED, STALE):
         counts.add(record)
@@ -38,7 +38,7 @@ def test_nothing_is_left_of_those_that_are_gone() -> None:
     counts.validate([])
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_is_independent() -> None:
     counts = UnitsOnHold()
     counts.add(STALE)
     twin = counts.fork()

@@ -1,4 +1,4 @@
-"""Charges: admissions and living pods, told to the plugins only when they change."""
+"""Charges: admissions and living pods, reported to plugins only when they change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INFO = QueueUnitInfo(
 
 
 class Recorder(NaiveQuota):
-    """A naive quota plugin that counts what it is told."""
+    """A naive quota plugin that counts its calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def test_a_booked_unit_occupies_the_larger(
     assert list(usage) == [UID]
 
 
-def test_the_same_charge_is_not_told_twice(usage: Usage, recorder: Recorder) -> None:
+def test_the_same_charge_is_not_reported_twice(usage: Usage, recorder: Recorder) -> None:
     usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
     told = recorder.told
     usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
@@ -107,7 +107,7 @@ def test_the_same_charge_is_not_told_twice(usage: Usage, recorder: Recorder) -> 
     assert recorder.told == told
 
 
-def test_pods_that_change_alone_are_told(usage: Usage, recorder: Recorder) -> None:
+def test_a_change_of_pods_alone_is_reported(usage: Usage, recorder: Recorder) -> None:
     for pods in (4, 2, 2):
         usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, pods))
     assert (recorder.pods, usage.changes) == ({UID: 2}, 2)
@@ -120,7 +120,7 @@ def test_pods_that_change_alone_are_told(usage: Usage, recorder: Recorder) -> No
     assert recorder.pods == {UID: 2}
 
 
-def test_what_was_reserved_is_not_told_again(usage: Usage, recorder: Recorder) -> None:
+def test_a_reservation_is_not_reported_again(usage: Usage, recorder: Recorder) -> None:
     recorder.reserve(INFO)
     told = recorder.told
     usage.note_reserved(INFO)
@@ -138,7 +138,7 @@ def test_pods_of_an_earlier_run_are_not_forgotten_by_the_next(
     assert recorder.booked() == {UID: ("a", {"cpu": 6000})}
 
 
-def test_a_free_unit_occupies_what_lives(usage: Usage, recorder: Recorder) -> None:
+def test_a_free_unit_occupies_its_living_pods(usage: Usage, recorder: Recorder) -> None:
     usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
     live(usage, 1)
     usage.charge_living(UID, "a", non_preemptible=True)
@@ -150,24 +150,24 @@ def test_a_free_unit_occupies_what_lives(usage: Usage, recorder: Recorder) -> No
 
 
 class TestWhoseQuota:
-    def test_that_of_the_unit_now(self, usage: Usage) -> None:
+    def test_the_current_quota_of_the_unit(self, usage: Usage) -> None:
         live(usage, 1)
         usage.charge_living(UID, "a", non_preemptible=False)
         usage.charge_living(UID, "b", non_preemptible=False)
         assert usage.charge_of(UID) == Charge("b", {"cpu": 1000}, non_preemptible=False, pods=1)
 
-    def test_where_that_is_unknown_the_one_before(self, usage: Usage) -> None:
+    def test_the_previous_quota_if_the_current_one_is_unknown(self, usage: Usage) -> None:
         live(usage, 1)
         usage.charge_living(UID, "a", non_preemptible=True)
         usage.charge_living(UID, "", non_preemptible=False)
         assert usage.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=True, pods=1)
 
-    def test_where_there_was_none_the_pods_label(self, usage: Usage) -> None:
+    def test_the_quota_of_the_pods_label_if_there_was_none(self, usage: Usage) -> None:
         live(usage, 1)
         usage.charge_living(UID, "", non_preemptible=False)
         assert usage.charge_of(UID) == Charge("b", {"cpu": 1000}, non_preemptible=False, pods=1)
 
-    def test_of_a_unit_that_is_gone_the_one_before(
+    def test_the_last_quota_of_a_deleted_unit(
         self, usage: Usage, units: dict[str, QueueUnit]
     ) -> None:
         live(usage, 1)
@@ -180,7 +180,7 @@ class TestWhoseQuota:
         usage.charge_left_behind(UID)
         assert usage.charge_of(UID) is None
 
-    def test_of_strays_the_pods_labels(self, usage: Usage) -> None:
+    def test_the_quota_of_the_pods_labels_for_strays(self, usage: Usage) -> None:
         stray = Uid(group_of_strays("ns/other", {QUOTA_NAME: "a"}))
         pod = build_pod("p", unit="ns/other", quota="a")
         pod.metadata.labels[PREEMPTIBLE] = "false"
@@ -213,7 +213,7 @@ def test_a_fork_books_with_its_own_plugins(
     assert twin.charge_of(UID) is None
 
 
-def test_who_is_left_behind_is_charged_what_lives(usage: Usage) -> None:
+def test_a_unit_left_behind_is_charged_its_living_pods(usage: Usage) -> None:
     live(usage, 1, 2)
     usage.charge_living(UID, "a", non_preemptible=False)
     usage.validate_left_behind(())

@@ -1,4 +1,4 @@
-"""A decision is written once, and what became of it is settled, whatever happens on the way."""
+"""A decision is written once, and its outcome is settled, whatever happens on the way."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_decision_is_one_patch_and_confirmed_by_the_answer(line: Line) -> None
     assert [each.metadata.name for each in line.kit.noted] == ["a"]
 
 
-def test_what_an_earlier_run_gave_back_is_asked_for_again(line: Line) -> None:
+def test_pods_given_back_in_an_earlier_run_are_requested_again(line: Line) -> None:
     kit = line.kit
     kit.add_unit("a", count=4)
     stale = {"status": {"reclaimablePods": [{"name": "main", "count": 3}]}}
@@ -52,7 +52,7 @@ def test_what_an_earlier_run_gave_back_is_asked_for_again(line: Line) -> None:
     assert kit.used() == 4000
 
 
-def test_a_decision_that_news_has_ended_before_it_is_sent_is_not_sent(line: Line) -> None:
+def test_a_decision_ended_by_an_event_before_it_is_sent_is_not_sent(line: Line) -> None:
     kit = line.kit
     kit.add_unit("a")
     decision = kit.dequeue()
@@ -66,7 +66,7 @@ def test_a_decision_that_news_has_ended_before_it_is_sent_is_not_sent(line: Line
     assert kit.used() == 0
 
 
-def test_a_conflict_takes_the_booking_back_until_the_fresh_object_comes(line: Line) -> None:
+def test_a_conflict_releases_the_usage_until_the_fresh_object_arrives(line: Line) -> None:
     line.start()
     changed = {"metadata": {"annotations": {"somebody": "was here"}}}
     line.kit.direct.patch("queueunits", "a", changed, namespace="default")
@@ -80,7 +80,7 @@ def test_a_conflict_takes_the_booking_back_until_the_fresh_object_comes(line: Li
     assert line.kit.phase("a") == "Dequeued"
 
 
-def test_after_a_conflict_the_object_is_read_where_no_watch_brings_it(line: Line) -> None:
+def test_after_a_conflict_the_object_is_read_if_no_watch_delivers_it(line: Line) -> None:
     line.start()
     changed = {"metadata": {"annotations": {"somebody": "was here"}}}
     line.kit.direct.patch("queueunits", "a", changed, namespace="default")
@@ -94,7 +94,7 @@ def test_after_a_conflict_the_object_is_read_where_no_watch_brings_it(line: Line
     assert line.kit.phase("a") == "Dequeued"
 
 
-def test_nothing_is_read_once_the_watch_has_told(line: Line) -> None:
+def test_nothing_is_read_once_the_watch_has_delivered(line: Line) -> None:
     line.start()
     changed = {"metadata": {"annotations": {"somebody": "was here"}}}
     line.kit.direct.patch("queueunits", "a", changed, namespace="default")
@@ -106,14 +106,14 @@ def test_nothing_is_read_once_the_watch_has_told(line: Line) -> None:
     assert line.state("a") is UnitState.WAITING
 
 
-def test_a_unit_that_is_gone_gives_its_booking_back(line: Line) -> None:
+def test_a_deleted_unit_releases_its_usage(line: Line) -> None:
     line.start()
     line.kit.direct.delete("queueunits", "a", "default")
     line.kit.send()
     assert line.kit.used() == 0
 
 
-def test_a_unit_that_went_before_the_write_is_not_written(line: Line) -> None:
+def test_a_unit_deleted_before_the_write_is_not_written(line: Line) -> None:
     unit = line.kit.add_unit("a")
     decision = line.kit.dequeue()
     line.kit.shared.tell(type(line.kit.engine).on_queue_unit_gone, unit)
@@ -156,7 +156,7 @@ def test_a_busy_server_is_left_alone_by_all_units_of_the_queue(line: Line) -> No
     assert (kit.phase("a"), kit.phase("b"), kit.writes()) == ("Dequeued", "Dequeued", 3)
 
 
-def test_a_unit_that_can_not_be_read_is_read_again_when_the_server_said(line: Line) -> None:
+def test_an_unreadable_unit_is_read_again_when_the_server_said(line: Line) -> None:
     line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
     line.start()
     line.kit.send()
@@ -167,7 +167,7 @@ def test_a_unit_that_can_not_be_read_is_read_again_when_the_server_said(line: Li
 
 
 def test_a_lost_answer_stays_booked_and_is_read(line: Line) -> None:
-    """Every try is carried out and its answer lost: nobody knows, so the object is asked."""
+    """Every try is carried out and its answer lost; the outcome is unknown, so the unit is read."""
     line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
     line.start()
     line.kit.send()
@@ -180,7 +180,7 @@ def test_a_lost_answer_stays_booked_and_is_read(line: Line) -> None:
     assert line.kit.used() == 1000
 
 
-def test_a_write_that_never_arrived_is_found_out_by_reading(line: Line) -> None:
+def test_a_write_that_never_arrived_is_detected_by_reading(line: Line) -> None:
     line.kit.server.faults.fail(503, times=20, match=UNIT_STATUS)
     line.start()
     line.kit.send()
@@ -207,7 +207,7 @@ def test_the_object_is_read_until_the_server_answers(line: Line) -> None:
     assert line.cycle.step() is None
 
 
-def test_a_unit_that_vanished_meanwhile_gives_its_booking_back(line: Line) -> None:
+def test_a_unit_deleted_meanwhile_releases_its_usage(line: Line) -> None:
     line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
     line.start()
     line.kit.send()
@@ -217,7 +217,7 @@ def test_a_unit_that_vanished_meanwhile_gives_its_booking_back(line: Line) -> No
     assert line.cycle.step() is None
 
 
-def test_the_echo_of_an_own_success_is_not_taken_for_a_conflict(line: Line) -> None:
+def test_the_echo_of_its_own_success_is_not_taken_for_a_conflict(line: Line) -> None:
     """The first try was carried out, its answer lost; the second meets our own version."""
     line.kit.server.faults.lose_answer(times=1, match=UNIT_STATUS)
     line.start()
@@ -254,7 +254,7 @@ def test_the_patch_is_guarded_and_grants_every_pod_set(kit: ShellKit) -> None:
     assert patch["status"]["message"] == "admitted through queue team, charged to quota team"
 
 
-def test_the_patch_says_that_nothing_of_the_quota_is_taken(kit: ShellKit) -> None:
+def test_the_patch_says_that_no_governed_resource_is_requested(kit: ShellKit) -> None:
     unit = kit.add_unit("a")
     decision = replace(kit.dequeue(), unrequested=("memory", "nvidia.com/gpu"))
     patch = build_dequeue_patch(unit, decision, Timestamp("2026-11-01T10:00:00Z"))
@@ -302,10 +302,10 @@ def test_in_strict_mode_the_patch_asks_for_nodes_with_the_number_of_the_attempt(
     assert condition_of(patch, "Admitted")["status"] == "True"
 
 
-# --- somebody's plugin raises --------------------------------------------------------------------
+# --- a plugin raises -----------------------------------------------------------------------------
 
 
-def test_a_decision_that_can_not_be_handed_over_is_taken_back_and_made_again(
+def test_a_decision_that_cannot_be_handed_over_is_undone_and_made_again(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raise_once(monkeypatch, dequeue_cycle, "build_dequeue_patch")
@@ -318,7 +318,7 @@ def test_a_decision_that_can_not_be_handed_over_is_taken_back_and_made_again(
     assert line.kit.phase("a") == "Dequeued"
 
 
-def test_a_decision_that_is_not_told_is_made_again_without_any_news(
+def test_a_decision_whose_report_raises_is_made_again_without_an_event(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit = line.kit
@@ -333,10 +333,10 @@ def test_a_decision_that_is_not_told_is_made_again_without_any_news(
 
 
 @pytest.mark.parametrize("status", [0, 403, 409, 422, 429])
-def test_an_answer_whose_telling_raises_is_found_out(
+def test_an_answer_whose_report_raises_is_detected(
     line: Line, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    """Neither is the place kept for ever, nor is the unit forgotten."""
+    """The usage is not kept forever, and the unit is not forgotten."""
     kit = line.kit
     line.start()
     if status:
@@ -355,7 +355,7 @@ def test_an_answer_whose_telling_raises_is_found_out(
     assert kit.phase("a") == "Dequeued"
 
 
-def test_a_reading_that_raises_is_made_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_that_raises_is_repeated(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     line.kit.server.faults.lose_answer(times=1, match=UNIT_STATUS)
     line.kit.server.faults.fail(500, times=10, match=UNIT_STATUS)
     line.start()

@@ -1,4 +1,4 @@
-"""A decision meets the report, of this very process, on why the unit still waits."""
+"""A decision meets this process's own report on why the unit still waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.queue_scheduler.shell_kit import ShellKit
 def report_on(
     kit: ShellKit, name: str, *, in_flight: Callable[[], None], known: Callable[[], None]
 ) -> None:
-    """Write why a unit waits; something happens while that is under way, and when it is known."""
+    """Write why a unit waits; something happens while that is in flight, and when it is known."""
     body = {
         "metadata": {"resourceVersion": kit.unit(name)["metadata"]["resourceVersion"]},
         "status": {"message": "waits for quota"},
@@ -40,7 +40,7 @@ def report_on(
 
 
 def test_room_that_a_report_took_from_a_decision_is_not_given_away_twice(line: Line) -> None:
-    """The engine takes the decision back, since the object has changed: so must the server."""
+    """The engine undoes the decision, since the object has changed: so must the server."""
     kit, cycle = line.kit, line.cycle
     kit.add_unit("first", cpu=4)
     started: list[str] = []
@@ -63,7 +63,7 @@ def test_room_that_a_report_took_from_a_decision_is_not_given_away_twice(line: L
 
 
 def test_a_decision_that_a_report_ended_is_made_again(line: Line) -> None:
-    """The next one rests on what the report made, and goes through."""
+    """The next decision rests on the object after the report, and is written."""
     kit, cycle = line.kit, line.cycle
     kit.add_unit("first", cpu=4)
 

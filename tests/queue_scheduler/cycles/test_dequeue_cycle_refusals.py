@@ -1,4 +1,4 @@
-"""What the server refuses stands aside, and takes neither room nor time from others."""
+"""Units whose admission the server refuses stand aside, without taking room or time from others."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, exhaust
 
 
-def test_a_conflict_with_nobody_is_a_refusal(line: Line) -> None:
-    """As of an admission webhook that answers 409: others are admitted, it stands aside."""
+def test_a_conflict_without_another_writer_is_a_refusal(line: Line) -> None:
+    """As from an admission webhook that answers 409: the unit stands aside, others are admitted."""
     kit = line.kit
     kit.server.faults.fail(409, match=Match(plural="queueunits", subresource="status", name="a"))
     line.start()
@@ -46,7 +46,7 @@ def test_a_conflict_with_nobody_is_a_refusal(line: Line) -> None:
 
 
 def asides_of(line: Line, times: int, *, read_after: float = 0.0) -> list[float | None]:
-    """Have the admission of `a` refused so often; return how long it stood aside each time."""
+    """Have the admission of `a` refused this often; return how long it stood aside each time."""
     asides = []
     for _ in range(times):
         line.kit.send()
@@ -59,7 +59,7 @@ def asides_of(line: Line, times: int, *, read_after: float = 0.0) -> list[float 
     return asides
 
 
-def test_one_that_always_meets_a_conflict_with_nobody_stands_aside_longer(line: Line) -> None:
+def test_a_unit_with_constant_conflicts_stands_aside_longer(line: Line) -> None:
     kit = line.kit
     kit.server.faults.fail(409, times=100, match=UNIT_STATUS)
     line.start()
@@ -68,7 +68,7 @@ def test_one_that_always_meets_a_conflict_with_nobody_stands_aside_longer(line: 
 
 
 @pytest.mark.parametrize("status", [403, 422])
-def test_what_the_server_refuses_stands_aside_and_is_tried_again(line: Line, status: int) -> None:
+def test_a_refused_unit_stands_aside_and_is_retried(line: Line, status: int) -> None:
     line.kit.server.faults.fail(status, match=UNIT_STATUS)
     line.start()
     line.kit.send()
@@ -99,7 +99,7 @@ def test_it_stands_aside_longer_each_time_until_it_is_admitted(line: Line) -> No
 
 
 def refuse_and_change(line: Line, status: int, *, times: int = 1) -> None:
-    """Have the admission of `a` refused; then somebody changes it, unseen as yet."""
+    """Have the admission of `a` refused; then change it, unseen by the cache so far."""
     kit = line.kit
     kit.server.faults.fail(status, times=times, match=UNIT_STATUS)
     line.start()
@@ -109,8 +109,8 @@ def refuse_and_change(line: Line, status: int, *, times: int = 1) -> None:
 
 
 @pytest.mark.parametrize("is_seen", [True, False])
-def test_one_that_was_changed_is_tried_and_counts_anew(line: Line, is_seen: bool) -> None:
-    """At once where the watch brings it, else after its time aside, when it is read."""
+def test_a_changed_unit_is_retried_and_counts_anew(line: Line, is_seen: bool) -> None:
+    """At once if the watch delivers the change, else after its time aside, when it is read."""
     kit = line.kit
     refuse_and_change(line, 403, times=2)
     if is_seen:
@@ -145,7 +145,7 @@ def test_the_end_of_an_older_decision_does_not_end_a_refusal(
     assert line.cycle.step() == ASIDE.seconds(2 if status == 403 else 1)
 
 
-def test_of_very_many_refused_units_the_last_are_counted(
+def test_among_very_many_refused_units_the_last_are_counted(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dequeue_cycle, "MAX_REFUSED", 2)
@@ -156,7 +156,7 @@ def test_of_very_many_refused_units_the_last_are_counted(
     assert got == [60.0, 60.0, 120.0, 60.0, 240.0, 60.0]
 
 
-def test_what_is_forbidden_to_many_in_a_row_lets_the_queue_rest(line: Line) -> None:
+def test_many_forbidden_writes_in_a_row_let_the_queue_rest(line: Line) -> None:
     kit = line.kit
     kit.server.faults.fail(403, times=MANY_IN_A_ROW, match=UNIT_STATUS)
     for number in range(MANY_IN_A_ROW):
@@ -169,7 +169,7 @@ def test_what_is_forbidden_to_many_in_a_row_lets_the_queue_rest(line: Line) -> N
     assert rest.until == kit.clock.monotonic() + REJECTED_PAUSE_SECONDS
 
 
-def test_an_admission_between_shows_that_it_is_not_about_all(line: Line) -> None:
+def test_an_admission_in_between_shows_that_not_all_are_forbidden(line: Line) -> None:
     kit = line.kit
     for number in range(3 * MANY_IN_A_ROW):
         if number % 2:
@@ -180,7 +180,7 @@ def test_an_admission_between_shows_that_it_is_not_about_all(line: Line) -> None
     assert kit.decide() == Rest()
 
 
-def test_many_that_are_refused_for_good_leave_room_for_others(line: Line) -> None:
+def test_many_units_refused_for_good_leave_room_for_others(line: Line) -> None:
     """They come first, and each takes all the room while it is tried."""
     kit = line.kit
     for number in range(100):
@@ -201,7 +201,7 @@ def test_many_that_are_refused_for_good_leave_room_for_others(line: Line) -> Non
 
 @pytest.mark.parametrize("status", [403, 422])
 def test_a_unit_that_is_always_refused_keeps_no_room_from_others(line: Line, status: int) -> None:
-    """It comes first, and takes all the room each time that it is decided."""
+    """It comes first, and takes all the room each time it is decided."""
     kit = line.kit
     match = Match(plural="queueunits", subresource="status", name="bad")
     kit.server.faults.fail(status, times=100, match=match)

@@ -1,4 +1,4 @@
-"""Informer notifications become facts; nothing is decided here."""
+"""Informer notifications become facts; they decide nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.properties.engine_kit import build_check
 
 
 class RecordedEngine(SharedEngine):
-    """Keeps the names of the facts that it is told."""
+    """Keeps the names of the facts it receives."""
 
     def __init__(self) -> None:
         super().__init__(Engine(PluginRunner([Priority()]), BUILT_IN_POLICIES), ignore)
@@ -30,7 +30,7 @@ class RecordedEngine(SharedEngine):
 
 
 class Threads:
-    """Who would ask for the decisions of each queue."""
+    """Records the worker threads of queues."""
 
     def __init__(self) -> None:
         self.running: list[str] = []
@@ -44,7 +44,7 @@ class Threads:
 
 
 def ignore(queues: Iterable[str]) -> None:
-    """Nobody is to be woken."""
+    """Wake no queue."""
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_queue_has_its_thread_as_long_as_it_exists(
     assert threads.running == []
 
 
-def test_units_that_came_or_changed_are_shown_to_the_reporter(
+def test_new_or_changed_units_are_passed_to_the_reporter(
     handlers: EventHandlers, seen: list[str]
 ) -> None:
     handlers.on_queue_unit(None, UNIT)
@@ -125,7 +125,7 @@ def test_units_that_came_or_changed_are_shown_to_the_reporter(
         ),
     ],
 )
-def test_of_a_node_only_what_changes_capacity_is_told(
+def test_only_changes_of_a_nodes_capacity_are_reported(
     handlers: EventHandlers, shared: RecordedEngine, changed: Any, told: list[str]
 ) -> None:
     handlers.on_node(NODE, changed)

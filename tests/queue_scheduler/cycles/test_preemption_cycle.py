@@ -1,4 +1,4 @@
-"""A round of evictions over the fake API server: what is written, and what if it cannot be."""
+"""A round of evictions over the fake API server: its writes, and what happens if they fail."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_victim_is_marked_and_stays_as_it_is(rounds: Rounds) -> None:
     assert rounds.counted == [("team", "Preempted", 1)]
 
 
-def test_only_what_does_not_run_is_asked_back(rounds: Rounds) -> None:
+def test_only_pods_that_do_not_run_are_reclaimed(rounds: Rounds) -> None:
     rounds.start("victim", cpu=2)
     some = {"name": "main", "replicas": 3, "running": 1, "resources": {"cpu": "2"}}
     rounds.kit.direct.patch(
@@ -110,7 +110,7 @@ def test_after_a_conflict_the_choice_is_made_again(rounds: Rounds) -> None:
     assert [victims for _, _, victims in rounds.counted] == [1, 1]
 
 
-def test_a_victim_that_has_changed_before_the_write_is_not_asked(rounds: Rounds) -> None:
+def test_a_victim_changed_before_the_write_is_not_evicted(rounds: Rounds) -> None:
     rounds.start("victim")
     decision = rounds.preempt()
     delete(rounds, "victim")
@@ -121,15 +121,15 @@ def test_a_victim_that_has_changed_before_the_write_is_not_asked(rounds: Rounds)
 
 
 def delete(rounds: Rounds, name: str) -> None:
-    """Delete a unit, and tell the engine."""
+    """Delete a unit, and report that to the engine."""
     rounds.kit.direct.delete("queueunits", name, "default")
     gone = rounds.kit.engine.record(f"default/{name}")
     assert gone is not None
     rounds.kit.shared.tell(Engine.on_queue_unit_gone, gone.unit)
 
 
-def test_a_preemptor_that_goes_while_its_round_is_written_keeps_no_room(rounds: Rounds) -> None:
-    """What was asked for is not taken back; the room is for whoever comes."""
+def test_a_preemptor_deleted_while_its_round_is_written_keeps_no_room(rounds: Rounds) -> None:
+    """Evictions that were requested are not undone; the freed capacity is for any unit."""
     rounds.start("one")
     rounds.start("two")
     decision = rounds.preempt(cpu=4)
@@ -148,7 +148,7 @@ def test_a_preemptor_that_goes_while_its_round_is_written_keeps_no_room(rounds: 
     assert isinstance(rounds.kit.decide(), Dequeue)
 
 
-def test_a_victim_that_goes_while_the_round_is_written_makes_room_all_the_same(
+def test_a_victim_deleted_while_the_round_is_written_still_makes_room(
     rounds: Rounds,
 ) -> None:
     rounds.start("one")
@@ -159,12 +159,12 @@ def test_a_victim_that_goes_while_the_round_is_written_makes_room_all_the_same(
     rounds.kit.engine.validate()
     assert rounds.evicted("two")["status"] == "True"
     assert [victims for _, _, victims in rounds.counted] == [1]
-    assert not isinstance(rounds.kit.decide(), Preempt | Dequeue), "the other one leaves already"
+    assert not isinstance(rounds.kit.decide(), Preempt | Dequeue), "the other one already leaves"
     delete(rounds, "two")
     assert rounds.kit.dequeue().unit == "default/preemptor"
 
 
-def test_who_has_failed_five_times_rests_a_minute(rounds: Rounds) -> None:
+def test_a_unit_that_has_failed_five_times_rests_a_minute(rounds: Rounds) -> None:
     rounds.start("victim")
     decision = rounds.preempt()
     for _ in range(4):
@@ -177,10 +177,10 @@ def test_who_has_failed_five_times_rests_a_minute(rounds: Rounds) -> None:
     assert isinstance(rounds.kit.decide(), Preempt)
 
 
-# --- something raises ----------------------------------------------------------------------------
+# --- a plugin raises -----------------------------------------------------------------------------
 
 
-def test_a_request_that_can_not_be_made_ends_the_round_all_the_same(
+def test_a_request_that_cannot_be_made_still_ends_the_round(
     rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds.start("one")
@@ -191,15 +191,15 @@ def test_a_request_that_can_not_be_made_ends_the_round_all_the_same(
         rounds.cycle.carry_out(decision)
     rounds.kit.send()
     asked = [name for name in ("one", "two") if rounds.evicted(name)]
-    assert len(asked) == 1, "the other one is asked"
+    assert len(asked) == 1, "the other victim is asked"
     again = rounds.kit.decide()
-    assert isinstance(again, Preempt), "the round has ended, and is made good"
+    assert isinstance(again, Preempt), "the round has ended, and is repeated"
     rounds.cycle.carry_out(again)
     rounds.kit.send()
     assert all(rounds.evicted(name) for name in ("one", "two"))
 
 
-def test_an_answer_whose_telling_raises_ends_the_round_all_the_same(
+def test_an_answer_whose_report_raises_still_ends_the_round(
     rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds.start("one")
@@ -210,11 +210,11 @@ def test_an_answer_whose_telling_raises_ends_the_round_all_the_same(
     assert rounds.counted == [("team", "Preempted", 1)]
 
 
-# --- in words -----------------------------------------------------------------------------------
+# --- messages ------------------------------------------------------------------------------------
 
 
-def test_the_preemptor_is_told_of_those_that_were_asked_alone(rounds: Rounds) -> None:
-    """Another of the victims is deleted before it is asked."""
+def test_the_preemptor_learns_only_of_victims_that_were_asked(rounds: Rounds) -> None:
+    """Another victim is deleted before it is asked."""
     rounds.start("one")
     rounds.start("two")
     decision = rounds.preempt(cpu=4)

@@ -98,7 +98,7 @@ class CountedThread(LoopThread):
 
 
 class Threads:
-    """What starts the workers' threads."""
+    """Starts the workers' threads."""
 
     def __init__(self) -> None:
         self.made: list[CountedThread] = []
@@ -130,8 +130,8 @@ def test_every_queue_has_one_thread_while_it_exists() -> None:
     assert workers.threads() == ()
 
 
-def test_a_new_queue_is_asked_at_once_and_a_wake_reaches_those_that_are_named() -> None:
-    """A queue may be told, and its units too, before its thread is there to be woken."""
+def test_a_new_queue_is_asked_at_once_and_a_wake_reaches_named_queues() -> None:
+    """A queue may be reported, and its units too, before its thread exists to be woken."""
     threads = Threads()
     for name in ("a", "b"):
         threads.workers.run_for(name)

@@ -1,4 +1,4 @@
-"""One lock around the engine: facts wake workers, questions change nothing, forks are apart."""
+"""One lock around the engine: facts wake workers, queries change nothing, forks are independent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def unit(name: str, *, cpu: int = 1) -> QueueUnit:
     return queue_unit(name, quota="team", requests={"cpu": cpu}, metadata=meta)
 
 
-def test_a_fact_wakes_whom_the_engine_names(kit: ShellKit) -> None:
+def test_a_fact_wakes_the_queues_that_the_engine_names(kit: ShellKit) -> None:
     kit.woken.clear()
     kit.add_unit("a")
     assert kit.woken == ["team"]
@@ -35,7 +35,7 @@ def test_a_fact_wakes_whom_the_engine_names(kit: ShellKit) -> None:
     assert kit.woken == []
 
 
-def test_a_decision_comes_out_and_a_question_is_answered(kit: ShellKit) -> None:
+def test_a_decision_is_returned_and_a_query_answered(kit: ShellKit) -> None:
     kit.add_unit("a")
     assert isinstance(kit.shared.decide_next("team", 0.0), Dequeue)
     assert isinstance(kit.shared.decide_next("team", 0.0), Rest)
@@ -44,7 +44,7 @@ def test_a_decision_comes_out_and_a_question_is_answered(kit: ShellKit) -> None:
     assert record.uid == kit.unit("a")["metadata"]["uid"]
 
 
-def test_a_decision_wakes_whose_turn_it_is(kit: ShellKit) -> None:
+def test_a_decision_wakes_the_next_queue_in_turn(kit: ShellKit) -> None:
     takes = {"annotations": {"koord-queue/available-quota-in-queue": "team"}}
     kit.add_queue("first", metadata=takes, priority=9)
     kit.add_unit("behind")
@@ -56,7 +56,7 @@ def test_a_decision_wakes_whose_turn_it_is(kit: ShellKit) -> None:
     assert kit.woken == ["first"]
 
 
-def test_a_fork_goes_its_own_way(kit: ShellKit) -> None:
+def test_a_fork_is_independent(kit: ShellKit) -> None:
     kit.add_unit("a", cpu=4)
     fork = kit.shared.fork()
     assert isinstance(fork.decide_next("team", 0.0), Dequeue)
@@ -64,7 +64,7 @@ def test_a_fork_goes_its_own_way(kit: ShellKit) -> None:
 
 
 def test_wakes_are_passed_on_without_the_lock() -> None:
-    """Whoever is woken may ask at once, on the same thread: with the lock held it would hang."""
+    """A woken worker may ask at once, on the same thread: with the lock held it would hang."""
     shared: SharedEngine
     asked: list[object] = []
 

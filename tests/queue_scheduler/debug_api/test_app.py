@@ -1,4 +1,4 @@
-"""The routes of the debug API over its real server, and the contract that is checked in."""
+"""The routes of the debug API over its real server, and the committed contract."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_every_route_answers_json(client: httpx.Client, path: str) -> None:
 
 
 class WatchedEngine(SharedEngine):
-    """Asks a lock whether it is held, whenever the engine is asked."""
+    """Checks whether a lock is held, whenever the engine is asked."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine, lambda _: None)
@@ -99,7 +99,7 @@ def test_one_answer_is_built_at_a_time(kit: ShellKit, path: str) -> None:
     assert all(watched.held)
 
 
-def test_names_are_as_everywhere_in_kubernetes(client: httpx.Client) -> None:
+def test_names_are_spelled_as_in_kubernetes(client: httpx.Client) -> None:
     (queue,) = client.get("/debug/queues").json()["items"]
     assert queue["name"] == "team"
     assert "lastRefusal" in queue
@@ -125,18 +125,18 @@ def test_names_are_as_everywhere_in_kubernetes(client: httpx.Client) -> None:
         (f"/debug/queueunits/default/{'x' * 254}", 422),
     ],
 )
-def test_what_makes_no_sense_is_refused(client: httpx.Client, path: str, want: int) -> None:
+def test_invalid_parameters_are_refused(client: httpx.Client, path: str, want: int) -> None:
     answer = client.get(path)
     assert answer.status_code == want
     assert answer.json()["detail"]
 
 
-def test_there_is_nothing_to_write_to(client: httpx.Client) -> None:
+def test_all_routes_are_read_only(client: httpx.Client) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         assert client.request(method, "/debug/queues").status_code == 405
 
 
-def test_lines_under_upstreams_path_are_paged(kit: ShellKit, client: httpx.Client) -> None:
+def test_queues_under_the_upstream_path_are_paged(kit: ShellKit, client: httpx.Client) -> None:
     for name in ("b", "c", "d"):
         kit.add_unit(name)
     kit.add_quota("empty", 1)
@@ -152,7 +152,7 @@ def test_lines_under_upstreams_path_are_paged(kit: ShellKit, client: httpx.Clien
     assert path == ""
 
 
-def test_every_route_stands_behind_the_guard(kit: ShellKit) -> None:
+def test_every_route_is_guarded(kit: ShellKit) -> None:
     def nobody(_request: Request) -> None:
         raise HTTPException(401, "a token is needed")
 
@@ -183,7 +183,7 @@ def lock_up(_request: Request) -> None:
         pytest.param("/debug/queues", lock_up, "RuntimeError", id="the guard"),
     ],
 )
-def test_what_nobody_expects_is_json_and_one_line_in_the_log(
+def test_an_unexpected_error_is_json_and_one_log_line(
     kit: ShellKit, path: str, guard: Guard, error: str
 ) -> None:
     route = Route("/debug/plugins/mine/x", explode)
@@ -208,12 +208,12 @@ def test_a_plugin_refuses_in_json(kit: ShellKit) -> None:
     assert (answer.status_code, answer.json()) == (418, {"detail": "not tea"})
 
 
-def test_the_checked_in_contract_is_what_is_served(client: httpx.Client) -> None:
+def test_the_committed_contract_is_what_is_served(client: httpx.Client) -> None:
     served_now = client.get("/openapi.json").json()
     written = msgspec.json.decode(CONTRACT_FILE.read_bytes())
     del served_now["info"]["version"], written["info"]["version"]
     assert written == served_now, "run: make openapi"
 
 
-def test_the_contract_is_written_the_same_every_time() -> None:
+def test_the_contract_is_written_deterministically() -> None:
     assert CONTRACT_FILE.read_bytes() == build_contract()

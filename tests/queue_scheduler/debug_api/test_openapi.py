@@ -1,4 +1,4 @@
-"""Whatever is asked, the answers are those that the contract declares."""
+"""The contract declares every answer, whatever is asked."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def escape(word: str) -> str:
 
 @st.composite
 def requests(draw: st.DrawFn, path: str) -> str:
-    """A path of the contract with any values for its parameters, and with some it does not know."""
+    """Return a path of the contract with any values for its parameters, and some unknown ones."""
     asked: list[str] = []
     for parameter in PATHS[path]["get"].get("parameters", ()):
         name, word = parameter["name"], draw(WORDS)
@@ -66,7 +66,7 @@ def requests(draw: st.DrawFn, path: str) -> str:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_no_question_gets_an_answer_that_is_not_declared(client: httpx.Client, path: str) -> None:
+def test_every_answer_is_declared(client: httpx.Client, path: str) -> None:
     declared = PATHS[path]["get"]["responses"]
 
     @given(requests(path))
@@ -80,7 +80,7 @@ def test_no_question_gets_an_answer_that_is_not_declared(client: httpx.Client, p
     ask()
 
 
-def test_every_route_says_what_it_answers() -> None:
+def test_every_route_declares_its_answers() -> None:
     for path, methods in PATHS.items():
         assert list(methods) == ["get"], path
         for code, answer in methods["get"]["responses"].items():

@@ -1,4 +1,4 @@
-"""What is read under the engine's lock is little at a time, however much is asked."""
+"""Little is read at a time under the engine's lock, however much is asked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNITS = 2 * WAITING + 1
 
 
 class SpiedEngine(SharedEngine):
-    """Knows the keys of the records that were touched in each hold of its lock."""
+    """Records the keys that were touched in each hold of its lock."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine, lambda _: None)
@@ -44,7 +44,7 @@ class SpiedEngine(SharedEngine):
             return super().fork()
 
     def touch(self, key: str) -> None:
-        """A record is looked up; forks are looked at without the lock."""
+        """Record a look-up; forks are read without the lock."""
         if self.is_held:
             self.holds[-1].add(key)
 
@@ -57,7 +57,7 @@ class SpiedEngine(SharedEngine):
 
 
 class SpiedRecords(dict[str, CachedUnit]):
-    """Records that tell when they are touched."""
+    """Records that report when they are touched."""
 
     def __init__(self, spy: SpiedEngine, records: dict[str, CachedUnit]) -> None:
         super().__init__(records)
@@ -74,7 +74,7 @@ class SpiedRecords(dict[str, CachedUnit]):
 
 @pytest.fixture
 def crowd(kit: ShellKit) -> ShellKit:
-    """Queues `q0`, `q1` ...: a unit admitted, half of the others in the queue, half held."""
+    """Queues `q0`, `q1` ...: a unit admitted, half of the others in the queue, half on hold."""
     for number in range(QUEUES):
         name = f"q{number}"
         kit.shared.tell(Engine.on_quota, elastic_quota(name, max={"cpu": 1}, min={"cpu": 1}))
@@ -107,7 +107,7 @@ def crowd(kit: ShellKit) -> ShellKit:
         "/apis/v1/userquota",
     ],
 )
-def test_a_hold_of_the_lock_reads_a_batch_at_most(
+def test_a_hold_of_the_lock_reads_at_most_a_batch(
     crowd: ShellKit, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     spy = SpiedEngine(crowd.engine)
@@ -130,7 +130,7 @@ def snapshots_of(kit: ShellKit) -> Snapshots:
     return Snapshots(kit.shared, QUOTA_READERS, VirtualClock().now)
 
 
-def test_all_units_come_in_order_over_the_bounds_of_batches(crowd: ShellKit) -> None:
+def test_all_units_come_in_order_across_batches(crowd: ShellKit) -> None:
     page = snapshots_of(crowd).page("q3", 0, MAX_PAGE)
     assert [unit.position for unit in page.units] == list(range(1, WAITING + 1))
     assert [unit.record for unit in page.units] == list(crowd.engine.waiting("q3"))
@@ -146,13 +146,13 @@ def test_all_units_come_in_order_over_the_bounds_of_batches(crowd: ShellKit) -> 
         pytest.param(WAITING, 1, False, id="behind the end"),
     ],
 )
-def test_a_page_knows_whether_the_line_goes_on(
+def test_a_page_knows_whether_the_queue_continues(
     crowd: ShellKit, offset: int, limit: int, want: bool
 ) -> None:
     assert snapshots_of(crowd).page("q3", offset, limit).has_more is want
 
 
-def test_who_left_while_the_line_was_copied_is_left_out(
+def test_a_unit_that_left_while_the_queue_was_copied_is_left_out(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     units = [kit.add_unit(name) for name in ("a", "b", "c")]

@@ -31,7 +31,7 @@ NOW = wall_time(1_800_000_000)
 
 @pytest.fixture
 def busy(kit: ShellKit) -> ShellKit:
-    """One unit admitted, one refused, one not asked yet, one held."""
+    """One unit admitted, one refused, one not asked yet, one on hold."""
     job = job_body("train")
     job["metadata"]["uid"] = "job-1"
     kit.add_unit("run", cpu=3, priority=9)
@@ -62,7 +62,7 @@ def test_a_queue_with_counts_head_and_last_refusal(api: DebugApi) -> None:
 
 
 @pytest.mark.usefixtures("busy")
-def test_a_refusal_has_its_numbers_and_its_words(api: DebugApi) -> None:
+def test_a_refusal_has_its_numbers_and_its_message(api: DebugApi) -> None:
     unit = api.queue_unit("default", "big")
     assert unit.refusal == views.RefusalView(
         reason="OverQuotaMax",
@@ -80,20 +80,18 @@ def test_a_refusal_has_its_numbers_and_its_words(api: DebugApi) -> None:
     assert (unit.demand, unit.charged) == ({"cpu": "2"}, {})
 
 
-def test_a_unit_without_a_quota_shows_what_it_asks_for(kit: ShellKit, api: DebugApi) -> None:
+def test_a_unit_without_a_quota_shows_its_request(kit: ShellKit, api: DebugApi) -> None:
     kit.add_unit("lost", quota="gone", cpu=2)
     unit = api.queue_unit("default", "lost")
     assert (unit.quota, unit.demand, unit.refusal is not None) == ("", {"cpu": "2"}, True)
 
 
-def test_a_demand_that_can_not_be_read_is_shown_as_none(kit: ShellKit, api: DebugApi) -> None:
+def test_an_unreadable_demand_is_shown_as_none(kit: ShellKit, api: DebugApi) -> None:
     kit.shared.tell(Engine.on_queue_unit, queue_unit("odd", requests={"cpu": "much"}))
     assert api.queue_unit("default", "odd").demand == {}
 
 
-def test_pods_that_were_granted_given_back_and_are_held_add_up(
-    kit: ShellKit, api: DebugApi
-) -> None:
+def test_pods_granted_given_back_and_held_add_up(kit: ShellKit, api: DebugApi) -> None:
     kit.add_unit("waits", podSet=[pod_set("main", 7, {"cpu": "1"})])
     waits = api.queue_unit("default", "waits")
     assert waits.pod_sets == [
@@ -115,10 +113,10 @@ def test_pods_that_were_granted_given_back_and_are_held_add_up(
     assert runs.charged == {"cpu": "3"}
 
 
-def test_the_reason_of_one_unit_is_asked_anew_and_that_of_a_list_says_when_it_was_told(
+def test_a_units_reason_is_computed_anew_and_a_lists_reason_has_its_time(
     kit: ShellKit, api: DebugApi
 ) -> None:
-    """Not every change wakes who was refused: only what may let it in."""
+    """Not every change wakes a refused unit: only one that may let it start."""
     kit.shared.tell(Engine.on_quota, elastic_quota("org", max={"cpu": 5}, is_parent=True))
     kit.shared.tell(Engine.on_quota, elastic_quota("team", max={"cpu": 4}, parent="org"))
     kit.shared.tell(Engine.on_quota, elastic_quota("next", max={"cpu": 9}, parent="org"))
@@ -138,7 +136,7 @@ def test_the_reason_of_one_unit_is_asked_anew_and_that_of_a_list_says_when_it_wa
         assert (shown.reason, shown.as_of) == ("OverQuotaMax", "2027-01-15T08:00:00Z")
 
 
-def test_what_was_told_and_is_so_no_more_is_not_shown(kit: ShellKit, api: DebugApi) -> None:
+def test_an_outdated_refusal_is_not_shown(kit: ShellKit, api: DebugApi) -> None:
     run = kit.add_unit("run", cpu=3)
     kit.dequeue()
     kit.add_unit("big", cpu=2)
@@ -156,7 +154,7 @@ def test_what_was_told_and_is_so_no_more_is_not_shown(kit: ShellKit, api: DebugA
     assert (shown.reason, shown.as_of) == ("Pending", "")
 
 
-def test_a_reserved_unit_shows_what_its_checks_say(kit: ShellKit, api: DebugApi) -> None:
+def test_a_reserved_unit_shows_the_answers_of_its_checks(kit: ShellKit, api: DebugApi) -> None:
     kit.add_unit("u")
     entry = {"state": "Pending", "message": "", "lastTransitionTime": "2026-11-01T09:00:00Z"}
     entries = [{**entry, "name": "nodes"}, {**entry, "name": "budget", "state": "Ready"}]
@@ -172,7 +170,7 @@ def test_a_reserved_unit_shows_what_its_checks_say(kit: ShellKit, api: DebugApi)
     [("big", 1, "waiting"), ("small", 2, "waiting"), ("run", 0, "decided"), ("off", 0, "held")],
 )
 @pytest.mark.usefixtures("busy")
-def test_positions_count_from_one_and_only_in_line(
+def test_positions_count_from_one_and_only_in_the_queue(
     api: DebugApi, name: str, position: int, standing: str
 ) -> None:
     unit = api.queue_unit("default", name)
@@ -180,7 +178,7 @@ def test_positions_count_from_one_and_only_in_line(
 
 
 @pytest.mark.usefixtures("busy")
-def test_a_page_of_a_line(api: DebugApi) -> None:
+def test_a_page_of_a_queue(api: DebugApi) -> None:
     def page(offset: int, limit: int) -> list[tuple[str, int]]:
         return [(unit.name, unit.position) for unit in api.queue("team", offset, limit).units]
 
@@ -190,7 +188,7 @@ def test_a_page_of_a_line(api: DebugApi) -> None:
     assert page(5, 10) == []
 
 
-def test_who_waits_behind_whom_and_until_when_in_a_queue_that_backfills(
+def test_a_backfilling_queue_shows_which_unit_is_ahead_and_until_when(
     kit: ShellKit, api: DebugApi
 ) -> None:
     patch = {"metadata": {"annotations": {BACKFILL: "true"}}}
@@ -223,7 +221,7 @@ def test_a_stopped_queue_says_so(kit: ShellKit, api: DebugApi) -> None:
     assert queue.last_refusal.reason == "StoppedQueue"
 
 
-def test_quotas_stand_under_their_parents(busy: ShellKit) -> None:
+def test_quotas_are_listed_under_their_parents(busy: ShellKit) -> None:
     busy.add_quota("child", 2, parent="team")
     busy.add_quota("lost", 2, parent="nobody")
     page = views.view_quota_tree(busy.shared.ask(read_quota_views), leader=False)
@@ -308,7 +306,7 @@ def test_a_booked_unit_keeps_the_quota_in_its_queue(kit: ShellKit, api: DebugApi
 
 @pytest.fixture
 def held(kit: ShellKit) -> ShellKit:
-    """Units that cannot stand in the line of `team`, one that does, and one that is booked."""
+    """Units that cannot stand in queue `team`, one that does, and one that is booked."""
     kit.add_unit("run", cpu=2)
     kit.dequeue()
     kit.add_unit("waits")
@@ -320,7 +318,7 @@ def held(kit: ShellKit) -> ShellKit:
 
 
 @pytest.mark.usefixtures("held")
-def test_held_units_stand_behind_the_line(api: DebugApi) -> None:
+def test_units_on_hold_are_listed_behind_the_queue(api: DebugApi) -> None:
     units = api.queue("team").units
     shown = [(unit.name, unit.position, unit.refusal and unit.refusal.reason) for unit in units]
     assert shown == [
@@ -333,7 +331,7 @@ def test_held_units_stand_behind_the_line(api: DebugApi) -> None:
 
 
 @pytest.mark.usefixtures("held")
-def test_pages_go_on_from_the_line_into_the_held_units(api: DebugApi) -> None:
+def test_pages_continue_from_the_queue_into_the_units_on_hold(api: DebugApi) -> None:
     def page(offset: int, limit: int) -> list[str]:
         return [unit.name for unit in api.queue("team", offset, limit).units]
 
@@ -344,7 +342,7 @@ def test_pages_go_on_from_the_line_into_the_held_units(api: DebugApi) -> None:
     assert page(4, 10) == []
 
 
-def test_the_last_refusal_is_that_of_a_held_unit_where_none_in_line_has_one(
+def test_the_last_refusal_is_of_a_unit_on_hold_if_none_in_the_queue_has_one(
     kit: ShellKit, api: DebugApi
 ) -> None:
     def reasons() -> set[str]:
@@ -377,7 +375,7 @@ def test_a_booked_unit_that_its_queue_does_not_take_is_not_held(
     assert (detail.queue.admitted, detail.units, detail.queue.last_refusal) == (1, [], None)
 
 
-def test_a_unit_that_waits_says_whom_it_would_have_evicted(kit: ShellKit, api: DebugApi) -> None:
+def test_a_waiting_unit_shows_which_units_it_would_evict(kit: ShellKit, api: DebugApi) -> None:
     queue = Line(kit)
     for name, priority in (("low", 1), ("middle", 5)):
         kit.add_unit(name, cpu=2, priority=priority)
@@ -399,7 +397,7 @@ def test_a_unit_that_waits_says_whom_it_would_have_evicted(kit: ShellKit, api: D
 
 
 class TestWithoutOthers:
-    """What is told of units in namespaces that a caller may not read."""
+    """What is shown of units in namespaces that a caller may not read."""
 
     def view(self, api: DebugApi, kit: ShellKit, **changes: Any) -> views.UnitView:
         kit.add_unit("mine", cpu=1)
@@ -420,7 +418,7 @@ class TestWithoutOthers:
         assert (seen.would_preempt.others, seen.would_preempt.others_lost_seconds) == (2, 42)
 
     @pytest.mark.parametrize(("other", "is_named"), [("secret/b", False), ("team", True)])
-    def test_who_is_ahead(self, kit: ShellKit, api: DebugApi, other: str, is_named: bool) -> None:
+    def test_the_unit_ahead(self, kit: ShellKit, api: DebugApi, other: str, is_named: bool) -> None:
         refusal = views.RefusalView(reason="R", message=f"waits behind {other}", other=other)
         view = self.view(api, kit, refusal=refusal, backfill_behind=other)
         seen = views.without_others(view, lambda _: False)

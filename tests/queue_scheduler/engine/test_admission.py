@@ -45,7 +45,7 @@ PREEMPTS = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
 
 
 class Room:
-    """A quota of ten cores, two of them guaranteed, beside another; units of one core a pod."""
+    """A quota of ten cores, two of them guaranteed, and another; units of one core per pod."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Room:
         self.workers.wake(self.engine.on_queue_unit(unit))
 
     def run(self) -> dict[str, int]:
-        """The units that start now, with how many pods, written at once."""
+        """Return the units that start now, with their number of pods, written at once."""
         got: dict[str, int] = {}
         for decision in self.workers.run():
             if isinstance(decision, Dequeue):
@@ -115,7 +115,7 @@ modes = pytest.mark.parametrize("mode", [QuotaMode.MAX, QuotaMode.RUNTIME], ids=
 
 
 @modes
-def test_it_starts_whole_where_that_fits_and_else_with_what_fits(mode: QuotaMode) -> None:
+def test_it_starts_whole_if_that_fits_and_otherwise_with_what_fits(mode: QuotaMode) -> None:
     room = Room(mode)
     room.add("whole", 6, 2)
     room.add("part", 8, 3)
@@ -139,7 +139,7 @@ def test_below_its_least_it_waits_and_is_woken_when_that_fits(mode: QuotaMode) -
     assert room.run() == {"part": 3}, "two came free and one was: its least, not all of it"
 
 
-def test_a_decision_that_is_not_written_is_taken_back() -> None:
+def test_a_decision_that_is_not_written_is_undone() -> None:
     room = Room()
     room.add("x", 6)
     room.add("part", 8, 3)
@@ -166,7 +166,7 @@ def test_a_fork_decides_like_its_original() -> None:
     assert room.run() == {"x": 6, "part": 4}
 
 
-def test_the_order_stays_and_nobody_behind_passes_who_has_not_even_its_least() -> None:
+def test_the_order_stays_and_no_unit_passes_one_without_room_for_its_least() -> None:
     room = Room()
     room.add("x", 9)
     room.add("part", 8, 3)
@@ -176,7 +176,7 @@ def test_the_order_stays_and_nobody_behind_passes_who_has_not_even_its_least() -
     assert room.run() == {"part": 8, "small": 1}
 
 
-def test_units_that_differ_in_their_least_are_asked_apart() -> None:
+def test_units_with_different_leasts_are_checked_separately() -> None:
     room = Room(policy="Priority")
     room.add("x", 8)
     room.add("all", 4)
@@ -185,7 +185,7 @@ def test_units_that_differ_in_their_least_are_asked_apart() -> None:
     assert room.run() == {"x": 8, "two": 2}
 
 
-def test_after_a_restart_it_is_booked_for_what_it_was_granted() -> None:
+def test_after_a_restart_it_is_charged_what_it_was_granted() -> None:
     room = Room()
     room.add("x", 6)
     room.add("part", 8, 3)
@@ -199,7 +199,7 @@ def test_after_a_restart_it_is_booked_for_what_it_was_granted() -> None:
 
 
 def test_a_guarantee_keeps_room_for_the_least_of_an_owner() -> None:
-    """All of it is above his min, so as a whole he would be a borrower whom nobody waits for."""
+    """All of it is above its min, so as a whole it would be a borrower that no unit waits for."""
     room = Room(policy="Priority")
     room.add("x", 5, quota="b")
     room.add("y", 2, quota="b")
@@ -211,10 +211,10 @@ def test_a_guarantee_keeps_room_for_the_least_of_an_owner() -> None:
     assert room.run() == {"owner": 5}
 
 
-# --- beside evictions ---------------------------------------------------------------------------
+# --- with evictions -----------------------------------------------------------------------------
 
 
-def test_a_partial_start_evicts_nobody() -> None:
+def test_a_partial_start_evicts_no_unit() -> None:
     room = Room(policy="Priority", queue=PREEMPTS)
     room.add("x", 6, priority=1)
     room.run()
@@ -223,7 +223,7 @@ def test_a_partial_start_evicts_nobody() -> None:
     assert not any(isinstance(each, Preempt) for each in room.workers.decided)
 
 
-def test_victims_are_those_whom_the_least_needs() -> None:
+def test_victims_are_those_that_the_least_needs() -> None:
     room = Room(policy="Priority", queue=PREEMPTS)
     for name in ("x", "y"):
         room.add(name, 5, priority=1)
@@ -262,21 +262,21 @@ def preempting(least: int, *others: int) -> Room:
     return room
 
 
-def test_room_is_kept_for_the_least_of_whom_victims_leave_for() -> None:
+def test_room_is_kept_for_the_least_of_the_preemptor() -> None:
     room = preempting(3, 5, 4)
     room.add("small", 1)
     assert room.run() == {"small": 1}
     assert room.engine.rounds.nominated == ("ns/part",)
 
 
-def test_it_starts_with_the_pods_that_leave_the_room_to_whom_it_is_kept_for() -> None:
+def test_it_starts_with_the_pods_that_leave_the_kept_room_to_the_preemptor() -> None:
     room = preempting(6, 5, 3)
     room.add("other", 3, 1)
     assert room.run() == {"other": 1}
     assert room.engine.rounds.nominated == ("ns/part",)
 
 
-def test_whom_it_would_evict_is_said_of_its_least() -> None:
+def test_victims_are_reported_for_its_least() -> None:
     room = Room(policy="Priority")
     for name in ("x", "y"):
         room.add(name, 5, priority=1)
@@ -293,7 +293,7 @@ def test_whom_it_would_evict_is_said_of_its_least() -> None:
     assert len(found.victims) == 1
 
 
-def test_beside_a_promise_it_starts_with_the_pods_that_leave_the_head_its_room() -> None:
+def test_with_a_promise_it_starts_with_the_pods_that_leave_the_head_its_room() -> None:
     world = BackfillWorld(cpu=10)
     world.add("x", cpu=6, says=100)
     world.add("head", cpu=8, says=10)
@@ -312,7 +312,7 @@ def test_a_head_is_promised_a_start_with_its_least() -> None:
     assert world.go_on(50) == ["head"]
 
 
-def test_who_is_refused_at_its_least_is_refused_once() -> None:
+def test_a_unit_refused_at_its_least_is_refused_once() -> None:
     room = Room()
     room.add("x", 9)
     room.run()
@@ -321,10 +321,10 @@ def test_who_is_refused_at_its_least_is_refused_once() -> None:
     assert [each.refusal.reason for each in refused] == [Reason.OVER_QUOTA_MAX]
 
 
-# --- nothing for those who need all -------------------------------------------------------------
+# --- units that need all pods -------------------------------------------------------------------
 
 
-def test_a_unit_that_needs_all_is_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_that_needs_all_pods_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     room = Room()
     room.add("x", 9)
     room.run()
@@ -341,7 +341,7 @@ def test_a_unit_that_needs_all_is_asked_about_once(monkeypatch: pytest.MonkeyPat
     assert len(asked) == 1
 
 
-def test_where_roundings_leave_room_for_all_and_not_for_the_least_all_are_asked_for() -> None:
+def test_all_pods_are_checked_where_rounding_leaves_room_for_all_but_not_for_the_least() -> None:
     """Runtimes of three shares: with one core more of a's the third of c lacks a thousandth."""
     plugin = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.RUNTIME))
     engine = Engine(PluginRunner([plugin]), BUILT_IN_POLICIES)

@@ -1,4 +1,4 @@
-"""Who may pass a unit that does not fit yet, and who may not."""
+"""Which units may pass one that does not fit yet, and which may not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DELAYS = ("WouldDelayHead", "head")
 
 
 def with_head(policy: str = "FIFO", *, backfills: bool = True) -> BackfillWorld:
-    """Three of four cores are taken until second 100; the head needs all four."""
+    """Three of four cores are used until second 100; the head needs all four."""
     world = BackfillWorld(policy, backfills=backfills)
     world.add("runs", cpu=3, says=100)
     assert world.go_on() == ["runs"]
@@ -50,11 +50,11 @@ def with_head(policy: str = "FIFO", *, backfills: bool = True) -> BackfillWorld:
     [
         pytest.param(90, True, id="it ends when the head can start"),
         pytest.param(91, False, id="it would end a second later"),
-        pytest.param(None, False, id="it does not say when it ends"),
+        pytest.param(None, False, id="it does not declare when it ends"),
     ],
 )
 @pytest.mark.parametrize("quota", ["a", "b"])
-def test_who_ends_before_the_promised_start_may_pass(
+def test_a_unit_that_ends_before_the_promised_start_may_pass(
     policy: str, says: int | None, quota: str, *, starts: bool
 ) -> None:
     world = with_head(policy)
@@ -74,7 +74,7 @@ def test_more_runs_than_without() -> None:
     assert world.reason("small")[0] == "BehindRefusedUnit"
 
 
-def test_who_would_delay_says_behind_whom_and_who_is_silent_why() -> None:
+def test_a_delaying_unit_says_behind_which_it_waits_and_a_silent_one_why() -> None:
     world = with_head()
     world.add("long", says=91)
     world.add("silent")
@@ -83,7 +83,7 @@ def test_who_would_delay_says_behind_whom_and_who_is_silent_why() -> None:
     assert world.reason("silent") == ("NoMaximumExecutionTime", "head")
 
 
-def test_who_fits_beside_the_head_may_run_for_long() -> None:
+def test_a_unit_that_fits_beside_the_head_may_run_for_long() -> None:
     world = BackfillWorld()
     world.add("runs", cpu=3, says=100)
     world.add("head", cpu=2, says=50)
@@ -95,13 +95,13 @@ def test_who_fits_beside_the_head_may_run_for_long() -> None:
     assert world.started["head"] == 100
 
 
-def test_nobody_is_in_the_way_of_another_tree() -> None:
+def test_units_of_another_tree_are_not_in_the_way() -> None:
     world = with_head()
     world.add("elsewhere", "far")
     assert world.go_on() == ["elsewhere"]
 
 
-def test_nobody_passes_where_nothing_is_declared() -> None:
+def test_no_unit_passes_where_nothing_is_declared() -> None:
     world = BackfillWorld()
     world.add("runs", cpu=3)
     world.add("head", cpu=4, says=50)
@@ -111,7 +111,7 @@ def test_nobody_passes_where_nothing_is_declared() -> None:
     assert world.promise("head") is None
 
 
-def test_a_unit_that_never_fits_holds_back_nobody() -> None:
+def test_a_unit_that_never_fits_holds_none_back() -> None:
     world = BackfillWorld()
     world.add("giant", cpu=9, says=1)
     world.add("small")
@@ -119,7 +119,7 @@ def test_a_unit_that_never_fits_holds_back_nobody() -> None:
 
 
 @pytest.mark.parametrize("how", ["ends", "leaves"])
-def test_who_waits_is_asked_again_when_room_comes_early(how: str) -> None:
+def test_a_waiting_unit_is_asked_again_when_room_comes_early(how: str) -> None:
     world = BackfillWorld()
     world.add("runs", cpu=3, says=100, lasts=20 if how == "ends" else None)
     world.add("head", cpu=4, says=50)
@@ -134,7 +134,7 @@ def test_who_waits_is_asked_again_when_room_comes_early(how: str) -> None:
         assert world.go_on(20) == ["head"]
 
 
-def test_a_head_that_comes_later_counts_from_then_on() -> None:
+def test_a_later_head_counts_from_then_on() -> None:
     world = BackfillWorld("Priority")
     world.add("runs", cpu=3, says=100)
     world.add("head", cpu=4, says=50)
@@ -144,7 +144,7 @@ def test_a_head_that_comes_later_counts_from_then_on() -> None:
     assert world.go_on() == ["small"], "both heads' quota has room for it at the promised time"
 
 
-def test_when_the_end_is_known_better_who_waits_is_asked_again() -> None:
+def test_a_better_known_end_has_waiting_units_asked_again() -> None:
     world = with_head()
     world.add("small", says=95)
     assert world.go_on() == []
@@ -154,7 +154,7 @@ def test_when_the_end_is_known_better_who_waits_is_asked_again() -> None:
     assert world.go_on() == ["small"]
 
 
-def test_when_an_end_is_declared_for_the_first_time_who_waits_is_asked_again() -> None:
+def test_a_first_declared_end_has_waiting_units_asked_again() -> None:
     world = BackfillWorld()
     world.add("runs", cpu=3)
     world.add("head", cpu=4, says=50)
@@ -165,8 +165,8 @@ def test_when_an_end_is_declared_for_the_first_time_who_waits_is_asked_again() -
     assert world.go_on() == ["small"]
 
 
-def test_a_promise_is_as_of_the_time_that_it_is_read_at() -> None:
-    """Nothing happens meanwhile, and nobody is asked again."""
+def test_a_promise_is_computed_when_it_is_read() -> None:
+    """Nothing happens meanwhile, and no unit is asked again."""
     world = BackfillWorld()
     world.workers.wake(
         world.engine.on_queue_unit(
@@ -182,7 +182,7 @@ def test_a_promise_is_as_of_the_time_that_it_is_read_at() -> None:
         assert promise.at == START + seconds + 100
 
 
-def test_overdue_units_are_taken_to_end_at_any_moment() -> None:
+def test_overdue_units_are_assumed_to_end_at_any_moment() -> None:
     world = with_head()
     unit = world.runs.pop("runs").unit
     world.go_on(150)
@@ -196,7 +196,7 @@ def test_overdue_units_are_taken_to_end_at_any_moment() -> None:
     assert world.go_on() == ["head"]
 
 
-def test_a_quota_that_grows_has_everybody_asked_again() -> None:
+def test_a_growing_quota_has_all_units_asked_again() -> None:
     world = with_head()
     world.add("small", says=900)
     assert world.go_on() == []
@@ -205,7 +205,7 @@ def test_a_quota_that_grows_has_everybody_asked_again() -> None:
     assert world.go_on() == ["head", "small"]
 
 
-def test_a_quota_that_grows_for_others_alone_has_them_asked_again() -> None:
+def test_a_quota_that_grows_only_for_others_has_them_asked_again() -> None:
     world = with_head()
     world.add("small", "b", says=900)
     assert world.go_on() == []
@@ -213,7 +213,7 @@ def test_a_quota_that_grows_for_others_alone_has_them_asked_again() -> None:
     assert world.go_on() == ["small"], "the head's own quota is full"
 
 
-def test_a_node_that_comes_has_everybody_asked_again() -> None:
+def test_a_new_node_has_all_units_asked_again() -> None:
     world = BackfillWorld(mode=QuotaMode.RUNTIME, cpu=4)
     world.add("runs", cpu=3, says=100)
     world.add("head", cpu=4, says=50)
@@ -235,7 +235,7 @@ def test_a_node_that_comes_has_everybody_asked_again() -> None:
         pytest.param(3, ["small"], id="the head fits beside it"),
     ],
 )
-def test_who_waits_for_checks_ends_nobody_knows_when(cpu: int, starts: list[str]) -> None:
+def test_a_unit_that_waits_for_checks_has_no_known_end(cpu: int, starts: list[str]) -> None:
     world = BackfillWorld()
     checks = (AdmissionCheckReference(name="check"),)
     queue = build_queue("shared", takes="*", annotations={BACKFILL: "true"})
@@ -266,7 +266,7 @@ def test_a_promise_follows_the_nodes_within_the_second() -> None:
     assert world.reason("middle") == DELAYS
 
 
-def test_an_owner_within_his_guarantee_passes_who_would_borrow_from_him() -> None:
+def test_an_owner_within_its_guarantee_passes_a_borrower() -> None:
     world = BackfillWorld(guaranteed=2)
     world.add("runs", "b", cpu=1, says=1000)
     world.add("head", "b", cpu=3, says=1000)
@@ -276,11 +276,11 @@ def test_an_owner_within_his_guarantee_passes_who_would_borrow_from_him() -> Non
     assert world.go_on() == ["runs"]
     world.add("head", "b", cpu=3, says=1000)
     world.add("owner", "a", cpu=2)
-    assert world.go_on() == ["owner"], "or the two would wait for each other"
+    assert world.go_on() == ["owner"], "otherwise the two would wait for each other"
 
 
-def test_who_passes_a_head_that_waits_for_his_quota_stands_behind_the_next() -> None:
-    """Or those of his quota who ask for less would pass the owner for ever."""
+def test_a_unit_that_passes_a_head_waiting_for_its_quota_stands_behind_the_next() -> None:
+    """Otherwise units of its quota that ask for less would pass the owner forever."""
     world = BackfillWorld(guaranteed=3)
     world.add("runs", "a", cpu=2, says=1000)
     assert world.go_on() == ["runs"]
@@ -292,7 +292,7 @@ def test_who_passes_a_head_that_waits_for_his_quota_stands_behind_the_next() -> 
     assert world.reason("silent") == ("NoMaximumExecutionTime", "owner")
 
 
-def test_an_owner_passes_a_head_that_comes_to_wait_for_his_guarantee_in_its_sleep() -> None:
+def test_an_owner_passes_a_head_that_starts_waiting_for_its_guarantee_while_asleep() -> None:
     world = BackfillWorld(guaranteed=1)
     world.add("short", "b", cpu=1, says=100, lasts=20)
     world.add("long", "b", cpu=3, says=1000)
@@ -301,10 +301,10 @@ def test_an_owner_passes_a_head_that_comes_to_wait_for_his_guarantee_in_its_slee
     world.add("owner", "a", cpu=1)
     assert world.go_on() == []
     assert world.reason("head")[0] == "OverQuotaMax"
-    assert world.go_on(20) == ["owner"], "or the two would wait for each other"
+    assert world.go_on(20) == ["owner"], "otherwise the two would wait for each other"
 
 
-def test_when_a_guarantee_is_no_longer_asked_for_who_waits_is_asked_again() -> None:
+def test_a_guarantee_that_is_no_longer_requested_has_waiting_units_asked_again() -> None:
     world = BackfillWorld(guaranteed=3)
     third = build_quota("third", cpu=4, guaranteed=1, parent="top")
     world.workers.wake(world.engine.on_quota(third))
@@ -321,7 +321,7 @@ def test_when_a_guarantee_is_no_longer_asked_for_who_waits_is_asked_again() -> N
     assert world.go_on() == ["small"]
 
 
-def test_when_somebody_else_takes_room_who_waits_is_asked_again() -> None:
+def test_room_taken_by_another_unit_has_waiting_units_asked_again() -> None:
     world = BackfillWorld()
     world.add("runs", cpu=2, says=100)
     world.add("head", cpu=4, says=50)
@@ -333,7 +333,7 @@ def test_when_somebody_else_takes_room_who_waits_is_asked_again() -> None:
     assert world.go_on() == ["small"], "the head starts later, whatever passes it"
 
 
-def test_who_waits_is_asked_again_when_what_runs_comes_to_end_first() -> None:
+def test_an_end_that_moves_first_has_waiting_units_asked_again() -> None:
     world = BackfillWorld(cpu=6)
     booked = admitted(declaring(build_unit("booked", "a", cpu=2, queue="shared"), 100), 900)
     world.workers.wake(world.engine.on_queue_unit(booked))
@@ -366,7 +366,7 @@ def whom_it_would_evict(world: BackfillWorld, key: str) -> list[str]:
 
 
 @pytest.mark.parametrize("says", [None, 50])
-def test_who_stands_behind_a_head_has_nobody_evicted_until_it_leaves(says: int | None) -> None:
+def test_a_unit_behind_a_head_evicts_none_until_the_head_leaves(says: int | None) -> None:
     world = BackfillWorld("Priority", annotations=PREEMPTS)
     world.add("first", cpu=2, says=1000, priority=20)
     world.add("victim", cpu=2, says=600)
@@ -394,7 +394,7 @@ def test_a_head_has_others_evicted() -> None:
     assert for_whom_others_leave(world) == ["ns/head"]
 
 
-def test_who_passes_a_head_has_nobody_evicted_whose_pods_are_waited_for() -> None:
+def test_a_unit_that_passes_a_head_evicts_none_whose_pods_are_waited_for() -> None:
     world = BackfillWorld("Priority", annotations={**PREEMPTS, WAIT_FOR_PODS_RUNNING: "true"})
     world.add("first", cpu=2, says=100, priority=20)
     assert world.go_on() == ["first"]
@@ -421,7 +421,7 @@ def test_only_the_first_positions_are_looked_at() -> None:
     assert world.reason("short")[0] == "BeyondMaxDepth"
 
 
-def test_without_the_time_nobody_passes() -> None:
+def test_without_the_time_no_unit_passes() -> None:
     world = with_head()
     world.add("small", says=1)
     world.workers.wake(["shared"])
@@ -443,7 +443,7 @@ def test_a_fork_decides_alike() -> None:
     assert world.reason("long") == DELAYS
 
 
-def test_the_scheduler_at_work_backfills_by_the_wall_clock() -> None:
+def test_the_running_scheduler_backfills_by_the_wall_clock() -> None:
     with running_world() as world:
         world.add_quota(metadata={"annotations": {BACKFILL: "true"}})
         world.start()

@@ -1,4 +1,4 @@
-"""What the admission checks of a booked unit are judged by."""
+"""What the admission checks of a unit that holds quota are judged by."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESERVED = changed(UNIT, 2, "Reserved", admission_checks=OPEN)
 
 
 def knowing(unit: QueueUnit, said: dict[str, str] | None = None) -> Engine:
-    """An engine with quota and queue `a`, which lists the check `c`, and this unit."""
+    """Return an engine with quota and queue `a`, which lists the check `c`, and this unit."""
     engine, _ = new_engine()
     engine.on_quota(build_quota("a", cpu=4))
     checks = (AdmissionCheckReference(name="c"),)
@@ -53,13 +53,13 @@ def facts_of(engine: Engine) -> CheckFacts:
         pytest.param(changed(UNIT, 2, admission_checks=OPEN), False, id="in the queue again"),
     ],
 )
-def test_whose_checks_matter(unit: QueueUnit, *, want: bool) -> None:
+def test_which_units_checks_matter(unit: QueueUnit, *, want: bool) -> None:
     engine = knowing(unit)
     assert (read_check_facts(engine, "ns/u") is not None) is want
     assert read_check_facts(engine, "ns/other") is None
 
 
-def test_who_is_late_is_put_back_and_who_is_not_waits() -> None:
+def test_a_late_unit_is_requeued_and_one_in_time_waits() -> None:
     engine = knowing(RESERVED)
     engine.on_admission_check(build_check("c", "False", "why"))
     facts = facts_of(engine)
@@ -68,7 +68,7 @@ def test_who_is_late_is_put_back_and_who_is_not_waits() -> None:
     assert getattr(late, "why", None) is Shortfall.TIMEOUT
 
 
-def test_a_stopped_queue_takes_its_unit_back() -> None:
+def test_a_stopped_queue_requeues_its_unit() -> None:
     assert facts_of(knowing(RESERVED)).when_admitted is Phase.DEQUEUED
     stopped = facts_of(knowing(RESERVED, {STOP_POLICY: "Hold"}))
     assert stopped.when_admitted is None
@@ -80,8 +80,8 @@ def test_a_stopped_queue_takes_its_unit_back() -> None:
     [
         pytest.param({}, 600.0, id="the setting"),
         pytest.param({ADMISSION_CHECK_TIMEOUT: "90s"}, 90.0, id="its own"),
-        pytest.param({ADMISSION_CHECK_TIMEOUT: "0"}, 0.0, id="for ever"),
+        pytest.param({ADMISSION_CHECK_TIMEOUT: "0"}, 0.0, id="forever"),
     ],
 )
-def test_a_queue_may_say_how_long_checks_may_take(said: dict[str, str], want: float) -> None:
+def test_a_queue_may_set_the_timeout_of_its_checks(said: dict[str, str], want: float) -> None:
     assert facts_of(knowing(RESERVED, said)).timeout_seconds(600.0) == want

@@ -1,4 +1,4 @@
-"""When time alone changes something: each rule at its boundaries, and the next event of a fork."""
+"""Changes by time alone: each rule at its boundaries, and the next event of a fork."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WAITS_FOR_PODS = "WaitForPodsRunning"
 
 
 def at(seconds: float) -> Timestamp:
-    """The time so many seconds after `NOW`, as objects have it."""
+    """Return the time this many seconds after `NOW`, as objects have it."""
     return rfc3339(NOW + timedelta(seconds=seconds))
 
 
@@ -93,7 +93,7 @@ def awaited(phase: str = "Dequeued", *, unit: QueueUnit = UNIT, **status: Any) -
 
 
 def knowing(*units: QueueUnit, **queue: Any) -> Engine:
-    """An engine with queue and quota `a`, the check `c` in the queue, and these units."""
+    """Return an engine with queue and quota `a`, the check `c` in the queue, and these units."""
     engine, _ = new_engine()
     engine.on_quota(build_quota("a", cpu=4))
     checks = (AdmissionCheckReference(name="c"),)
@@ -110,17 +110,17 @@ def due_of(engine: Engine, now: datetime = NOW) -> list[DueAt]:
 # --- since when -----------------------------------------------------------------------------------
 
 FAR = at(MAX_CLOCK_SKEW.total_seconds() + 1)
-"""By more than clocks may differ in the future."""
+"""Further in the future than clocks may differ."""
 
 
 @pytest.mark.parametrize(
     ("allocated", "reserved_since", "born", "want"),
     [
-        pytest.param(at(-1), at(-2), at(-3), -1, id="the last allocation says so best"),
+        pytest.param(at(-1), at(-2), at(-3), -1, id="the last allocation is best"),
         pytest.param(None, at(-2), at(-3), -2, id="without it the condition"),
         pytest.param("no time", None, at(-3), -3, id="without both its creation"),
-        pytest.param(FAR, at(-2), at(-3), -2, id="a time to come is somebody's edit"),
-        pytest.param(at(59), at(-2), at(-3), 59, id="a clock that is a little ahead"),
+        pytest.param(FAR, at(-2), at(-3), -2, id="a time in the future was edited by hand"),
+        pytest.param(at(59), at(-2), at(-3), 59, id="a clock that is slightly ahead"),
         pytest.param("", None, "", 0, id="no time at all: now"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_backoff_without_a_requeue_state_names_no_time() -> None:
     ("timeout", "want"),
     [
         pytest.param(60.0, NOW + 60 * SECOND, id="a minute"),
-        pytest.param(0.0, None, id="0: for ever"),
+        pytest.param(0.0, None, id="0: forever"),
         pytest.param(0.5, NOW + SECOND / 2, id="half a second"),
     ],
 )
@@ -203,9 +203,7 @@ def test_pods_have_ten_minutes_from_the_grant() -> None:
         pytest.param(3, 45, 80, id="which wants less"),
     ],
 )
-def test_a_unit_that_is_put_back_waits_longer_each_time(
-    count: int, asked: int | None, want: int
-) -> None:
+def test_a_requeued_unit_waits_longer_each_time(count: int, asked: int | None, want: int) -> None:
     said = AdmissionCheckState(name="c", state="Retry", requeue_after_seconds=asked)
     state = RequeueState(count=count)
     unit = reserved(admission_checks=(said,), requeue_state=state)
@@ -226,12 +224,12 @@ def test_inactive_checks_are_named_after_half_a_minute() -> None:
         pytest.param(-SECOND, True, id="after"),
     ],
 )
-def test_a_time_has_come(left: timedelta, *, want: bool) -> None:
+def test_whether_a_time_has_come(left: timedelta, *, want: bool) -> None:
     assert is_due(NOW + left, NOW) is want
     assert not is_due(None, NOW)
 
 
-# --- which rule holds -----------------------------------------------------------------------------
+# --- which rule applies ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -263,7 +261,7 @@ def test_a_timer_ends_in_its_second_and_not_before(
         pytest.param(asking(), Timer.NODES, id="nodes: no time is left, so none is waited for"),
     ],
 )
-def test_a_clock_that_goes_back_an_hour(unit: QueueUnit, want: Timer | None) -> None:
+def test_a_clock_set_back_an_hour(unit: QueueUnit, want: Timer | None) -> None:
     engine, earlier = knowing(created(unit, at(-3600 - 5))), NOW - 3600 * SECOND
     assert what_is_due(engine, "ns/u", TIMEOUTS, earlier) is want
     assert what_is_due(engine, "ns/u", TIMEOUTS, NOW) is None, "it is right again"
@@ -280,11 +278,11 @@ def test_a_clock_that_goes_back_an_hour(unit: QueueUnit, want: Timer | None) -> 
         ),
         pytest.param(
             reserved(admission_checks=(AdmissionCheckState(name="c", state="Retry"),)),
-            id="one refuses: it is put back at once",
+            id="one refuses: it is requeued at once",
         ),
         pytest.param(reserved(conditions=EVICTED), id="it leaves"),
         pytest.param(asking(conditions=EVICTED), id="asks and leaves"),
-        pytest.param(changed(UNIT, 2, "SchedFailed"), id="refused nodes: it is put back at once"),
+        pytest.param(changed(UNIT, 2, "SchedFailed"), id="refused nodes: it is requeued at once"),
         pytest.param(changed(UNIT, 2, "Dequeued", last_allocate_time=at(0)), id="not waited for"),
         pytest.param(
             awaited(unit=build_unit("u", "a", annotations={MANAGED_BY: "controllers"})),
@@ -295,13 +293,13 @@ def test_a_clock_that_goes_back_an_hour(unit: QueueUnit, want: Timer | None) -> 
         pytest.param(changed(UNIT, 2, "Succeed"), id="it has ended"),
     ],
 )
-def test_time_has_no_say(unit: QueueUnit) -> None:
+def test_time_is_irrelevant(unit: QueueUnit) -> None:
     engine = knowing(unit)
     assert due_of(engine) == []
     assert what_is_due(engine, "ns/u", TIMEOUTS, NOW + timedelta(days=999)) is None
 
 
-def test_a_queue_has_its_own_time_for_checks() -> None:
+def test_a_queue_has_its_own_timeout_for_checks() -> None:
     for said, seconds in (("90s", 90), ("", 600)):
         engine = knowing(reserved(), annotations={ADMISSION_CHECK_TIMEOUT: said})
         assert due_of(engine) == [DueAt(Timer.CHECKS, "ns/u", NOW + seconds * SECOND)]
@@ -309,7 +307,7 @@ def test_a_queue_has_its_own_time_for_checks() -> None:
     assert due_of(for_ever) == []
 
 
-def test_inactive_checks_have_the_same_time() -> None:
+def test_inactive_checks_have_the_same_timeout() -> None:
     ready = (AdmissionCheckState(name="c", state="Ready"),)
     engine = knowing(reserved(admission_checks=ready))
     engine.on_admission_check(build_check("c", "False", "why"))
@@ -339,7 +337,7 @@ def test_without_any_time(unit: QueueUnit, *, is_over: bool) -> None:
 # --- the next event -------------------------------------------------------------------------------
 
 
-def test_what_ends_first_is_next_and_nothing_is_next_of_nothing() -> None:
+def test_the_earliest_end_is_next_and_without_ends_there_is_none() -> None:
     engine, moment = knowing(), Moment(50.0, NOW)
     assert next_due(engine, TIMEOUTS, moment) is None
     for name, until in (("v", 30), ("u", 20), ("w", 20)):
@@ -349,7 +347,7 @@ def test_what_ends_first_is_next_and_nothing_is_next_of_nothing() -> None:
     assert next_due(engine, TIMEOUTS, moment) == DueAt(Timer.BACKOFF, "ns/u", NOW + 20 * SECOND)
 
 
-def test_a_queue_that_rests_is_asked_when_its_rest_is_over() -> None:
+def test_a_resting_queue_is_asked_when_its_rest_is_over() -> None:
     engine = knowing(UNIT, admission_checks=())
     decision = engine.decide_next("a", 50.0, NOW)
     assert isinstance(decision, Dequeue)
@@ -362,14 +360,14 @@ def test_a_queue_that_rests_is_asked_when_its_rest_is_over() -> None:
     assert overdue == DueAt(Timer.QUEUE, "a", NOW), "it is asked at once"
 
 
-def test_both_clocks_go_on_together_and_never_back() -> None:
+def test_both_clocks_advance_together_and_never_go_back() -> None:
     moment = Moment(50.0, NOW)
     assert moment_of(DueAt(Timer.PODS, "u", NOW + SECOND), moment) == Moment(51.0, NOW + SECOND)
     assert moment_of(DueAt(Timer.PODS, "u", NOW - SECOND), moment) == moment
 
 
 def test_a_forecast_goes_from_event_to_event() -> None:
-    """As the module's docstring has it: a unit returns from its backoff, and starts."""
+    """As in the module's docstring: a unit returns from its backoff, and starts."""
     engine = knowing(in_backoff(at(100)), admission_checks=())
     twin, moment, story = engine.fork(), Moment(0.0, NOW), list[tuple[float, str]]()
     while (due := next_due(twin, TIMEOUTS, moment)) is not None and due.at <= NOW + 999 * SECOND:
@@ -380,4 +378,4 @@ def test_a_forecast_goes_from_event_to_event() -> None:
             assert isinstance(decision, Dequeue)
             story.append((moment.now, decision.unit))
     assert story == [(100.0, "ns/u")]
-    assert due_of(engine), "the engine itself is as it was"
+    assert due_of(engine), "the original engine is unchanged"

@@ -1,4 +1,4 @@
-"""The story of decisions: what is asked, booked, refused, woken."""
+"""The life of decisions: asked, booked, refused, woken."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Cluster:
         return woken
 
     def run(self) -> list[str]:
-        """The names of those that start now."""
+        """Return the names of the units that start now."""
         return started(self.workers.run())
 
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Quota a of 4 cores with its queue."""
+    """Return quota a of 4 cores with its queue."""
     found = Cluster(*new_engine())
     found.quota("a", 4)
     found.queue("a")
@@ -85,7 +85,7 @@ def test_a_unit_that_fits_is_booked_at_once(cluster: Cluster) -> None:
     assert cluster.engine.decide_next("a", 0.0) == Rest()
 
 
-def test_one_that_does_not_fit_is_refused_with_the_numbers(cluster: Cluster) -> None:
+def test_a_unit_that_does_not_fit_is_refused_with_the_numbers(cluster: Cluster) -> None:
     cluster.unit(build_unit("u", "a", cpu=5))
     decision = cluster.engine.decide_next("a", 0.0)
     assert isinstance(decision, Refused)
@@ -104,7 +104,7 @@ def test_units_of_one_class_are_refused_once(cluster: Cluster) -> None:
     assert cluster.engine.refusal_of("ns/u49") == cluster.engine.refusal_of("ns/u0")
 
 
-def test_nobody_asks_for_an_unknown_queue(cluster: Cluster) -> None:
+def test_an_unknown_queue_is_not_asked(cluster: Cluster) -> None:
     assert cluster.engine.decide_next("unknown", 0.0) == Rest()
 
 
@@ -112,8 +112,8 @@ def test_nobody_asks_for_an_unknown_queue(cluster: Cluster) -> None:
     ("policy", "want"),
     [
         pytest.param("Priority", ["high", "old", "new"], id="Priority: the big one is passed"),
-        pytest.param("Block", ["high"], id="Block: nobody passes the big one"),
-        pytest.param("FIFO", ["old"], id="FIFO: nobody passes the big one"),
+        pytest.param("Block", ["high"], id="Block: no unit passes the big one"),
+        pytest.param("FIFO", ["old"], id="FIFO: no unit passes the big one"),
     ],
 )
 def test_policies(policy: str, want: list[str]) -> None:
@@ -156,7 +156,7 @@ def test_equal_queues_take_turns_and_the_higher_goes_first() -> None:
 # --- waking -------------------------------------------------------------------------------------
 
 
-def test_a_release_wakes_those_that_it_may_help(cluster: Cluster) -> None:
+def test_a_release_wakes_units_that_it_may_help(cluster: Cluster) -> None:
     cluster.quota("other", 1)
     cluster.queue("other")
     big = build_unit("big", "a", cpu=4)
@@ -175,7 +175,7 @@ def test_a_quota_that_grows_wakes(cluster: Cluster) -> None:
     assert cluster.run() == ["u"]
 
 
-def test_nobody_is_woken_for_a_class_that_left(cluster: Cluster) -> None:
+def test_no_queue_is_woken_for_a_class_that_left(cluster: Cluster) -> None:
     unit = build_unit("u", "a", cpu=5)
     cluster.unit(unit)
     cluster.workers.run()
@@ -214,10 +214,10 @@ def test_a_filter_without_waking_is_asked_again_after_every_fact_but_not_in_betw
     assert cluster.run() == ["u1", "u2"]
 
 
-# --- what queues ask for ------------------------------------------------------------------------
+# --- options of queues --------------------------------------------------------------------------
 
 
-def test_one_at_a_time_where_pods_are_waited_for(cluster: Cluster) -> None:
+def test_units_start_one_at_a_time_where_pods_are_waited_for(cluster: Cluster) -> None:
     first = build_unit("u1", "a")
     cluster.queue("a", annotations={WAIT_FOR_PODS_RUNNING: "true"})
     cluster.unit(first, build_unit("u2", "a"))
@@ -238,18 +238,18 @@ def test_a_decision_says_whether_the_queue_waits_for_its_pods(cluster: Cluster, 
     assert decision.is_waited_for is (waits == "true")
 
 
-def test_a_queue_that_begins_to_wait_for_pods_finds_what_is_in_flight(cluster: Cluster) -> None:
+def test_a_queue_that_begins_to_wait_for_pods_finds_units_in_flight(cluster: Cluster) -> None:
     cluster.unit(admitted(build_unit("u1", "a"), 2), build_unit("u2", "a"))
     cluster.queue("a", annotations={WAIT_FOR_PODS_RUNNING: "true"})
     assert cluster.run() == []
     cluster.workers.wake(cluster.engine.on_queue_gone("a"))
     cluster.queue("a", annotations={WAIT_FOR_PODS_RUNNING: "true"})
-    assert cluster.run() == [], "nor does a queue that is made again forget it"
+    assert cluster.run() == [], "nor does a recreated queue forget it"
     cluster.queue("a")
     assert cluster.run() == ["u2"]
 
 
-def test_a_unit_dequeued_by_somebody_else_stops_the_line(cluster: Cluster) -> None:
+def test_a_unit_dequeued_by_another_writer_stops_the_queue(cluster: Cluster) -> None:
     cluster.queue("a", annotations={WAIT_FOR_PODS_RUNNING: "true"})
     cluster.unit(build_unit("u2", "a"), admitted(build_unit("u1", "a"), 2))
     assert cluster.run() == []
@@ -275,11 +275,11 @@ def test_depth(cluster: Cluster, texts: list[str | None], want: list[str]) -> No
         build_unit("big2", "a", cpu=6, created=2),
         build_unit("u3", "a", created=3),
     )
-    # u1 leaves its place to big2 when it starts.
+    # u1 leaves its position to big2 when it starts.
     assert cluster.run() == want
 
 
-# --- what can be asked --------------------------------------------------------------------------
+# --- queries ------------------------------------------------------------------------------------
 
 
 def test_why_a_unit_waits(cluster: Cluster) -> None:
@@ -309,7 +309,7 @@ def test_why_a_unit_waits(cluster: Cluster) -> None:
     }
 
 
-def test_who_waits_in_order(cluster: Cluster) -> None:
+def test_pending_units_are_listed_in_order(cluster: Cluster) -> None:
     cluster.unit(*(build_unit(f"u{n}", "a", priority=n % 3, created=n) for n in range(6)))
     got = [record.unit.metadata.name for record in cluster.engine.waiting("a")]
     assert got == ["u2", "u5", "u1", "u4", "u0", "u3"]
@@ -319,7 +319,7 @@ def test_who_waits_in_order(cluster: Cluster) -> None:
 # --- copies -------------------------------------------------------------------------------------
 
 
-def test_a_fork_goes_its_own_way(cluster: Cluster) -> None:
+def test_a_fork_is_independent(cluster: Cluster) -> None:
     cluster.unit(*(build_unit(f"u{n}", "a", cpu=3) for n in range(2)))
     fork = cluster.engine.fork()
     fork.on_quota(build_quota("a", cpu=6))
@@ -339,7 +339,7 @@ class Forgetful(Moody):
         return unit.metadata.labels.get(PREEMPTIBLE)
 
 
-def test_a_fork_without_a_plugin_forgets_what_it_refused() -> None:
+def test_a_fork_without_a_plugin_forgets_its_refusals() -> None:
     cluster = Cluster(*new_engine(Forgetful()))
     cluster.quota("a", 4)
     cluster.queue("a")

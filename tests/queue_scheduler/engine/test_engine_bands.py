@@ -1,4 +1,4 @@
-"""Policy Intelligent in the engine, and banded policies of other people."""
+"""Policy Intelligent in the engine, and banded policies of other packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.properties.engine_kit import (
 
 
 def intelligent(threshold: int | None = None) -> Queue:
-    """One queue that takes the units of every quota."""
+    """Return one queue that takes the units of every quota."""
     written = {} if threshold is None else {PRIORITY_THRESHOLD: str(threshold)}
     return build_queue("shared", "Intelligent", takes="*", annotations=written)
 
@@ -58,8 +58,8 @@ def line_of(engine: Engine) -> list[str]:
         pytest.param((1, 3, 2), (3, 1, 2), id="I2: low ones by priority"),
         pytest.param((3, 5, 1, 4), (3, 1, 4, 2), id="I3: high ones first, one counter"),
         pytest.param((5, 4, 3), (1, 2, 3), id="I4: the threshold itself is high"),
-        # Upstream's note has 1, 2, 3, 6, 4, 5: the high ones as they came. Its code has them by
-        # priority, as its I1 asks for, and so has this.
+        # Upstream's note has 1, 2, 3, 6, 4, 5: the high ones by arrival. Its code orders them by
+        # priority, as its I1 requires, and so does this.
         pytest.param((5, 4, 5, 1, 3, 2), (1, 3, 2, 6, 4, 5), id="I5: of equals the older"),
     ],
 )
@@ -71,7 +71,7 @@ def test_positions(priorities: tuple[int, ...], positions: tuple[int, ...]) -> N
     assert tuple(places[f"pi-{n}"] for n in range(1, len(priorities) + 1)) == positions
 
 
-def test_while_a_high_one_waits_no_low_one_starts_even_of_another_quota() -> None:
+def test_while_a_high_unit_waits_no_low_one_starts_even_of_another_quota() -> None:
     workers = workers_of(("none", 0), ("room", 9))
     assert tell(workers, unit("high", 5), unit("low", 1, "room")) == []
     refusal = workers.engine.refusal_of("ns/low")
@@ -82,24 +82,24 @@ def test_while_a_high_one_waits_no_low_one_starts_even_of_another_quota() -> Non
     assert started(workers.run()) == ["low"]
 
 
-def test_a_held_high_one_holds_up_nobody() -> None:
+def test_a_high_unit_on_hold_holds_none_back() -> None:
     workers = workers_of(("none", 0), ("room", 9))
     assert tell(workers, unit("high", 5, active=False), unit("low", 1, "room")) == ["low"]
 
 
-def test_low_ones_pass_each_other_and_stand_in_no_high_ones_way() -> None:
+def test_low_units_pass_each_other_and_hold_no_high_one_back() -> None:
     workers = workers_of(("room", 2))
     assert tell(workers, unit("big", 3, "room", cpu=5), unit("small", 1, "room")) == ["small"]
     assert tell(workers, unit("high", 9, "room")) == ["high"]
 
 
-def test_high_ones_of_a_quota_wait_for_each_other() -> None:
+def test_high_units_of_a_quota_wait_for_each_other() -> None:
     workers = workers_of(("room", 2), ("more", 2))
     units = (unit("big", 9, "room", cpu=5), unit("small", 8, "room"), unit("other", 7, "more"))
     assert tell(workers, *units) == ["other"]
 
 
-def test_an_edited_threshold_parts_the_line_anew_and_wakes() -> None:
+def test_an_edited_threshold_divides_the_queue_anew_and_wakes() -> None:
     workers = workers_of(("none", 0), ("room", 9))
     tell(workers, unit("high", 5), unit("low", 3, "room"))
     workers.wake(workers.engine.on_queue(intelligent(3)))
@@ -109,7 +109,7 @@ def test_an_edited_threshold_parts_the_line_anew_and_wakes() -> None:
     assert started(workers.run()) == ["late"], "both are low"
 
 
-def test_what_can_not_be_preempted_comes_first_among_equals() -> None:
+def test_non_preemptible_units_come_first_among_equals() -> None:
     workers = workers_of(("none", 0))
     firm = unit("firm", 5, created=9, labels={PREEMPTIBLE: "false"})
     tell(workers, unit("old", 5, created=1), firm)
@@ -117,7 +117,7 @@ def test_what_can_not_be_preempted_comes_first_among_equals() -> None:
 
 
 class Nightly:
-    """Somebody's policy: units of namespace `night` when no other waits; it miscounts them."""
+    """A foreign policy: units of namespace `night` when no other waits; it miscounts them."""
 
     name = "Nightly"
     holds_back = HoldsBack.NOBODY
@@ -130,7 +130,7 @@ class Nightly:
         return creation_order(unit)
 
 
-def test_other_peoples_policies_may_have_bands() -> None:
+def test_policies_of_other_packages_may_have_bands() -> None:
     engine, _ = new_engine(policies=(*BUILT_IN_POLICIES, Nightly()))
     engine.on_quota(build_quota("a", cpu=1))
     workers = Workers(engine)

@@ -1,4 +1,4 @@
-"""A queue's ceiling for priorities counts wherever one does, and says so once."""
+"""A queue's priority ceiling counts wherever a priority does, and is reported once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def priority_of(engine: Engine, unit: str) -> int:
 
 @pytest.fixture
 def workers() -> Workers:
-    """A queue of a quota without room; two wait, and the younger one says the most."""
+    """A queue of a quota without room; two wait, and the younger one has the higher priority."""
     engine, _ = new_engine()
     engine.on_quota(build_quota("a", cpu=0))
     workers = Workers(engine)
@@ -61,7 +61,7 @@ def workers() -> Workers:
 def set_ceiling(
     workers: Workers, ceiling: str | None, policy: str = "Priority", **said: str
 ) -> list[str]:
-    """Write the queue; return who starts then."""
+    """Write the queue; return the units that start then."""
     annotations = said if ceiling is None else {**said, MAX_PRIORITY: ceiling}
     workers.wake(workers.engine.on_queue(build_queue("a", policy, annotations=annotations)))
     return started(workers.run())
@@ -78,7 +78,7 @@ def set_ceiling(
         pytest.param(None, ["young", "old"], id="no ceiling"),
     ],
 )
-def test_the_order_goes_by_what_the_ceiling_leaves(
+def test_the_order_follows_the_lowered_priorities(
     workers: Workers, policy: str, ceiling: str | None, want: list[str]
 ) -> None:
     set_ceiling(workers, ceiling, policy)
@@ -87,8 +87,8 @@ def test_the_order_goes_by_what_the_ceiling_leaves(
     assert in_order(workers.engine) == ["young", "old"], "and it is lifted at once"
 
 
-def test_who_may_start_now_is_asked(workers: Workers) -> None:
-    """Of policy Block: the young one does not fit, and stands no longer before the old one."""
+def test_a_unit_that_may_start_now_is_asked(workers: Workers) -> None:
+    """Of policy Block: the young one does not fit, and no longer stands before the old one."""
     engine = workers.engine
     set_ceiling(workers, None, "Block")
     workers.wake(engine.on_queue_unit(build_unit("young", "a", cpu=2, priority=MOST, version=2)))
@@ -97,7 +97,7 @@ def test_who_may_start_now_is_asked(workers: Workers) -> None:
     assert set_ceiling(workers, "10", "Block") == ["old"]
 
 
-def test_the_threshold_of_intelligent_is_measured_by_it(workers: Workers) -> None:
+def test_the_threshold_of_intelligent_applies_to_lowered_priorities(workers: Workers) -> None:
     said = {PRIORITY_THRESHOLD: "11"}
     set_ceiling(workers, None, "Intelligent", **said)
     assert bands(workers.engine) == {"young": 0, "old": 1}
@@ -105,14 +105,14 @@ def test_the_threshold_of_intelligent_is_measured_by_it(workers: Workers) -> Non
     assert bands(workers.engine) == {"young": 1, "old": 1}
 
 
-def test_the_status_shows_what_counts(workers: Workers) -> None:
+def test_the_status_shows_the_priority_that_counts(workers: Workers) -> None:
     set_ceiling(workers, "7")
     figures = read_figures(workers.engine, "a", max_items=9)
     assert figures is not None
     assert [item[2] for item in figures.items] == [7, 7]
 
 
-def test_a_unit_that_is_lowered_is_told_once(workers: Workers) -> None:
+def test_a_lowered_unit_is_reported_once(workers: Workers) -> None:
     engine = workers.engine
     workers.wake(engine.on_queue_unit(build_unit("low", "a", priority=3)))
     set_ceiling(workers, "10")
@@ -131,7 +131,7 @@ def test_a_unit_that_is_lowered_is_told_once(workers: Workers) -> None:
     assert told.keys() == {"ns/old", "ns/young"}, "another number"
 
 
-def test_what_nobody_reads_yet_does_not_pile_up(workers: Workers) -> None:
+def test_unread_notices_do_not_pile_up(workers: Workers) -> None:
     for ceiling in range(5):
         set_ceiling(workers, str(ceiling))
     assert len(workers.engine.units.lowered_lately) == 2
@@ -142,7 +142,7 @@ def test_what_nobody_reads_yet_does_not_pile_up(workers: Workers) -> None:
     assert workers.engine.take_notices() == []
 
 
-def test_a_ceiling_that_can_not_be_read_leaves_the_last_one(workers: Workers) -> None:
+def test_an_unreadable_ceiling_leaves_the_previous_one(workers: Workers) -> None:
     set_ceiling(workers, "10")
     workers.engine.take_notices()
     set_ceiling(workers, "ten")
@@ -152,7 +152,7 @@ def test_a_ceiling_that_can_not_be_read_leaves_the_last_one(workers: Workers) ->
     assert in_order(workers.engine) == ["old", "young"]
 
 
-def test_nobody_preempts_by_what_the_ceiling_takes() -> None:
+def test_no_unit_preempts_with_the_priority_above_the_ceiling() -> None:
     times = Times()
     times.quota("a", 1)
     times.queue("q", {**PREEMPTS, MAX_PRIORITY: "10"})
@@ -166,8 +166,8 @@ def test_nobody_preempts_by_what_the_ceiling_takes() -> None:
     assert (decision.priority, [each.priority for each in decision.victims]) == (11, [10])
 
 
-def test_who_runs_is_lowered_with_the_others() -> None:
-    """A victim counts by its ceiling, too, also where that is set while it runs."""
+def test_running_units_are_lowered_too() -> None:
+    """A victim counts by its ceiling, too, even if that is set while it runs."""
     times = Times()
     times.quota("a", 1)
     times.queue("q", PREEMPTS)
@@ -182,7 +182,7 @@ def test_who_runs_is_lowered_with_the_others() -> None:
     assert [what for _, what in times.wait(60.0)] == ["fair evicts busy"]
 
 
-def test_who_is_in_flight_is_overtaken_by_what_counts() -> None:
+def test_a_unit_in_flight_is_overtaken_by_lowered_priorities() -> None:
     times = Times()
     times.quota("a", 9)
     said = {**PREEMPTS, WAIT_FOR_PODS_RUNNING: "true"}
@@ -210,7 +210,7 @@ def test_a_decision_that_is_being_written_follows_the_ceiling() -> None:
 
 
 @pytest.mark.parametrize("occupies_quota", [False, True])
-def test_the_ceiling_goes_and_comes_with_its_queue(*, occupies_quota: bool) -> None:
+def test_the_ceiling_is_removed_and_restored_with_its_queue(*, occupies_quota: bool) -> None:
     times = Times()
     times.quota("a", 1)
     times.queue("q", {**TAKES_ALL, MAX_PRIORITY: "5"})
@@ -226,7 +226,7 @@ def test_the_ceiling_goes_and_comes_with_its_queue(*, occupies_quota: bool) -> N
     times.engine.validate()
 
 
-def test_the_owner_of_a_quota_reclaims_by_what_counts() -> None:
+def test_the_owner_of_a_quota_reclaims_by_lowered_priorities() -> None:
     """The victim's queue has the ceiling, the owner's has none."""
     times = Times()
     times.quota("top", 4)

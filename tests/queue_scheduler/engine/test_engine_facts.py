@@ -1,4 +1,4 @@
-"""Facts are levels: in any order, twice, late, of new objects under old names."""
+"""Facts are states: in any order, twice, late, of new objects under old names."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ def test_the_last_fact_that_a_unit_waited_for_wakes_its_queue(facts: tuple[Any, 
 
 
 @pytest.mark.parametrize("facts", [*permutations(BY_NAMESPACE)], ids=kinds)
-def test_so_does_a_quota_of_the_namespace(facts: tuple[Any, ...]) -> None:
+def test_a_quota_of_the_namespace_wakes_it_too(facts: tuple[Any, ...]) -> None:
     engine, _ = engine_of(*facts[:-1])
     assert tell(engine, facts[-1]) == ("shared",)
 
 
 @pytest.mark.parametrize("facts", [*permutations(BY_NAMESPACE)], ids=kinds)
-def test_what_runs_is_charged_to_the_same_whatever_came_first(facts: tuple[Any, ...]) -> None:
+def test_a_running_unit_is_charged_to_the_same_quota_in_any_order(facts: tuple[Any, ...]) -> None:
     booked = [admitted(f, 2, "Running") if f is BY_NAMESPACE[2] else f for f in facts]
     engine, plugin = engine_of(*booked)
     assert plugin.used("a") == {"cpu": 2000}
@@ -112,7 +112,7 @@ def test_pods_before_units_and_units_before_pods(phase: str) -> None:
         assert plugin.foreign == {}
 
 
-def test_strays_find_their_quota_when_it_comes() -> None:
+def test_strays_find_their_quota_when_it_arrives() -> None:
     pod = build_pod("p", unit="ns/u", namespace="ns", quota="")
     engine, plugin = engine_of(pod)
     assert plugin.used("a") == {}
@@ -120,7 +120,7 @@ def test_strays_find_their_quota_when_it_comes() -> None:
     assert plugin.used("a") == {"cpu": 1000}
 
 
-def test_strays_are_charged_as_they_were_before_their_units_went() -> None:
+def test_strays_stay_charged_as_before_their_units_were_deleted() -> None:
     """Two units of one name, one after the other and of two quotas, leave pods behind."""
     quotas = [build_quota(name, cpu=9) for name in "ab"]
     pods = [build_pod(f"of-{quota}", unit="ns/u", quota=quota) for quota in "ab"]
@@ -139,14 +139,14 @@ def test_strays_are_charged_as_they_were_before_their_units_went() -> None:
     [*LABELLED, build_pod("p", unit="ns/u"), build_pod("f")],
     ids=lambda fact: fact.metadata.uid,
 )
-def test_told_twice_nothing_changes_and_nobody_wakes(fact: Any) -> None:
+def test_a_repeated_fact_changes_and_wakes_nothing(fact: Any) -> None:
     engine, plugin = engine_of(*LABELLED, fact)
     before = plugin.booked(), list(engine.units.records.values())
     assert tell(engine, fact) == ()
     assert (plugin.booked(), list(engine.units.records.values())) == before
 
 
-def test_older_versions_are_no_news() -> None:
+def test_older_versions_are_ignored() -> None:
     engine, _ = engine_of(*LABELLED)
     assert engine.on_queue_unit(changed(UNIT, 9, "Running")) == ()
     assert engine.on_queue_unit(changed(UNIT, 10, "Running")) == ()
@@ -158,7 +158,7 @@ def test_older_versions_are_no_news() -> None:
     assert record.uid == UNIT.metadata.uid
 
 
-def test_of_a_replaced_history_the_older_version_is_the_truth() -> None:
+def test_the_older_version_counts_in_a_replaced_history() -> None:
     booked = admitted(UNIT, 20)
     engine, plugin = engine_of(build_quota("a"), build_queue("a"), booked)
     assert engine.on_queue_unit(UNIT) == ()
@@ -171,7 +171,7 @@ def test_of_a_replaced_history_the_older_version_is_the_truth() -> None:
     engine.validate()
 
 
-def test_so_is_a_unit_that_was_deleted_since() -> None:
+def test_a_unit_deleted_since_counts_in_a_replaced_history() -> None:
     engine, _ = engine_of(build_quota("a"), build_queue("a"), UNIT)
     engine.on_queue_unit_gone(UNIT)
     engine.on_queue_unit(UNIT)
@@ -182,7 +182,7 @@ def test_so_is_a_unit_that_was_deleted_since() -> None:
     assert engine.units.records["ns/u"].version == 11
 
 
-def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
+def test_versions_that_are_not_numbers_are_taken_in_order_of_arrival() -> None:
     engine, _ = engine_of(*LABELLED)
     odd = replace(UNIT.metadata, resource_version="x1")
     engine.on_queue_unit(replace(changed(UNIT, 0, "Running"), metadata=odd))
@@ -191,7 +191,7 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
     assert state(engine) is UnitState.ENDED
 
 
-def test_a_unit_made_again_is_another() -> None:
+def test_a_recreated_unit_is_another() -> None:
     engine, plugin = engine_of(*LABELLED[:2], admitted(UNIT, 11, "Running"))
     again = build_unit("u", "a", uid="other", version=12)
     assert engine.on_queue_unit(again) == ("a",)
@@ -204,7 +204,7 @@ def test_a_unit_made_again_is_another() -> None:
     assert engine.on_queue_unit_gone(again) == ()
 
 
-def test_what_is_unknown_can_be_gone() -> None:
+def test_unknown_objects_can_be_deleted() -> None:
     engine, _ = engine_of()
     assert engine.on_queue_gone("q") == ()
     assert engine.on_queue_unit_gone(UNIT) == ()
@@ -215,7 +215,7 @@ def test_what_is_unknown_can_be_gone() -> None:
 # --- queues -------------------------------------------------------------------------------------
 
 
-def test_a_queue_goes_and_comes_back() -> None:
+def test_a_queue_is_deleted_and_recreated() -> None:
     engine, _ = engine_of(*LABELLED)
     assert engine.on_queue_gone("a") == ()
     assert (state(engine), reason(engine)) == (UnitState.ON_HOLD, Reason.NO_QUEUE)
@@ -223,7 +223,7 @@ def test_a_queue_goes_and_comes_back() -> None:
     assert state(engine) is UnitState.WAITING
 
 
-def test_a_check_that_is_not_active_holds_as_a_missing_quota_does() -> None:
+def test_an_inactive_check_holds_as_a_missing_quota_does() -> None:
     want = Reason.ADMISSION_CHECK_INACTIVE
     engine, _ = engine_of(*LABELLED)
     engine.on_admission_check(build_check("c", "False"))
@@ -282,13 +282,13 @@ def test_an_edit_of_the_depth_counts_at_once(edited: str | None, want: list[str]
 
 
 class TestUnknownPolicy:
-    def test_the_last_good_one_goes_on(self) -> None:
+    def test_the_last_valid_one_stays(self) -> None:
         engine, _ = engine_of(build_queue("a", "FIFO"), build_queue("a", "Lottery"))
         queue = engine.queues.find("a")
         assert queue is not None
         assert queue.policy.name == "FIFO"
 
-    def test_after_a_restart_the_one_that_the_status_tells_of_goes_on(self) -> None:
+    def test_after_a_restart_the_one_in_the_status_stays(self) -> None:
         for told, want in (("Block", "Block"), ("", "Priority"), ("Gone", "Priority")):
             known = QueueStatus(policy_in_force=told)
             engine, _ = engine_of(replace(build_queue("a", "Lottery"), status=known))
@@ -296,7 +296,7 @@ class TestUnknownPolicy:
             assert queue is not None
             assert queue.policy.name == want
 
-    def test_the_status_is_not_asked_while_it_is_known(self) -> None:
+    def test_the_status_is_not_read_while_it_is_known(self) -> None:
         lies = QueueStatus(policy_in_force="Block")
         edited = replace(build_queue("a", "Lottery"), status=lies)
         engine, _ = engine_of(build_queue("a", "FIFO"), edited)
@@ -304,7 +304,7 @@ class TestUnknownPolicy:
         assert queue is not None
         assert queue.policy.name == "FIFO"
 
-    def test_it_is_told_once(self) -> None:
+    def test_it_is_reported_once(self) -> None:
         engine, _ = engine_of(build_queue("a", "Lottery"), build_queue("a", "Lottery", priority=1))
         notices = engine.take_notices()
         assert [(n.kind, n.reason) for n in notices] == [("Queue", "UnknownPolicy")]
@@ -324,12 +324,12 @@ def test_the_list_of_quotas_that_a_queue_takes_may_change() -> None:
 # --- quotas -------------------------------------------------------------------------------------
 
 
-def test_a_quota_goes_and_comes_back() -> None:
+def test_a_quota_is_deleted_and_recreated() -> None:
     running = admitted(build_unit("r", "a"), 2, "Running")
     engine, plugin = engine_of(*LABELLED, running)
     engine.on_quota_gone(LABELLED[0])
     assert (state(engine), reason(engine)) == (UnitState.ON_HOLD, Reason.NO_QUOTA)
-    assert plugin.used("a") == {"cpu": 1000}, "what runs stays charged under its name"
+    assert plugin.used("a") == {"cpu": 1000}, "running units stay charged under its name"
     assert engine.on_quota(LABELLED[0]) == ("a",)
     assert engine.units.admitted_count("a") == 1
 
@@ -347,7 +347,7 @@ def test_a_quota_that_moves_under_another_parent_shares_turns_there() -> None:
 # --- units --------------------------------------------------------------------------------------
 
 
-def test_pods_of_a_relabelled_unit_are_charged_where_their_own_labels_say() -> None:
+def test_pods_of_a_relabeled_unit_are_charged_where_their_own_labels_say() -> None:
     facts = [x for name in ("a", "b") for x in (build_quota(name, cpu=4), build_queue(name))]
     pod = build_pod("p", unit="ns/u", quota="a")
     engine, plugin = engine_of(*facts, UNIT, pod)
@@ -362,7 +362,7 @@ def test_pods_of_a_relabelled_unit_are_charged_where_their_own_labels_say() -> N
 
 
 def test_a_unit_is_not_admitted_for_pods_that_run_out_of_turn() -> None:
-    """A user who resumes a job that waits would have it admitted for that, above the quota."""
+    """A user who resumes a waiting job would otherwise have it admitted, above the quota."""
     unit = build_unit("u", "a", cpu=2, job="job-1")
     pods = [build_pod(name, unit="ns/u", quota="a", owner="job-1") for name in ("p", "q")]
     engine, plugin = engine_of(build_quota("a", cpu=1), build_queue("a"), unit, *pods)
@@ -372,7 +372,7 @@ def test_a_unit_is_not_admitted_for_pods_that_run_out_of_turn() -> None:
     assert state(engine) is UnitState.WAITING
 
 
-def test_pods_of_its_job_move_with_a_relabelled_unit() -> None:
+def test_pods_of_its_job_move_with_a_relabeled_unit() -> None:
     facts = [x for name in ("a", "b") for x in (build_quota(name, cpu=4), build_queue(name))]
     pod = build_pod("p", unit="ns/u", quota="a", owner="job-1")
     engine, plugin = engine_of(*facts, build_unit("u", "a", job="job-1"), pod)
@@ -380,13 +380,13 @@ def test_pods_of_its_job_move_with_a_relabelled_unit() -> None:
     assert (plugin.used("a"), plugin.used("b")) == ({}, {"cpu": 1000})
 
 
-def test_an_adopted_unit_is_booked_at_once_even_above_the_quota() -> None:
+def test_an_adopted_unit_is_charged_at_once_even_above_the_quota() -> None:
     unit = admitted(build_unit("u", "a", cpu=9), 2, "Running")
     engine, plugin = engine_of(*LABELLED[:2], unit)
     assert (state(engine), plugin.used("a")) == (UnitState.ADMITTED, {"cpu": 9000})
 
 
-def test_a_unit_that_says_it_was_adopted_waits_in_line() -> None:
+def test_a_unit_that_only_claims_to_be_adopted_waits_in_the_queue() -> None:
     unit = build_unit("u", "a", cpu=9, annotations={"koord-queue/adopted": "true"})
     engine, plugin = engine_of(*LABELLED[:2], unit)
     assert (state(engine), plugin.used("a")) == (UnitState.WAITING, {})
@@ -406,14 +406,14 @@ def test_until_an_adoption_is_proved_its_pods_are_charged_and_nothing_starts_on_
 
 
 def placed(unit: QueueUnit, version: int, quota: str, **labels: str) -> QueueUnit:
-    """Return a unit that was admitted in a quota, with what labels it has by now."""
+    """Return a unit admitted in a quota, with its labels of now."""
     placement = Placement(quota=quota, queue=unit.spec.queue, labels={QUOTA_NAME: quota})
     unit = admitted(unit, version, "Running")
     meta = replace(unit.metadata, labels={**unit.metadata.labels, **labels})
     return replace(unit, metadata=meta, status=replace(unit.status, placement=placement))
 
 
-def test_a_booking_stays_where_it_was_admitted_whatever_the_labels_say_later() -> None:
+def test_a_booking_stays_in_the_quota_of_its_admission_despite_later_labels() -> None:
     unit = placed(build_unit("u", "a", cpu=1), 11, "a")
     engine, plugin = engine_of(*TWO_QUOTAS, unit)
     engine.on_queue_unit(placed(build_unit("u", "a", cpu=1), 12, "a", **{QUOTA_NAME: "b"}))
@@ -434,7 +434,7 @@ def test_a_booking_stays_where_it_was_admitted_whatever_the_labels_say_later() -
 
 
 @pytest.mark.parametrize("cpu", [None, "-1", "many"])
-def test_an_invalid_unit_stands_in_nobodys_way(cpu: str | None) -> None:
+def test_an_invalid_unit_is_in_no_units_way(cpu: str | None) -> None:
     bad = build_unit("bad", "a", cpu=cpu, version=1)
     engine, _ = engine_of(build_quota("a", cpu=4), build_queue("a", "Block"), bad)
     engine.on_queue_unit(changed(bad, 2, message="x"))
@@ -454,7 +454,7 @@ def test_a_broken_unit_that_runs_is_counted_by_its_pods() -> None:
     assert plugin.used("a") == {"cpu": 1000}
 
 
-def test_what_only_users_read_does_not_cost_a_unit_its_place() -> None:
+def test_an_edit_that_only_users_read_does_not_cost_a_unit_its_position() -> None:
     engine, _ = engine_of(*LABELLED)
     before = engine.record("ns/u")
     assert engine.on_queue_unit(changed(UNIT, 11, message="waits")) == ()
@@ -479,7 +479,7 @@ def test_pods_of_a_deleted_unit_stay_charged_until_the_last_is_gone() -> None:
     engine.validate()
 
 
-def test_a_pod_with_a_request_that_can_not_be_read_is_told_once() -> None:
+def test_a_pod_with_an_unreadable_request_is_reported_once() -> None:
     engine, _ = engine_of(build_pod("p", cpu="many"), build_pod("p", cpu="many"))
     assert [(n.kind, n.reason) for n in engine.take_notices()] == [("Pod", "InvalidRequests")]
 
@@ -494,8 +494,8 @@ def test_foreign_pods_and_nodes_reach_the_plugins() -> None:
     assert plugin.calls == ["node n", "node gone n"]
 
 
-def test_a_unit_that_is_put_at_the_end_of_its_line_goes_there() -> None:
-    """By its status alone: all else that is written there leaves it where it is."""
+def test_a_unit_is_moved_to_the_end_of_its_queue_on_request() -> None:
+    """By its status alone: all other changes of the status leave it where it is."""
     units = [build_unit(name, "a", created=n, version=10 + n) for n, name in enumerate("uvw")]
     engine, _ = engine_of(build_quota("a", cpu=1), build_queue("a"), *units)
     told = Condition(type="QuotaReserved", status="False", reason="OverMax")

@@ -1,4 +1,4 @@
-"""A stopped queue starts nobody, stands in nobody's way, and goes on at once."""
+"""A stopped queue starts no unit, is in no other's way, and resumes at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reason_of(engine: Engine, unit: str) -> Reason | None:
 
 @pytest.fixture
 def workers() -> Workers:
-    """One queue of one quota of two cores."""
+    """Return one queue of one quota of two cores."""
     engine, _ = new_engine()
     engine.on_quota(build_quota("a", cpu=2))
     workers = Workers(engine)
@@ -47,7 +47,7 @@ def workers() -> Workers:
 
 
 def tell(workers: Workers, *things: Queue | QueueUnit) -> list[str]:
-    """Tell queues and units; return who starts then."""
+    """Deliver queues and units; return the units that start then."""
     for thing in things:
         if isinstance(thing, Queue):
             workers.wake(workers.engine.on_queue(thing))
@@ -57,7 +57,7 @@ def tell(workers: Workers, *things: Queue | QueueUnit) -> list[str]:
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
-def test_nobody_starts_until_it_goes_on(workers: Workers, policy: str) -> None:
+def test_no_unit_starts_until_it_resumes(workers: Workers, policy: str) -> None:
     engine = workers.engine
     assert tell(workers, stopped(policy), build_unit("u", "a")) == []
     assert reason_of(engine, "u") is Reason.STOPPED_QUEUE
@@ -66,7 +66,7 @@ def test_nobody_starts_until_it_goes_on(workers: Workers, policy: str) -> None:
     assert engine.queues.may_start("a")
 
 
-def test_what_has_started_goes_on_and_is_booked(workers: Workers) -> None:
+def test_started_units_run_on_and_stay_charged(workers: Workers) -> None:
     unit = build_unit("u", "a", cpu=2)
     tell(workers, unit)
     tell(workers, stopped("Hold"), admitted(unit, 2), build_unit("v", "a"))
@@ -78,7 +78,7 @@ def test_what_has_started_goes_on_and_is_booked(workers: Workers) -> None:
     ("first", "want"),
     [pytest.param("Hold", False, id="held"), pytest.param("None", True, id="not stopped")],
 )
-def test_an_unknown_word_changes_nothing_and_is_told(
+def test_an_unknown_value_changes_nothing_and_is_reported(
     workers: Workers, first: str, *, want: bool
 ) -> None:
     engine = workers.engine
@@ -93,19 +93,19 @@ def test_an_unknown_word_changes_nothing_and_is_told(
     assert engine.take_notices() == [], "once"
 
 
-def test_a_depth_that_is_no_number_is_told(workers: Workers) -> None:
+def test_a_depth_that_is_not_a_number_is_reported(workers: Workers) -> None:
     tell(workers, build_queue("a", annotations={MAX_DEPTH: "some"}))
     assert [notice.reason for notice in workers.engine.take_notices()] == ["UnreadableAnnotation"]
 
 
 @pytest.mark.parametrize(("told", "want"), [("Hold", False), ("None", True), ("", True)])
-def test_an_unknown_word_changes_nothing_across_a_restart(*, told: str, want: bool) -> None:
+def test_an_unknown_value_changes_nothing_across_a_restart(*, told: str, want: bool) -> None:
     engine, _ = new_engine()
     engine.on_queue(stopped("hodl", told=told))
     assert engine.queues.may_start("a") is want
 
 
-def test_a_queue_that_is_gone_stops_nobody(workers: Workers) -> None:
+def test_a_deleted_queue_stops_no_unit(workers: Workers) -> None:
     tell(workers, stopped("Hold"))
     workers.engine.on_queue_gone("a")
     assert workers.engine.queues.may_start("a")

@@ -1,4 +1,4 @@
-"""Room that many wait for is offered in turn: the first is asked, the others only after him."""
+"""Room that many wait for is offered in turn: the first is asked, the others only after it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEAMS = "abcd"
 
 
 class Contest:
-    """Four teams under one quota of four cores, each with a unit that runs and units that wait."""
+    """Four teams under one quota of four cores, each with a running unit and waiting ones."""
 
     def __init__(self) -> None:
         quotas = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.MAX))
@@ -55,7 +55,7 @@ class Contest:
         return started
 
     def end(self, unit: str) -> list[str]:
-        """Let a unit end; return whose start follows, each written at once."""
+        """Let a unit end; return the units that start then, each written at once."""
         decision = self.running.pop(f"ns/{unit}")
         record = self.engine.record(decision.unit)
         assert record is not None
@@ -75,7 +75,7 @@ class Contest:
 
     @property
     def refused(self) -> list[str]:
-        """The queues that were asked in vain."""
+        """Return the queues that were asked in vain."""
         return [each.queue for each in self.workers.decided if isinstance(each, Refused)]
 
 
@@ -88,7 +88,7 @@ def test_room_for_one_is_offered_to_one(contest: Contest) -> None:
     turns = []
     for team in TEAMS:
         turns += contest.end(f"{team}-runs")
-        # Only who has just started asks on, for his next unit.
+        # Only the queue that has just started a unit asks on, for its next unit.
         assert contest.refused == [turns[-1][0]]
     assert turns == ["a0", "b0", "c0", "d0"]
     assert contest.end("c0") == ["a1"]
@@ -99,16 +99,16 @@ def start_wide(contest: Contest) -> None:
     contest.add(build_unit("wide", "a", cpu=2, priority=9))
     contest.run()
     turns = [contest.end(f"{team}-runs") for team in TEAMS]
-    assert turns == [["a0"], ["b0"], ["c0"], ["d0"]], "who needs more does not lose his turn"
+    assert turns == [["a0"], ["b0"], ["c0"], ["d0"]], "a unit that needs more keeps its turn"
     decision = contest.running.pop("ns/b0")
     record = contest.engine.record(decision.unit)
     assert record is not None
-    # Nobody has been asked yet when there is room for two.
+    # No queue has been asked yet when there is room for two.
     contest.workers.wake(contest.engine.on_queue_unit_gone(record.unit))
     assert contest.end("c0") == ["wide"]
 
 
-def test_a_queue_that_backs_off_holds_up_nobody(contest: Contest) -> None:
+def test_a_queue_that_backs_off_holds_no_other_up(contest: Contest) -> None:
     start_wide(contest)
     decision = contest.running.pop("ns/wide")
     failed = contest.engine.on_write_failed(decision, WriteFailure.REJECTED, retry_at=5.0)
@@ -116,31 +116,31 @@ def test_a_queue_that_backs_off_holds_up_nobody(contest: Contest) -> None:
     assert contest.go_on() == ["b1", "c1"]
 
 
-def test_a_queue_that_waits_for_pods_holds_up_nobody(contest: Contest) -> None:
+def test_a_queue_that_waits_for_pods_holds_no_other_up(contest: Contest) -> None:
     waits = build_queue("a", annotations={WAIT_FOR_PODS_RUNNING: "true"})
     contest.workers.wake(contest.engine.on_queue(waits))
     running = admitted(contest.engine.units.records["ns/a-runs"].unit, 50, "Running")
     contest.add(running)
     assert contest.go_on() == []
-    # Somebody else starts one of a, so the others of it wait for its pods, asleep as they are.
+    # Another writer starts one of a, so the others of it wait for its pods, asleep as they are.
     contest.add(admitted(build_unit("theirs", "a", cpu=1), 51))
     assert contest.end("b-runs") == []
     assert contest.end("c-runs") == ["b0"]
 
 
-def test_a_queue_that_rises_is_offered_room_first(contest: Contest) -> None:
+def test_a_queue_of_raised_priority_is_offered_room_first(contest: Contest) -> None:
     contest.workers.wake(contest.engine.on_queue(build_queue("d", priority=1)))
     contest.run()
     assert [contest.end("a-runs"), contest.end("b-runs")] == [["d0"], ["d1"]]
 
 
-def test_a_unit_that_comes_before_those_who_sleep_is_started_first(contest: Contest) -> None:
+def test_a_unit_that_precedes_sleeping_ones_is_started_first(contest: Contest) -> None:
     contest.add(build_unit("urgent", "a", priority=9))
     contest.run()
     assert contest.end("b-runs") == ["urgent"]
 
 
-def test_a_fork_offers_on_its_own(contest: Contest) -> None:
+def test_a_fork_offers_independently(contest: Contest) -> None:
     twin = Workers(contest.engine.fork())
     ended = changed(contest.engine.units.records["ns/a-runs"].unit, 99, "Succeed")
     twin.wake(twin.engine.on_queue_unit(ended))

@@ -1,4 +1,4 @@
-"""What becomes of a decision: written, refused, lost, overtaken by news."""
+"""The outcomes of a decision: written, refused, lost, overtaken by events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Story:
         return record.state if record is not None else None
 
     def decide(self) -> str:
-        """The unit that starts next, or ""."""
+        """Return the unit that starts next, or ""."""
         decision = self.engine.decide_next("a", 0.0)
         return decision.unit if isinstance(decision, Dequeue) else ""
 
@@ -73,7 +73,7 @@ def test_the_answer_confirms(story: Story) -> None:
     written = admitted(UNIT, 12)
     assert story.engine.on_written(story.decision, written) == ()
     assert (story.state(), story.used) == (UnitState.ADMITTED, 3000)
-    assert story.engine.on_queue_unit(written) == (), "the watch tells the same later"
+    assert story.engine.on_queue_unit(written) == (), "the watch delivers the same later"
     assert story.engine.on_written(story.decision, written) == ()
 
 
@@ -108,10 +108,10 @@ def test_after_a_conflict_the_unit_waits_for_its_fresh_object(story: Story) -> N
     assert refusal.reason is Reason.WRITE_FAILED
     assert story.engine.units.pending_count("a") == 2, "it waits, though not in the queue"
     assert story.engine.on_queue_unit(changed(UNIT, 12, message="x")) == (), "a was woken already"
-    assert story.decide() == "ns/u", "back in its old place"
+    assert story.decide() == "ns/u", "back in its old position"
 
 
-def test_the_fresh_object_may_have_come_before_the_conflict(story: Story) -> None:
+def test_the_fresh_object_may_have_arrived_before_the_conflict(story: Story) -> None:
     assert story.engine.on_queue_unit(changed(UNIT, 12, message="x")) == ("a",)
     assert story.state() is UnitState.WAITING
     assert story.engine.on_write_failed(story.decision, WriteFailure.CONFLICT) == ()
@@ -125,7 +125,7 @@ def test_an_old_failure_does_not_end_a_new_decision(story: Story) -> None:
     assert (story.state(), story.used) == (UnitState.ASSUMED, 3000)
 
 
-def test_a_unit_that_is_gone_gives_its_room_back(story: Story) -> None:
+def test_a_deleted_unit_releases_its_room(story: Story) -> None:
     assert story.engine.on_write_failed(story.decision, WriteFailure.GONE) == ("a",)
     assert story.engine.on_queue_unit_gone(UNIT) == ()
     assert (story.state(), story.used) == (None, 0)
@@ -134,7 +134,7 @@ def test_a_unit_that_is_gone_gives_its_room_back(story: Story) -> None:
 
 def test_the_queue_rests_after_the_server_refused(story: Story) -> None:
     woken = story.engine.on_write_failed(story.decision, WriteFailure.REJECTED, retry_at=5.0)
-    assert woken == ("a",), "its worker has to hear of the pause"
+    assert woken == ("a",), "its worker has to learn of the pause"
     assert story.engine.decide_next("a", 4.9) == Rest(until=5.0)
     assert (story.state(), story.used) == (UnitState.WAITING, 0)
     decision = story.engine.decide_next("a", 5.0)
@@ -152,7 +152,7 @@ def test_the_pause_lasts_until_the_last_of_several_failures() -> None:
     assert engine.decide_next("a", 6.0) == Rest(until=7.0)
 
 
-def test_a_queue_that_rests_lets_its_neighbours_go(story: Story) -> None:
+def test_a_queue_that_rests_lets_its_neighbors_continue(story: Story) -> None:
     engine = story.engine
     engine.on_quota(build_quota("top", cpu=4))
     for name in ("a", "b"):
@@ -166,7 +166,7 @@ def test_a_queue_that_rests_lets_its_neighbours_go(story: Story) -> None:
     assert isinstance(decision, Dequeue)
 
 
-# --- nobody knows -------------------------------------------------------------------------------
+# --- unknown outcomes ---------------------------------------------------------------------------
 
 
 def test_a_lost_write_that_was_applied(story: Story) -> None:
@@ -180,7 +180,7 @@ def test_a_lost_write_that_was_not(story: Story) -> None:
     assert story.decide() == "ns/u"
 
 
-def test_a_lost_write_to_a_unit_made_again_meanwhile(story: Story) -> None:
+def test_a_lost_write_to_a_recreated_unit(story: Story) -> None:
     again = build_unit("u", "a", uid="other", cpu=3, version=20)
     story.engine.on_written(story.decision, again)
     record = story.engine.record("ns/u")
@@ -189,7 +189,7 @@ def test_a_lost_write_to_a_unit_made_again_meanwhile(story: Story) -> None:
     assert story.engine.on_queue_unit_gone(UNIT) == ()
 
 
-# --- news in mid-write --------------------------------------------------------------------------
+# --- events in mid-write ------------------------------------------------------------------------
 
 
 def test_deleted_in_mid_write(story: Story) -> None:
@@ -201,7 +201,7 @@ def test_deleted_in_mid_write(story: Story) -> None:
     assert story.state() is None
 
 
-def test_made_again_in_mid_write(story: Story) -> None:
+def test_recreated_in_mid_write(story: Story) -> None:
     again = build_unit("u", "a", uid="other", cpu=1, version=20)
     story.engine.on_queue_unit(again)
     story.engine.on_written(story.decision, admitted(UNIT, 12))
@@ -212,7 +212,7 @@ def test_made_again_in_mid_write(story: Story) -> None:
     assert story.state() is not None
 
 
-def test_its_queue_goes_in_mid_write(story: Story) -> None:
+def test_its_queue_is_deleted_in_mid_write(story: Story) -> None:
     story.engine.on_queue_gone("a")
     assert (story.state(), story.used) == (UnitState.ASSUMED, 3000)
     assert story.engine.units.admitted_count("a") == 1
@@ -223,7 +223,7 @@ def test_its_queue_goes_in_mid_write(story: Story) -> None:
     assert story.engine.units.admitted_count("a") == 1
 
 
-def test_its_queue_goes_and_the_write_fails(story: Story) -> None:
+def test_its_queue_is_deleted_and_the_write_fails(story: Story) -> None:
     story.engine.on_queue_gone("a")
     story.engine.on_write_failed(story.decision, WriteFailure.REJECTED, retry_at=5.0)
     assert (story.state(), story.used) == (UnitState.ON_HOLD, 0)
@@ -231,7 +231,7 @@ def test_its_queue_goes_and_the_write_fails(story: Story) -> None:
     assert story.state() is UnitState.WAITING
 
 
-def test_its_namespace_changes_hands_in_mid_write() -> None:
+def test_its_namespace_changes_quotas_in_mid_write() -> None:
     engine, plugin = new_engine()
     engine.on_quota(build_quota("a", cpu=4, namespaces='["ns"]'))
     engine.on_queue(build_queue("shared", takes="*"))
@@ -247,7 +247,7 @@ def test_its_namespace_changes_hands_in_mid_write() -> None:
     assert plugin.used("b") == {"cpu": 1000}
 
 
-def test_relabelled_in_mid_write(story: Story) -> None:
+def test_relabeled_in_mid_write(story: Story) -> None:
     story.engine.on_quota(build_quota("b", cpu=9))
     story.engine.on_queue(build_queue("b"))
     other = replace(UNIT.metadata, labels={QUOTA_NAME: "b"}, resource_version="12")
@@ -280,7 +280,7 @@ def other_kinds_of(unit: QueueUnit) -> list[QueueUnit]:
 
 
 @pytest.mark.parametrize("news", other_kinds_of(UNIT), ids=lambda unit: unit.status.phase)
-def test_whatever_else_became_of_it_frees_the_room(story: Story, news: QueueUnit) -> None:
+def test_any_other_event_frees_the_room(story: Story, news: QueueUnit) -> None:
     assert story.engine.on_queue_unit(news) == ("a",)
     assert story.used == 0
     assert story.engine.on_written(story.decision, UNIT) == ()
@@ -292,10 +292,10 @@ def test_whatever_else_became_of_it_frees_the_room(story: Story, news: QueueUnit
 
 
 @pytest.mark.parametrize("name", ["reserve", "take_woken", "protect"])
-def test_a_decision_that_nobody_hears_of_is_taken_back(
+def test_a_decision_whose_report_raises_is_undone(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Who asked for it gets the exception, and asks again."""
+    """The caller gets the exception, and asks again."""
     engine, plugin = decided_engine()
     raise_once(monkeypatch, plugin, name)
     with pytest.raises(PluginError):

@@ -1,4 +1,4 @@
-"""What a grown unit's admissions become."""
+"""The admissions of a grown unit."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def test_only_a_released_unit_that_asks_for_more_has_grown() -> None:
     for phase in ("Enqueued", "Reserved", "Succeed", "TimeoutBackoff"):
         unit = grown(UNIT, 2)
         assert not has_grown(replace(unit, status=replace(unit.status, phase=phase)))
-    assert not has_grown(granted_nothing(grown(UNIT, 2))), "adopted: it is charged what it asks for"
+    assert not has_grown(granted_nothing(grown(UNIT, 2))), "adopted: it is charged its request"
 
 
-def test_one_that_gives_its_whole_place_back_has_not_grown() -> None:
-    """Else it would be granted the same again before it is freed, whoever of the two is faster."""
+def test_a_unit_that_gives_everything_back_has_not_grown() -> None:
+    """Otherwise it could be granted the same again before it is released."""
     assert not has_grown(granting(UNIT, replicas=0))
     managed = replace(UNIT, metadata=replace(UNIT.metadata, annotations=MANAGED))
     assert has_grown(granting(managed, replicas=0)), "its job side gives back by an eviction"
@@ -61,25 +61,25 @@ def granted_nothing(unit: QueueUnit) -> QueueUnit:
     return replace(unit, status=replace(unit.status, admissions=()))
 
 
-def test_the_pods_that_came_are_added_to_what_is_recorded() -> None:
+def test_new_pods_are_added_to_the_recorded_ones() -> None:
     unit = granting(grown(UNIT, 3), resources={"cpu": "5"}, running=1)
     (admission,) = after(unit)
     assert (admission.replicas, admission.running) == (3, 1)
     assert admission.resources == {"cpu": "9"}, "5 as recorded, and two pods of 2"
 
 
-def test_what_an_older_version_recorded_is_read_by_its_current_name() -> None:
+def test_a_record_of_an_older_version_is_read_by_its_current_name() -> None:
     recorded: ResourceQuantities = {"cpu": "1", "kubernetes.io/gpu-core": "60"}
     (admission,) = after(granting(grown(UNIT, 3), resources=recorded))
     assert admission.resources == {"cpu": "5", "koordinator.sh/gpu-core": "60"}
 
 
-def test_a_recorded_amount_that_can_not_be_read_is_taken_from_the_spec() -> None:
+def test_an_unreadable_recorded_amount_is_taken_from_the_spec() -> None:
     (admission,) = after(granting(grown(UNIT, 3), resources={"cpu": "much"}))
     assert admission.resources == {"cpu": "6"}
 
 
-def test_a_pod_set_that_came_gets_an_admission_and_others_stay() -> None:
+def test_a_new_pod_set_gets_an_admission_and_others_stay() -> None:
     unit = granting(UNIT, name="gone")
     gone, new = after(unit)
     assert gone == unit.status.admissions[0]
@@ -128,7 +128,7 @@ def test_it_grows_by_as_many_pods_as_fit(others: tuple[int, ...], want: int | Re
     assert Partly(3, *others).grow() == want
 
 
-def test_it_does_not_grow_while_somebody_waits_in_line() -> None:
+def test_it_does_not_grow_while_a_unit_waits_in_the_queue() -> None:
     world = Partly(3, 5)
     world.engine.on_queue_unit(build_unit("waits", "q", cpu=4))
     world.engine.decide_next("q", 0.0)
@@ -140,21 +140,21 @@ def test_it_does_not_grow_while_somebody_waits_in_line() -> None:
     assert world.grow() == 5
 
 
-def test_who_already_gives_pods_back_needs_no_more() -> None:
+def test_a_unit_that_already_gives_pods_back_needs_no_more() -> None:
     unit = admitted(build_unit("a", "q", pods=(("main", 8, 1, 2),)), 2, "Running", (GRANT,))
     assert has_grown(unit)
     back = (ReclaimablePod(name="main", count=1),)
     assert not has_grown(replace(unit, status=replace(unit.status, reclaimable_pods=back)))
 
 
-def test_who_can_never_start_is_not_waited_for() -> None:
+def test_a_unit_that_can_never_start_is_not_waited_for() -> None:
     world = Partly(3)
     world.engine.on_queue_unit(build_unit("never", "q", cpu=40))
     world.engine.decide_next("q", 0.0)
     assert world.grow() == 8
 
 
-def test_who_waits_for_other_limits_or_in_a_stopped_queue_is_not_waited_for() -> None:
+def test_a_unit_of_other_limits_or_of_a_stopped_queue_is_not_waited_for() -> None:
     world = Partly(3)
     world.engine.on_quota(build_quota("far", cpu=1, guaranteed=1))
     world.engine.on_queue(build_queue("far", annotations={STOP_POLICY: "Hold"}, takes="q"))
@@ -163,7 +163,7 @@ def test_who_waits_for_other_limits_or_in_a_stopped_queue_is_not_waited_for() ->
     assert world.grow() == 8
 
 
-def test_a_job_that_needs_all_is_granted_what_it_has_grown_by_whoever_waits() -> None:
+def test_a_job_that_needs_all_pods_is_granted_its_growth_despite_waiting_units() -> None:
     world = Partly(3)
     unit = admitted(build_unit("b", "q", pods=(("main", 1, 1),)), 2, "Running")
     world.engine.on_queue_unit(grown(unit, 2))
@@ -172,7 +172,7 @@ def test_a_job_that_needs_all_is_granted_what_it_has_grown_by_whoever_waits() ->
     assert isinstance(world.engine.grow("ns/b"), Growth)
 
 
-def test_where_pods_are_counted_what_it_grows_by_is_counted_at_once() -> None:
+def test_where_pods_are_counted_growth_is_counted_at_once() -> None:
     engine = Engine(PluginRunner([ResourceQuotaPlugin()]), BUILT_IN_POLICIES)
     quota = resource_quota("rq", namespace="ns", hard={"pods": 8})
     engine.on_quota(quota)
@@ -183,12 +183,12 @@ def test_where_pods_are_counted_what_it_grows_by_is_counted_at_once() -> None:
     growth = engine.grow("ns/a")
     assert isinstance(growth, Growth)
     engine.on_queue_unit(build_unit("b", pods=(("main", 2, 1),)))
-    assert isinstance(engine.decide_next("default", 0.0), Refused), "seven of eight pods are his"
+    assert isinstance(engine.decide_next("default", 0.0), Refused), "it has seven of eight pods"
     engine.on_growth_failed(growth)
     assert isinstance(engine.decide_next("default", 0.0), Dequeue)
 
 
-def test_a_growth_that_nobody_hears_of_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_growth_whose_report_raises_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Partly(3)
     raise_once(monkeypatch, world.plugin, "stirred_domains")
     with pytest.raises(PluginError):

@@ -1,4 +1,4 @@
-"""What a unit that the controllers do not manage asks for by what stands in it."""
+"""What an unmanaged unit asks for, by its object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def grants(*replicas: int, running: int = 0) -> tuple[Admission, ...]:
 TWO_SETS = build_unit("u", "a", pods=(("s0", 1, 1), ("s1", 2, 1)))
 
 
-def test_what_asks_for_no_pods_runs_without() -> None:
+def test_a_unit_that_asks_for_no_pods_runs_without() -> None:
     unit = build_unit("u", "a", pods=(("s0", 0, 1),))
     granted = admitted(unit, 2)
     assert granted.status.admissions[0].replicas == 0
@@ -34,7 +34,7 @@ def test_what_asks_for_no_pods_runs_without() -> None:
         pytest.param(grants(1, 2, running=2), "SchedSucceed", True, id="strict mode"),
         pytest.param(grants(1, 2, running=2), "Reserved", False, id="it may not run yet"),
         pytest.param(grants(1, 2, running=2), "Running", False, id="known already"),
-        pytest.param(grants(0, 0), "Dequeued", False, id="it has given its place back"),
+        pytest.param(grants(0, 0), "Dequeued", False, id="it has given everything back"),
     ],
 )
 def test_running(admissions: tuple[Admission, ...], phase: str, *, want: bool) -> None:

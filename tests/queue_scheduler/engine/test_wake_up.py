@@ -1,4 +1,4 @@
-"""Whose guarantee the plugins are told of, when quotas begin or cease to share a limit."""
+"""Which guarantees plugins learn of, when quotas begin or cease to share a limit."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ WAITS = build_unit("waits", "owner")
 
 @pytest.fixture
 def workers() -> Workers:
-    """A quota that is guaranteed two cores; one runs, and the next waits for its pods.
+    """A quota with two guaranteed cores; one runs, and the next unit waits for its pods.
 
-    Its neighbour has two running; one more would take what the owner's next one needs, where both
-    are below the same limit of four.
+    Quota `neighbour` has two running; one more would take what the owner's next unit needs, where
+    both are below the same limit of four.
     """
     workers = Workers(new_engine(QuotaSettings(mode=QuotaMode.MAX)))
     workers.wake(workers.engine.on_quota(build_quota("top", cpu=4)))
@@ -40,20 +40,20 @@ def workers() -> Workers:
 
 
 def move(workers: Workers, name: str, parent: str, owned: int = 2) -> None:
-    """Write a quota with another parent; the owner is guaranteed so much."""
+    """Write a quota with another parent; the owner is guaranteed `owned` cores."""
     guaranteed = owned if name == "owner" else 0
     quota = build_quota(name, cpu=4, guaranteed=guaranteed, parent=parent)
     workers.wake(workers.engine.on_quota(quota))
 
 
 def put(workers: Workers, unit: QueueUnit) -> list[str]:
-    """Write a unit; return who starts."""
+    """Write a unit; return the units that start."""
     workers.wake(workers.engine.on_queue_unit(unit))
     return started(workers.run())
 
 
 def start_and_end(workers: Workers, quota: str) -> None:
-    """Let one more unit of a quota live."""
+    """Start and end one more unit of a quota."""
     unit = build_unit("short", quota)
     assert put(workers, unit) == ["short"]
     workers.wake(workers.engine.on_queue_unit_gone(unit))
@@ -61,7 +61,7 @@ def start_and_end(workers: Workers, quota: str) -> None:
 
 def test_a_quota_that_becomes_a_parent_has_its_guarantee_at_once(workers: Workers) -> None:
     move(workers, "owner", "", owned=4)
-    start_and_end(workers, "neighbour")  # from now on it is known who shares a limit
+    start_and_end(workers, "neighbour")  # from now on the sharers of a limit are known
     assert put(workers, build_unit("first", "owner")) == ["first"]
     assert put(workers, WAITS) == []
     move(workers, "neighbour", "owner")
@@ -71,7 +71,7 @@ def test_a_quota_that_becomes_a_parent_has_its_guarantee_at_once(workers: Worker
     assert (refusal.reason, refusal.other) == (Reason.GUARANTEE_OF_OTHERS, "owner")
 
 
-def test_a_demand_that_went_while_its_quota_shared_no_limit_is_forgotten(workers: Workers) -> None:
+def test_a_demand_that_ended_while_its_quota_shared_no_limit_is_forgotten(workers: Workers) -> None:
     move(workers, "owner", "top")
     assert put(workers, build_unit("first", "owner")) == ["first"]
     assert put(workers, WAITS) == []

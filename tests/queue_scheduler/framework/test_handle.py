@@ -1,4 +1,4 @@
-"""The handle that plugins are written against is what the program gives them."""
+"""The handle that plugins are written against is the one they get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
 
 
 def test_a_plugin_that_knows_only_the_protocol_can_use_all_of_it(kit: ShellKit) -> None:
-    """The annotations are the test: `mypy` refuses a handle that lacks something."""
+    """The annotations are the test: `mypy` rejects a handle that lacks something."""
     made = PluginHandle(build_caches(kit), Fraction(1), SentEvents(), HeldWrites())
     made.attach(kit.shared)
     used: list[object] = []

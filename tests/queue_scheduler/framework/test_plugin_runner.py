@@ -47,7 +47,7 @@ WAITER = ("q", 1)
 
 
 class Book:
-    """A Reserve plugin that writes down what it is told."""
+    """A Reserve plugin that records its calls."""
 
     def __init__(self, name: str, log: list[str], refusal: Refusal | None = None) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class Gate:
 
 
 class Supposer(Gate):
-    """A Filter that refuses until somebody is gone."""
+    """A Filter that refuses until a unit is gone."""
 
     def __init__(self, name: str, refusal: Refusal) -> None:
         super().__init__(name, refusal)
@@ -120,7 +120,7 @@ class Waker(Gate):
 
 
 class InTurn(Gate):
-    """A Filter that knows who comes first of those whom a fact helps."""
+    """A Filter that knows the order of the units that a fact helps."""
 
     def __init__(self, name: str, stirred: list[str]) -> None:
         super().__init__(name, NO)
@@ -150,7 +150,7 @@ class TestDeciding:
         assert PluginRunner(gates).check(INFO) == (NO, gates[1])
         assert PluginRunner(gates[:1]).check(INFO) is None
 
-    def test_who_can_not_suppose_answers_as_things_are(self) -> None:
+    def test_a_filter_that_cannot_suppose_answers_as_things_are(self) -> None:
         able = Supposer("able", NO)
         released, added = [Uid("uid-x")], [Supposed("a", {"cpu": 1})]
         assert PluginRunner([able, Gate("open")]).check_without(INFO, released, added) is None
@@ -158,15 +158,15 @@ class TestDeciding:
         assert PluginRunner([able, Gate("shut", NO)]).check_without(INFO, released) == NO
         assert PluginRunner([able]).check_without(INFO, []) == NO
 
-    def test_everybody_books_or_nobody_does(self) -> None:
+    def test_all_plugins_reserve_or_none_does(self) -> None:
         log: list[str] = []
         quotas = [Book("a", log), Book("b", log), Book("c", log, NO), Book("d", log)]
         assert PluginRunner(quotas).reserve(INFO) == (NO, quotas[2])
         want = ["a reserve ns/u", "b reserve ns/u", "c reserve ns/u"]
         assert log == [*want, "b unreserve uid-u", "a unreserve uid-u"]
 
-    def test_nobody_books_when_one_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Who raises may have booked half of it."""
+    def test_no_plugin_reserves_when_one_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The one that raises may have reserved half of it."""
         log: list[str] = []
         quotas = [Book("a", log), Book("b", log), Book("c", log)]
         raise_once(monkeypatch, quotas[1], "reserve")
@@ -174,7 +174,7 @@ class TestDeciding:
             PluginRunner(quotas).reserve(INFO)
         assert log == ["a reserve ns/u", "b unreserve uid-u", "a unreserve uid-u"]
 
-    def test_taking_back_goes_backwards_and_resizing_forwards(self) -> None:
+    def test_undo_goes_backwards_and_resize_forwards(self) -> None:
         log: list[str] = []
         runner = PluginRunner([Book("a", log), Book("b", log)])
         assert runner.reserve(INFO) is None
@@ -192,18 +192,18 @@ class TestDeciding:
 
 
 class TestClasses:
-    def test_what_filters_look_at_is_in_the_key(self) -> None:
+    def test_the_key_has_what_filters_look_at(self) -> None:
         runner = PluginRunner([KeyedGate("x")])
         assert runner.class_keys(build_unit("a", labels={"team": "red"})) == ("red",)
         assert runner.class_keys(build_unit("a")) == runner.class_keys(build_unit("b"))
 
-    def test_a_filter_that_does_not_say_makes_every_unit_its_own_class(self) -> None:
+    def test_without_a_key_of_a_filter_every_unit_is_its_own_class(self) -> None:
         runner = PluginRunner([KeyedGate("x"), Gate("y")])
         assert runner.class_keys(build_unit("a")) != runner.class_keys(build_unit("b"))
 
 
 class TestWaiting:
-    def test_who_knows_what_helps_is_asked(self) -> None:
+    def test_a_filter_that_knows_what_helps_is_asked(self) -> None:
         waker = Waker("w")
         runner = PluginRunner([waker])
         runner.wait(WAITER, INFO, NO, waker)
@@ -212,7 +212,7 @@ class TestWaiting:
         waker.woken = [WAITER]
         assert runner.take_woken(anything_changed=False) == [WAITER]
 
-    def test_who_offers_in_turn_is_asked_by_domain(self) -> None:
+    def test_a_filter_that_offers_in_turn_is_asked_by_domain(self) -> None:
         first, second = InTurn("f", ["a", "b"]), InTurn("s", ["b"])
         runner = PluginRunner([first, Waker("w"), second])
         runner.wait(WAITER, INFO, NO, second)
@@ -222,7 +222,7 @@ class TestWaiting:
         runner.stop_waiting(WAITER)
         assert second.waiting == []
 
-    def test_who_does_not_know_waits_for_anything(self) -> None:
+    def test_a_class_of_a_filter_that_does_not_know_waits_for_anything(self) -> None:
         gate = Gate("g", NO)
         runner = PluginRunner([gate, Waker("w")])
         runner.wait(WAITER, INFO, NO, gate)
@@ -230,7 +230,7 @@ class TestWaiting:
         assert runner.take_woken(anything_changed=True) == [WAITER]
         assert runner.take_woken(anything_changed=True) == []
 
-    def test_nobody_is_lost_to_a_plugin_that_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_class_is_lost_if_a_plugin_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         gate, first, second = Gate("g", NO), Waker("f"), Waker("s")
         runner = PluginRunner([gate, first, second])
         runner.wait(WAITER, INFO, NO, gate)
@@ -253,7 +253,7 @@ class TestWaiting:
 
 
 class Everything:
-    """Takes part wherever an answer is a value."""
+    """Implements every extension point whose answer is a value."""
 
     name = "everything"
 
@@ -336,7 +336,7 @@ class TestAnswers:
         runner, _ = both({"order": order}, {"order": ("x", "y")})
         assert runner.order_key(UNIT, build_queue("q")) == want
 
-    def test_nobody_orders(self) -> None:
+    def test_no_plugin_orders(self) -> None:
         runner, _ = both({}, {})
         assert runner.order_key(UNIT, build_queue("q")) is None
 
@@ -345,7 +345,7 @@ class TestAnswers:
         assert runner.domains("a") == {"x", "y"}
         assert PluginRunner([]).domains("a") == frozenset()
 
-    def test_the_first_plugin_that_knows_the_quota_says_it(self) -> None:
+    def test_the_first_plugin_that_knows_the_quota_names_it(self) -> None:
         runner, _ = both({}, {"quotas": ["a", "top"]})
         assert runner.quota_names(UNIT) == ("a", "top")
         assert runner.quota_of_pod("ns", {}) == "a"
@@ -369,12 +369,12 @@ def lacks(reason: Reason, *waits_for: str, queue: str = "") -> Unmapped:
         pytest.param(
             [lacks(Reason.NO_QUOTA, "quota/a"), lacks(Reason.NO_QUOTA, "quota/a", "namespace/n")],
             lacks(Reason.NO_QUOTA, "quota/a", "namespace/n"),
-            id="nobody does: it waits for what either waits for",
+            id="none does: it waits for what either waits for",
         ),
         pytest.param(
             [lacks(Reason.NO_QUEUE, "queue/q"), Mapped("b", "q")],
             lacks(Reason.NO_QUEUE, "queue/q"),
-            id="what is not about quotas is an answer",
+            id="a refusal that is not about quotas is an answer",
         ),
         pytest.param(
             [Mapped("", "default"), Mapped("a", "q")],
@@ -389,14 +389,14 @@ def lacks(reason: Reason, *waits_for: str, queue: str = "") -> Unmapped:
         pytest.param(
             [Mapped("", "default"), lacks(Reason.QUOTA_NOT_IN_QUEUE, "queue/q")],
             Mapped("a", "default"),
-            id="or whom its own takes",
+            id="or whose units its own takes",
         ),
         pytest.param(
             [Mapped("", "default"), lacks(Reason.NO_QUOTA, "quota/a", queue="q")],
             lacks(Reason.NO_QUOTA, "quota/a", queue="default"),
             id="a chosen queue does not make up for the quota",
         ),
-        pytest.param([Mapped("", "default")], Mapped("", "default"), id="nobody keeps quotas"),
+        pytest.param([Mapped("", "default")], Mapped("", "default"), id="none has quotas"),
     ],
 )
 def test_the_order_decides_where_several_plugins_place_units(
@@ -407,24 +407,24 @@ def test_the_order_decides_where_several_plugins_place_units(
 
 
 class Keeper(Everything):
-    """Keeps one quota."""
+    """Has one quota."""
 
     def knows_quota(self, quota: str) -> bool:
         return quota == "known"
 
 
-def test_who_knows_a_quota_is_believed_first() -> None:
+def test_the_plugin_that_knows_a_quota_is_believed_first() -> None:
     guess, knowing = Keeper({"quotas": ("a",)}), Keeper({"quotas": ("known", "root")})
     assert PluginRunner([guess, knowing]).quota_names(UNIT) == ("known", "root")
     assert PluginRunner([guess, guess]).quota_names(UNIT) == ("a",)
 
 
-def test_room_is_kept_for_a_quota_if_anybody_does_so() -> None:
+def test_room_is_kept_for_a_quota_if_any_plugin_does_so() -> None:
     runner, _ = both({}, {"guaranteed": ("a",)})
     assert (runner.keeps_room_for("a"), runner.keeps_room_for("b")) == (True, False)
 
 
-def test_facts_reach_everybody() -> None:
+def test_facts_reach_all_plugins() -> None:
     runner, plugins = both({"facts": ["namespace/x"]}, {})
     assert runner.on_quota(build_quota("a")) == {"quota/a", "namespace/x"}
     assert runner.on_quota_gone(build_quota("a")) == {"gone/a"}
@@ -441,7 +441,7 @@ def test_facts_reach_everybody() -> None:
 
 
 class Forking(Waker):
-    """Keeps its state copyable."""
+    """Has a state that can be copied."""
 
     def fork(self) -> Forking:
         twin = Forking(self.name)
@@ -449,7 +449,7 @@ class Forking(Waker):
         return twin
 
 
-def test_a_fork_leaves_out_who_can_not_fork_and_says_so() -> None:
+def test_a_fork_leaves_out_plugins_that_cannot_fork_and_says_so() -> None:
     forking, gate = Forking("can"), Gate("cannot", NO)
     runner = PluginRunner([gate, forking])
     runner.wait(WAITER, INFO, NO, forking)
@@ -461,7 +461,7 @@ def test_a_fork_leaves_out_who_can_not_fork_and_says_so() -> None:
     assert forking.waiting == [WAITER]
 
 
-def test_a_fork_remembers_who_waits_for_anything() -> None:
+def test_a_fork_remembers_classes_that_wait_for_anything() -> None:
     forking = Forking("f")
     gate = Gate("g", NO)
     runner = PluginRunner([forking, gate])

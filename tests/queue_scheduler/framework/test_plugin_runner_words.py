@@ -1,4 +1,4 @@
-"""All plugins as one, where only some have a word: own labels, and what queues need."""
+"""All plugins as one, where only some have a say: own labels, and what queues need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO = Refusal(reason=Reason.REFUSED_BY_PLUGIN)
 
 
 class Silent:
-    """A plugin that has no word in it."""
+    """A plugin that has no say in it."""
 
     name = "silent"
 
@@ -59,7 +59,7 @@ class QueueReader:
         return (f"quota/{self.name}-{name}",)
 
 
-def test_queues_reach_whom_they_concern() -> None:
+def test_queues_reach_the_plugins_they_concern() -> None:
     runner = PluginRunner([QueueReader("a"), Silent(), QueueReader("b")])
     assert runner.on_queue(build_queue("q")) == {"quota/a", "quota/b", "quota/of-q"}
     assert runner.on_queue_gone("q") == {"quota/a-q", "quota/b-q"}
@@ -82,11 +82,11 @@ NO_QUOTA = Refusal(reason=Reason.NO_QUOTA, quota="a")
 @pytest.mark.parametrize(
     ("answers", "want"),
     [
-        pytest.param([], None, id="nobody has an opinion"),
+        pytest.param([], None, id="none has an opinion"),
         pytest.param([None, NO], NO, id="one reason is enough"),
-        pytest.param([None, NO_QUOTA, NO], NO, id="a reason beside a quota that one has not"),
+        pytest.param([None, NO_QUOTA, NO], NO, id="a reason, and a quota that one does not have"),
         pytest.param([NO_QUOTA, None], None, id="another has quotas for it"),
-        pytest.param([NO_QUOTA, Refusal(reason=Reason.NO_QUOTA)], NO_QUOTA, id="nobody has"),
+        pytest.param([NO_QUOTA, Refusal(reason=Reason.NO_QUOTA)], NO_QUOTA, id="none has one"),
     ],
 )
 def test_why_a_queue_does_not_work(answers: list[Refusal | None], want: Refusal | None) -> None:

@@ -1,4 +1,4 @@
-"""Every reason has words; those for conditions hold no numbers, those for the API hold all."""
+"""Every reason has a text; texts for conditions have no numbers, those for the API have all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def refusal(reason: Reason, **numbers: int) -> Refusal:
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_every_reason_has_words_that_stay_while_it_does(reason: Reason) -> None:
+def test_every_reason_has_a_text_that_does_not_change_with_numbers(reason: Reason) -> None:
     text = stable_message(refusal(reason))
     assert text
     assert "{" not in text
@@ -37,13 +37,13 @@ def test_every_reason_has_words_that_stay_while_it_does(reason: Reason) -> None:
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_every_reason_has_words_where_nothing_is_known(reason: Reason) -> None:
+def test_every_reason_has_a_text_where_nothing_is_known(reason: Reason) -> None:
     text = stable_message(Refusal(reason=reason))
     assert "{" not in text
     assert full_message(Refusal(reason=reason)).startswith(text)
 
 
-def test_the_full_words_have_every_number_as_a_quantity() -> None:
+def test_the_full_text_has_every_number_as_a_quantity() -> None:
     assert full_message(refusal(Reason.OVER_QUOTA_MAX)) == (
         "needs more cpu than the max of quota team leaves: "
         "missing 1000m (limit 4000m, used 3500m, requested 1500m)"
@@ -61,9 +61,7 @@ def test_the_full_words_have_every_number_as_a_quantity() -> None:
         (Reason.NON_PREEMPTIBLE_OVER_MIN, "min"),
     ],
 )
-def test_who_requests_nothing_of_a_resource_is_not_told_that_it_needs_more(
-    reason: Reason, limit: str
-) -> None:
+def test_a_unit_that_requests_nothing_is_not_said_to_need_more(reason: Reason, limit: str) -> None:
     said = refusal(reason, used=6000, requested=0)
     assert full_message(said) == (
         f"quota team uses more cpu than its {limit}: until that ends no unit starts in it, "
@@ -84,7 +82,7 @@ def test_numbers_of_one_sentence_have_one_unit() -> None:
     assert full_message(hurts).endswith("neighbour uses 3500m, would get 4000m")
 
 
-def test_who_may_have_fewer_pods_is_told_that_not_even_those_fit() -> None:
+def test_a_reducible_unit_learns_that_not_even_its_fewest_pods_fit() -> None:
     said = refusal(Reason.OVER_QUOTA_MAX, is_least=True)
     words = "needs more cpu than the max of quota team leaves, even with its fewest pods (minCount)"
     assert stable_message(said) == words
@@ -92,7 +90,7 @@ def test_who_may_have_fewer_pods_is_told_that_not_even_those_fit() -> None:
     assert stable_message(unknown) == "quota team does not exist"
 
 
-def test_memory_is_written_as_people_do() -> None:
+def test_memory_is_written_with_binary_suffixes() -> None:
     gib = 2**30
     said = Refusal(
         reason=Reason.OVER_RUNTIME, quota="team", resource="memory", limit=gib, requested=2 * gib
@@ -116,16 +114,16 @@ def test_rounding_is_named_where_it_loses_what_is_missing(reason: Reason, number
     assert full_message(rounded).endswith(
         f": {numbers}, no more than koord-scheduler up to 1.8 loses by rounding shares half up"
     )
-    # What is written on objects does not move with the numbers.
+    # The text on objects does not change with the numbers.
     assert stable_message(rounded) == stable_message(said)
 
 
-def test_who_declares_no_time_is_told_what_a_job_declares_it_with() -> None:
+def test_a_unit_without_declared_time_learns_how_a_job_declares_it() -> None:
     text = stable_message(refusal(Reason.NO_MAX_EXECUTION_TIME))
     assert MAX_EXEC_TIME.partition("/")[2] in text
 
 
-def test_who_waits_behind_another_is_told_behind_whom() -> None:
+def test_a_unit_behind_another_learns_behind_which() -> None:
     said = Refusal(reason=Reason.BEHIND_REFUSED_UNIT, quota="team", resource="cpu", other="ns/big")
     assert full_message(said).endswith(": ns/big")
 
@@ -136,13 +134,13 @@ def test_a_queue_that_is_not_found_may_be_unreadable_or_in_another_namespace() -
     assert stable_message(said) == words
 
 
-def test_a_unit_that_no_plugin_places_is_told_so() -> None:
+def test_a_unit_that_no_plugin_places_says_so() -> None:
     said = Refusal(reason=Reason.NO_QUEUE, detail="no plugin maps this unit to a queue")
     assert stable_message(said) == "has no queue: no plugin maps this unit to a queue"
 
 
 @pytest.mark.parametrize("words_of", [stable_message, full_message, queue_message])
-def test_of_several_quotas_of_one_name_the_one_that_counts_is_told(
+def test_among_several_quotas_of_one_name_the_effective_one_is_named(
     words_of: Callable[[Refusal], str],
 ) -> None:
     said = Refusal(reason=Reason.EXCEEDS_QUOTA, quota="team", quota_namespace="labs")
@@ -178,7 +176,7 @@ def test_a_backoff_says_until_when(until: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_every_reason_has_words_for_a_queue(reason: Reason) -> None:
+def test_every_reason_has_a_text_for_a_queue(reason: Reason) -> None:
     text = queue_message(refusal(reason))
     assert text
     assert "{" not in text

@@ -1,4 +1,4 @@
-"""defaultgroup: one queue for all, alone and before plugins that keep quotas."""
+"""defaultgroup: one queue for all units, alone and before plugins that have quotas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared_api.testing.object_builders import elastic_quota_tree, resource_quot
 from tests.queue_scheduler.quota_source_kit import SourceEngine
 
 
-def test_alone_it_lets_everybody_start_in_one_queue() -> None:
+def test_alone_it_lets_every_unit_start_in_one_queue() -> None:
     room = SourceEngine(DefaultGroupPlugin())
     room.add("u", queue="another")
     assert (room.reason("u"), room.refusal("u").other) == (Reason.NO_QUEUE, "default")
@@ -38,7 +38,7 @@ def test_after_another_it_is_not_asked() -> None:
     assert room.place("u") == ("ns/rq", "ns")
 
 
-def test_units_of_two_keepers_are_limited_each_by_its_own() -> None:
+def test_units_of_two_quota_plugins_are_limited_each_by_its_own() -> None:
     room = SourceEngine(ElasticQuotaTreePlugin(Fraction(1)), ResourceQuotaPlugin())
     room.add_queues("default", "root-a")
     room.tell(resource_quota("rq", namespace="ns", hard={"cpu": 1}))

@@ -1,4 +1,4 @@
-"""The quota plugin: which quota and queue a unit has, and the quota cache behind the framework."""
+"""The quota plugin: a unit's quota and queue, and the quota cache behind the framework."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NAMESPACES = "quota.scheduling.koordinator.sh/namespaces"
 
 
 class Directory:
-    """The queues there are."""
+    """The existing queues."""
 
     def __init__(self, *queues: Queue) -> None:
         self._queues = {each.metadata.name: each for each in queues}
@@ -140,7 +140,7 @@ def test_a_unit_has_a_quota_and_a_queue(
         ),
     ],
 )
-def test_what_is_missing_is_named_with_what_would_help(
+def test_a_missing_object_is_named_with_what_would_help(
     unit: QueueUnit, queues: QueueDirectory, reason: Reason, waits_for: set[str]
 ) -> None:
     got = new_plugin(quota("team")).map_unit(unit, queues)
@@ -149,7 +149,7 @@ def test_what_is_missing_is_named_with_what_would_help(
     assert waits_for <= set(got.waits_for)
 
 
-def test_a_quota_that_comes_or_goes_names_what_it_may_answer() -> None:
+def test_a_created_or_deleted_quota_names_the_questions_it_may_answer() -> None:
     plugin = new_plugin()
     team = quota("team", metadata={"annotations": {NAMESPACES: '["labs"]'}})
     assert set(plugin.on_quota(team)) == {"quota/team", "namespace/labs"}
@@ -199,7 +199,7 @@ def test_an_edit_of_amounts_moves_no_unit() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_quota_is_noticed_once(
+def test_a_problem_of_a_quota_is_noticed_once(
     quotas: list[ElasticQuota], kind: str, where: str
 ) -> None:
     plugin = new_plugin(*quotas)
@@ -210,7 +210,7 @@ def test_what_is_wrong_with_a_quota_is_noticed_once(
     assert plugin.take_notices() == []
 
 
-def test_a_problem_that_comes_back_is_told_again() -> None:
+def test_a_recurring_problem_is_reported_again() -> None:
     good, bad = quota("a"), quota("a", parent="nobody")
     plugin = new_plugin(bad)
     assert len(plugin.take_notices()) == 1
@@ -264,7 +264,7 @@ def test_nodes_are_the_capacity_in_runtime_mode() -> None:
     assert gone.runtime.get("cpu", 0) <= view.runtime["cpu"]
 
 
-def test_pods_that_no_unit_accounts_for_follow_their_quota() -> None:
+def test_foreign_pods_follow_their_quota() -> None:
     plugin = new_plugin(mode=QuotaMode.RUNTIME)
     labels = {"quota.scheduling.koordinator.sh/name": "team"}
     pod = ForeignPod(namespace="default", labels=labels, request={"cpu": 500}, bound=True)
@@ -280,7 +280,7 @@ def test_pods_that_no_unit_accounts_for_follow_their_quota() -> None:
     assert view.foreign.get("cpu", 0) == 0
 
 
-def test_a_fork_keeps_usage_of_its_own() -> None:
+def test_a_fork_has_its_own_usage() -> None:
     plugin = new_plugin(quota("team"))
     twin = plugin.fork()
     twin.resize(quota("x").metadata.uid, "team", {"cpu": 4000}, non_preemptible=False, pods=1)
@@ -292,7 +292,7 @@ def test_a_fork_keeps_usage_of_its_own() -> None:
     assert plugin.quotas.names() == ("team",)
 
 
-def test_a_fork_counts_nodes_of_its_own() -> None:
+def test_a_fork_counts_its_own_nodes() -> None:
     plugin = new_plugin(quota("team", 100), mode=QuotaMode.RUNTIME)
     plugin.on_node(node("one", allocatable={"cpu": "8"}))
     twin = plugin.fork()
@@ -305,7 +305,7 @@ def test_a_fork_counts_nodes_of_its_own() -> None:
     assert (view.runtime["cpu"], other.runtime["cpu"]) == (8000, 16_000)
 
 
-# --- what pods request of what is governed ----------------------------------------------------
+# --- governed resources that pods request -----------------------------------------------------
 
 
 def governs(name: str, *resources: str, parent: str = "") -> ElasticQuota:
@@ -362,7 +362,7 @@ NONE: tuple[str, int, int] = ("main", 2, 0)
         ),
     ],
 )
-def test_a_unit_that_takes_nothing_of_its_quota_is_told_of(
+def test_a_unit_that_takes_nothing_of_its_quota_is_reported(
     quotas: list[ElasticQuota], unit: QueueUnit, want: tuple[str, ...], mode: QuotaMode
 ) -> None:
     engine = engine_over(new_plugin(*quotas, mode=mode))
@@ -386,7 +386,7 @@ def requiring(*quotas: ElasticQuota) -> ElasticQuotaPlugin:
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
-def test_a_unit_that_lacks_a_required_request_holds_up_nobody(policy: str) -> None:
+def test_a_unit_that_lacks_a_required_request_holds_none_up(policy: str) -> None:
     engine = engine_over(requiring(governs("team", "cpu")), build_queue("team", policy))
     engine.on_queue_unit(build_unit("free", "team", pods=(NONE,), priority=9))
     engine.on_queue_unit(build_unit("pays", "team", cpu=1, created=5))
@@ -401,7 +401,7 @@ def test_a_unit_that_lacks_a_required_request_holds_up_nobody(policy: str) -> No
     engine.validate()
 
 
-def test_a_required_request_counts_where_the_quota_governs_it() -> None:
+def test_a_required_request_counts_only_where_the_quota_governs_it() -> None:
     plugin = requiring(governs("team", "memory"))
     engine = engine_over(plugin)
     engine.on_queue_unit(build_unit("u", "team", pods=(NONE,)))
@@ -415,7 +415,7 @@ def test_a_required_request_counts_where_the_quota_governs_it() -> None:
     engine.validate()
 
 
-def test_a_unit_that_runs_keeps_its_place_when_a_request_becomes_required() -> None:
+def test_a_running_unit_keeps_its_quota_when_a_request_becomes_required() -> None:
     unit = build_unit("u", "team", pods=(NONE,))
     engine = engine_over(requiring(governs("team", "cpu")))
     engine.on_queue_unit(admitted(unit, 7))
@@ -489,7 +489,7 @@ def test_without_a_node_no_queue_is_ready_in_runtime_mode() -> None:
     assert plugin.why_not_ready(TEAM) is not None
 
 
-def test_what_is_expected_stands_in_for_nodes() -> None:
+def test_the_expected_capacity_stands_in_for_nodes() -> None:
     plugin = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.RUNTIME), {"cpu": 4000})
     plugin.on_quota(quota("team"))
     assert plugin.why_not_ready(TEAM) is None
@@ -505,7 +505,7 @@ def test_what_is_expected_stands_in_for_nodes() -> None:
         pytest.param(QuotaMode.RUNTIME, (40, 4), "org", id="of its parent, at run time"),
     ],
 )
-def test_a_demand_that_no_emptier_quota_takes_is_told_and_waits_until_that_is_raised(
+def test_a_demand_too_large_for_any_usage_says_so_and_waits_for_a_raised_limit(
     mode: QuotaMode, limits: tuple[int, int], want: str
 ) -> None:
     plugins = PluginRunner([ElasticQuotaPlugin(QuotaSettings(mode=mode)), Priority()])
@@ -534,7 +534,7 @@ def test_a_demand_that_no_emptier_quota_takes_is_told_and_waits_until_that_is_ra
     assert isinstance(engine.decide_next("team", 0.0), Dequeue)
 
 
-def test_it_says_what_it_would_answer_if_others_were_booked() -> None:
+def test_it_answers_suppositions_about_other_bookings() -> None:
     engine = Engine(PluginRunner([new_plugin(quota("team"))]), BUILT_IN_POLICIES)
     engine.on_queue(queue("team"))
     engine.on_queue_unit(build_unit("one", "team", cpu=3))
@@ -552,13 +552,13 @@ def test_it_says_what_it_would_answer_if_others_were_booked() -> None:
     assert isinstance(engine.decide_next("team", 0.0), Refused)
 
 
-# --- who may name a quota -------------------------------------------------------------------------
+# --- which namespaces may name a quota ------------------------------------------------------------
 
 AVAILABLE = "koord-queue/available-quota-in-namespace"
 
 
 def checking_plugin(*quotas: ElasticQuota) -> ElasticQuotaPlugin:
-    """A plugin that wants quota or namespace to list the other."""
+    """Return a plugin that requires quota or namespace to list the other."""
     plugin = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.MAX), checks_namespaces=True)
     for each in quotas:
         plugin.on_quota(each)
@@ -571,7 +571,7 @@ def namespace(name: str, listed: str = "") -> Namespace:
 
 
 def tell_namespace(engine: Engine, listed: str) -> None:
-    """As `EventHandlers.on_quota` does."""
+    """Do as `EventHandlers.on_quota` does."""
     engine.on_quota(namespace("ns", listed))
 
 
@@ -589,7 +589,7 @@ def test_a_quota_that_the_namespace_may_not_name() -> None:
     assert isinstance(found, Unmapped)
     assert found.refusal == Refusal(reason=Reason.QUOTA_NOT_IN_NAMESPACE, quota="team", other="ns")
     assert set(found.waits_for) == {"namespace/ns", "quota/team"}
-    assert reason_of(new_plugin(quota("team"))) is None, "open, as koord-scheduler itself"
+    assert reason_of(new_plugin(quota("team"))) is None, "open, as in koord-scheduler itself"
     assert reason_of(plugin, queue_unit("a", quota="team", namespace="kq")) is None, "its own"
 
 
@@ -611,7 +611,7 @@ def test_each_fact_that_changes_it_wakes_the_namespace() -> None:
     assert reason_of(twin) is Reason.QUOTA_NOT_IN_NAMESPACE
     twin.on_quota_source(namespace("ns", "team"))
     assert reason_of(twin) is None
-    assert reason_of(plugin) is Reason.QUOTA_NOT_IN_NAMESPACE, "a fork is on its own"
+    assert reason_of(plugin) is Reason.QUOTA_NOT_IN_NAMESPACE, "a fork is independent"
 
 
 def test_a_unit_of_a_namespace_that_a_quota_lists_needs_no_name() -> None:
@@ -620,9 +620,9 @@ def test_a_unit_of_a_namespace_that_a_quota_lists_needs_no_name() -> None:
 
 
 class TestAdopted:
-    """A job ran unmanaged, and is labelled now with the quota of another team.
+    """A job ran unmanaged, and is now labeled with the quota of another team.
 
-    Its unit's status says that it is adopted, which nobody has decided.
+    Its unit's status says that it is adopted, which no decision has made.
     """
 
     PROOF = Condition(type=ADOPTED, status="True")
@@ -658,9 +658,9 @@ class TestAdopted:
             each.validate()
             charge = each.charge_of(uid)
             assert charge is not None
-            assert charge.quota == "theirs", "its namespace may name it now: it is booked there"
+            assert charge.quota == "theirs", "its namespace may name it now: it is charged there"
 
-    def test_what_was_decided_stays_booked(self) -> None:
+    def test_a_decided_admission_stays_charged(self) -> None:
         engine = self.engine()
         tell_namespace(engine, "theirs")
         unit = admitted(build_unit("u", "theirs", cpu=3), 2, "Running")

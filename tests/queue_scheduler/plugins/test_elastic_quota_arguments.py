@@ -1,4 +1,4 @@
-"""Arguments of ElasticQuotaV2: what each sets, and how a wrong one is told."""
+"""Arguments of ElasticQuotaV2: what each sets, and how an invalid one is reported."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def test_the_oversell_rate_comes_from_the_command_line() -> None:
         pytest.param({"mode": "most"}, ONE, r"'most'.*\$\.mode", id="unknown mode"),
         pytest.param({"mode": "most"}, ONE, "valid are runtime, max, min$", id="the modes"),
         pytest.param(
-            {"rounding": "up"}, ONE, "valid are half_up, largest_remainder$", id="or nothing"
+            {"rounding": "up"}, ONE, "valid are half_up, largest_remainder$", id="the roundings"
         ),
         pytest.param({"foreignPending": "yes"}, ONE, "foreignPending", id="wrong type"),
         pytest.param({"koordinatorVersion": "new"}, ONE, "'new' is not a release", id="version"),
-        pytest.param({"expectedCapacity": {"cpu": "much"}}, ONE, "cpu", id="no quantity"),
+        pytest.param({"expectedCapacity": {"cpu": "much"}}, ONE, "cpu", id="not a quantity"),
         pytest.param(
             {"requiredRequests": ["requests.cpu"]}, ONE, "no container .* name cpu", id="prefixed"
         ),
@@ -79,7 +79,7 @@ def test_the_oversell_rate_comes_from_the_command_line() -> None:
         pytest.param({}, Fraction(2), "only in mode 'max'", id="oversold in runtime mode"),
     ],
 )
-def test_a_wrong_argument_is_named(arguments: dict[str, Any], rate: Fraction, says: str) -> None:
+def test_an_invalid_argument_is_named(arguments: dict[str, Any], rate: Fraction, says: str) -> None:
     with pytest.raises(ValueError, match=says) as caught:
         read_arguments(arguments, rate)
     assert str(caught.value).startswith("pluginConfigs.ElasticQuotaV2: ")

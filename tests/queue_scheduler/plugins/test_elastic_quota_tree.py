@@ -1,4 +1,4 @@
-"""ElasticQuota (trees): which node and queue a unit has, what limits it, and what is remembered."""
+"""ElasticQuota (trees): a unit's node and queue, its limits, and what is remembered."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_unit_waits_in_the_queue_of_its_node(unit: dict[str, Any], want: tuple
         ({}, Reason.QUOTA_NOT_IN_QUEUE),
     ],
 )
-def test_a_queue_that_is_named_has_to_take_the_quota(
+def test_a_named_queue_has_to_take_the_quota(
     annotations: dict[str, str], want: Reason | None
 ) -> None:
     room = tree_world(PLAIN)
@@ -88,7 +88,7 @@ def test_a_queue_that_is_named_has_to_take_the_quota(
         assert room.reason("u") is want
 
 
-def test_a_name_of_two_nodes_is_refused_with_both() -> None:
+def test_an_ambiguous_name_is_refused_with_both_nodes() -> None:
     room = tree_world(PLAIN, *QUEUES)
     room.add("u", "x")
     refusal = room.refusal("u")
@@ -132,10 +132,10 @@ ONE = tree(tree_node("a", tree_node("b", **cpus(10)), **cpus(10)), **cpus(10))
 BESIDE = tree(
     tree_node("a", tree_node("b", **cpus(10)), **cpus(10)), tree_node("a-b", **cpus(5)), **cpus(10)
 )
-"""`root/a-b` comes to the name that the queue of `root/a/b` has, and is the first by path."""
+"""`root/a-b` gets the name that the queue of `root/a/b` has, and is the first by path."""
 
 
-def test_a_stopped_node_stays_stopped_when_another_comes_to_the_name_of_its_queue() -> None:
+def test_a_stopped_node_stays_stopped_when_another_gets_the_name_of_its_queue() -> None:
     room = tree_world(ONE, "root-a")
     room.engine.on_queue(build_queue("root-a-b", annotations=HELD))
     room.add("held", "b")
@@ -154,7 +154,7 @@ def test_a_stopped_node_stays_stopped_when_another_comes_to_the_name_of_its_queu
     assert again.start("root-a-b", other) == []
 
 
-def test_units_follow_what_queues_say() -> None:
+def test_units_follow_the_annotations_of_queues() -> None:
     room = tree_world(BESIDE)
     room.add("held", "b")
     room.add("beside", "a-b")
@@ -188,7 +188,7 @@ def test_jobs_wait_for_jobs_and_are_woken_by_their_end() -> None:
     assert room.start("root-a") == ["second"]
 
 
-def test_the_tree_limits_jobs_that_may_be_preempted() -> None:
+def test_the_tree_limits_preemptible_jobs() -> None:
     limited = tree(tree_node("a"), tree_node("b"), labels={PREEMPTIBLE_JOBS: "1"})
     room = tree_world(limited, "root-a", "root-b")
     room.add("one", "a")
@@ -227,7 +227,7 @@ def test_the_oversell_rate_multiplies_every_limit() -> None:
     assert room.start("root-a") == ["a", "b", "c"]
 
 
-def test_what_is_not_lent_stays_for_its_owner() -> None:
+def test_amounts_that_are_not_lent_stay_for_their_owner() -> None:
     keeps = tree_node(
         "a", attributes={LENDLIMIT: '{"cpu": 4}'}, **cpus(10, minimum=6)
     )  # 2 of 6 are never lent
@@ -243,7 +243,7 @@ def test_what_is_not_lent_stays_for_its_owner() -> None:
 
 
 @pytest.mark.parametrize("checks_hungry", [False, True])
-def test_who_is_above_his_min_gives_way_to_the_hungry_where_that_is_checked(
+def test_a_borrower_gives_way_to_hungry_quotas_where_that_is_checked(
     checks_hungry: bool,
 ) -> None:
     of = tree(tree_node("owner", **cpus(8, minimum=4)), tree_node("other", **cpus(8)), **cpus(8))
@@ -267,7 +267,7 @@ def test_who_is_above_his_min_gives_way_to_the_hungry_where_that_is_checked(
     assert room.start(*both) == ["hungry"]
 
 
-def test_nothing_is_kept_for_who_waits_for_a_job_to_end() -> None:
+def test_nothing_is_kept_for_a_unit_that_waits_for_a_job_to_end() -> None:
     of = tree(
         tree_node("owner", **cpus(8, minimum=4, jobs=1)), tree_node("other", **cpus(8)), **cpus(8)
     )
@@ -302,7 +302,7 @@ def test_a_unit_behind_one_that_never_fits(
         assert room.reason("pi-2") is reason
 
 
-def test_a_job_that_is_only_counted_is_charged_no_resource() -> None:
+def test_a_job_without_requests_is_charged_no_resource() -> None:
     room = tree_world(tree(tree_node("a", **cpus(4, jobs=2))), "root-a")
     room.add("free", "a", pods=(("main", 1, 0),))
     decision = room.engine.decide_next("root-a", 0.0)
@@ -326,7 +326,7 @@ def test_a_required_request_holds_a_unit_where_its_node_governs_it() -> None:
 # --- what is remembered -------------------------------------------------------------------------
 
 
-def test_bookings_stay_under_the_path_while_the_tree_is_gone() -> None:
+def test_bookings_stay_under_the_path_while_the_tree_is_deleted() -> None:
     of = tree(tree_node("a", **cpus(4)))
     room = tree_world(of, "root-a")
     room.add("u", "a", cpu=3)
@@ -341,7 +341,7 @@ def test_bookings_stay_under_the_path_while_the_tree_is_gone() -> None:
     assert room.refusal("late").used == 3000
 
 
-def test_a_restart_without_the_tree_finds_the_bookings_when_it_comes() -> None:
+def test_a_restart_without_the_tree_finds_the_bookings_when_it_arrives() -> None:
     of = tree(tree_node("a", **cpus(4)))
     room = tree_world(of, "root-a")
     room.add("u", "a", cpu=3)
@@ -352,7 +352,7 @@ def test_a_restart_without_the_tree_finds_the_bookings_when_it_comes() -> None:
     assert again.charged("u") == "root/a"
 
 
-def test_units_follow_a_node_that_is_moved() -> None:
+def test_units_follow_a_moved_node() -> None:
     room = tree_world(tree(tree_node("a", tree_node("x", **cpus(4))), tree_node("b")), "root-a-x")
     room.add("runs", "x", cpu=3)
     room.start("root-a-x")
@@ -366,13 +366,13 @@ def test_units_follow_a_node_that_is_moved() -> None:
     assert room.place("waits") == ("root/b/x", "root-b-x")
     again = room.restarted(tree_plugin())
     again.tell(moved)
-    assert again.charged("runs") == room.charged("runs"), "a restart believes the same"
+    assert again.charged("runs") == room.charged("runs"), "a restart gives the same"
     assert room.start("root-b-x") == []
     room.finish("runs")
     assert room.start("root-b-x") == ["waits"]
 
 
-def test_of_two_trees_the_older_counts_and_the_other_is_told() -> None:
+def test_of_two_trees_the_older_counts_and_the_other_is_reported() -> None:
     def at(time: str, name: str) -> ElasticQuotaTree:
         meta = {"creationTimestamp": time, "uid": name}
         return elastic_quota_tree(tree_node("r", tree_node(name)), name=name, metadata=meta)
@@ -395,7 +395,7 @@ def test_of_two_trees_the_older_counts_and_the_other_is_told() -> None:
     assert room.reason("u") is Reason.NO_QUOTA
 
 
-def test_what_is_wrong_with_a_node_is_told_once_and_holds_its_units() -> None:
+def test_a_problem_of_a_node_is_reported_once_and_holds_its_units() -> None:
     broken = tree(tree_node("a", max={"cpu": "lots"}), tree_node("b"))
     room = tree_world(broken, "root-a", "root-b")
     (notice,) = room.engine.take_notices()

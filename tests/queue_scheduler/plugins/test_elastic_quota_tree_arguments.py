@@ -23,12 +23,12 @@ def test_hungry_quotas_are_checked_under_both_names(arguments: dict[str, Any], w
     assert read_tree_arguments(arguments).checks_hungry is want
 
 
-def test_a_value_that_is_none_names_its_key() -> None:
+def test_an_invalid_value_names_its_key() -> None:
     with pytest.raises(ValueError, match=r"pluginConfigs.ElasticQuota: .*checkQuotaOversold"):
         read_tree_arguments({"checkQuotaOversold": "often"})
 
 
-def test_resources_that_every_pod_must_request_have_the_name_that_pods_get() -> None:
+def test_required_resources_have_the_names_that_pods_use() -> None:
     given = {"requiredRequests": ["cpu", "koordinator.sh/batch-cpu"]}
     want = frozenset({"cpu", "kubernetes.io/batch-cpu"})
     assert read_tree_arguments(given).required_requests == want

@@ -32,7 +32,7 @@ from tests.queue_scheduler.quota_source_kit import (
 NON_PREEMPTIBLE = {"quota.scheduling.koordinator.sh/preemptible": "false"}
 
 
-def test_what_is_not_preemptible_fits_min_at_every_level() -> None:
+def test_non_preemptible_units_fit_min_at_every_level() -> None:
     of = tree(tree_node("g", tree_node("a", **cpus(9, minimum=4)), **cpus(9, minimum=3)), **cpus(9))
     room = tree_world(of, "root-g-a")
     room.add("firm", "a", cpu=4, labels=NON_PREEMPTIBLE)
@@ -49,7 +49,7 @@ def test_what_is_not_preemptible_fits_min_at_every_level() -> None:
 
 
 @pytest.mark.parametrize("key", ["koordinator.sh", "alibabacloud.com"])
-def test_both_labels_say_that_pods_may_not_be_preempted(key: str) -> None:
+def test_both_labels_protect_pods_from_preemption(key: str) -> None:
     of = tree(tree_node("a", **cpus(9, minimum=3)))
     room = tree_world(of, "root-a")
     labels = {f"quota.scheduling.{key}/preemptible": "false"}
@@ -68,7 +68,7 @@ def test_both_labels_say_that_pods_may_not_be_preempted(key: str) -> None:
 
 
 @pytest.mark.parametrize("edited", ["false", "true"])
-def test_the_label_of_a_booked_unit_may_be_edited(edited: str) -> None:
+def test_the_label_of_an_admitted_unit_may_be_edited(edited: str) -> None:
     of = tree(tree_node("a", **cpus(9, minimum=4)))
     room = tree_world(of, "root-a")
     before = {"true": "false", "false": "true"}[edited]
@@ -83,7 +83,7 @@ def test_the_label_of_a_booked_unit_may_be_edited(edited: str) -> None:
         assert each.start("root-a") == (["firm"] if edited == "true" else [])
 
 
-def test_pods_of_an_ended_unit_may_not_be_preempted_by_its_label_or_their_own() -> None:
+def test_pods_of_an_ended_unit_are_non_preemptible_by_its_label_or_their_own() -> None:
     of = tree(tree_node("a", **cpus(9, minimum=4)))
     firm = {TREE_PREEMPTIBLE: "false"}
     room = tree_world(of, "root-a")
@@ -106,7 +106,7 @@ def test_pods_of_an_ended_unit_may_not_be_preempted_by_its_label_or_their_own() 
         assert (refusal.reason, refusal.used) == (Reason.NON_PREEMPTIBLE_OVER_MIN, 2000)
 
 
-def test_what_would_be_with_others_that_may_not_be_preempted() -> None:
+def test_suppositions_about_other_non_preemptible_units() -> None:
     room = tree_world(tree(tree_node("a", **cpus(9, minimum=4))), "root-a")
     room.add("u", "a", cpu=3, labels={TREE_PREEMPTIBLE: "false"})
     record = room.engine.record("ns/u")
@@ -120,7 +120,7 @@ def test_what_would_be_with_others_that_may_not_be_preempted() -> None:
 
 
 def whom_it_would_evict(room: SourceEngine, name: str, queue_name: str) -> list[str]:
-    """Whom a unit of a queue would have evicted."""
+    """Return the units that a unit of a queue would evict."""
     record, queue = room.engine.record(f"ns/{name}"), room.engine.queues.find(queue_name)
     assert record is not None
     assert record.info is not None
@@ -130,7 +130,7 @@ def whom_it_would_evict(room: SourceEngine, name: str, queue_name: str) -> list[
 
 
 @pytest.mark.parametrize("label", [TREE_PREEMPTIBLE, *NON_PREEMPTIBLE])
-def test_by_either_label_a_unit_is_not_evicted_for_another(label: str) -> None:
+def test_either_label_protects_a_unit_from_eviction_for_another(label: str) -> None:
     room = tree_world(tree(tree_node("a", **cpus(4, minimum=4))), "root-a")
     room.engine.on_queue(build_queue("root-a", annotations={ENABLE_PREEMPTION: "true"}))
     room.add("firm", "a", cpu=2, labels={label: "false"})
@@ -147,7 +147,7 @@ def test_by_either_label_a_unit_is_not_evicted_for_another(label: str) -> None:
 @pytest.mark.parametrize(
     ("checks_hungry", "victims"), [(True, []), (False, ["ns/owner"])], ids=["hungry", "no hunger"]
 )
-def test_who_would_be_owed_the_room_again_is_no_victim(
+def test_a_unit_that_would_reclaim_the_room_is_no_victim(
     *, checks_hungry: bool, victims: list[str]
 ) -> None:
     of = tree(tree_node("a", **cpus(4, minimum=2)), tree_node("b", **cpus(4)), **cpus(4))
@@ -164,7 +164,7 @@ def test_who_would_be_owed_the_room_again_is_no_victim(
     assert whom_it_would_evict(room, "high", "q") == victims
 
 
-def test_what_no_node_limits_does_not_make_an_owner_a_borrower() -> None:
+def test_a_resource_that_no_node_limits_does_not_make_an_owner_a_borrower() -> None:
     plugin = tree_plugin(checks_hungry=True)
     plugin.on_quota_source(tree(tree_node("a", **cpus(4, minimum=2)), **cpus(4)))
     for amounts in ({"cpu": 2000}, {"cpu": 2000, "memory": 1}):
@@ -172,7 +172,7 @@ def test_what_no_node_limits_does_not_make_an_owner_a_borrower() -> None:
         assert plugin.lent_to(owner, (), outranks=True) is None
 
 
-def test_the_label_of_trees_says_nothing_in_other_quotas() -> None:
+def test_the_label_of_trees_has_no_effect_in_other_quotas() -> None:
     settings = QuotaSettings(mode=QuotaMode.MAX)
     room = SourceEngine(tree_plugin(), ElasticQuotaPlugin(settings))
     room.tell(tree(tree_node("a")))

@@ -36,7 +36,7 @@ LEAVES = ("root/child1/child1_1", "root/child1/child1_2", "root/child2/child2_1"
 
 
 class Scenario:
-    """One job of two pods with a cpu each in every leaf."""
+    """One job of two pods with one CPU each in every leaf."""
 
     def __init__(self) -> None:
         self.plugin = ElasticQuotaTreePlugin(Fraction(1))
@@ -87,7 +87,7 @@ def test_tree_unit_scenario_refusals(leaf: str, cpu: int, want: tuple[Any, ...])
     assert (*got, refusal.limit, refusal.used, refusal.requested) == want
 
 
-def test_tree_unit_scenario_taking_back_and_resizing() -> None:
+def test_tree_unit_scenario_unreserve_and_resize() -> None:
     scenario, leaf = Scenario(), LEAVES[0]
     scenario.plugin.unreserve(Uid("job-0"))
     assert scenario.used(leaf) == {"cpu": 0, JOBS: 0}
@@ -101,7 +101,7 @@ def test_tree_unit_scenario_taking_back_and_resizing() -> None:
     assert scenario.used(leaf) == {"cpu": 2000, JOBS: 1}
 
 
-def test_tree_unit_scenario_a_tree_made_again_finds_what_is_booked() -> None:
+def test_tree_unit_scenario_a_recreated_tree_finds_its_bookings() -> None:
     scenario = Scenario()
     scenario.plugin.on_quota_source_gone(SCENARIO)
     assert not scenario.plugin.knows_quota(LEAVES[0])

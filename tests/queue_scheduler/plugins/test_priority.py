@@ -15,7 +15,7 @@ def test_the_higher_priority_goes_first() -> None:
     assert [each.metadata.name for each in ordered] == ["high", "none", "low"]
 
 
-def test_it_takes_part_in_the_order_of_queues_and_can_be_copied() -> None:
+def test_it_implements_the_queue_order_and_can_be_copied() -> None:
     plugin: Plugin = Priority()
     assert isinstance(plugin, MultiQueueSort)
     assert isinstance(plugin, Forkable)

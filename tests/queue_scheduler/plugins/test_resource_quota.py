@@ -1,4 +1,4 @@
-"""ResourceQuota: which quota and queue a unit has, and what counts against `hard`."""
+"""ResourceQuota: a unit's quota and queue, and what counts against `hard`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_where_a_unit_waits(queues: tuple[str, ...], unit: dict[str, Any], want:
         ),
     ],
 )
-def test_without_one_quota_a_unit_is_held_and_told_what_is_there(
+def test_without_exactly_one_quota_a_unit_is_on_hold_and_says_what_exists(
     quotas: list[ResourceQuota], says: str
 ) -> None:
     room = world(*quotas)
@@ -79,10 +79,10 @@ def test_without_one_quota_a_unit_is_held_and_told_what_is_there(
 def test_the_namespace_is_that_of_the_job() -> None:
     room = world(hard(namespace="jobs", cpu=4))
     room.add("u", job="j")
-    assert room.reason("u") is Reason.NO_QUOTA, "its job's namespace is not said: its own counts"
+    assert room.reason("u") is Reason.NO_QUOTA, "its job's namespace is unknown: its own counts"
 
 
-def test_nobody_is_charged_in_a_namespace_that_its_unit_only_names() -> None:
+def test_no_usage_is_charged_in_a_namespace_that_its_unit_only_names() -> None:
     room = world(hard("jobs", namespace="jobs", cpu=9))
     unit = build_unit("u", cpu=3, job="j", version=2)
     assert unit.spec.consumer_ref is not None
@@ -104,7 +104,7 @@ def test_a_unit_waits_for_a_queue() -> None:
 
 
 @pytest.mark.parametrize("key", ["cpu", "requests_cpu"])
-def test_several_at_once_are_never_over(key: str) -> None:
+def test_several_at_once_never_exceed_the_limit(key: str) -> None:
     limits: dict[str, Any] = {key: 4}
     room = world(hard(**limits))
     for name in "abc":
@@ -121,7 +121,7 @@ def test_several_at_once_are_never_over(key: str) -> None:
     assert room.start("default") == ["c"]
 
 
-def test_pods_are_counted_of_units_and_of_nobody() -> None:
+def test_pods_of_units_and_of_no_unit_are_counted() -> None:
     room = world(hard(pods=5, cpu=100))
     room.add("two", pods=(("main", 2, 1),))
     assert room.start("default") == ["two"]
@@ -140,7 +140,7 @@ def test_pods_are_counted_of_units_and_of_nobody() -> None:
     assert room.start("default") == ["three"]
 
 
-def test_of_a_unit_that_may_have_fewer_pods_those_are_counted_that_it_gets() -> None:
+def test_of_a_reducible_unit_only_granted_pods_are_counted() -> None:
     room = world(hard(pods=5))
     room.add("a", pods=(("main", 2, 1),))
     room.add("b", pods=(("main", 4, 1, 2),))
@@ -151,7 +151,7 @@ def test_of_a_unit_that_may_have_fewer_pods_those_are_counted_that_it_gets() -> 
     assert room.start("default") == ["c"]
 
 
-def test_what_it_gets_is_counted_before_it_is_written() -> None:
+def test_granted_pods_are_counted_before_the_write() -> None:
     room = world(hard(pods=3))
     room.engine.on_pod(build_pod("of-b", cpu=4, unit="ns/b", quota=""))
     room.add("b", pods=(("main", 4, 1, 2),))
@@ -159,10 +159,10 @@ def test_what_it_gets_is_counted_before_it_is_written() -> None:
     (plugin,) = room.engine.plugins.plugins
     assert isinstance(plugin, ResourceQuotaPlugin)
     (view,) = plugin.views()
-    assert view.used["pods"] == 2, "beside the pod of its earlier run"
+    assert view.used["pods"] == 2, "in addition to the pod of its earlier run"
 
 
-def test_a_unit_that_lacks_a_required_request_is_held_until_it_is_governed_no_more() -> None:
+def test_a_unit_that_lacks_a_required_request_is_on_hold_while_it_is_governed() -> None:
     room = SourceEngine(ResourceQuotaPlugin(frozenset({"cpu"})))
     room.tell(hard(requests_cpu=4, pods=9))
     room.add_queues("default")
@@ -202,7 +202,7 @@ def test_a_unit_that_takes_nothing_of_its_quota_is_found(
 
 
 def used(room: SourceEngine) -> tuple[int, int]:
-    """Pods and cpu that are charged to the one quota."""
+    """Return the pods and CPUs that are charged to the one quota."""
     (plugin,) = room.engine.plugins.plugins
     assert isinstance(plugin, ResourceQuotaPlugin)
     (view,) = plugin.views()
@@ -210,7 +210,7 @@ def used(room: SourceEngine) -> tuple[int, int]:
 
 
 def running(pods: int) -> SourceEngine:
-    """A unit that runs with so many pods, which are all there are."""
+    """Return a unit that runs with this many pods, which are all there are."""
     room = world(hard(pods=4, cpu=100))
     room.add("a", pods=(("main", pods, 1),))
     assert room.start("default") == ["a"]
@@ -225,7 +225,7 @@ def live(room: SourceEngine, pods: int) -> None:
 
 
 def again(room: SourceEngine, pods: int = 0) -> SourceEngine:
-    """Another that is told the same."""
+    """Return another that gets the same facts."""
     twin = room.restarted(ResourceQuotaPlugin())
     twin.tell(hard(pods=4, cpu=100))
     live(twin, pods)
@@ -233,7 +233,7 @@ def again(room: SourceEngine, pods: int = 0) -> SourceEngine:
     return twin
 
 
-def test_what_a_unit_gives_back_are_pods_too() -> None:
+def test_pods_are_given_back_too() -> None:
     room = running(4)
     done = (ReclaimablePod(name="main", count=3),)
     room.change("a", reclaimable_pods=done)
@@ -242,14 +242,14 @@ def test_what_a_unit_gives_back_are_pods_too() -> None:
     assert room.start("default") == ["b"]
 
 
-def test_admissions_that_are_lowered_lower_the_pods() -> None:
+def test_lowered_admissions_lower_the_pods() -> None:
     room = running(4)
     room.change("a", admissions=(Admission(name="main", replicas=2, running=2),))
     assert used(room) == used(again(room)) == (2, 2000)
 
 
 @pytest.mark.parametrize("how", ["ended", "evicted", "deleted"])
-def test_of_a_unit_without_its_place_the_living_pods_count(how: str) -> None:
+def test_of_a_unit_without_quota_the_living_pods_count(how: str) -> None:
     room = running(4)
     live(room, 4)
     if how == "deleted":
@@ -269,7 +269,7 @@ def test_more_pods_than_were_granted_count() -> None:
     assert used(room) == used(again(room, 3)) == (3, 3000)
 
 
-def test_pods_of_nobody_count_as_long_as_they_are_there_and_pods_of_units_once() -> None:
+def test_pods_of_no_unit_count_while_they_exist_and_pods_of_units_once() -> None:
     room = world(hard(cpu=4))
     room.engine.on_pod(build_pod("foreign", cpu=2, node=""))
     room.add("a", cpu=2)
@@ -290,7 +290,7 @@ def test_pods_of_other_namespaces_do_not_count() -> None:
     assert room.start("default") == ["a"]
 
 
-def test_pods_that_were_there_before_their_quota_count() -> None:
+def test_pods_that_existed_before_their_quota_count() -> None:
     room = world()
     room.engine.on_pod(build_pod("foreign", cpu=3))
     room.add("a", cpu=2)
@@ -308,7 +308,7 @@ def test_a_raised_limit_wakes() -> None:
     assert room.start("default") == ["a"]
 
 
-def test_a_deleted_quota_holds_who_waits_and_keeps_what_is_booked() -> None:
+def test_a_deleted_quota_holds_waiting_units_and_keeps_its_bookings() -> None:
     room = world(hard(cpu=4))
     room.add("runs", cpu=3)
     room.start("default")
@@ -322,7 +322,7 @@ def test_a_deleted_quota_holds_who_waits_and_keeps_what_is_booked() -> None:
     assert room.refusal("waits").used == 3000
 
 
-def test_news_of_a_quota_that_was_made_again_is_not_of_the_old_one() -> None:
+def test_events_of_a_recreated_quota_are_not_of_the_old_one() -> None:
     room = world(hard(cpu=4))
     old = resource_quota("rq", namespace="ns", metadata={"uid": "before"})
     room.tell_gone(old)
@@ -330,7 +330,7 @@ def test_news_of_a_quota_that_was_made_again_is_not_of_the_old_one() -> None:
     assert room.place("u") == ("ns/rq", "default")
 
 
-def test_what_can_not_be_read_is_told_on_the_quota() -> None:
+def test_an_unreadable_amount_is_reported_on_the_quota() -> None:
     room = world(hard(cpu="lots"))
     (notice,) = room.engine.take_notices()
     assert (notice.kind, notice.key, notice.uid, notice.reason) == (
@@ -355,7 +355,7 @@ def test_a_fork_is_independent() -> None:
     assert fork.views() == []
 
 
-def test_what_would_be_without_others() -> None:
+def test_suppositions_without_other_units() -> None:
     room = world(hard(cpu=4, pods=3))
     room.add("runs", cpu=3)
     room.start("default")

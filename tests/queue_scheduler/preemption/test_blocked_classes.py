@@ -18,7 +18,7 @@ OTHER: Waiter = ("p", 1)
 NOTHING: Releases = (0, 0, 0)
 
 
-def test_who_is_kept_out_is_asked_at_any_release() -> None:
+def test_a_class_kept_out_is_asked_at_any_release() -> None:
     waiters = BlockedClasses()
     waiters.keep_out(A, (4, 2, 7))
     waiters.wake_after((4, 2, 7))
@@ -29,7 +29,7 @@ def test_who_is_kept_out_is_asked_at_any_release() -> None:
 
 
 @pytest.mark.parametrize("over", [(5, 2, 7), (4, 3, 7)], ids=["departure", "end"])
-def test_who_waits_behind_a_round_is_asked_when_one_is_over(over: tuple[int, int, int]) -> None:
+def test_a_class_behind_a_round_is_asked_when_one_is_over(over: tuple[int, int, int]) -> None:
     waiters = BlockedClasses()
     waiters.hold_behind_rounds(A, (4, 2, 7))
     waiters.wake_after((4, 2, 9))
@@ -38,7 +38,7 @@ def test_who_waits_behind_a_round_is_asked_when_one_is_over(over: tuple[int, int
     assert waiters.take_woken() == [A]
 
 
-def test_what_was_released_before_somebody_waited_wakes_nobody() -> None:
+def test_a_release_before_the_wait_wakes_no_class() -> None:
     waiters = BlockedClasses()
     waiters.keep_out(A, (1, 0, 0))
     waiters.wake_after((2, 0, 0))
@@ -47,7 +47,7 @@ def test_what_was_released_before_somebody_waited_wakes_nobody() -> None:
     assert waiters.take_woken() == [A]
 
 
-def test_who_comes_later_hides_no_release_from_who_waited_before() -> None:
+def test_a_later_waiter_hides_no_release_from_an_earlier_one() -> None:
     waiters = BlockedClasses()
     waiters.keep_out(A, (1, 0, 0))
     waiters.hold_behind_rounds(B, (2, 0, 0))
@@ -56,9 +56,9 @@ def test_who_comes_later_hides_no_release_from_who_waited_before() -> None:
 
 
 @pytest.mark.parametrize(
-    "left", [frozenset[Uid](), frozenset({Uid("b")})], ids=["nobody", "one of two"]
+    "left", [frozenset[Uid](), frozenset({Uid("b")})], ids=["none", "one of two"]
 )
-def test_who_stands_back_is_asked_when_others_of_his_queue_are_in_flight(
+def test_a_class_that_stands_back_is_asked_when_others_of_its_queue_are_in_flight(
     left: frozenset[Uid],
 ) -> None:
     waiters = BlockedClasses()
@@ -78,7 +78,7 @@ def test_of_two_times_the_first_counts(times: tuple[float, float]) -> None:
     assert waiters.times_of("q") == [5.0]
 
 
-def test_who_has_a_time_is_asked_then_and_in_his_queue() -> None:
+def test_a_class_with_a_time_is_asked_then_and_in_its_queue() -> None:
     waiters = BlockedClasses()
     waiters.ask_at(A, 5.0)
     waiters.ask_at(OTHER, 1.0)
@@ -91,7 +91,7 @@ def test_who_has_a_time_is_asked_then_and_in_his_queue() -> None:
     assert waiters.times_of("p") == [1.0]
 
 
-def test_who_searched_in_vain_is_asked_again_once_something_is_released() -> None:
+def test_a_class_that_searched_in_vain_is_asked_again_after_a_release() -> None:
     waiters = BlockedClasses()
     waiters.search_again(A, 5.0, (3, 1, 7), "who")
     at = 5.0 + SEARCH_AGAIN_SECONDS
@@ -108,12 +108,12 @@ def test_who_searched_in_vain_is_asked_again_once_something_is_released() -> Non
     ("who", "after", "released", "want"),
     [
         pytest.param("who", 9.9, 8, True, id="too early"),
-        pytest.param("who", 99.0, 7, True, id="to no end"),
+        pytest.param("who", 99.0, 7, True, id="nothing was released"),
         pytest.param("who", 10.0, 8, False, id="in time"),
         pytest.param("other", 0.0, 7, False, id="another"),
     ],
 )
-def test_who_has_searched_in_vain_searches_no_more_for_a_while(
+def test_a_class_that_searched_in_vain_does_not_search_for_a_while(
     who: str, after: float, released: int, *, want: bool
 ) -> None:
     waiters = BlockedClasses()
@@ -123,7 +123,7 @@ def test_who_has_searched_in_vain_searches_no_more_for_a_while(
         assert not each.has_searched(B, who, 5.0 + after, (3, 1, released))
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_is_independent() -> None:
     waiters = BlockedClasses()
     waiters.keep_out(A, (0, 0, 0))
     waiters.ask_at(B, 5.0)

@@ -1,4 +1,4 @@
-"""Who could be evicted for another of its queue, were it to start before that."""
+"""Which units could be evicted for another of their queue, were they to start before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.queue_scheduler.round_kit import PREEMPTS, TAKES_ALL, Times
 LABELS = {PREEMPTIBLE: "false"}
 
 Asks = tuple[str, int, int]
-"""Quota, cpu and priority."""
+"""Quota, CPU and priority."""
 
 
 def may_take(
@@ -21,7 +21,7 @@ def may_take(
     reclaims: str = "Any",
     labels: dict[str, str] | None = None,
 ) -> bool:
-    """Return whether one could have the other evicted; quotas a and c have a min of 2 cores."""
+    """Return whether one could evict the other; quotas a and c have a min of 2 cores."""
     times = Times()
     times.quota("top", 6)
     for name in ("a", "c"):
@@ -41,7 +41,7 @@ def may_take(
 
 
 @pytest.mark.parametrize("priority", [0, 9])
-def test_an_owner_may_take_from_whoever_would_borrow(priority: int) -> None:
+def test_an_owner_may_evict_any_borrower(priority: int) -> None:
     assert may_take(("a", 2, 0), ("b", 1, priority))
 
 
@@ -54,11 +54,11 @@ def test_an_owner_may_take_from_whoever_would_borrow(priority: int) -> None:
         pytest.param(("a", 3, 9), ("b", 1, 0), id="the queue does not preempt"),
     ],
 )
-def test_who_may_not_be_taken_from(one: Asks, other: Asks) -> None:
+def test_which_units_may_not_be_evicted(one: Asks, other: Asks) -> None:
     assert not may_take(one, other)
 
 
-def test_who_is_not_preemptible_is_never_taken() -> None:
+def test_a_non_preemptible_unit_is_never_evicted() -> None:
     assert not may_take(("a", 2, 9), ("b", 1, 0), PREEMPTS, labels=LABELS)
 
 
@@ -66,7 +66,7 @@ def test_who_is_not_preemptible_is_never_taken() -> None:
     ("reclaims", "priority", "want"),
     [("LowerPriority", 0, False), ("LowerPriority", 1, True), ("Never", 1, False)],
 )
-def test_a_quota_says_whom_its_owners_may_take_from(
+def test_a_quota_says_from_which_quotas_it_reclaims(
     reclaims: str, priority: int, *, want: bool
 ) -> None:
     assert may_take(("a", 2, priority), ("b", 1, 0), reclaims=reclaims) is want
@@ -81,7 +81,7 @@ def test_a_quota_says_whom_its_owners_may_take_from(
         pytest.param(("a", 2, 5), ("c", 2, 0), True, id="both within their min"),
     ],
 )
-def test_in_a_queue_that_preempts_the_lower_priority_may_be_taken(
+def test_in_a_queue_that_preempts_a_lower_priority_may_be_evicted(
     one: Asks, other: Asks, *, want: bool
 ) -> None:
     assert may_take(one, other, PREEMPTS) is want

@@ -1,4 +1,4 @@
-"""Rounds of eviction, where facts come in an order that a restart may bring."""
+"""Rounds of eviction, with facts in an order that a restart may bring."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_quota(engine: Engine, name: str, parent: str = "") -> None:
     )
 
 
-def test_room_is_kept_though_the_parent_of_the_quota_is_learnt_last() -> None:
+def test_room_is_kept_though_the_parent_of_the_quota_arrives_last() -> None:
     """Until then a quota has no limits that its units could compete for."""
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     said = {ENABLE_PREEMPTION: "true", AVAILABLE_QUOTA[0]: "*"}
@@ -69,7 +69,7 @@ def test_room_is_kept_though_the_parent_of_the_quota_is_learnt_last() -> None:
 
 
 def start_a_round() -> Engine:
-    """Let a unit of queue q have one evicted, and one of queue r wait behind that round."""
+    """Let a unit of queue q evict one, and one of queue r wait behind that round."""
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true", AVAILABLE_QUOTA[0]: "*"}
     engine.on_queue(build_queue("q", policy="Block", annotations=said))
@@ -95,8 +95,8 @@ def start_a_round() -> Engine:
     return engine
 
 
-def test_nobody_waits_for_ever_behind_a_round_of_a_unit_that_is_not_asked() -> None:
-    """Somebody came before it whom nothing helps, in a queue that goes no further than its head."""
+def test_no_unit_waits_forever_behind_a_round_of_a_unit_that_is_not_asked() -> None:
+    """A unit that nothing helps precedes it, in a queue that looks no further than its head."""
     engine = start_a_round()
     rest = engine.decide_next("r", 1.0)
     assert isinstance(rest, Rest)
@@ -106,7 +106,7 @@ def test_nobody_waits_for_ever_behind_a_round_of_a_unit_that_is_not_asked() -> N
     assert [victim.unit for victim in found.victims] == ["ns/lower"]
 
 
-def test_a_round_holds_up_nobody_once_its_quota_is_elsewhere() -> None:
+def test_a_round_holds_none_up_once_its_quota_is_elsewhere() -> None:
     engine = start_a_round()
     add_quota(engine, "elsewhere")
     add_quota(engine, "a", "elsewhere")
@@ -116,7 +116,7 @@ def test_a_round_holds_up_nobody_once_its_quota_is_elsewhere() -> None:
 
 
 class StoppedRound:
-    """Unit first of queue q has unit low evicted; unit other of queue r would fit beside that."""
+    """Unit first of queue q evicts unit low; unit other of queue r would fit beside it."""
 
     def __init__(self) -> None:
         self.said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true", AVAILABLE_QUOTA[0]: "*"}
@@ -132,7 +132,7 @@ class StoppedRound:
         self.change_low(conditions=(asked,))
 
     def restarted(self) -> Engine:
-        """Return an engine that hears of everything as it is."""
+        """Return an engine that learns all objects as they are."""
         self.engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
         self.engine.on_queue(build_queue("r", annotations={AVAILABLE_QUOTA[0]: "*"}))
         for name in ("top", "a", "b"):
@@ -149,24 +149,24 @@ class StoppedRound:
         self.engine.on_queue(build_queue("q", policy="Block", annotations=said))
 
     def change_low(self, phase: str = "Running", **status: Any) -> None:
-        """Let the unit be as the job side has written it."""
+        """Write the unit as the job side does."""
         version = int(self.low.metadata.resource_version) + 1
         self.low = changed(self.low, version, phase, **status)
         self.engine.on_queue_unit(self.low)
 
     def nominated(self) -> tuple[str, ...]:
-        """Return for whom room is kept."""
+        """Return the units for which room is kept."""
         return self.engine.rounds.nominated
 
     def ask_other(self) -> Decision:
-        """Return what becomes of unit other."""
+        """Return the decision about unit other."""
         self.engine.on_queue_unit(build_unit("other", "b", queue="r", cpu=2))
         self.engine.validate()
         self.rest("q")
         return self.engine.decide_next("r", 1.0)
 
     def rest(self, queue: str) -> None:
-        """Ask a queue in which nobody can start."""
+        """Ask a queue in which no unit can start."""
         while isinstance(decision := self.engine.decide_next(queue, 1.0), Refused):
             pass
         assert isinstance(decision, Rest), decision
@@ -184,10 +184,10 @@ def after(request: pytest.FixtureRequest) -> Callable[[StoppedRound], None]:
 
 
 @pytest.mark.parametrize("has_left", [False, True])
-def test_no_room_is_kept_for_who_may_not_start(
+def test_no_room_is_kept_for_a_unit_that_may_not_start(
     after: Callable[[StoppedRound], None], *, has_left: bool
 ) -> None:
-    """Its queue is stopped while somebody leaves for it, or when he has left."""
+    """Its queue is stopped while a victim leaves for it, or after the victim has left."""
     round_ = StoppedRound()
     assert round_.nominated() == ("ns/first",)
     if has_left:
@@ -200,7 +200,7 @@ def test_no_room_is_kept_for_who_may_not_start(
     assert decision.unit == "ns/other"
 
 
-def test_who_waits_for_that_room_is_asked_again_when_the_queue_is_stopped() -> None:
+def test_units_kept_out_are_asked_again_when_the_queue_is_stopped() -> None:
     round_ = StoppedRound()
     decision = round_.ask_other()
     assert isinstance(decision, Refused), decision
@@ -210,23 +210,23 @@ def test_who_waits_for_that_room_is_asked_again_when_the_queue_is_stopped() -> N
     assert isinstance(round_.engine.decide_next("r", 2.0), Dequeue)
 
 
-def test_room_is_kept_again_if_the_queue_goes_on_while_they_leave(
+def test_room_is_kept_again_if_the_queue_resumes_while_victims_leave(
     after: Callable[[StoppedRound], None],
 ) -> None:
-    """Those who are made to leave for it still are."""
+    """The victims that were asked to leave for it still do."""
     round_ = StoppedRound()
     round_.stop_queue("Hold")
     round_.stop_queue("")
     after(round_)
     assert round_.nominated() == ("ns/first",)
-    assert isinstance(round_.engine.decide_next("q", 0.0), Refused), "somebody is still there"
+    assert isinstance(round_.engine.decide_next("q", 0.0), Refused), "a victim is still there"
     decision = round_.ask_other()
     assert isinstance(decision, Refused), decision
     assert decision.refusal.other == "ns/first"
 
 
-def test_where_pods_are_waited_for_nobody_starts_before_whom_others_were_evicted_for() -> None:
-    """Of another quota as well: else he would have to be evicted next."""
+def test_where_pods_are_waited_for_no_unit_starts_before_the_preemptor() -> None:
+    """Nor does one of another quota: otherwise it would have to be evicted next."""
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true", AVAILABLE_QUOTA[0]: "*"}
     engine.on_queue(build_queue("q", annotations=said | {WAIT_FOR_PODS_RUNNING: "true"}))
@@ -246,8 +246,8 @@ def test_where_pods_are_waited_for_nobody_starts_before_whom_others_were_evicted
     assert refusals["ns/other"].other == "ns/first"
 
 
-def test_who_is_in_flight_and_who_borrows_leave_in_one_round_where_pods_are_waited_for() -> None:
-    """Alone neither would do: his own quota's unit holds up the queue, another's has the room."""
+def test_a_unit_in_flight_and_a_borrower_leave_in_one_round_where_pods_are_waited_for() -> None:
+    """Neither would do alone: its own quota's unit holds up the queue, another's has the room."""
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     said = {ENABLE_PREEMPTION: "true", WAIT_FOR_PODS_RUNNING: "true", AVAILABLE_QUOTA[0]: "*"}
     engine.on_queue(build_queue("q", annotations=said))
@@ -269,8 +269,8 @@ def test_who_is_in_flight_and_who_borrows_leave_in_one_round_where_pods_are_wait
     check_victims(engine, found, NOW)
 
 
-def test_who_searched_in_vain_looks_again_when_others_have_left_too_little() -> None:
-    """Two of four were released: not enough to start, and enough with whom it may evict."""
+def test_a_unit_that_searched_in_vain_looks_again_when_too_little_was_released() -> None:
+    """Two of four were released: not enough to start, but enough with what it may evict."""
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
     engine.on_queue(build_queue("q", annotations=said))
@@ -291,7 +291,7 @@ def test_who_searched_in_vain_looks_again_when_others_have_left_too_little() -> 
     assert [victim.unit for victim in found.victims] == ["ns/low"]
 
 
-def test_who_searched_in_vain_does_not_look_again_while_nothing_is_released() -> None:
+def test_a_unit_that_searched_in_vain_does_not_look_again_while_nothing_is_released() -> None:
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     engine.on_queue(build_queue("q", annotations={ENABLE_PREEMPTION: "true"}))
     engine.on_quota(elastic_quota("q", namespace="kq", min={}, max=MOST))
@@ -303,7 +303,7 @@ def test_who_searched_in_vain_does_not_look_again_while_nothing_is_released() ->
     assert rest.until == 2 * SEARCH_AGAIN_SECONDS
 
 
-def test_what_failed_is_not_chosen_again_while_somebody_leaves_for_another() -> None:
+def test_a_failed_victim_is_not_chosen_again_while_one_leaves_for_another_unit() -> None:
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
     engine.on_queue(build_queue("q", annotations=said))
@@ -331,7 +331,7 @@ def test_what_failed_is_not_chosen_again_while_somebody_leaves_for_another() -> 
     assert [victim.unit for victim in again.victims] == ["ns/two"]
 
 
-def test_an_owner_gets_the_large_unit_where_a_cheaper_one_leaves_too_little_to_take() -> None:
+def test_an_owner_evicts_the_large_unit_where_a_cheaper_one_leaves_too_little() -> None:
     """Two may be taken of b: with the small one gone, the large one would be within b's min."""
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     reclaims = {"annotations": {RECLAIM_POLICY: "Any"}}

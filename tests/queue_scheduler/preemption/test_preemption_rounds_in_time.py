@@ -1,4 +1,4 @@
-"""Who is asked again after a round, and when, where only those are who are woken or have a time."""
+"""Which units are asked again after a round, and when, if only woken or timed ones are asked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.queue_scheduler.round_kit import BEGIN, LONG, PREEMPTS, TAKES_ALL, Ti
 
 
 def two_run(cpu: int = 4, said: dict[str, str] | None = None) -> Times:
-    """Of one quota run one and two, with two cores each; two is worth more."""
+    """Of one quota, one and two run, with two cores each; two has the higher priority."""
     times = Times()
     times.quota("q", cpu)
     times.queue("q", PREEMPTS | (said or {}))
@@ -41,7 +41,7 @@ def two_run(cpu: int = 4, said: dict[str, str] | None = None) -> Times:
 
 
 def one_runs_in_each() -> Times:
-    """One of quota a in queue q and two of quota b in queue r, of one parent that is full."""
+    """One of quota a runs in queue q and two of quota b in queue r, under one full parent."""
     times = Times()
     for name, cpu, parent in (("top", 4, ""), ("a", 4, "top"), ("b", 2, "top")):
         times.quota(name, cpu, parent)
@@ -52,7 +52,7 @@ def one_runs_in_each() -> Times:
     return times
 
 
-def test_who_was_overtaken_tries_again_after_its_rest() -> None:
+def test_an_overtaken_unit_tries_again_after_its_rest() -> None:
     times = two_run()
     times.comes("first", "q", 2)
     times.comes("urgent", "q", 1, priority=10)
@@ -62,7 +62,7 @@ def test_who_was_overtaken_tries_again_after_its_rest() -> None:
     assert times.wait(REST_SECONDS) == [(BEGIN + REST_SECONDS, "first evicts two")]
 
 
-def test_who_lost_its_room_to_one_that_nobody_asked_about_tries_again_after_its_rest() -> None:
+def test_a_unit_that_lost_its_room_to_an_unasked_one_tries_again_after_its_rest() -> None:
     times = two_run()
     times.comes("first", "q", 2)
     times.runs("adopted", "q", 2, priority=9)
@@ -71,7 +71,7 @@ def test_who_lost_its_room_to_one_that_nobody_asked_about_tries_again_after_its_
     assert times.wait(STUCK_SECONDS - 1) == want
 
 
-def test_the_pods_of_victims_that_are_free_are_waited_for_and_no_others_evicted() -> None:
+def test_pods_of_released_victims_are_waited_for_without_further_evictions() -> None:
     times = two_run()
     times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one", quota="q")))
     times.comes("first", "q", 2)
@@ -81,7 +81,7 @@ def test_the_pods_of_victims_that_are_free_are_waited_for_and_no_others_evicted(
     assert times.wait(REST_SECONDS - 1) == [(BEGIN, "first evicts one")]
 
 
-def test_victims_count_as_leaving_before_the_watch_has_told_so() -> None:
+def test_victims_count_as_leaving_before_the_watch_has_reported_it() -> None:
     times = two_run(5)
     times.runs("small", "q", 1, priority=9)
     times.put(build_unit("first", "q", queue="q", cpu=2, priority=9))
@@ -94,7 +94,7 @@ def test_victims_count_as_leaving_before_the_watch_has_told_so() -> None:
     assert times.wait(REST_SECONDS) == []
 
 
-def test_a_victim_that_takes_its_time_leaves_for_whom_it_was_asked() -> None:
+def test_a_slow_victim_leaves_for_its_preemptor() -> None:
     times = two_run()
     times.comes("first", "q", 2)
     told = times.wait(NOMINATED_SECONDS - 1)
@@ -103,7 +103,7 @@ def test_a_victim_that_takes_its_time_leaves_for_whom_it_was_asked() -> None:
     assert [what for _, what in told + times.wait(LONG)] == ["first evicts one", "first starts"]
 
 
-def test_behind_a_victim_that_hangs_nobody_waits_longer_than_ten_minutes() -> None:
+def test_no_unit_waits_longer_than_ten_minutes_behind_a_hanging_victim() -> None:
     times = one_runs_in_each()
     times.comes("first", "a", 2)
     times.comes("second", "b", 2, queue="r")
@@ -111,7 +111,7 @@ def test_behind_a_victim_that_hangs_nobody_waits_longer_than_ten_minutes() -> No
     assert told == [(BEGIN, "first evicts one"), (BEGIN + STUCK_SECONDS, "second evicts two")]
 
 
-def test_a_victim_that_hangs_makes_no_room() -> None:
+def test_a_hanging_victim_makes_no_room() -> None:
     times = two_run()
     times.comes("first", "q", 2)
     told = times.wait(STUCK_SECONDS + 1)
@@ -125,7 +125,7 @@ def test_a_victim_that_hangs_makes_no_room() -> None:
         pytest.param(0, {PREEMPTIBLE: "false"}, id="its label"),
     ],
 )
-def test_who_searched_in_vain_looks_again_when_who_runs_is_edited(
+def test_a_unit_that_searched_in_vain_looks_again_when_a_running_one_is_edited(
     priority: int, labels: dict[str, str]
 ) -> None:
     times = Times()
@@ -140,7 +140,7 @@ def test_who_searched_in_vain_looks_again_when_who_runs_is_edited(
     assert told == [(BEGIN + SEARCH_AGAIN_SECONDS, "first evicts one")]
 
 
-def test_who_counted_on_one_that_leaves_evicts_when_that_is_taken_back() -> None:
+def test_a_unit_that_counted_on_a_leaving_one_evicts_when_the_eviction_is_undone() -> None:
     times = two_run()
     times.has_to_leave("one", "by hand", reason="Stopped")
     times.comes("first", "q", 2)
@@ -149,20 +149,20 @@ def test_who_counted_on_one_that_leaves_evicts_when_that_is_taken_back() -> None
     assert times.wait(1.0) == [(BEGIN + 1.0, "first evicts one")]
 
 
-def test_who_counted_on_one_that_hangs_evicts_another_after_ten_minutes() -> None:
+def test_a_unit_that_counted_on_a_hanging_one_evicts_another_after_ten_minutes() -> None:
     times = two_run()
     times.has_to_leave("one", "by hand", reason="Stopped")
     times.comes("first", "q", 2)
     assert times.wait(LONG)[:1] == [(BEGIN + STUCK_SECONDS, "first evicts two")]
 
 
-def test_who_stands_back_displaces_the_other_when_one_of_two_has_gone() -> None:
+def test_a_unit_that_stands_back_evicts_the_other_when_one_of_two_has_gone() -> None:
     times = Times()
     times.quota("q", 9)
     times.queue("q", PREEMPTS)
     for name in ("one", "two"):
         times.put(admitted(build_unit(name, "q", cpu=1), 1, "Dequeued"))
-    times.has_to_leave("two", "by hand", reason="Stopped")  # so nobody else may ask it
+    times.has_to_leave("two", "by hand", reason="Stopped")  # so no other unit may ask it
     times.queue("q", PREEMPTS | {WAIT_FOR_PODS_RUNNING: "true"})
     times.comes("first", "q", 1)
     assert times.wait(1.0) == []
@@ -171,7 +171,7 @@ def test_who_stands_back_displaces_the_other_when_one_of_two_has_gone() -> None:
     assert times.wait(0.0) == want, "there is room beside it; only its pods were waited for"
 
 
-def test_a_round_that_was_not_written_holds_up_nobody() -> None:
+def test_a_round_that_was_not_written_holds_none_up() -> None:
     times = one_runs_in_each()
     times.put(build_unit("first", "a", queue="q", cpu=2, priority=9))
     times.workers.wall = WALL
@@ -184,7 +184,7 @@ def test_a_round_that_was_not_written_holds_up_nobody() -> None:
 
 
 def test_a_write_of_which_only_the_answer_was_lost_has_not_failed() -> None:
-    """Somebody takes the eviction back: the unit rests, as after any round that came to nothing."""
+    """The eviction is undone by hand: the unit rests, as after any round without result."""
     times = two_run()
     times.put(build_unit("first", "q", queue="q", cpu=2, priority=9))
     times.workers.wall = WALL
@@ -197,7 +197,7 @@ def test_a_write_of_which_only_the_answer_was_lost_has_not_failed() -> None:
     assert times.wait(REST_SECONDS - 1.0) == []
 
 
-def test_the_pods_of_a_unit_that_was_not_asked_to_leave_are_no_room() -> None:
+def test_pods_of_a_unit_that_was_not_asked_to_leave_are_no_room() -> None:
     """Its job was deleted without them while its eviction could not be written."""
     times = two_run()
     times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one", quota="q")))
@@ -212,7 +212,7 @@ def test_the_pods_of_a_unit_that_was_not_asked_to_leave_are_no_room() -> None:
 
 
 def test_room_is_kept_while_pods_of_the_first_choice_end_after_the_second() -> None:
-    """Of the first, the watch tells no more than that it is free."""
+    """The watch reports of the first choice only that it is released."""
     times = two_run()
     times.queue("r", TAKES_ALL)
     times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one", quota="q")))
@@ -229,7 +229,7 @@ def test_room_is_kept_while_pods_of_the_first_choice_end_after_the_second() -> N
     assert times.wait(1.0) == [], "the room of two is kept until the pod of one has gone"
 
 
-def test_no_room_is_kept_for_a_unit_that_asks_for_too_much_meanwhile() -> None:
+def test_no_room_is_kept_for_a_unit_that_meanwhile_asks_for_too_much() -> None:
     times = Times()
     times.quota("q", 6)
     times.queue("q", PREEMPTS)
@@ -258,8 +258,8 @@ def test_no_room_is_kept_for_a_unit_that_the_server_does_not_let_start() -> None
 
 
 @pytest.mark.parametrize("names", [("higher", "lower"), ("lower",)])
-def test_room_that_is_given_up_goes_to_whose_turn_it_is(names: tuple[str, ...]) -> None:
-    """It is found to be of no use when the lower queue's unit is asked."""
+def test_room_that_is_given_up_goes_to_the_queue_whose_turn_it_is(names: tuple[str, ...]) -> None:
+    """It turns out to be of no use when the lower queue's unit is asked."""
     times = Times()
     times.quota("q", 6)
     times.queue("q", PREEMPTS)
@@ -295,10 +295,10 @@ def test_a_queue_that_rests_behind_another_keeps_its_time() -> None:
 @pytest.mark.parametrize(
     "said", [{}, {BACKFILL: "true"}, {MAX_DEPTH: "1"}], ids=["plain", "backfill", "depth"]
 )
-def test_who_comes_before_the_preemptor_does_not_wait_for_its_start_once_all_have_left(
+def test_a_unit_ahead_of_the_preemptor_does_not_wait_for_its_start_once_all_have_left(
     said: dict[str, str],
 ) -> None:
-    """In most such queues the one behind it could not start before it does."""
+    """In most such queues the one behind it could not start before it."""
     times = two_run(said=said)
     times.comes("behind", "q", 2)
     times.comes("ahead", "q", 4, priority=10)
@@ -309,7 +309,7 @@ def test_who_comes_before_the_preemptor_does_not_wait_for_its_start_once_all_hav
     assert times.wait(REST_SECONDS) == [(BEGIN + 2.0, "ahead starts")]
 
 
-def test_who_may_be_evicted_in_a_moment_is_evicted_though_nobody_who_borrows_may() -> None:
+def test_a_unit_that_may_be_evicted_in_a_moment_is_evicted_if_no_borrower_may() -> None:
     times = Times()
     times.quota("top", 6)
     times.quota("a", 4, "top", guaranteed=4)
@@ -328,8 +328,8 @@ def test_who_may_be_evicted_in_a_moment_is_evicted_though_nobody_who_borrows_may
     assert times.wait(1.0) == [(BEGIN + 1.0, "first evicts starts")]
 
 
-def test_a_write_that_fails_gives_the_room_of_the_others_to_nobody() -> None:
-    """Who was kept out is woken by the first victim, and asked before the preemptor is."""
+def test_after_a_failed_write_the_room_of_the_other_victims_goes_to_no_unit() -> None:
+    """A unit kept out is woken by the first victim, and asked before the preemptor."""
     times = Times()
     times.quota("q", 6)
     for name in ("zz", "r"):
@@ -362,20 +362,20 @@ def kept_out() -> Times:
     return times
 
 
-def test_who_is_kept_out_is_asked_when_a_limit_is_raised() -> None:
+def test_a_unit_kept_out_is_asked_when_a_limit_is_raised() -> None:
     times = kept_out()
     times.quota("top", 6)
     times.ask()
     assert times.wait(0.0) == [(BEGIN + 1.0, "second starts")]
 
 
-def test_who_is_kept_out_is_asked_when_the_preemptor_asks_for_less() -> None:
+def test_a_unit_kept_out_is_asked_when_the_preemptor_asks_for_less() -> None:
     times = kept_out()
     times.comes("first", "a", 2)
     assert times.wait(0.0) == [(BEGIN + 1.0, "second starts")]
 
 
-def test_nobody_is_remembered_of_a_queue_that_is_gone() -> None:
+def test_nothing_is_remembered_of_a_deleted_queue() -> None:
     times = Times()
     times.quota("q", 4)
     times.queue("r", TAKES_ALL)
@@ -397,7 +397,7 @@ def owner_and_borrower(reclaims: str, queue: dict[str, str] | None = None) -> Ti
     return times
 
 
-def test_who_is_owed_the_room_again_at_once_is_not_displaced_for_it() -> None:
+def test_a_unit_that_would_reclaim_the_room_at_once_is_not_evicted_for_it() -> None:
     times = owner_and_borrower("Never")
     times.comes("owner", "a", 2, priority=0)
     times.runs("keep", "b", 2, priority=9)
@@ -405,7 +405,7 @@ def test_who_is_owed_the_room_again_at_once_is_not_displaced_for_it() -> None:
     assert times.wait(LONG) == [(BEGIN, "owner starts")]
 
 
-def test_who_borrows_and_waits_for_its_pods_is_displaced_for_its_room() -> None:
+def test_a_borrower_that_waits_for_its_pods_is_evicted_for_its_room() -> None:
     times = owner_and_borrower("Never")
     times.runs("keep", "b", 2, priority=9)
     times.comes("low", "b", 2, priority=0)
@@ -415,7 +415,7 @@ def test_who_borrows_and_waits_for_its_pods_is_displaced_for_its_room() -> None:
     assert told == ["low starts", "high evicts low", "high starts"]
 
 
-def test_an_owner_that_has_reclaimed_is_not_displaced_by_whom_it_has_evicted() -> None:
+def test_an_owner_that_has_reclaimed_is_not_evicted_by_its_victim() -> None:
     times = owner_and_borrower("Any")
     times.runs("big", "b", 4, priority=9)
     times.comes("owner", "a", 2, priority=0)
@@ -425,7 +425,7 @@ def test_an_owner_that_has_reclaimed_is_not_displaced_by_whom_it_has_evicted() -
     assert [what for _, what in times.wait(LONG)] == ["owner evicts big", "owner starts"]
 
 
-def test_who_waits_for_pods_displaces_one_that_is_owed_other_room() -> None:
+def test_a_unit_that_waits_for_pods_evicts_one_that_is_owed_other_room() -> None:
     times = owner_and_borrower("Never")
     times.comes("owner", "a", 1, priority=0)
     times.runs("low", "b", 3, priority=1)
@@ -436,8 +436,8 @@ def test_who_waits_for_pods_displaces_one_that_is_owed_other_room() -> None:
     assert told == ["owner starts", "high evicts owner and low", "high starts"]
 
 
-def test_an_owner_takes_from_a_borrower_what_its_queue_holds_within_another_min() -> None:
-    """To evict `mine` would be one eviction more: it takes its own from the borrower then."""
+def test_an_owner_reclaims_from_a_borrower_what_its_queue_holds_within_another_min() -> None:
+    """Evicting `mine` would be one eviction more: it would then reclaim from the borrower."""
     times = Times()
     times.quota("top", 6)
     for name in ("a", "b"):
@@ -453,7 +453,7 @@ def test_an_owner_takes_from_a_borrower_what_its_queue_holds_within_another_min(
     assert [what for _, what in times.wait(LONG)] == ["high evicts c2", "high starts"]
 
 
-def test_who_has_come_back_from_an_eviction_is_left_alone_for_a_while() -> None:
+def test_a_unit_requeued_after_an_eviction_is_left_alone_for_a_while() -> None:
     times = two_run(2)
     times.frees("two")
     times.comes("first", "q", 2)
@@ -469,7 +469,7 @@ def test_who_has_come_back_from_an_eviction_is_left_alone_for_a_while() -> None:
 def borrower_before_owner(
     said: dict[str, str], policy: str = "Priority", priority: int = 0, *more: str
 ) -> Times:
-    """In one queue borrowers that run stand before an owner that waits.
+    """Return a queue in which running borrowers precede a waiting owner.
 
     The guarantee is not the owner's: a unit of its quota that asks for more waits first elsewhere.
     """
@@ -493,21 +493,21 @@ def borrower_before_owner(
     [{}, {BACKFILL: "true"}, {MAX_DEPTH: "2"}, {WAIT_FOR_PODS_RUNNING: "true"}],
     ids=["plain", "backfill", "depth", "waits for pods"],
 )
-def test_who_was_evicted_for_an_owner_does_not_start_before_it(said: dict[str, str]) -> None:
+def test_a_unit_evicted_for_an_owner_does_not_start_before_it(said: dict[str, str]) -> None:
     """It would be evicted again, start before the owner again, and so on without end."""
     times = borrower_before_owner(said)
     times.returns("borrower")
     assert [what for _, what in times.wait(LONG)] == ["owner evicts borrower", "owner starts"]
 
 
-def test_who_would_be_evicted_for_an_owner_next_does_not_take_the_room_either() -> None:
+def test_a_unit_that_would_be_evicted_for_an_owner_next_does_not_take_the_room_either() -> None:
     times = borrower_before_owner({})
     times.comes("another", "b", 1, priority=5)
     times.frees("borrower")
     assert [what for _, what in times.wait(LONG)] == ["owner evicts borrower", "owner starts"]
 
 
-def test_who_could_not_be_evicted_for_an_owner_starts_before_it() -> None:
+def test_a_unit_that_could_not_be_evicted_for_an_owner_starts_before_it() -> None:
     """It is within its own min, and comes first."""
     times = borrower_before_owner({})
     times.comes("another", "c", 2, priority=5)
@@ -523,7 +523,7 @@ def test_who_could_not_be_evicted_for_an_owner_starts_before_it() -> None:
         pytest.param(({}, "Intelligent", 5), id="in a lower band"),
     ],
 )
-def test_another_is_evicted_than_one_because_of_which_the_owner_would_not_be_asked(
+def test_a_victim_that_would_keep_the_owner_from_its_turn_is_not_chosen(
     borrowers: tuple[Any, ...],
 ) -> None:
     times = borrower_before_owner(*borrowers)

@@ -1,4 +1,4 @@
-"""Who is chosen, against every subset there is."""
+"""Which victims are chosen, compared with every subset."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from shared_api.objects.meta import Uid
 
 
 def candidate(name: str, *, size: int = 1) -> Candidate:
-    """Return one that holds `size` of the only resource."""
+    """Return a candidate that holds `size` of the only resource."""
     return Candidate(key=f"ns/{name}", uid=Uid(name), priority=0, runs=False, since="", kind=size)
 
 
 class Room:
-    """A quota that lacks so much; counts the questions."""
+    """A quota that lacks `missing`; counts the questions."""
 
     def __init__(self, missing: int) -> None:
         self.missing = missing
@@ -41,14 +41,14 @@ def chosen(candidates: Sequence[Candidate], missing: int) -> list[str]:
     ("sizes", "missing", "want"),
     [
         pytest.param([1, 1, 1], 2, ["0", "1"], id="the cheapest"),
-        pytest.param([1, 4, 1], 4, ["1"], id="nobody who is not needed"),
+        pytest.param([1, 4, 1], 4, ["1"], id="none that is not needed"),
         pytest.param([1, 2, 2], 3, ["0", "1"], id="rather two cheap ones"),
-        pytest.param([1, 1, 1], 4, [], id="nobody if all are not enough"),
-        pytest.param([], 1, [], id="nobody there"),
+        pytest.param([1, 1, 1], 4, [], id="none if all are not enough"),
+        pytest.param([], 1, [], id="no candidates"),
         pytest.param([3, 1, 3, 1, 3], 7, ["0", "1", "2"], id="kinds in between"),
     ],
 )
-def test_who_is_chosen(sizes: list[int], missing: int, want: list[str]) -> None:
+def test_which_victims_are_chosen(sizes: list[int], missing: int, want: list[str]) -> None:
     units = [candidate(str(number), size=size) for number, size in enumerate(sizes)]
     assert chosen(units, missing) == want
 
@@ -69,7 +69,7 @@ def test_questions_are_few() -> None:
     assert room.asked < 60
     taken = iter(units)
     choose_victims(taken, Room(5).is_enough)
-    assert next(taken).uid == "4"  # the others were not even looked at
+    assert next(taken).uid == "4"  # the others were not even read
 
 
 @settings(max_examples=500, deadline=None)
@@ -80,7 +80,7 @@ def test_questions_are_few() -> None:
 def test_the_chosen_are_the_cheapest_that_suffice(
     sizes: list[tuple[int, int]], missing: tuple[int, int]
 ) -> None:
-    """Of two resources, so that kinds need each other."""
+    """Of two resources, so that kinds depend on each other."""
     units = [candidate(str(number)) for number, _ in enumerate(sizes)]
     size_of = {unit.uid: size for unit, size in zip(units, sizes, strict=True)}
     place = {unit.uid: number for number, unit in enumerate(units)}
@@ -105,7 +105,7 @@ def test_the_chosen_are_the_cheapest_that_suffice(
 
 
 def test_roundings_that_break_the_order_do_no_harm() -> None:
-    """Enough with one, with three, not with two: whoever is chosen is enough."""
+    """Enough with one, with three, not with two: whichever are chosen suffice."""
     units = [candidate(str(number), size=number) for number in range(4)]
 
     def is_enough(released: Sequence[Candidate]) -> bool:
@@ -115,7 +115,7 @@ def test_roundings_that_break_the_order_do_no_harm() -> None:
     assert is_enough(got)
 
 
-def test_when_many_are_not_enough_it_is_asked_once_whether_all_would_be() -> None:
+def test_where_many_do_not_suffice_it_is_asked_once_whether_all_would() -> None:
     units = [candidate(str(number)) for number in range(1000)]
     asked: list[bool] = []
 
@@ -126,11 +126,11 @@ def test_when_many_are_not_enough_it_is_asked_once_whether_all_would_be() -> Non
     room = Room(2000)
     assert choose_victims(units, room.is_enough, in_vain) == ()
     assert asked == [True]
-    assert room.asked < 10, "nobody goes through all of them then"
+    assert room.asked < 10, "then not all of them are tried"
 
 
 class Borrowed:
-    """Of each quota so much may go; a candidate's kind is (quota, size)."""
+    """Limits what each quota may lose; a candidate's kind is (quota, size)."""
 
     def __init__(self, excess: Sequence[int], kinds: dict[Uid, tuple[int, int]]) -> None:
         self.excess = list(excess)
@@ -154,7 +154,7 @@ class Borrowed:
 def borrowers(
     kinds: Sequence[tuple[int, int]], missing: int, excess: Sequence[int]
 ) -> tuple[list[Candidate], Callable[[Sequence[Candidate]], bool], Borrowed]:
-    """Return candidates, what is enough, and what may go."""
+    """Return candidates, what is enough, and what may be taken."""
     kind_of = {Uid(str(number)): kind for number, kind in enumerate(kinds)}
     units = [replace(candidate(uid), kind=kind) for uid, kind in kind_of.items()]
 
@@ -164,13 +164,13 @@ def borrowers(
     return units, is_enough, Borrowed(excess, kind_of)
 
 
-def test_a_small_one_that_comes_first_does_not_keep_the_large_one_from_going() -> None:
+def test_a_small_first_candidate_does_not_keep_the_large_one_from_being_chosen() -> None:
     units, is_enough, lent = borrowers([(0, 1), (0, 2)], missing=2, excess=[2])
     assert [one.uid for one in choose_victims(units, is_enough, lent=lent)] == ["1"]
 
 
-def test_where_the_ways_are_too_many_whoever_is_cheapest_goes() -> None:
-    """Eight quotas of two kinds each: 4 ** 8 ways, and the small ones are enough."""
+def test_where_combinations_are_too_many_the_cheapest_are_chosen() -> None:
+    """Eight quotas of two kinds each: 4 ** 8 combinations, and the small ones are enough."""
     kinds = [(quota, size) for quota in range(8) for size in (3, 2, 2, 2, 1, 1, 1)]
     units, is_enough, lent = borrowers(kinds, missing=8 * 5, excess=[5] * 8)
     asked: list[int] = []
@@ -192,7 +192,7 @@ def test_where_the_ways_are_too_many_whoever_is_cheapest_goes() -> None:
     st.integers(1, 9),
     st.tuples(st.integers(0, 6), st.integers(0, 6)),
 )
-def test_of_the_sets_that_may_go_together_the_cheapest_is_chosen(
+def test_of_the_sets_that_may_leave_together_the_cheapest_is_chosen(
     kinds: list[tuple[int, int]], missing: int, excess: tuple[int, int]
 ) -> None:
     units, is_enough, lent = borrowers(kinds, missing, excess)

@@ -1,4 +1,4 @@
-"""A drained queue asks back what has started, once, and nothing else."""
+"""A drained queue evicts what has started, once, and nothing else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ASKED = {
     "message": "",
     "lastTransitionTime": "2026-11-01T09:00:00Z",
 }
-"""Condition of a unit that somebody else has asked back."""
+"""Condition of a unit that has been evicted by another writer."""
 
 
 def drains_of(kit: ShellKit, writes: Any = None) -> QueueDrain:
@@ -58,7 +58,7 @@ def annotate_on(direct: Any, policy: str | None, queue: str = "team") -> None:
 
 
 def put(kit: ShellKit, name: str, phase: str, **status: Any) -> None:
-    """Write a unit's status, and let the engine hear of it."""
+    """Write a unit's status, and report it to the engine."""
     body = {"status": {"phase": phase, **status}}
     kit.direct.patch("queueunits", name, body, namespace="default", subresource="status")
     kit.learn(name)
@@ -72,7 +72,7 @@ def drain_one(kit: ShellKit) -> None:
 
 
 def hold_writes_of_a_drain(kit: ShellKit) -> tuple[HeldWrites, QueueDrain]:
-    """Do the same; return what is written by whom, which the test settles."""
+    """Do as `drain_one`; return the held writes, which the test settles, and the drain."""
     drain_one(kit)
     writes = HeldWrites()
     return writes, drains_of(kit, writes)
@@ -90,7 +90,7 @@ def evicted(unit: Json) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("phase", ["Reserved", "Dequeued", "Running", "SchedReady"])
-def test_what_occupies_quota_is_asked_back_and_stays_booked(kit: ShellKit, phase: str) -> None:
+def test_units_that_hold_quota_are_evicted_and_stay_charged(kit: ShellKit, phase: str) -> None:
     kit.add_unit("u")
     put(kit, "u", phase)
     annotate(kit, "HoldAndDrain")
@@ -102,10 +102,10 @@ def test_what_occupies_quota_is_asked_back_and_stays_booked(kit: ShellKit, phase
     assert kit.used() == 1000
     record = kit.shared.ask(Engine.record, "default/u")
     assert record is not None
-    assert record.unit.status.conditions, "the engine has heard of it"
+    assert record.unit.status.conditions, "the engine knows of it"
 
 
-def test_an_adopted_unit_is_asked_too(kit: ShellKit) -> None:
+def test_an_adopted_unit_is_evicted_too(kit: ShellKit) -> None:
     kit.add_unit("u")
     put(kit, "u", "Running", conditions=[PROOF])
     annotate(kit, "HoldAndDrain")
@@ -114,8 +114,8 @@ def test_an_adopted_unit_is_asked_too(kit: ShellKit) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeed", "Failed", "Enqueued", "TimeoutBackoff"])
-def test_who_occupies_nothing_is_left_alone(kit: ShellKit, phase: str) -> None:
-    kit.add_unit("asked")  # or the queue would not be looked at
+def test_a_unit_without_quota_is_left_alone(kit: ShellKit, phase: str) -> None:
+    kit.add_unit("asked")  # otherwise the queue would not be looked at
     put(kit, "asked", "Running", conditions=[ASKED])
     kit.add_unit("u")
     put(kit, "u", phase)
@@ -126,9 +126,7 @@ def test_who_occupies_nothing_is_left_alone(kit: ShellKit, phase: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Hold", "None", "Drain", pytest.param(None, id="absent")])
-def test_a_queue_that_is_not_drained_keeps_what_has_started(
-    kit: ShellKit, policy: str | None
-) -> None:
+def test_a_queue_that_is_not_drained_keeps_started_units(kit: ShellKit, policy: str | None) -> None:
     kit.add_quota("other", 4)
     kit.add_unit("theirs", "other")
     put(kit, "theirs", "Running")
@@ -138,7 +136,7 @@ def test_a_queue_that_is_not_drained_keeps_what_has_started(
     assert evicted(kit.unit("theirs")) == ("", "")
 
 
-def test_nobody_is_asked_twice_whoever_asked_first(kit: ShellKit) -> None:
+def test_no_unit_is_asked_twice_whichever_writer_was_first(kit: ShellKit) -> None:
     kit.add_unit("u")
     put(kit, "u", "Running", conditions=[ASKED])
     kit.add_unit("v")
@@ -161,7 +159,7 @@ def test_a_conflict_is_decided_again_with_the_fresh_object(kit: ShellKit) -> Non
     for told in (0, 1):
         with capture_logs() as logs:
             writes.settle(rejected(Conflict(409, "Conflict", "meanwhile")))
-        assert len(logs) == told, "the second in a row is no news"
+        assert len(logs) == told, "the second in a row is not logged"
         kit.clock.advance(RETRIES.seconds(told))
         drains.step()
     assert len(writes.writes) == 3
@@ -172,7 +170,7 @@ def test_a_conflict_is_decided_again_with_the_fresh_object(kit: ShellKit) -> Non
     assert len(writes.writes) == 3, "its job has ended"
 
 
-def test_what_the_server_refuses_is_tried_ever_more_seldom(kit: ShellKit) -> None:
+def test_a_refused_write_is_retried_ever_more_seldom(kit: ShellKit) -> None:
     writes, drains = hold_writes_of_a_drain(kit)
     drains.step()
     for tried in range(1, 12):
@@ -188,7 +186,7 @@ def test_what_the_server_refuses_is_tried_ever_more_seldom(kit: ShellKit) -> Non
     assert RETRIES.seconds(10) == RETRIES.cap_seconds, "and never gives up"
 
 
-def test_what_was_dropped_is_not_sent_again_before_it_may_be(kit: ShellKit) -> None:
+def test_a_dropped_write_is_not_sent_again_before_it_may_be(kit: ShellKit) -> None:
     writes, drains = hold_writes_of_a_drain(kit)
     drains.step()
     writes.settle(Dropped("too much to write", retry_after_seconds=7.0))
@@ -199,7 +197,7 @@ def test_what_was_dropped_is_not_sent_again_before_it_may_be(kit: ShellKit) -> N
 
 
 @pytest.mark.parametrize("refused", [1, 3 * MAX_IN_FLIGHT])
-def test_who_can_not_be_asked_keeps_nobody_from_being_asked(kit: ShellKit, refused: int) -> None:
+def test_refused_units_keep_no_other_from_being_asked(kit: ShellKit, refused: int) -> None:
     names = [f"a{number}" for number in range(refused)] + ["z"]
     for name in names:
         kit.add_unit(name)
@@ -212,7 +210,7 @@ def test_who_can_not_be_asked_keeps_nobody_from_being_asked(kit: ShellKit, refus
         drains.step()
         for _ in writes.writes[sent:]:
             writes.settle(rejected(Forbidden(403, "Forbidden", "denied by a webhook")))
-        kit.clock.advance(RETRIES.cap_seconds)  # all that were refused may be tried again
+        kit.clock.advance(RETRIES.cap_seconds)  # all that were refused may be retried
     assert "z" in {write.name for write in writes.writes}
 
 
@@ -222,7 +220,7 @@ def test_a_refusal_is_forgotten_with_its_unit(kit: ShellKit) -> None:
         drains.step()
         writes.settle(rejected(Invalid(422, "Invalid", "no")))
         kit.clock.advance(RETRIES.cap_seconds)
-    put(kit, "u", "Enqueued")  # somebody has freed it
+    put(kit, "u", "Enqueued")  # it was released by hand
     drains.step()
     put(kit, "u", "Running")
     drains.step()
@@ -233,7 +231,7 @@ def test_a_refusal_is_forgotten_with_its_unit(kit: ShellKit) -> None:
     assert len(writes.writes) == sent + 1, "the first refusal again"
 
 
-def test_a_unit_whose_answer_could_not_be_told_is_asked_again_after_it_has_started_anew(
+def test_a_unit_whose_report_raised_is_asked_again_after_a_new_start(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drain_one(kit)
@@ -263,7 +261,7 @@ def test_room_is_left_for_decisions(kit: ShellKit) -> None:
     assert writes.writes[-1].name == f"u{MAX_IN_FLIGHT}"
 
 
-def test_who_does_not_lead_asks_nobody(kit: ShellKit) -> None:
+def test_a_replica_that_does_not_lead_asks_no_unit(kit: ShellKit) -> None:
     drain_one(kit)
     kit.leads = False
     writes = HeldWrites()
@@ -271,7 +269,7 @@ def test_who_does_not_lead_asks_nobody(kit: ShellKit) -> None:
     assert writes.writes == []
 
 
-def test_a_drained_queue_empties_and_goes_on_when_it_may() -> None:
+def test_a_drained_queue_empties_and_resumes_when_it_may() -> None:
     with running_world() as world:
         world.add_quota()
         world.start()
@@ -281,7 +279,7 @@ def test_a_drained_queue_empties_and_goes_on_when_it_may() -> None:
         annotate_on(world.direct, "HoldAndDrain")
         world.add_unit("v")
         world.settle(8.0)
-        assert evicted(world.unit("u")) == ("False", "Requeued"), "nobody has to stop a job for it"
+        assert evicted(world.unit("u")) == ("False", "Requeued"), "no job has to be stopped for it"
         assert [world.reason(name) for name in ("u", "v")] == ["StoppedQueue", "StoppedQueue"]
         ready = condition_of(world.queue(), "Ready")
         assert (ready["status"], ready["reason"]) == ("False", "Stopped")

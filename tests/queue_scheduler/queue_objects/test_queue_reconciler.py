@@ -1,4 +1,4 @@
-"""Queues follow quotas: made, kept in step, deleted; what people made is left as it is."""
+"""Queues follow quotas: created, kept in step, deleted; queues made by users are left alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PARENT = "quota.scheduling.koordinator.sh/parent"
 
 
 class Room:
-    """A server, the two caches, and the reconciler over them."""
+    """A server, the two caches, and their reconciler."""
 
     def __init__(self) -> None:
         self.kit = ShellKit()
@@ -147,7 +147,7 @@ def test_the_queue_follows_the_quotas_policy_and_annotations(room: Room) -> None
     assert room.queue()["metadata"]["annotations"]["koord-queue/max-depth"] == "9"
 
 
-def test_what_the_quota_says_under_the_old_prefix_reaches_its_queue(room: Room) -> None:
+def test_annotations_of_a_quota_under_the_old_prefix_reach_its_queue(room: Room) -> None:
     legacy = {"kube-queue/max-depth": "1", "kube-queue/priority-threshold": "5"}
     today = {"koord-queue/max-depth": "2"}
     room.add_quota(labels={"kube-queue/queue-policy": "Block"}, annotations={**legacy, **today})
@@ -163,7 +163,7 @@ def test_what_the_quota_says_under_the_old_prefix_reaches_its_queue(room: Room) 
     assert room.queue()["spec"]["queuePolicy"] == "FIFO"
 
 
-def test_what_the_quota_says_no_more_leaves_its_queue(room: Room) -> None:
+def test_an_annotation_removed_from_the_quota_is_removed_from_its_queue(room: Room) -> None:
     copied = {"koord-queue/max-depth": "3", "kube-queue/wait-for-pods-running": "true"}
     room.add_quota(annotations=copied)
     room.look()
@@ -183,7 +183,7 @@ def test_what_the_quota_says_no_more_leaves_its_queue(room: Room) -> None:
     assert room.kit.writes("queues") == before
 
 
-def test_a_list_that_people_have_changed_is_corrected_and_takes_nothing_of_theirs(
+def test_a_list_edited_by_users_is_corrected_and_removes_nothing_of_theirs(
     room: Room,
 ) -> None:
     room.add_quota(annotations={"koord-queue/max-depth": "3"})
@@ -206,7 +206,7 @@ def test_the_parent_of_the_queue_is_that_of_its_quota(room: Room) -> None:
         assert room.queue()["metadata"]["labels"].get(PARENT) == parent
 
 
-def test_a_policy_set_on_the_queue_stays_while_the_quota_says_none(room: Room) -> None:
+def test_a_policy_set_on_the_queue_stays_while_the_quota_names_none(room: Room) -> None:
     room.add_quota()
     room.look()
     mine = {"spec": {"queuePolicy": "FIFO", "priority": 5}}
@@ -215,7 +215,7 @@ def test_a_policy_set_on_the_queue_stays_while_the_quota_says_none(room: Room) -
     assert room.queue()["spec"] == {"queuePolicy": "FIFO", "priority": 5}
 
 
-def test_the_queue_goes_with_its_quota(room: Room) -> None:
+def test_the_queue_is_deleted_with_its_quota(room: Room) -> None:
     room.add_quota()
     room.look()
     room.direct.delete("elasticquotas", "team", "default")
@@ -223,8 +223,8 @@ def test_the_queue_goes_with_its_quota(room: Room) -> None:
     assert not room.has_queue()
 
 
-def test_no_queue_is_deleted_while_nobody_knows_what_quotas_there_are(room: Room) -> None:
-    """As after a restart while their kind is not served: people have set things on the queue."""
+def test_no_queue_is_deleted_while_the_quotas_are_unknown(room: Room) -> None:
+    """As after a restart while their kind is not served: users have set fields of the queue."""
     room.add_quota()
     room.look()
     room.are_quotas_known = False
@@ -237,7 +237,7 @@ def test_no_queue_is_deleted_while_nobody_knows_what_quotas_there_are(room: Room
     assert room.direct.list("queues") == []
 
 
-def test_a_queue_that_was_deleted_is_made_again(room: Room) -> None:
+def test_a_deleted_queue_is_created_again(room: Room) -> None:
     room.add_quota()
     room.look()
     room.look()  # the cache has seen the queue
@@ -256,7 +256,7 @@ def test_a_queue_made_by_hand_is_never_touched(room: Room) -> None:
     assert room.queue() == before
 
 
-def test_a_quota_that_is_made_again_keeps_its_queue(room: Room) -> None:
+def test_a_recreated_quota_keeps_its_queue(room: Room) -> None:
     room.add_quota()
     room.look()
     uid = room.queue()["metadata"]["uid"]
@@ -266,7 +266,7 @@ def test_a_quota_that_is_made_again_keeps_its_queue(room: Room) -> None:
     assert room.queue()["metadata"]["uid"] == uid
 
 
-def test_a_follower_writes_nothing_and_a_leader_makes_up_for_it(room: Room) -> None:
+def test_a_follower_writes_nothing_and_a_leader_catches_up(room: Room) -> None:
     room.kit.leads = False
     room.add_quota()
     room.look()
@@ -276,7 +276,7 @@ def test_a_follower_writes_nothing_and_a_leader_makes_up_for_it(room: Room) -> N
     assert room.has_queue()
 
 
-def test_who_lost_the_lease_writes_no_queue_until_it_leads_again() -> None:
+def test_a_replica_that_lost_the_lease_writes_no_queue_until_it_leads_again() -> None:
     lease = Follower()
     lease.leads = True
     with running_world() as world:
@@ -305,7 +305,7 @@ def test_a_busy_server_is_asked_again_when_it_said(room: Room) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 409, 422, 503])
-def test_what_fails_is_tried_again(room: Room, status: int) -> None:
+def test_a_failed_write_is_retried(room: Room, status: int) -> None:
     room.kit.server.faults.fail(status, times=5, match=Match(verb="create", plural="queues"))
     room.add_quota()
     room.look()
@@ -315,7 +315,7 @@ def test_what_fails_is_tried_again(room: Room, status: int) -> None:
     assert room.has_queue()
 
 
-def test_a_queue_that_somebody_made_meanwhile_is_theirs(room: Room) -> None:
+def test_a_queue_created_meanwhile_by_a_user_is_theirs(room: Room) -> None:
     room.add_quota()
     page = room.kit.client.list_page(ELASTIC_QUOTAS)
     for item in page.items:
@@ -330,7 +330,7 @@ def test_a_queue_that_somebody_made_meanwhile_is_theirs(room: Room) -> None:
 
 
 @pytest.mark.parametrize("was_good", [False, True])
-def test_a_queue_that_can_not_be_read_is_not_written(room: Room, was_good: bool) -> None:
+def test_an_unreadable_queue_is_not_written(room: Room, was_good: bool) -> None:
     room.direct.create(queue_body("team", metadata={"labels": OURS["labels"]}))
     if was_good:
         room.look()
@@ -345,8 +345,8 @@ def test_a_queue_that_can_not_be_read_is_not_written(room: Room, was_good: bool)
     assert room.queue()["spec"]["queuePolicy"] == "Block"
 
 
-def test_one_that_can_not_be_read_is_told_once_and_never_made_again() -> None:
-    """As a server of upstream's schema, or of none, may have it."""
+def test_an_unreadable_queue_is_reported_once_and_never_created_again() -> None:
+    """As on a server with upstream's schema, or without one."""
     with running_world() as world:
         crd = "queues.scheduling.x-k8s.io"
         versions = world.direct.get("customresourcedefinitions", crd)["spec"]["versions"]
@@ -361,7 +361,7 @@ def test_one_that_can_not_be_read_is_told_once_and_never_made_again() -> None:
         assert world.writes().count("patch queues/status") == 1
 
 
-# --- the decision alone ---------------------------------------------------------------------
+# --- only the decision ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_of_two_quotas_of_one_name_the_oldest_counts() -> None:
     assert oldest([made("b", 3), made("a", 3)]) == made("a", 3)
 
 
-def test_a_queue_that_was_made_for_a_node_is_not_deleted_for_want_of_a_quota() -> None:
+def test_a_queue_created_for_a_node_is_not_deleted_for_lack_of_a_quota() -> None:
     node = {"koord-queue/quota-fullname": "root/a"}
     made = queue("root-a", metadata={**OURS, "annotations": node})
     assert decide_queue("root-a", QUEUE_NAMESPACE, None, made) is None
@@ -426,7 +426,7 @@ def test_a_queue_that_was_made_for_a_node_is_not_deleted_for_want_of_a_quota() -
     assert decide_queue("root-a", QUEUE_NAMESPACE, None, somebodys) is None
 
 
-def test_a_queue_at_which_something_raises_is_looked_at_again(
+def test_a_queue_whose_reconcile_raises_is_reconciled_again(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raise_once(monkeypatch, queue_reconciler, "decide_queue")
@@ -436,4 +436,4 @@ def test_a_queue_at_which_something_raises_is_looked_at_again(
     assert not room.has_queue()
     room.kit.clock.advance(1.0)
     exhaust(room.reconciler.step)
-    assert room.has_queue(), "without any news"
+    assert room.has_queue(), "without an event"

@@ -1,4 +1,4 @@
-"""Queue.status: at most once a second, only on change, and nothing after a restart."""
+"""Queue.status: at most once a second, only on change, and not after a restart."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Writer:
         self.status = self.restarted()
 
     def restarted(self) -> QueueStatusWriter:
-        """Return a writer that knows nothing of what was written before."""
+        """Return a writer without knowledge of earlier writes."""
         kit = self.kit
         self.status = QueueStatusWriter(kit.shared, kit.dispatcher, self, kit.may_write, kit.clock)
         return self.status
@@ -65,7 +65,7 @@ class Writer:
             self.kit.clock.advance(0.1)
 
     def pretend(self, body: dict[str, Any]) -> None:
-        """Change the queue's status as somebody else would, and let the engine hear of it."""
+        """Change the queue's status as another writer would, and report it to the engine."""
         self.kit.direct.patch(
             "queues", "team", body, namespace=QUEUE_NAMESPACE, subresource="status"
         )
@@ -83,7 +83,7 @@ def writer(kit: ShellKit) -> Writer:
     return writer
 
 
-def test_a_queue_that_can_not_be_read_is_left_alone(writer: Writer) -> None:
+def test_an_unreadable_queue_is_left_alone(writer: Writer) -> None:
     writer.pass_time(2.0)
     before = writer.writes()
     writer.kit.unreadable.add(f"{QUEUE_NAMESPACE}/team")
@@ -111,7 +111,7 @@ def test_counts_positions_and_condition(writer: Writer) -> None:
     assert condition_of(thing, "Ready")["status"] == "True"
 
 
-def test_a_queue_that_changes_all_the_time_is_written_every_few_seconds(writer: Writer) -> None:
+def test_a_constantly_changing_queue_is_written_every_few_seconds(writer: Writer) -> None:
     for number in range(110):
         writer.kit.add_unit(f"u{number}")
         writer.pass_time(0.1)
@@ -121,13 +121,13 @@ def test_a_queue_that_changes_all_the_time_is_written_every_few_seconds(writer: 
     assert writer.writes() == 4
 
 
-def test_the_first_change_after_a_quiet_while_is_written_at_once(writer: Writer) -> None:
+def test_the_first_change_after_a_quiet_time_is_written_at_once(writer: Writer) -> None:
     writer.kit.add_unit("a", cpu=9)
     writer.pass_time(MIN_INTERVAL_SECONDS)
     assert writer.kit.queue_status("team")["pending"] == 1
 
 
-def test_nothing_changed_nothing_written(writer: Writer) -> None:
+def test_without_changes_nothing_is_written(writer: Writer) -> None:
     writer.kit.add_unit("a", cpu=9)
     writer.pass_time(2.0)
     assert writer.writes() == 1
@@ -143,7 +143,7 @@ def test_a_restart_writes_nothing(writer: Writer) -> None:
     assert writer.writes() == 1
 
 
-def test_the_last_good_policy_outlives_a_restart() -> None:
+def test_the_last_valid_policy_survives_a_restart() -> None:
     with running_world() as world:
         world.start()
         world.add_quota(cpu=1)
@@ -166,7 +166,7 @@ def test_a_follower_writes_nothing(writer: Writer) -> None:
     assert writer.writes() == 0
 
 
-def test_a_conflict_is_tried_again_with_the_fresh_queue(writer: Writer) -> None:
+def test_a_conflict_is_retried_with_the_fresh_queue(writer: Writer) -> None:
     kit = writer.kit
     changed = {"metadata": {"annotations": {"somebody": "was here"}}}
     kit.direct.patch("queues", "team", changed, namespace=QUEUE_NAMESPACE)
@@ -178,7 +178,7 @@ def test_a_conflict_is_tried_again_with_the_fresh_queue(writer: Writer) -> None:
     assert kit.queue_status("team")["pending"] == 1
 
 
-def test_a_lost_write_is_made_again(writer: Writer) -> None:
+def test_a_lost_write_is_repeated(writer: Writer) -> None:
     writer.kit.server.faults.fail(503, times=5, match=QUEUE_STATUS)
     writer.kit.add_unit("a")
     writer.pass_time(6.0)
@@ -190,10 +190,10 @@ def test_a_lost_write_is_made_again(writer: Writer) -> None:
     [
         pytest.param(None, id="cleared"),
         pytest.param({"pending": 77}, id="overwritten"),
-        pytest.param({"conditions": []}, id="condition taken away"),
+        pytest.param({"conditions": []}, id="condition removed"),
     ],
 )
-def test_a_status_that_somebody_changed_is_restored(writer: Writer, theirs: Any) -> None:
+def test_a_status_changed_by_another_writer_is_restored(writer: Writer, theirs: Any) -> None:
     kit = writer.kit
     kit.add_unit("a")
     writer.pass_time(INTERVAL_SECONDS + 1.0)
@@ -204,7 +204,7 @@ def test_a_status_that_somebody_changed_is_restored(writer: Writer, theirs: Any)
     assert condition_of({"status": status}, "Ready")["status"] == "True"
 
 
-def test_who_changes_it_all_the_time_is_answered_at_the_usual_rate(writer: Writer) -> None:
+def test_constant_changes_are_corrected_at_the_usual_rate(writer: Writer) -> None:
     kit = writer.kit
     kit.add_unit("a")
     writer.pass_time(INTERVAL_SECONDS + 1.0)
@@ -219,7 +219,7 @@ def test_a_status_that_the_server_does_not_keep_is_written_once(kit: ShellKit) -
     writes = HeldWrites()
     status = QueueStatusWriter(kit.shared, writes, kit, kit.may_write, kit.clock)
     status.step()
-    # An older CRD leaves out what it does not know.
+    # An older CRD drops fields it does not know.
     kept = kit.client.get(QUEUES, QUEUE_NAMESPACE, "team")
     writes.settle(Written(kept))
     kit.shared.tell(Engine.on_queue, kept)
@@ -229,7 +229,7 @@ def test_a_status_that_the_server_does_not_keep_is_written_once(kit: ShellKit) -
     assert len(writes.writes) == 1
 
 
-def test_what_is_refused_is_tried_less_and_less_and_logged_once(writer: Writer) -> None:
+def test_a_refused_write_is_retried_less_and_less_and_logged_once(writer: Writer) -> None:
     kit = writer.kit
     kit.server.faults.fail(403, times=10_000, match=QUEUE_STATUS)
     kit.add_unit("a")
@@ -248,24 +248,24 @@ def test_what_is_refused_is_tried_less_and_less_and_logged_once(writer: Writer) 
     assert kit.queue_status("team")["pending"] == 2
 
 
-def test_figures_that_change_while_a_write_waits_are_written_after_it(kit: ShellKit) -> None:
+def test_counts_that_change_while_a_write_is_pending_are_written_after_it(kit: ShellKit) -> None:
     writes = HeldWrites()
     status = QueueStatusWriter(kit.shared, writes, kit, kit.may_write, kit.clock)
     status.step()
     kit.clock.advance(INTERVAL_SECONDS + 1.0)
     status.step()
-    assert len(writes.writes) == 1  # it is under way
+    assert len(writes.writes) == 1  # it is in flight
     kit.add_unit("a")
     status.step()
     assert [write.body["status"]["pending"] for write in writes.writes] == [0, 1]
-    # The older one is superseded: that is no failure of the newer one.
+    # The older write is superseded, which is no failure of the newer one.
     writes.settle(Dropped("superseded"))
     kit.clock.advance(INTERVAL_SECONDS + 1.0)
     status.step()
     assert len(writes.writes) == 2
 
 
-def test_a_queue_that_is_gone_is_forgotten(writer: Writer) -> None:
+def test_a_deleted_queue_is_forgotten(writer: Writer) -> None:
     writer.kit.add_unit("a")
     writer.kit.direct.delete("queues", "team", QUEUE_NAMESPACE)
     writer.pass_time(1.0)
@@ -315,9 +315,9 @@ def test_items_are_hidden_where_the_queue_says_so(writer: Writer) -> None:
         pytest.param({"admissionChecks": [{"name": "prov"}]}, "Ready", id="checks"),
         pytest.param({"metadata": {STOP_POLICY: "Hold"}}, "Stopped", id="stopped"),
         pytest.param({"metadata": {STOP_POLICY: "HoldAndDrain"}}, "Stopped", id="drained"),
-        pytest.param({"metadata": {STOP_POLICY: "hold"}}, "UnreadableAnnotation", id="misspelt"),
-        pytest.param({"metadata": {MAX_DEPTH: "x"}}, "UnreadableAnnotation", id="no number"),
-        pytest.param({}, "Ready", id="fine"),
+        pytest.param({"metadata": {STOP_POLICY: "hold"}}, "UnreadableAnnotation", id="misspelled"),
+        pytest.param({"metadata": {MAX_DEPTH: "x"}}, "UnreadableAnnotation", id="not a number"),
+        pytest.param({}, "Ready", id="ready"),
     ],
 )
 def test_the_condition_says_what_keeps_the_queue_from_working(
@@ -333,14 +333,16 @@ def test_the_condition_says_what_keeps_the_queue_from_working(
 @pytest.mark.parametrize(
     ("served", "active", "want", "told"),
     [
-        pytest.param(None, "", "Ready", "in order", id="nobody has looked yet"),
+        pytest.param(None, "", "Ready", "in order", id="not checked yet"),
         pytest.param(False, "", "AdmissionChecksNotServed", "CRD of kueue.x-k8s.io", id="no CRD"),
         pytest.param(True, "", "AdmissionCheckMissing", "do not exist: prov", id="missing"),
         pytest.param(True, "True", "Ready", "in order", id="active"),
-        pytest.param(True, "False", "AdmissionCheckInactive", "prov (no controller)", id="not"),
+        pytest.param(
+            True, "False", "AdmissionCheckInactive", "prov (no controller)", id="inactive"
+        ),
     ],
 )
-def test_the_condition_tells_of_checks_that_are_not_as_they_should(
+def test_the_condition_reports_checks_that_are_missing_or_inactive(
     kit: ShellKit, *, served: bool | None, active: str, want: str, told: str
 ) -> None:
     takes = {"annotations": {"koord-queue/available-quota": "team"}}
@@ -369,7 +371,7 @@ def test_a_policy_that_does_not_backfill_says_so(kit: ShellKit, policy: str, *, 
     assert figures.message.endswith("does not backfill") == want
 
 
-def test_a_queue_that_admits_nothing_says_why_and_says_when_that_is_over(writer: Writer) -> None:
+def test_a_queue_that_admits_nothing_says_why_and_when_that_is_over(writer: Writer) -> None:
     kit = writer.kit
     quota = kit.client.get(ELASTIC_QUOTAS, "default", "team")
     kit.shared.tell(Engine.on_quota_gone, quota)
@@ -383,7 +385,7 @@ def test_a_queue_that_admits_nothing_says_why_and_says_when_that_is_over(writer:
     assert (ready["status"], ready["reason"]) == ("True", "Ready")
 
 
-def test_what_holds_all_units_is_said_before_what_holds_some(kit: ShellKit) -> None:
+def test_a_reason_that_holds_all_units_precedes_one_that_holds_some(kit: ShellKit) -> None:
     kit.add_queue("nobodys", policy="Lottery", admissionChecks=[{"name": "prov"}])
     figures = kit.shared.ask(read_figures, "nobodys", max_items=MAX_ITEMS)
     assert figures is not None
@@ -398,7 +400,7 @@ def test_the_list_ends_at_a_hundred(kit: ShellKit) -> None:
     assert (figures.pending, len(figures.items)) == (MAX_ITEMS + 5, MAX_ITEMS)
 
 
-def test_what_was_written_is_recognised(kit: ShellKit) -> None:
+def test_a_written_status_is_recognized(kit: ShellKit) -> None:
     kit.add_unit("a")
     figures = kit.shared.ask(read_figures, "team", max_items=MAX_ITEMS)
     assert figures is not None
@@ -410,5 +412,5 @@ def test_what_was_written_is_recognised(kit: ShellKit) -> None:
     assert is_shown(to_struct(Queue, shown), figures)
 
 
-def test_a_queue_that_nobody_knows_has_no_figures(kit: ShellKit) -> None:
+def test_an_unknown_queue_has_no_counts(kit: ShellKit) -> None:
     assert kit.shared.ask(read_figures, "nobody", max_items=1) is None

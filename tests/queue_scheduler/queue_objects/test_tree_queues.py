@@ -1,4 +1,4 @@
-"""A queue for every node, and `default`: made, kept in step, deleted; people's are left alone."""
+"""A queue for every node, and `default`: created, kept in step, deleted; users' are left alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tree(*names: str, created: str = "", name: str = "t") -> ElasticQuotaTree:
 
 
 class Room:
-    """The cache of trees, and what follows."""
+    """The cache of trees, and its queues."""
 
     def __init__(self, *trees: ElasticQuotaTree, policy: str = "") -> None:
         self.store: IndexedStore[ElasticQuotaTree] = IndexedStore()
@@ -39,7 +39,7 @@ class Room:
         return self.queues.decide(name, NAMESPACE, found)
 
     def make(self, name: str) -> dict[str, str]:
-        """Make a queue that is missing, and return its annotations."""
+        """Create a missing queue, and return its annotations."""
         action = self.decide(name)
         assert isinstance(action, CreateQueue), f"{name}: {action}"
         annotations: dict[str, str] = action.body["metadata"]["annotations"]
@@ -53,7 +53,7 @@ def ours(path: str, parent: str = "", **more: Any) -> Queue:
     return queue("root-a", metadata=meta, **more)
 
 
-def test_every_node_has_a_queue_that_says_whose_it_is() -> None:
+def test_every_node_has_a_queue_that_names_it() -> None:
     room = Room(tree("a", "root.b"))
     names: list[str] = []
     room.queues.on_tree(names.append)(None, None)
@@ -65,7 +65,7 @@ def test_every_node_has_a_queue_that_says_whose_it_is() -> None:
 
 
 @pytest.mark.parametrize(("policy", "want"), [("", "Priority"), ("Block", "Block")])
-def test_a_queue_that_is_missing_is_made(policy: str, want: str) -> None:
+def test_a_missing_queue_is_created(policy: str, want: str) -> None:
     action = Room(tree("a"), policy=policy).decide("root-a")
     assert isinstance(action, CreateQueue)
     assert action.body["metadata"] == {
@@ -88,7 +88,7 @@ def test_a_queue_that_is_missing_is_made(policy: str, want: str) -> None:
             "Block",
             ours("root/a", "root"),
             {"spec": {"queuePolicy": "Block"}, "metadata": {"uid": "q1"}},
-            id="but for what the environment says",
+            id="except for what the environment sets",
         ),
         pytest.param(
             "",
@@ -96,7 +96,7 @@ def test_a_queue_that_is_missing_is_made(policy: str, want: str) -> None:
             {"metadata": {"uid": "q1", "annotations": {FULLNAME: "root/a", PARENT: "root"}}},
             id="another node has its name now",
         ),
-        pytest.param("Block", queue("root-a"), None, id="somebody else's"),
+        pytest.param("Block", queue("root-a"), None, id="another owner's"),
     ],
 )
 def test_a_queue_of_ours_is_kept_in_step(policy: str, found: Queue, want: Any) -> None:
@@ -113,7 +113,7 @@ def edited(version: int, *nodes: Any) -> ElasticQuotaTree:
     return elastic_quota_tree(tree_node("r", *nodes), name="t", metadata=meta)
 
 
-def test_a_queue_keeps_its_node_when_another_comes_to_its_name() -> None:
+def test_a_queue_keeps_its_node_when_another_gets_its_name() -> None:
     room = Room(edited(1, NESTED))
     assert room.make("root-a-b")[FULLNAME] == "root/a/b"
     room.store.put_observed(edited(2, NESTED, BESIDE))
@@ -127,7 +127,7 @@ def test_a_queue_keeps_its_node_when_another_comes_to_its_name() -> None:
     assert isinstance(room.decide("root-a-b", room.found["root-a-b"]), DeleteQueue)
 
 
-def test_a_word_edited_by_hand_is_put_right() -> None:
+def test_an_annotation_edited_by_hand_is_corrected() -> None:
     room = Room(edited(1, NESTED))
     room.make("root-a-b")
     room.store.put_observed(edited(2, NESTED, BESIDE))
@@ -142,7 +142,7 @@ def test_a_word_edited_by_hand_is_put_right() -> None:
         assert action.body["metadata"]["annotations"] == {FULLNAME: "root/a/b"}
 
 
-def test_no_other_name_is_given_before_it_is_known_whose_the_plain_one_is() -> None:
+def test_no_other_name_is_given_before_the_owner_of_the_plain_one_is_known() -> None:
     room = Room(edited(1, NESTED, BESIDE))
     looked: list[str] = []
     room.queues.on_tree(looked.append)(None, None)
@@ -156,7 +156,7 @@ def test_no_other_name_is_given_before_it_is_known_whose_the_plain_one_is() -> N
     assert room.make(name)[FULLNAME] == "root/a/b"
 
 
-def test_a_queue_that_says_the_same_as_before_concerns_no_other() -> None:
+def test_a_queue_with_the_same_annotations_affects_no_other() -> None:
     room = Room(edited(1, NESTED, BESIDE))
     looked: list[str] = []
     handler = room.queues.on_queue(looked.append)
@@ -175,7 +175,7 @@ def test_a_queue_that_says_the_same_as_before_concerns_no_other() -> None:
     assert moved & set(looked) == {"root-a-b"}
 
 
-def test_a_queue_goes_with_its_node_if_it_is_ours() -> None:
+def test_a_queue_is_deleted_with_its_node_if_it_is_ours() -> None:
     room = Room(tree("b"))
     assert not room.queues.wants("root-a")
     assert room.queues.has_made(ours("root/a"))
@@ -198,13 +198,13 @@ def test_of_several_trees_the_oldest_counts() -> None:
     assert set(looked) == {"root", "root-gone", "root-old", "root-young"}
 
 
-def test_what_is_not_known_yet_may_be_wanted() -> None:
+def test_a_queue_of_an_unknown_node_may_be_wanted() -> None:
     room = Room()
     room.is_complete = False
     assert not room.queues.is_complete()
 
 
-def test_the_default_queue_is_made_and_left_alone() -> None:
+def test_the_default_queue_is_created_and_left_alone() -> None:
     source = DefaultQueue()
     assert source.wants("default")
     assert not source.wants("other")

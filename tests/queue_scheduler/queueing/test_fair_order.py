@@ -1,4 +1,4 @@
-"""Whose turn it is: total in every domain, and nobody is forgotten."""
+"""Turns: a total order in every domain, and no queue is forgotten."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_higher_rank_then_longest_unserved_then_name() -> None:
     assert turns.queue_ahead_of("z") == ""
 
 
-def test_without_a_common_domain_nobody_waits() -> None:
+def test_without_a_common_domain_no_queue_waits() -> None:
     turns = FairOrder()
     turns.set_movable(entry("a"), domains("d1"))
     turns.set_movable(entry("b"), domains("d2"))
@@ -44,7 +44,7 @@ def test_without_a_common_domain_nobody_waits() -> None:
     assert [turns.queue_ahead_of(name) for name in "abc"] == ["", "", ""]
 
 
-def test_one_that_rests_is_not_in_the_way() -> None:
+def test_a_resting_queue_is_not_in_the_way() -> None:
     turns = FairOrder()
     turns.set_movable(entry("a"), domains("d"))
     turns.set_movable(entry("b"), domains("d"))
@@ -59,7 +59,7 @@ def test_one_that_rests_is_not_in_the_way() -> None:
     ("known", "news", "want"),
     [
         pytest.param(None, (entry("a"), domains("d")), {"d"}, id="it can move now"),
-        pytest.param((entry("a"), domains("d")), (entry("a"), domains("d")), set(), id="no news"),
+        pytest.param((entry("a"), domains("d")), (entry("a"), domains("d")), set(), id="no change"),
         pytest.param(
             (entry("a"), domains("d")), (entry("a", turn=4), domains("d")), {"d"}, id="another turn"
         ),
@@ -137,5 +137,5 @@ def test_it_is_the_smallest_entry_of_each_domain(
         for domain in "xyz":
             want = min((e for e, where in model.values() if domain in where), default=None)
             assert turns.first_entry(domain) == want
-    # Somebody can always go on.
+    # Some queue can always go on.
     assert not model or any(not turns.queue_ahead_of(name) for name in model)

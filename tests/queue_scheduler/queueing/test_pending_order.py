@@ -1,4 +1,4 @@
-"""Sorted places: the same as a sorted list, in any order of insertions and removals."""
+"""Sorted keys: the same as a sorted list, in any order of insertions and removals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_an_empty_order_has_no_first() -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("missing", [key(0), key(2), key(6)], ids=["before", "between", "behind"])
-def test_what_is_not_there_can_not_be_removed(missing: OrderKey) -> None:
+def test_a_missing_key_cannot_be_removed(missing: OrderKey) -> None:
     order = PendingOrder()
     for n in (1, 3, 8):
         order.add(key(n))
@@ -56,7 +56,7 @@ def test_it_is_a_sorted_set(numbers: list[int], data: st.DataObject) -> None:
         patch.setattr(pending_order, "CHUNK", 2)
         order, model = PendingOrder(), set[OrderKey]()
         for n in numbers:
-            # Adding what is there is not allowed; so a repeated number removes.
+            # A present key must not be added again; so a repeated number removes.
             if key(n) in model:
                 order.remove(key(n))
                 model.remove(key(n))
@@ -71,7 +71,7 @@ def test_it_is_a_sorted_set(numbers: list[int], data: st.DataObject) -> None:
         assert order.count_before(probe) == sum(each < probe for each in model)
 
 
-def test_many_places_are_kept_in_pieces() -> None:
+def test_many_keys_are_kept_in_chunks() -> None:
     order = PendingOrder()
     for n in range(3 * pending_order.CHUNK):
         order.add((n,))

@@ -1,4 +1,4 @@
-"""What a queue's annotations ask for."""
+"""The options that a queue's annotations set."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ STOPPED = QueueOptions(stop=StopPolicy.HOLD)
 @pytest.mark.parametrize(
     ("text", "want"), [("3", 3), ("0", 0), ("-1", None), ("nonsense", 7), (None, None)]
 )
-def test_a_depth_that_can_not_be_read_changes_nothing(text: str | None, want: int | None) -> None:
+def test_an_unreadable_depth_changes_nothing(text: str | None, want: int | None) -> None:
     queue = build_queue("a", annotations={} if text is None else {MAX_DEPTH: text})
     assert read_options(queue, QueueOptions(max_depth=7)).max_depth == want
 
 
-def test_only_the_word_true_has_a_queue_wait_for_pods() -> None:
+def test_only_true_has_a_queue_wait_for_pods() -> None:
     for text, want in (("true", True), ("True", False), ("1", False), ("", False)):
         queue = build_queue("a", annotations={WAIT_FOR_PODS_RUNNING: text})
         assert read_options(queue).waits_for_pods is want
@@ -54,7 +54,7 @@ def test_preemption_is_switched_on_in_two_steps() -> None:
     assert read_options(build_queue("a", annotations=both)).preempts_running
 
 
-def test_what_units_are_placed_by() -> None:
+def test_the_options_that_units_are_placed_by() -> None:
     queue = build_queue("a", "Block")
     assert not places_differently(queue, build_queue("a", "Block", priority=4))
     assert places_differently(queue, build_queue("a", "FIFO"))
@@ -74,9 +74,7 @@ def test_what_units_are_placed_by() -> None:
         ("", StopPolicy.HOLD_AND_DRAIN),
     ],
 )
-def test_a_stop_policy_that_can_not_be_read_changes_nothing(
-    text: str | None, want: StopPolicy
-) -> None:
+def test_an_unreadable_stop_policy_changes_nothing(text: str | None, want: StopPolicy) -> None:
     queue = build_queue("a", annotations={} if text is None else {STOP_POLICY: text})
     before = QueueOptions(stop=StopPolicy.HOLD_AND_DRAIN)
     assert read_options(queue, before).stop is want
@@ -85,7 +83,7 @@ def test_a_stop_policy_that_can_not_be_read_changes_nothing(
 @pytest.mark.parametrize(
     ("text", "want"), [("30s", 30.0), ("1m", 60.0), (None, STATUS_INTERVAL_SECONDS), ("soon", 9.0)]
 )
-def test_an_interval_that_can_not_be_read_changes_nothing(text: str | None, want: float) -> None:
+def test_an_unreadable_interval_changes_nothing(text: str | None, want: float) -> None:
     queue = build_queue("a", annotations={} if text is None else {STATUS_REFRESH_INTERVAL: text})
     before = QueueOptions(status_interval_seconds=9.0)
     assert read_options(queue, before).status_interval_seconds == want
@@ -96,20 +94,20 @@ def test_an_interval_that_can_not_be_read_changes_nothing(text: str | None, want
     [
         ("5m", 300.0),
         ("30", 30.0),
-        pytest.param("0", 0.0, id="for ever"),
+        pytest.param("0", 0.0, id="forever"),
         pytest.param("", None, id="the setting"),
         pytest.param(None, None, id="absent"),
         pytest.param("soon", 9.0, id="what was in force"),
     ],
 )
-def test_the_queue_may_say_how_long_checks_may_take(text: str | None, want: float | None) -> None:
+def test_the_queue_may_set_the_timeout_of_checks(text: str | None, want: float | None) -> None:
     queue = build_queue("a", annotations={} if text is None else {ADMISSION_CHECK_TIMEOUT: text})
     before = QueueOptions(check_timeout_seconds=9.0)
     assert read_options(queue, before).check_timeout_seconds == want
 
 
 @pytest.mark.parametrize(("text", "want"), [("9", 9), ("-1", -1), (None, 4), ("high", 7)])
-def test_a_threshold_that_can_not_be_read_changes_nothing(text: str | None, want: int) -> None:
+def test_an_unreadable_threshold_changes_nothing(text: str | None, want: int) -> None:
     queue = build_queue("a", annotations={} if text is None else {PRIORITY_THRESHOLD: text})
     assert read_options(queue, QueueOptions(priority_threshold=7)).priority_threshold == want
 
@@ -121,12 +119,12 @@ def test_a_threshold_that_can_not_be_read_changes_nothing(text: str | None, want
         ("-1", -1),
         ("2147483647", 2**31 - 1),
         pytest.param(None, None, id="absent"),
-        pytest.param("high", 7, id="no number"),
+        pytest.param("high", 7, id="not a number"),
         pytest.param("2147483648", 7, id="above 32 bits"),
         pytest.param("", 7, id="empty"),
     ],
 )
-def test_a_ceiling_that_can_not_be_read_changes_nothing(text: str | None, want: int | None) -> None:
+def test_an_unreadable_ceiling_changes_nothing(text: str | None, want: int | None) -> None:
     queue = build_queue("a", annotations={} if text is None else {MAX_PRIORITY: text})
     options = read_options(queue, QueueOptions(max_priority=7))
     assert options.max_priority == want
@@ -134,13 +132,13 @@ def test_a_ceiling_that_can_not_be_read_changes_nothing(text: str | None, want: 
 
 
 @pytest.mark.parametrize("text", ["high", "2147483648", ""])
-def test_a_scheduler_that_knows_no_ceiling_before_that_lets_nobody_pass(text: str) -> None:
+def test_an_unreadable_ceiling_without_a_previous_one_counts_as_zero(text: str) -> None:
     options = read_options(build_queue("a", annotations={MAX_PRIORITY: text}))
     assert options.max_priority == 0
     assert "no priority above 0 counts" in options.problems[0]
 
 
-def test_what_can_not_be_read_is_said_with_what_stays() -> None:
+def test_an_unreadable_value_is_reported_with_the_one_in_force() -> None:
     annotations = {
         MAX_DEPTH: "many",
         BACKFILL: "True",
@@ -172,7 +170,7 @@ def test_what_can_not_be_read_is_said_with_what_stays() -> None:
 
 
 @pytest.mark.parametrize("text", ["true", "false", "", None])
-def test_a_switch_that_can_be_read_is_no_problem(text: str | None) -> None:
+def test_a_readable_switch_is_no_problem(text: str | None) -> None:
     assert not read_options(
         build_queue("a", annotations={} if text is None else {BACKFILL: text})
     ).problems
@@ -187,5 +185,5 @@ def test_a_stop_is_remembered_in_the_status(told: str, want: StopPolicy) -> None
 
 
 @pytest.mark.parametrize("word", ["true", "True", "yes", ""])
-def test_only_the_word_true_has_a_queue_backfill(word: str) -> None:
+def test_only_true_has_a_queue_backfill(word: str) -> None:
     assert read_options(build_queue("a", annotations={BACKFILL: word})).backfill is (word == "true")

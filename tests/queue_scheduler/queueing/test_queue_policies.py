@@ -1,4 +1,4 @@
-"""Who comes first under each policy."""
+"""The order of units under each policy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEGATIVE = build_unit("negative", created=0, priority=-1)
 
 
 def job_created(unit: QueueUnit, at: str) -> QueueUnit:
-    """Return a unit whose status says when its job was created; only the controllers write it."""
+    """Return a unit whose status has its job's creation time; only the controllers write it."""
     return replace(unit, status=replace(unit.status, job_creation_timestamp=Timestamp(at)))
 
 
@@ -43,7 +43,7 @@ def job_created(unit: QueueUnit, at: str) -> QueueUnit:
         pytest.param(
             INTELLIGENT, ["new-high", "old-low", "none", "negative"], id="Intelligent, in a band"
         ),
-        pytest.param(FIFO, ["negative", "old-low", "none", "new-high"], id="FIFO: by age alone"),
+        pytest.param(FIFO, ["negative", "old-low", "none", "new-high"], id="FIFO: only by age"),
     ],
 )
 def test_order(policy: QueuePolicy, want: list[str]) -> None:
@@ -77,7 +77,7 @@ def test_no_annotation_dates_a_unit_back(marks: dict[str, str]) -> None:
 
 
 def contested(status: str, since: str) -> Condition:
-    """The condition of the controllers."""
+    """Return the condition that the controllers write."""
     time = Timestamp(since) if since else None
     return Condition(type=SUSPEND_CONTESTED, status=status, last_transition_time=time)
 
@@ -106,20 +106,20 @@ def test_a_unit_whose_job_was_resumed_out_of_turn(
     [
         pytest.param("", id="empty"),
         pytest.param("0", id="no time"),
-        pytest.param("2026-10-32T00:00:00Z", id="no date"),
+        pytest.param("2026-10-32T00:00:00Z", id="not a date"),
         pytest.param("2026-11-01T00:00:01", id="without a zone"),
         pytest.param("2026-11-01T00:00:01+02:00", id="another zone"),
         pytest.param("2026-11-01T00:00:01.5Z", id="a fraction"),
-        pytest.param("2026-11-01T00:00:01Z\n", id="a line's end"),
+        pytest.param("2026-11-01T00:00:01Z\n", id="a trailing newline"),
         pytest.param(moment(51), id="after the unit"),
     ],
 )
-def test_a_creation_that_can_not_be_is_the_units_own(written: str) -> None:
+def test_an_impossible_creation_time_is_replaced_by_the_units_own(written: str) -> None:
     assert FIFO.order_key(job_created(build_unit("z", created=50), written))[1] == moment(50)
 
 
 @pytest.mark.parametrize("policy", BUILT_IN_POLICIES, ids=lambda policy: policy.name)
-def test_a_place_ends_in_namespace_and_name(policy: QueuePolicy) -> None:
+def test_a_key_ends_in_namespace_and_name(policy: QueuePolicy) -> None:
     assert policy.order_key(build_unit("name", namespace="space"))[-2:] == ("space", "name")
 
 
@@ -134,13 +134,13 @@ def test_what_a_refusal_holds_back() -> None:
 
 
 @pytest.mark.parametrize(("priority", "want"), [(5, 0), (4, 0), (3, 1), (0, 1), (-1, 1)])
-def test_the_threshold_belongs_to_the_high_ones(priority: int, want: int) -> None:
+def test_the_threshold_belongs_to_the_high_units(priority: int, want: int) -> None:
     unit = build_unit("u", priority=priority)
     assert INTELLIGENT.band(unit, build_queue("q"), QueueOptions()) == want
     assert INTELLIGENT.band(unit, build_queue("q"), QueueOptions(priority_threshold=-9)) == 0
 
 
-def test_the_non_preemptible_comes_first_among_equals() -> None:
+def test_a_non_preemptible_unit_comes_first_among_equals() -> None:
     firm = build_unit("z", created=9, labels={PREEMPTIBLE: "false"})
     assert INTELLIGENT.order_key(firm) < INTELLIGENT.order_key(build_unit("a", created=1))
     assert INTELLIGENT.order_key(firm) > INTELLIGENT.order_key(build_unit("a", priority=1))

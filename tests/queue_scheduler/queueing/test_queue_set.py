@@ -68,9 +68,9 @@ def test_queues_are_found_by_name() -> None:
 
 
 @pytest.mark.parametrize("is_made_again", [False, True], ids=["policy", "made again"])
-def test_places_of_two_kinds_are_never_compared(*, is_made_again: bool) -> None:
+def test_keys_of_two_kinds_are_never_compared(*, is_made_again: bool) -> None:
     queues, by_number = set_of("q"), info("u", "q")
-    by_text = replace(by_number, order_key=("text", "ns", "u"))  # as somebody's policy has it
+    by_text = replace(by_number, order_key=("text", "ns", "u"))  # as a foreign policy has it
     queues.enqueue(by_number)
     old = queues.place_of(("q", line_of(queues, "q").class_number(by_number)))
     queues.withdraw(by_number)
@@ -86,7 +86,7 @@ def test_places_of_two_kinds_are_never_compared(*, is_made_again: bool) -> None:
     assert queues.first_place("tree") == new
 
 
-def test_a_new_object_keeps_the_line() -> None:
+def test_a_new_object_keeps_the_pending_units() -> None:
     queues = set_of("q")
     queues.enqueue(info("u", "q"))
     queue = queues.put(build_queue("q", priority=7), PRIORITY, (-7,))
@@ -147,15 +147,15 @@ class TestFirstWaiting:
         line_of(queues, "q").refuse(info("u1", "q"), NO)
         assert queues.first_waiting("a") == info("u1", "q").order_key
 
-    def test_beyond_the_depth_nobody_is_tried_so_nobody_is_first(self) -> None:
-        """Whoever moves across the depth is noted, whoever it was that came or went."""
+    def test_beyond_the_depth_no_unit_is_tried_so_none_is_first(self) -> None:
+        """Each unit that moves across the depth is noted, whichever unit came or went."""
         queues = set_of("q")
         queue = line_of(queues, "q")
         queues.set_options(queue, replace(queue.options, max_depth=2))
         told: dict[str, object] = {}
 
         def follow() -> None:
-            """Look at nothing but what is noted."""
+            """Look only at what is noted."""
             told.update({quota: queues.first_waiting(quota) for quota in queues.changed_heads})
             queues.changed_heads.clear()
             for quota in "abc":
@@ -217,7 +217,7 @@ class TestTurns:
         assert queues.queue_ahead_of("q") is None
         assert queues.take_wakes() == ("p",)
 
-    def test_apart_both_are_woken(self) -> None:
+    def test_without_a_shared_limit_both_are_woken(self) -> None:
         assert self.refreshed(apart).take_wakes() == ("p", "q")
 
     def test_without_any_limit_both_are_woken_too_and_once(self) -> None:
@@ -226,13 +226,13 @@ class TestTurns:
         queues.refresh(line_of(queues, "p"), nothing)
         assert queues.take_wakes() == ()
 
-    def test_no_news_wakes_nobody(self) -> None:
+    def test_no_change_wakes_no_queue(self) -> None:
         queues = self.refreshed()
         queues.take_wakes()
         queues.refresh(line_of(queues, "p"), one_tree)
         assert queues.take_wakes() == ()
 
-    def test_one_that_backs_off_hears_of_it_and_lets_others_go(self) -> None:
+    def test_a_queue_that_backs_off_learns_it_and_lets_others_go(self) -> None:
         queues = self.refreshed()
         queues.take_wakes()
         queues.back_off(line_of(queues, "p"), 5.0)
@@ -250,7 +250,7 @@ class TestTurns:
         assert queues.take_wakes() == ("q",)
         queues.validate(one_tree)
 
-    def test_limits_that_change_are_heard_of(self) -> None:
+    def test_changed_limits_are_noticed(self) -> None:
         queues = self.refreshed()
         queues.take_wakes()
         queues.on_limits_changed(apart)
@@ -259,7 +259,7 @@ class TestTurns:
         queues.on_limits_changed(apart)
         assert queues.take_wakes() == ()
 
-    def test_another_quota_in_line_is_another_limit(self) -> None:
+    def test_another_quota_in_the_queue_is_another_limit(self) -> None:
         queues = self.refreshed(apart)
         queues.take_wakes()
         queues.enqueue(info("q0", "p", "q"))

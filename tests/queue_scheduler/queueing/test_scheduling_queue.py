@@ -1,4 +1,4 @@
-"""One line: classes, sleep, what is held back, depth."""
+"""One queue: classes, sleep, what is held back, depth."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def line_of(policy: str = "Priority") -> SchedulingQueue:
 def info(
     place: int, quota: str = "a", shape: str = "", *, band: int | None = None, priority: int = 0
 ) -> QueueUnitInfo:
-    """A unit at that place; each shape is its own class."""
+    """Return a unit at that position; each shape is its own class."""
     bands = () if band is None else (band,)
     unit = build_unit(f"u{place:02}", quota, priority=priority)
     return QueueUnitInfo(
@@ -68,7 +68,7 @@ def filled(policy: str, *infos: QueueUnitInfo) -> SchedulingQueue:
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
-def test_the_first_comes_first_whenever_it_came(policy: str) -> None:
+def test_the_first_in_order_comes_first_whenever_it_arrived(policy: str) -> None:
     queue = filled(policy, info(5), info(2, shape="big"), info(9), info(1, "b"))
     assert next_place(queue) == 1
     assert [key[0] for key in queue.in_order()] == [1, 2, 5, 9]
@@ -167,7 +167,7 @@ def test_a_quota_whose_last_unit_leaves_offers_nothing() -> None:
     assert sorted(queue.quotas()) == ["b", "c"]
 
 
-def test_one_unit_at_a_time_where_pods_are_waited_for() -> None:
+def test_one_unit_starts_at_a_time_where_pods_are_waited_for() -> None:
     queue = filled("Priority", info(1))
     assert next_place(queue) == 1
     queue.in_flight[Uid("other")] = None
@@ -190,7 +190,7 @@ STARTING = AdmittedUnit(
         pytest.param(QueueOptions(is_strict=True), {}, 7, id="is strict"),
     ],
 )
-def test_what_counts_of_an_admitted_unit_is_what_the_queue_asks_for(
+def test_what_counts_of_an_admitted_unit_follows_the_options_of_the_queue(
     options: QueueOptions, in_flight: dict[str, int], highest: int | None
 ) -> None:
     queue = filled("Priority", info(1))
@@ -215,7 +215,7 @@ def test_an_admitted_unit_that_is_not_counted_is_found() -> None:
 class TestBands:
     """Of policy Intelligent: band 0 is high, band 1 low."""
 
-    def test_low_ones_are_tried_when_no_high_one_waits(self) -> None:
+    def test_low_units_are_tried_when_no_high_one_waits(self) -> None:
         queue = filled("Intelligent", info(1, band=1), info(5, "b", band=0), info(7, "a", band=1))
         assert next_place(queue) == 5
         queue.refuse(info(5, "b", band=0), NO)
@@ -228,7 +228,7 @@ class TestBands:
         assert next_place(queue) == 1
         assert queue.first_eligible("a") == (1, 1, "ns", "u01")
 
-    def test_high_ones_hold_back_their_quota(self) -> None:
+    def test_high_units_hold_back_their_quota(self) -> None:
         units = (info(1, band=0), info(2, shape="x", band=0), info(3, "b", band=0))
         queue = filled("Intelligent", *units)
         queue.refuse(units[0], NO)
@@ -236,7 +236,7 @@ class TestBands:
         queue.remove(units[2])
         assert next_place(queue) is None
 
-    def test_low_ones_hold_back_nobody(self) -> None:
+    def test_low_units_hold_none_back(self) -> None:
         units = (info(1, band=1), info(2, shape="x", band=1))
         queue = filled("Intelligent", *units)
         queue.refuse(units[0], NO)
@@ -244,7 +244,7 @@ class TestBands:
         queue.refuse(units[1], NO)
         high = info(9, shape="y", band=0)
         queue.add(high)
-        assert next_place(queue) == 9, "what low ones failed at blocks no high one"
+        assert next_place(queue) == 9, "refusals of low units block no high one"
 
     def test_a_class_of_both_bands_is_asked_again_for_its_high_unit(self) -> None:
         queue = filled("Intelligent", info(1, band=1))
@@ -261,7 +261,7 @@ class TestBands:
         assert next_place(queue) == 2
 
 
-def test_nobody_starts_while_the_queue_is_stopped() -> None:
+def test_no_unit_starts_while_the_queue_is_stopped() -> None:
     queue = filled("Priority", info(1), info(2, shape="big"))
     queue.refuse(info(2, shape="big"), NO)
     queue.options = QueueOptions(stop=StopPolicy.HOLD)
@@ -307,7 +307,7 @@ def test_only_the_first_positions_are_looked_at() -> None:
         pytest.param("Intelligent", info(3, "b", band=1), None, False, id="behind it in its band"),
     ],
 )
-def test_who_would_keep_a_unit_from_its_turn_does_so_once_it_waits_and_is_refused(
+def test_a_unit_that_would_keep_another_from_its_turn_does_so_once_refused(
     policy: str, other: QueueUnitInfo, depth: int | None, *, want: bool
 ) -> None:
     other = replace(other, class_key=(other.quota, "other"))
@@ -320,7 +320,7 @@ def test_who_would_keep_a_unit_from_its_turn_does_so_once_it_waits_and_is_refuse
     assert (next_place(queue) is None) is want
 
 
-def test_so_many_would_stand_before_a_unit_that_it_has_no_turn() -> None:
+def test_too_many_units_ahead_keep_a_unit_from_its_turn() -> None:
     queue = filled("Priority", info(1), info(5, shape="x"))
     queue.options = QueueOptions(max_depth=4)
     would_keep = [
@@ -330,7 +330,7 @@ def test_so_many_would_stand_before_a_unit_that_it_has_no_turn() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_where_a_queue_backfills_the_line_holds_back_nobody(policy: str) -> None:
+def test_a_backfilling_queue_holds_none_back(policy: str) -> None:
     band = 0 if policy == "Intelligent" else None
     units = [info(n, shape=str(n), band=band) for n in range(BACKFILL_DEPTH + 2)]
     queue = filled(policy, *units)
@@ -357,7 +357,7 @@ def test_where_a_queue_backfills_the_line_holds_back_nobody(policy: str) -> None
         pytest.param("Block", {1: TOO_LARGE}, 1, id="one that never fits, and holds others up"),
     ],
 )
-def test_the_head_is_who_may_start_or_holds_up_others(
+def test_the_head_is_the_unit_that_may_start_or_holds_up_others(
     policy: str, refused: dict[int, Refusal], want: int | None
 ) -> None:
     queue = filled(policy, info(1, shape="large"), info(2))
@@ -379,8 +379,8 @@ def test_why_a_unit_waits() -> None:
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
-def test_whose_nodes_are_asked_for_holds_back_less_priority_quota_by_quota(policy: str) -> None:
-    """The order need not be that of the priorities: FIFO goes by creation."""
+def test_a_request_for_nodes_holds_back_lower_priorities_quota_by_quota(policy: str) -> None:
+    """The order is not always that of the priorities: FIFO goes by creation."""
     low, behind, other = info(1), info(2, shape="x", priority=9), info(3, "b", priority=9)
     queue = filled(policy, low, behind, other)
     assert next_place(queue) == 1
@@ -398,7 +398,7 @@ def test_whose_nodes_are_asked_for_holds_back_less_priority_quota_by_quota(polic
     assert next_place(queue) == 1
 
 
-def test_reasons_have_a_version_that_moves_only_with_them() -> None:
+def test_reasons_have_a_version_that_changes_only_with_them() -> None:
     queue = filled("Priority", info(1))
     versions = [queue.reasons_version]
     for refusal in (NO, NO, ELSE, NO):
@@ -408,7 +408,7 @@ def test_reasons_have_a_version_that_moves_only_with_them() -> None:
     assert versions == [0, 1, 1, 2, 3]
 
 
-def test_classes_have_numbers_that_are_never_used_again() -> None:
+def test_numbers_of_classes_are_never_reused() -> None:
     queue = filled("Priority", info(1))
     first = queue.class_number(info(1))
     queue.refuse(info(1), NO)
@@ -441,7 +441,7 @@ def test_another_policy_may_follow_with_keys_of_another_kind() -> None:
 
 
 @pytest.mark.parametrize("quotas", [1, 2])
-def test_what_is_stale_does_not_pile_up(quotas: int) -> None:
+def test_stale_entries_do_not_pile_up(quotas: int) -> None:
     queue = filled("Priority", *(info(n, f"q{n}") for n in range(quotas)))
     for n in range(1000):
         queue.add(info(50 + n % 7, "q0", "restless"))
@@ -475,7 +475,7 @@ def test_a_copy_is_independent() -> None:
 
 
 class Model:
-    """The rules, word by word, over a plain list."""
+    """The rules, written out over a plain list."""
 
     def __init__(self, policy: QueuePolicy) -> None:
         self.policy = policy
@@ -533,7 +533,7 @@ def test_it_follows_the_rules(
         assert queue.count_by_reason() == reasons
 
 
-def test_all_wait_for_the_pods_of_the_one_that_is_in_flight() -> None:
+def test_all_wait_for_the_pods_of_the_unit_in_flight() -> None:
     queue = filled("Priority", info(1), info(2), info(3, shape="big"))
     queue.refuse(info(3, shape="big"), NO)
     queue.in_flight[Uid("other")] = None
@@ -552,7 +552,7 @@ def play(queue: SchedulingQueue, model: Model, act: str, n: int) -> None:
         is_woken = unit.class_key in model.asleep and unit.order_key < min(same)
         assert (queue.add(unit) is not None) == is_woken
         model.units.append(unit)
-        if is_woken:  # somebody who comes before them is to be asked
+        if is_woken:  # a unit ahead of them is to be asked
             model.asleep.discard(unit.class_key)
     elif act == "remove" and is_there:
         emptied = queue.remove(unit)
@@ -579,7 +579,7 @@ def play(queue: SchedulingQueue, model: Model, act: str, n: int) -> None:
 @pytest.mark.parametrize(
     ("rank", "want"), [(-5, True), (-1, False), ("early", False)], ids=["above", "below", "a text"]
 )
-def test_who_may_overtake_those_whose_pods_are_waited_for(rank: object, *, want: bool) -> None:
+def test_which_units_may_overtake_one_in_flight(rank: object, *, want: bool) -> None:
     unit = replace(info(1), order_key=(rank, "ns", "u01"))
     queue = filled("Priority", unit)
     queue.options = QueueOptions(preempts=True, waits_for_pods=True)

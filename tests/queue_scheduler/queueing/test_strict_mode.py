@@ -1,4 +1,4 @@
-"""Which queues are strict, whose nodes are asked for, and whom that holds back."""
+"""Which queues are strict, which units ask for nodes, and which ones that holds back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A, B, C = map(Uid, "abc")
     ("settings", "want"),
     [
         pytest.param({}, "ab", id="no list: all"),
-        pytest.param({"included": frozenset("a")}, "a", id="those that are listed"),
+        pytest.param({"included": frozenset("a")}, "a", id="the listed ones"),
         pytest.param({"excluded": frozenset("a")}, "b", id="all but one"),
         pytest.param({"included": frozenset("ab"), "excluded": frozenset("a")}, "b", id="both"),
         pytest.param({"is_on": False, "included": frozenset("a")}, "", id="switched off"),
@@ -42,10 +42,10 @@ def test_which_queues_are_strict(settings: dict[str, Any], want: str) -> None:
         pytest.param({}, Phase.DEQUEUED, id="nothing"),
         pytest.param({"cpu": 128_001}, Phase.SCHED_READY, id="more cpu"),
         pytest.param({"cpu": 1, "nvidia.com/gpu": 9}, Phase.SCHED_READY, id="more gpus"),
-        pytest.param({"memory": 2**60}, Phase.DEQUEUED, id="much of what is not looked at"),
+        pytest.param({"memory": 2**60}, Phase.DEQUEUED, id="much of an ignored resource"),
     ],
 )
-def test_small_units_need_not_ask(demand: dict[str, int], want: Phase) -> None:
+def test_small_units_do_not_have_to_ask(demand: dict[str, int], want: Phase) -> None:
     strict = StrictMode(is_on=True, small=dict(SMALL_UNIT))
     assert strict.next_phase("a", demand) is want
 
@@ -55,14 +55,14 @@ def test_without_the_shortcut_all_must_ask() -> None:
     assert NOT_STRICT.next_phase("a", {}) is Phase.DEQUEUED
 
 
-def test_less_priority_waits_and_as_much_or_more_goes_on() -> None:
+def test_lower_priority_waits_and_equal_or_higher_goes_on() -> None:
     requests = NodeRequests()
     assert not requests.hold_back(-5)
     requests.add(A, 3)
     assert [requests.hold_back(each) for each in (2, 3, 4)] == [True, False, False]
 
 
-def test_the_highest_counts_until_it_has_its_answer() -> None:
+def test_the_highest_counts_until_its_verdict() -> None:
     requests = NodeRequests()
     requests.add(A, 3)
     requests.add(B, 7)
@@ -76,7 +76,7 @@ def test_the_highest_counts_until_it_has_its_answer() -> None:
     assert requests.highest is None
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_is_independent() -> None:
     requests = NodeRequests()
     requests.add(A, 3)
     twin = requests.copy()

@@ -1,4 +1,4 @@
-"""Strict queues: nodes are asked for, and nobody of less priority overtakes who asks."""
+"""Strict queues: units ask for nodes, and none of lower priority overtakes them meanwhile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StrictCluster:
             self.workers.wake([name])
 
     def add(self, *units: QueueUnit) -> list[str]:
-        """Tell of units; return who starts."""
+        """Add units; return the units that start."""
         for unit in units:
             self.workers.wake(self.engine.on_queue_unit(unit))
         return self.run()
@@ -53,7 +53,7 @@ class StrictCluster:
         self.workers.wake(self.engine.on_written(decision, written))
 
     def answer(self, name: str, phase: str) -> list[str]:
-        """Move a unit; return who starts then."""
+        """Move a unit to a phase; return the units that start then."""
         record = self.engine.record(f"ns/{name}")
         assert record is not None
         moved = changed(record.unit, record.version + 1, phase)
@@ -68,7 +68,7 @@ class StrictCluster:
 
 @pytest.fixture
 def cluster() -> StrictCluster:
-    """Unit high of priority 5 asks for nodes."""
+    """Return a cluster whose unit high of priority 5 asks for nodes."""
     found = StrictCluster()
     assert found.add(build_unit("high", "a", priority=5)) == ["high"]
     (decision,) = found.decisions
@@ -82,7 +82,7 @@ def test_only_strict_queues_ask_for_nodes(cluster: StrictCluster) -> None:
     assert cluster.decisions[0].to is Phase.DEQUEUED
 
 
-def test_who_has_less_priority_waits_for_the_verdict(cluster: StrictCluster) -> None:
+def test_a_unit_of_lower_priority_waits_for_the_verdict(cluster: StrictCluster) -> None:
     assert cluster.add(build_unit("low", "a", priority=4)) == []
     assert cluster.reason("low") is Reason.WAITING_FOR_NODES_OF_OTHERS
     queue = cluster.engine.queues.find("a")
@@ -92,7 +92,7 @@ def test_who_has_less_priority_waits_for_the_verdict(cluster: StrictCluster) -> 
 
 
 @pytest.mark.parametrize("verdict", ["SchedSucceed", "SchedFailed", "TimeoutBackoff", "Succeed"])
-def test_whatever_ends_the_request_lets_others_go_on(cluster: StrictCluster, verdict: str) -> None:
+def test_any_end_of_the_request_lets_others_go_on(cluster: StrictCluster, verdict: str) -> None:
     cluster.add(build_unit("low", "a", priority=4))
     assert cluster.answer("high", verdict) == ["low"]
 
@@ -103,13 +103,13 @@ def test_it_ends_with_the_unit(cluster: StrictCluster) -> None:
     assert cluster.run() == ["low"]
 
 
-def test_who_has_as_much_priority_or_more_asks_too(cluster: StrictCluster) -> None:
+def test_a_unit_of_equal_or_higher_priority_asks_too(cluster: StrictCluster) -> None:
     assert cluster.add(build_unit("same", "a", priority=5, created=9)) == ["same"]
     assert cluster.add(build_unit("more", "a", priority=6)) == ["more"]
     assert cluster.add(build_unit("late", "a", priority=5, created=10)) == []
 
 
-def test_it_begins_with_the_decision_and_ends_when_that_is_taken_back() -> None:
+def test_it_begins_with_the_decision_and_ends_when_that_is_undone() -> None:
     cluster = StrictCluster()
     high, low = build_unit("high", "a", priority=5), build_unit("low", "a", priority=4)
     assert cluster.add(high, low) == ["high"]
@@ -119,7 +119,7 @@ def test_it_begins_with_the_decision_and_ends_when_that_is_taken_back() -> None:
     assert cluster.run() == ["low"]
 
 
-def test_it_is_found_again_after_a_restart_whatever_is_told_first() -> None:
+def test_it_is_found_again_after_a_restart_in_any_order_of_facts() -> None:
     asking = admitted(build_unit("high", "a", priority=5), 2, "SchedReady")
     for queue_first in (True, False):
         engine, _ = new_engine(strict=StrictMode(is_on=True))
@@ -137,14 +137,14 @@ def test_it_is_found_again_after_a_restart_whatever_is_told_first() -> None:
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
-def test_in_every_policy_who_is_next_waits(policy: str) -> None:
+def test_in_every_policy_the_next_unit_waits(policy: str) -> None:
     cluster = StrictCluster(policy=policy)
     assert cluster.add(build_unit("high", "a", priority=5)) == ["high"]
     assert cluster.add(build_unit("low", "a", priority=4, created=1)) == []
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
-def test_one_of_another_quota_goes_on_past_who_waits(policy: str) -> None:
+def test_a_unit_of_another_quota_passes_a_waiting_one(policy: str) -> None:
     cluster = StrictCluster(policy=policy)
     shared = build_queue("a", policy, takes="b")
     cluster.workers.wake(cluster.engine.on_queue(shared))
@@ -170,7 +170,7 @@ def test_a_small_unit_asks_for_no_nodes_and_waits_like_any_other() -> None:
     assert cluster.add(build_unit("next", "a", cpu=1)) == []
 
 
-def test_where_the_mode_is_off_a_request_that_is_left_holds_up_nobody() -> None:
+def test_where_the_mode_is_off_a_leftover_request_holds_none_up() -> None:
     engine, _ = new_engine()
     workers = Workers(engine)
     engine.on_quota(build_quota("a", cpu=8))

@@ -29,7 +29,7 @@ def test_without_nodes_there_is_no_total() -> None:
     assert (capacity.total, NodeCapacity().total) == (None, None)
 
 
-def test_a_node_counts_until_it_is_gone_but_not_if_it_was_leaving_when_first_seen() -> None:
+def test_a_node_counts_until_it_is_deleted_but_not_if_first_seen_while_leaving() -> None:
     leaving = structs.replace(
         node("a", cpu="4"),
         metadata=ObjectMeta(name="a", deletion_timestamp=Timestamp("2026-11-01T10:00:00Z")),
@@ -42,7 +42,7 @@ def test_a_node_counts_until_it_is_gone_but_not_if_it_was_leaving_when_first_see
     assert capacity.total == {"cpu": 4000}
 
 
-def test_deprecated_names_are_replaced_after_what_is_reserved_is_taken_off() -> None:
+def test_deprecated_names_are_replaced_after_reservations_are_subtracted() -> None:
     amounts = {"kubernetes.io/gpu-core": "400", "koordinator.sh/batch-cpu": "9000"}
     reserved = {"resources": {"kubernetes.io/gpu-core": "100", "koordinator.sh/gpu-core": "7"}}
     want = {"koordinator.sh/gpu-core": 300, "kubernetes.io/batch-cpu": 9000}
@@ -74,13 +74,13 @@ def test_the_total_follows_the_nodes() -> None:
         pytest.param(
             {"resources": {"cpu": "1"}, "applyPolicy": "ReservedCPUsOnly"}, 8000, id="not applied"
         ),
-        pytest.param({"reservedCPUs": "3-1"}, 8000, id="no set of CPUs"),
+        pytest.param({"reservedCPUs": "3-1"}, 8000, id="not a set of CPUs"),
         pytest.param("nonsense", 8000, id="unreadable"),
     ],
 )
-def test_reservations_are_taken_off(reservation: object, want: int) -> None:
+def test_reservations_are_subtracted(reservation: object, want: int) -> None:
     assert allocatable(node(reservation=reservation, cpu="8")) == {"cpu": want}
 
 
-def test_a_node_nobody_can_read_offers_nothing() -> None:
+def test_an_unreadable_node_offers_nothing() -> None:
     assert allocatable(node(cpu="many")) == {}

@@ -30,13 +30,13 @@ def test_rounding_follows_the_release(version: str, want: Rounding) -> None:
     assert QuotaSettings(koordinator_version=version).rounding is want
 
 
-def test_rounding_can_be_set_apart() -> None:
+def test_rounding_can_be_set_separately() -> None:
     settings = QuotaSettings(rounding_override=Rounding.LARGEST_REMAINDER)
     assert settings.rounding is Rounding.LARGEST_REMAINDER
 
 
 @pytest.mark.parametrize("version", ["", "latest", "1.x", "1..8"])
-def test_an_odd_version_is_an_error(version: str) -> None:
+def test_an_invalid_version_is_an_error(version: str) -> None:
     with pytest.raises(QuotaSettingsError, match="koordinatorVersion"):
         QuotaSettings(koordinator_version=version)
 

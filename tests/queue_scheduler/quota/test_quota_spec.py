@@ -60,7 +60,7 @@ def test_defaults_are_those_of_the_scheduler() -> None:
     [
         pytest.param('{"x":0,"y":"0"}', {"x": 5}, id="all zero is as if absent"),
         pytest.param("nonsense", {"x": 5}, id="unreadable is as if absent"),
-        pytest.param('{"x":"much"}', {"x": 5}, id="no quantity is as if absent"),
+        pytest.param('{"x":"much"}', {"x": 5}, id="not a quantity is as if absent"),
         pytest.param('{"y":1}', {"y": 1}, id="what it lacks has no weight"),
         pytest.param('{"cpu":"1844674407370955161"}', {"cpu": -600}, id="it overflows"),
     ],
@@ -76,7 +76,7 @@ def test_weight_in_force(annotation: str, want: dict[str, int]) -> None:
         pytest.param(
             build_quota("q", maximum={"x": "lots"}),
             [("UnreadableAmount", True)],
-            id="max is no quantity",
+            id="max is not a quantity",
         ),
         pytest.param(
             build_quota("q", maximum={"x": "9e999999999"}),
@@ -101,7 +101,7 @@ def test_weight_in_force(annotation: str, want: dict[str, int]) -> None:
         pytest.param(
             build_quota("q", maximum={"x": 1}, annotations={QUOTA_NAMESPACES: "ns1"}),
             [("UnreadableAnnotation", False)],
-            id="namespaces are no list",
+            id="namespaces are not a list",
         ),
         pytest.param(
             build_quota("q", maximum={"x": 1}, weight={"x": -1}),
@@ -121,7 +121,7 @@ def test_weight_in_force(annotation: str, want: dict[str, int]) -> None:
         pytest.param(
             build_quota("q", maximum={"x": 1}, annotations={QUOTA_TOTAL_RESOURCE: "[]"}),
             [("UnreadableAnnotation", False)],
-            id="total is no object",
+            id="total is not an object",
         ),
     ],
 )
@@ -144,7 +144,7 @@ def test_problems_are_values(quota: ElasticQuota, want: list[tuple[str, bool]]) 
         ("kube-queue/max-jobs", "only an ElasticQuotaTree counts jobs"),
     ],
 )
-def test_what_limits_nothing_is_named_with_the_way_out(resource: str, want: str) -> None:
+def test_a_resource_that_limits_nothing_is_named_with_a_remedy(resource: str, want: str) -> None:
     (problem,) = parse_quota(build_quota("q", maximum={"cpu": 10, resource: 2})).problems
     assert (problem.kind, problem.text) == (
         "ResourceWithoutEffect",
@@ -155,7 +155,7 @@ def test_what_limits_nothing_is_named_with_the_way_out(resource: str, want: str)
 @pytest.mark.parametrize(
     "resource", ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "koordinator.sh/gpu-core"]
 )
-def test_what_pods_ask_for_has_effect(resource: str) -> None:
+def test_a_resource_that_pods_request_has_effect(resource: str) -> None:
     assert parse_quota(build_quota("q", maximum={resource: 2})).problems == ()
 
 
@@ -166,7 +166,7 @@ def test_batch_names_are_replaced_in_min_and_max_and_names_of_devices_are_not() 
     assert (spec.min, spec.max, spec.weight) == (want, want, want)
 
 
-def test_a_batch_name_is_left_where_the_new_one_is_there_too() -> None:
+def test_a_batch_name_is_kept_if_the_new_one_exists_too() -> None:
     amounts = {"koordinator.sh/batch-cpu": 5, "kubernetes.io/batch-cpu": 2}
     spec = parse_quota(build_quota("q", maximum=amounts))
     assert (spec.max, [each.kind for each in spec.problems]) == (amounts, ["ResourceWithoutEffect"])

@@ -78,7 +78,7 @@ def test_siblings_are_sorted_and_the_root_governs_what_any_of_them_does() -> Non
             [build_quota("a", maximum={"x": -1}), build_quota("b", parent="a")],
             {"a": "a", "b": "a"},
             ("a", "NegativeAmount", True),
-            id="amounts nobody can use",
+            id="unusable amounts",
         ),
     ],
 )
@@ -149,7 +149,7 @@ def test_the_oldest_of_a_name_counts() -> None:
         ),
     ],
 )
-def test_what_the_webhook_would_refuse_is_a_warning(
+def test_an_object_that_the_webhook_would_refuse_gets_a_warning(
     quotas: list[ElasticQuota], want: list[tuple[str, str, bool]]
 ) -> None:
     forest = forest_of(*quotas)
@@ -186,7 +186,7 @@ def test_trees_share_the_nodes() -> None:
     }
 
 
-def test_an_ignored_tree_is_not_taken_off() -> None:
+def test_an_ignored_tree_is_not_subtracted() -> None:
     label = {"quota.scheduling.koordinator.sh/ignore-default-tree": "true"}
     forest = forest_of(tree_root("a", '{"x":30}', **label), multi_quota_tree=True)
     assert tree_totals(forest, {"x": 100}) == {"": {"x": 100}, "tree-a": {"x": 30}}

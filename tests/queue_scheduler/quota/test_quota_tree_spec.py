@@ -1,4 +1,4 @@
-"""Nodes of an ElasticQuotaTree as quotas; what cannot be used is a problem, and never an error."""
+"""Nodes of an ElasticQuotaTree as quotas; unusable values are problems, and never errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_amounts_and_jobs_are_exact_however_large() -> None:
     assert spec.max == {"memory": 64 * 2**40, "cpu": 1500, "koord-queue/max-jobs": 3}
 
 
-def test_the_name_of_today_wins_over_the_older_one() -> None:
+def test_the_current_name_wins_over_the_older_one() -> None:
     limits = {"kube-queue/max-jobs": 3, "koord-queue/max-jobs": 2}
     spec = specs_of(elastic_quota_tree(tree_node("root", max=limits)))["root"]
     assert spec.max == {"koord-queue/max-jobs": 2}
@@ -66,7 +66,7 @@ def test_either_spelling_of_a_renamed_resource_governs_either() -> None:
         pytest.param("", {}, id="no limit: all is lent"),
     ],
 )
-def test_what_is_not_lent_is_kept(lent: str, want: dict[str, int]) -> None:
+def test_an_amount_that_is_not_lent_is_kept(lent: str, want: dict[str, int]) -> None:
     node = tree_node("a", min={"cpu": 10}, attributes={LENDLIMIT: lent})
     spec = specs_of(elastic_quota_tree(tree_node("root", node)))["root/a"]
     assert spec.kept == want
@@ -75,7 +75,7 @@ def test_what_is_not_lent_is_kept(lent: str, want: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     "key", ["koord-queue/max-preempible-jobs", "kube-queue/max-preempible-jobs"]
 )
-def test_the_label_of_the_tree_limits_jobs_that_may_be_preempted(key: str) -> None:
+def test_the_label_of_the_tree_limits_preemptible_jobs(key: str) -> None:
     tree = elastic_quota_tree(tree_node("root", tree_node("a")), metadata={"labels": {key: "7"}})
     specs = specs_of(tree)
     assert specs["root"].max == {"koord-queue/max-preempible-jobs": 7}
@@ -115,7 +115,7 @@ def test_the_label_of_the_tree_limits_jobs_that_may_be_preempted(key: str) -> No
             tree_node("r", tree_node("a", attributes={"preempt-policy": "PreemptLowerPriority"})),
             {},
             ("AttributeWithoutEffect", "root/a"),
-            id="a policy of preemption",
+            id="a preemption policy",
         ),
         pytest.param(
             tree_node("r", tree_node("a", namespaces=["n"]), tree_node("b", namespaces=["n"])),
@@ -131,14 +131,14 @@ def test_the_label_of_the_tree_limits_jobs_that_may_be_preempted(key: str) -> No
         ),
     ],
 )
-def test_what_is_wrong_is_told(root: Any, labels: dict[str, str], want: tuple[str, str]) -> None:
+def test_a_problem_is_reported(root: Any, labels: dict[str, str], want: tuple[str, str]) -> None:
     specs = parse_tree(elastic_quota_tree(root, metadata={"labels": labels}))
     problems = [problem for spec in specs for problem in spec.problems]
     assert [(problem.kind, problem.quota) for problem in problems] == [want]
     assert problems[0].fatal == (want[0] in {"UnreadableAmount", "NegativeAmount"})
 
 
-def test_a_name_that_is_none_takes_its_children_with_it() -> None:
+def test_a_node_with_an_invalid_name_is_dropped_with_its_children() -> None:
     bad = tree_node("a/b", tree_node("c"))
     assert set(specs_of(elastic_quota_tree(tree_node("r", bad, tree_node("d"))))) == {
         "root",

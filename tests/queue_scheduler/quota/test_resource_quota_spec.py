@@ -33,19 +33,19 @@ from shared_api.testing.object_builders import resource_quota
         pytest.param(
             {"limits.cpu": 1, "count/jobs.batch": 1, "services": 1, "requests.storage": "1Gi"},
             {},
-            id="what no pod asks for by its requests",
+            id="what no pod requests",
         ),
     ],
 )
-def test_what_is_compared(hard: dict[str, int | str], want: dict[str, int]) -> None:
+def test_the_limits_that_are_compared(hard: dict[str, int | str], want: dict[str, int]) -> None:
     assert parse_hard(resource_quota("q", hard=hard)).max == want
 
 
-def test_it_is_known_by_namespace_and_name() -> None:
+def test_it_is_identified_by_namespace_and_name() -> None:
     assert parse_hard(resource_quota("q", namespace="team", hard={})).name == "team/q"
 
 
-def test_an_amount_that_can_not_be_read_admits_nothing() -> None:
+def test_an_unreadable_amount_admits_nothing() -> None:
     spec = parse_hard(resource_quota("q", hard={"cpu": 1, "memory": "lots"}))
     assert [(problem.kind, problem.fatal) for problem in spec.problems] == [
         ("UnreadableAmount", True)

@@ -16,7 +16,7 @@ DIVISION = DivisionRules(Rounding.LARGEST_REMAINDER)
 
 
 def tree() -> QuotaTree:
-    """Return q and r of max 100 and min 20, weighing the same, and s below r."""
+    """Return q and r of max 100 and min 20, with equal weight, and s below r."""
     quotas = [
         build_quota(name, minimum={"x": 20}, maximum={"x": 100, "y": 100}, weight={"x": 1, "y": 1})
         for name in "qr"
@@ -37,7 +37,7 @@ def breach(
     return None if got is None else (got.reason, got.quota, got.exceed)
 
 
-def test_min_counts_what_is_not_preemptible_below_too() -> None:
+def test_min_counts_non_preemptible_usage_below_too() -> None:
     rules = ContractRules(division=DIVISION)
     over = (Reason.NON_PREEMPTIBLE_OVER_MIN, "r", ("x",))
     job = Demand({"x": 11}, non_preemptible=True)
@@ -46,7 +46,7 @@ def test_min_counts_what_is_not_preemptible_below_too() -> None:
     assert breach("r", Demand({"x": 11}), rules, {"s": {"x": 10}}, s={"x": 10}) is None
 
 
-def test_parents_are_checked_if_asked_for() -> None:
+def test_parents_are_checked_if_configured() -> None:
     rules = ContractRules(division=DIVISION, check_parent=True)
     job = Demand({"x": 20})
     assert breach("s", job, rules, s={"x": 0}, q={"x": 40}, r={"x": 45}) == (
@@ -54,7 +54,7 @@ def test_parents_are_checked_if_asked_for() -> None:
     )  # fmt: skip
 
 
-def test_admission_limits_what_can_be_made() -> None:
+def test_admission_limits_what_can_be_created() -> None:
     rules = ContractRules(division=DIVISION, admission={"q": {"x": 5}})
     assert breach("q", Demand({"x": 6}), rules) == (Reason.OVER_QUOTA_MAX, "q", ("x",))
     assert breach("q", Demand({"x": 5}), rules) is None
@@ -81,7 +81,7 @@ def test_reclaim_is_for_quotas_of_the_tree() -> None:
 
 
 @pytest.mark.parametrize(("by_resource", "want"), [(True, ("x",)), (False, None)])
-def test_who_lacks_one_resource_may_be_hurt_on_others_or_not(
+def test_a_quota_that_lacks_one_resource_may_be_hurt_on_others_or_not(
     *, by_resource: bool, want: tuple[str, ...] | None
 ) -> None:
     rules = ContractRules(division=DIVISION, by_resource=by_resource)

@@ -40,7 +40,7 @@ def tree_of(*quotas: ElasticQuota) -> QuotaTree:
         pytest.param(10, [(1, 9, 8, True), (1, 9, 8, True)], [8, 8], id="floors are promises"),
         pytest.param(0, [(1, 9, 0, True)], [0], id="nothing to give"),
         pytest.param(-5, [(1, 9, 2, True)], [2], id="less than nothing"),
-        pytest.param(90, [(1, 10, 0, True), (2, 90, 0, True)], [10, 80], id="who has enough"),
+        pytest.param(90, [(1, 10, 0, True), (2, 90, 0, True)], [10, 80], id="one has enough"),
     ],
 )
 def test_divide(
@@ -77,9 +77,9 @@ MOST_LOST = [320, 1001, 1114, 1136, 1141, 1145, 1146]
         ),
         pytest.param(
             1000, [(1, 334, 0), (1, 335, 0), (1, 900, 0)], [333] * 3, [334, 333, 333],
-            id="to whom it completes",
+            id="to the claim it completes",
         ),
-        pytest.param(1000, [(1, 334, 0)] * 3, [333] * 3, [333] * 3, id="of equals all or none"),
+        pytest.param(1000, [(1, 334, 0)] * 3, [333] * 3, [333] * 3, id="all or none of equals"),
         pytest.param(999, [(1, 334, 0)] * 3, [333] * 3, [333] * 3, id="nothing was lost"),
         pytest.param(1001, [(1, 335, 0)] * 3, [334] * 3, [334] * 3, id="nor where units are made"),
         pytest.param(
@@ -106,13 +106,13 @@ def test_a_tolerant_division_makes_up_for_what_rounding_lost(
 @pytest.mark.parametrize(
     ("lost", "lacks", "want"),
     [
-        pytest.param(3, [], 0, id="nobody lacks anything"),
+        pytest.param(3, [], 0, id="no claim lacks anything"),
         pytest.param(3, [5, 2, 1], 2, id="those that lack least"),
         pytest.param(2, [2, 1], 1, id="no more than was lost"),
-        pytest.param(3, [1, 2, 2], 1, id="of two that lack the same both or none"),
+        pytest.param(3, [1, 2, 2], 1, id="both or none of two that lack the same"),
     ],
 )
-def test_whose_request_lost_units_complete(lost: int, lacks: list[int], want: int) -> None:
+def test_which_claims_lost_units_complete(lost: int, lacks: list[int], want: int) -> None:
     assert completed_by(lost, lacks) == want
 
 
@@ -134,7 +134,7 @@ def test_a_negative_weight_is_in_the_sum_and_gets_nothing() -> None:
         pytest.param({"x": 100}, {"a": {"x": 60}, "b": {"x": 40}}, id="they fit"),
         pytest.param({"x": 50}, {"a": {"x": 30}, "b": {"x": 20}}, id="in proportion"),
         pytest.param({"x": -1}, {"a": {"x": 0}, "b": {"x": 0}}, id="nothing there"),
-        pytest.param({}, {"a": {"x": 60}, "b": {"x": 40}}, id="a resource nobody has"),
+        pytest.param({}, {"a": {"x": 60}, "b": {"x": 40}}, id="a resource that none has"),
     ],
 )
 def test_scale_mins(total: dict[str, int], want: dict[str, dict[str, int]]) -> None:

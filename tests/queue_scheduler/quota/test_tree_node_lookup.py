@@ -1,4 +1,4 @@
-"""Which node a unit means, and what a change of the tree makes another answer."""
+"""Which node a unit names, and what a change of the tree resolves differently."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def test_a_namespace_lists_what_its_units_may_name(
     if listed is not None:
         found.put_namespace(namespace, {"koord-queue/available-quota-in-namespace": listed})
     assert found.look_up(label, namespace).is_available is want
-    assert nodes().look_up(label, namespace).is_available, "only where it is asked for"
+    assert nodes().look_up(label, namespace).is_available, "only where it is required"
 
 
-def test_a_change_names_the_namespaces_where_a_look_up_leads_elsewhere() -> None:
+def test_a_change_names_the_namespaces_whose_look_ups_change() -> None:
     found = nodes()
     for label, namespace in (("x", "one"), ("y", "two"), ("", "ns-x"), ("a", "three")):
         found.look_up(label, namespace)
@@ -82,7 +82,7 @@ def test_a_change_names_the_namespaces_where_a_look_up_leads_elsewhere() -> None
     assert found.put({**moved, "root/b/x": ()}) == (), "the same again is no change"
 
 
-def test_a_namespace_that_lists_others_is_named_if_that_matters() -> None:
+def test_a_changed_list_names_its_namespace_if_that_matters() -> None:
     found = nodes(checks_available=True)
     found.look_up("a", "n")
     listed = {"koord-queue/available-quota": "a"}
@@ -92,7 +92,7 @@ def test_a_namespace_that_lists_others_is_named_if_that_matters() -> None:
     assert found.put_namespace("n", {}) == ("namespace/n",)
 
 
-def test_a_namespace_of_too_many_names_is_always_concerned() -> None:
+def test_a_namespace_of_too_many_names_is_always_affected() -> None:
     found = nodes()
     for number in range(MAX_LABELS + 1):
         found.look_up(f"name-{number}", "n")
@@ -102,17 +102,17 @@ def test_a_namespace_of_too_many_names_is_always_concerned() -> None:
 RIVALS: dict[str, tuple[str, ...]] = {"root": (), "root/a/b": ("one",), "root/a-b": ()}
 
 
-def test_a_node_keeps_the_queue_that_says_so() -> None:
+def test_a_node_keeps_the_queue_that_names_it() -> None:
     found = nodes()
     found.put({"root": (), "root/a/b": ("one",)})
-    assert found.put_queue("root-a-b", "root/a/b") == (), "as was thought before"
+    assert found.put_queue("root-a-b", "root/a/b") == (), "as assumed before"
     assert found.look_up("", "one").queue == "root-a-b"
     assert found.put(RIVALS) == ("quota/root/a-b",)
     assert found.look_up("", "one").queue == "root-a-b"
     assert found.look_up("a-b", "two").queue != "root-a-b"
 
 
-def test_whichever_is_told_first_queue_or_tree() -> None:
+def test_queue_and_tree_may_arrive_in_either_order() -> None:
     found, later = nodes(), nodes()
     found.put_queue("root-a-b", "root/a/b")
     found.put(RIVALS)
@@ -125,7 +125,7 @@ def test_whichever_is_told_first_queue_or_tree() -> None:
         assert later.look_up(label, "n") == found.look_up(label, "n")
 
 
-def test_a_queue_that_is_told_again_or_gone() -> None:
+def test_a_queue_that_is_repeated_or_deleted() -> None:
     found = nodes()
     found.put(RIVALS)
     assert found.put_queue("root-a-b", None) == ()
@@ -134,7 +134,7 @@ def test_a_queue_that_is_told_again_or_gone() -> None:
     assert found.put_queue("root-a-b", "root/a/b") == ()
     assert found.put_queue("root-a-b", None) == ("quota/root/a-b", "quota/root/a/b")
     assert found.look_up("a-b", "n").queue == "root-a-b"
-    assert found.put_queue("other", "root/a/b") == (), "no name of theirs"
+    assert found.put_queue("other", "root/a/b") == (), "not one of their names"
 
 
 def test_a_fork_is_independent() -> None:

@@ -1,4 +1,4 @@
-"""Names of queues that follow from paths."""
+"""Names of queues, derived from paths."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_path_is_a_name(path: str, want: str) -> None:
 
 
 @pytest.mark.parametrize("path", [LONG, "root/ä b", "root/a.", "root/-.x", "root/.."])
-def test_what_is_no_name_for_an_object_becomes_one(path: str) -> None:
+def test_a_path_that_is_not_a_valid_name_becomes_one(path: str) -> None:
     name = name_queues([path])[path]
     assert len(name) <= MAX_NAME
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?-[0-9a-f]{8}", name), name
@@ -53,7 +53,7 @@ def test_two_paths_never_have_one_name() -> None:
     names = name_queues(paths)
     assert len(set(names.values())) == len(paths)
     assert "root-a-b" in names.values()
-    assert name_queues(reversed(paths)) == names, "whatever order they are told in"
+    assert name_queues(reversed(paths)) == names, "in any order of arrival"
     assert list(names) == sorted(paths)
 
 
@@ -64,10 +64,10 @@ def test_two_paths_never_have_one_name() -> None:
         pytest.param({"root-a-b": DASH}, ("root-a-b", SLASH_HASHED), id="it is the first's"),
         pytest.param({"root-a-b": SLASH}, (DASH_HASHED, "root-a-b"), id="it is the second's"),
         pytest.param({"root-a-b": ""}, ("root-a-b", SLASH_HASHED), id="it says nothing"),
-        pytest.param({"root-a-b": "root/A/b"}, ("root-a-b", SLASH_HASHED), id="its node is gone"),
+        pytest.param({"root-a-b": "root/A/b"}, ("root-a-b", SLASH_HASHED), id="no such node"),
         pytest.param({"root-a-b": "root"}, ("root-a-b", SLASH_HASHED), id="it says nonsense"),
         pytest.param(
-            {"root-a-b": SLASH, DASH_HASHED: DASH}, (DASH_HASHED, "root-a-b"), id="both are there"
+            {"root-a-b": SLASH, DASH_HASHED: DASH}, (DASH_HASHED, "root-a-b"), id="both exist"
         ),
         pytest.param(
             {DASH_HASHED: DASH}, (DASH_HASHED, "root-a-b"), id="the second's is deleted by hand"
@@ -81,7 +81,7 @@ def test_two_paths_never_have_one_name() -> None:
         pytest.param(
             {"root-a-b": "", SLASH_HASHED: SLASH, DASH_HASHED: DASH},
             (DASH_HASHED, SLASH_HASHED),
-            id="somebody else made the plain one",
+            id="a user created the plain one",
         ),
     ],
 )
@@ -95,26 +95,26 @@ def test_a_queue_keeps_its_node(said: dict[str, str], want: tuple[str, str]) -> 
         assert nodes.name_rivals(name, said.get) == rivals
 
 
-def test_who_is_left_stays_where_he_is() -> None:
+def test_a_remaining_node_keeps_its_name() -> None:
     assert name_queues([DASH], {DASH_HASHED: DASH}) == {DASH: DASH_HASHED}
     assert name_queues([DASH], {"root-a-b": SLASH}) == {DASH: "root-a-b"}, "and nowhere else"
 
 
 @pytest.mark.parametrize("arrivals", list(permutations([SLASH, DASH, "root/A/b"])))
-def test_who_came_first_keeps_the_plain_name(arrivals: tuple[str, ...]) -> None:
+def test_the_first_node_keeps_the_plain_name(arrivals: tuple[str, ...]) -> None:
     said: dict[str, str] = {}
     had: dict[str, str] = {}
     for count in range(1, len(arrivals) + 1):
         names = name_queues(arrivals[:count], said)
-        assert had.items() <= names.items(), "nobody's queue becomes another"
+        assert had.items() <= names.items(), "no node's queue becomes another"
         said.update({name: path for path, name in names.items()})
         had = names
     assert had[arrivals[0]] == "root-a-b"
     assert len(set(had.values())) == len(arrivals)
-    assert name_queues(reversed(arrivals), said) == had, "a restart finds the same"
+    assert name_queues(reversed(arrivals), said) == had, "a restart gives the same"
 
 
-def test_a_queue_says_whose_it_is_under_both_names_of_the_annotation() -> None:
+def test_a_queue_names_its_node_under_both_names_of_the_annotation() -> None:
     for prefix in ("koord-queue", "kube-queue"):
         assert (
             said_node(queue("q", metadata={"annotations": {f"{prefix}/quota-fullname": "r"}}))

@@ -1,4 +1,4 @@
-"""Levels are what `divide` does, to the unit; random claims are a property (runtime)."""
+"""Levels equal `divide`, to the unit; random claims are a property (runtime)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def divided(total: int, claims: list[PooledClaim]) -> list[int]:
 @pytest.mark.parametrize(
     ("total", "claims"),
     [
-        pytest.param(10, [], id="nobody"),
+        pytest.param(10, [], id="no claims"),
         pytest.param(-3, [(1, 5, 2), (1, 1, 1)], id="less than nothing"),
         pytest.param(98, [(1, 30, 0)] * 6, id="a third is rounded down for all: two units lost"),
         pytest.param(99, [(1, 30, 0)] * 6, id="a half is rounded up for all: three units made"),
@@ -67,20 +67,20 @@ def test_an_exchanged_claim_leaves_the_pool_as_it_was(
 @pytest.mark.parametrize(
     ("total", "claims", "want"),
     [
-        pytest.param(1000, [(1, 334, 0)] * 3, 1, id="of three that lack the same none has it"),
+        pytest.param(1000, [(1, 334, 0)] * 3, 1, id="none of three that lack the same has it"),
         pytest.param(1000, [(1, 334, 0), (1, 335, 0), (1, 900, 0)], 0, id="one was given it"),
-        pytest.param(1000, [(1, 300, 0)] * 3, 0, id="nobody lacks anything"),
+        pytest.param(1000, [(1, 300, 0)] * 3, 0, id="no claim lacks anything"),
         pytest.param(1001, [(1, 400, 0)] * 3, 0, id="units were made"),
         pytest.param(7003, [(1, one, 0) for one in MOST_LOST], 5, id="more than is made up for"),
     ],
 )
-def test_what_nobody_has(total: int, claims: list[PooledClaim], want: int) -> None:
+def test_units_that_no_claim_has(total: int, claims: list[PooledClaim], want: int) -> None:
     level = pool_of(claims).fill(total)
     assert level.lost() == want
     assert [level.get(str(number), -1) for number in range(len(claims))] == divided(total, claims)
 
 
-def test_who_is_taken_out_leaves_nothing() -> None:
+def test_a_removed_claim_leaves_nothing() -> None:
     pool = pool_of([(1, 30, 0), (2, 30, 5)])
     for name in ("1", "nobody"):
         pool.take_out(name)

@@ -1,4 +1,4 @@
-"""What each mode compares with which limit, through the quota cache."""
+"""What each mode compares with which limit, in the quota cache."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_runtime_mode_knows_the_resources_of_the_quota_only() -> None:
     assert refusal(quotas, "a", y=6, z=99) is None
 
 
-def test_overselling_stretches_every_max() -> None:
+def test_overselling_raises_every_max() -> None:
     quotas = books_in(QuotaMode.MAX, rate=(3, 2))
     assert refusal(quotas, "a", x=12) is None
     assert refusal(quotas, "a", x=13) == (OVER_MAX, "a")
@@ -107,7 +107,7 @@ def test_a_hopeless_pod_blocks_its_quota_and_not_the_branch() -> None:
     assert refusal(quotas, "b", x=2) == (OVER_PARENT, "p")
 
 
-def test_what_is_pending_is_no_use_to_an_ancestor() -> None:
+def test_pending_pods_do_not_help_an_ancestor() -> None:
     quotas = books_in(QuotaMode.MIN)
     quotas.on_quota(build_quota("b", minimum={"x": 8}, maximum={"x": 8}, parent="p"))
     quotas.on_foreign("pod", "a", {"x": 50})
@@ -117,7 +117,7 @@ def test_what_is_pending_is_no_use_to_an_ancestor() -> None:
     assert refusal(quotas, "b", x=8) == (OVER_PARENT, "p")
 
 
-def test_what_a_quota_has_too_much_of_blocks_all_of_it() -> None:
+def test_an_excess_of_a_quota_blocks_all_of_it() -> None:
     quotas = books_in(QuotaMode.RUNTIME)
     quotas.on_quota(build_quota("a", maximum={"x": 8, "y": 2}, parent="p"))
     quotas.charge("adopted", "a", Demand({"y": 3}))
@@ -138,7 +138,7 @@ def test_non_preemptible_demand_is_limited_by_min() -> None:
     assert quotas.check("a", Demand({"x": 2}, non_preemptible=True)) is None
 
 
-def test_the_nodes_limit_what_is_started() -> None:
+def test_the_nodes_limit_starts() -> None:
     quotas = books_in(QuotaMode.RUNTIME)
     quotas.on_capacity({"x": 7})
     quotas.charge("one", "b", Demand({"x": 4}))

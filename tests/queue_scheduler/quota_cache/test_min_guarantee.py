@@ -55,7 +55,7 @@ def test_the_total_is_shared_in_runtime_mode() -> None:
     assert reason(cluster(QuotaMode.MAX), "far", 50) is None
 
 
-def test_own_waiting_demand_is_no_obstacle() -> None:
+def test_its_own_waiting_demand_is_no_obstacle() -> None:
     quotas = cluster()
     quotas.protect("owner", Demand({"x": 3}))
     assert reason(quotas, "owner", 9) is None
@@ -65,12 +65,12 @@ def test_own_waiting_demand_is_no_obstacle() -> None:
     ("amount", "booked", "want"),
     [
         pytest.param(3, 0, GUARANTEE, id="whole, and within min"),
-        pytest.param(2, 1, GUARANTEE, id="with what runs still within min"),
+        pytest.param(2, 1, GUARANTEE, id="within min, including running usage"),
         pytest.param(4, 0, None, id="more than min"),
-        pytest.param(2, 2, None, id="with what runs more than min"),
+        pytest.param(2, 2, None, id="more than min, including running usage"),
     ],
 )
-def test_who_is_protected(amount: int, booked: int, want: Reason | None) -> None:
+def test_which_demands_are_protected(amount: int, booked: int, want: Reason | None) -> None:
     quotas = cluster()
     quotas.charge("mine", "owner", Demand({"x": booked}))
     quotas.charge("one", "b1", Demand({"x": 3}))
@@ -89,7 +89,7 @@ def test_a_broken_quota_protects_nothing() -> None:
 def test_room_is_kept_for_a_quota_that_shares_a_limit() -> None:
     quotas = cluster(QuotaMode.MAX)
     quotas.protect("far", Demand({"x": 1}))
-    assert quotas.keeps_room_for("far"), "nobody has asked yet, so it is not known"
+    assert quotas.keeps_room_for("far"), "it has not been asked yet, so it is not known"
     quotas.check("far", Demand({"x": 1}))
     kept = {name: quotas.keeps_room_for(name) for name in ("p", "owner", "far", "unknown")}
     assert kept == {"p": True, "owner": True, "far": False, "unknown": True}
@@ -106,7 +106,7 @@ def test_use_of_children_counts_for_their_parent() -> None:
     assert reason(quotas, "far", 4) is None
 
 
-def test_mins_are_scaled_to_what_there_is() -> None:
+def test_mins_are_scaled_to_the_capacity() -> None:
     quotas = cluster()
     quotas.on_capacity({"x": 5})
     views = [quotas.view(name) for name in ("p", "owner", "far")]
@@ -126,7 +126,7 @@ def test_a_parent_without_min_claims_what_its_children_do() -> None:
     ("change", "is_woken"),
     [("protected", True), ("room", True), ("start", False)],
 )
-def test_who_waits_for_the_guarantee_is_woken(change: str, *, is_woken: bool) -> None:
+def test_a_unit_that_waits_for_the_guarantee_is_woken(change: str, *, is_woken: bool) -> None:
     quotas = cluster()
     quotas.charge("one", "b2", Demand({"x": 3}))
     quotas.protect("owner", Demand({"x": 3}))

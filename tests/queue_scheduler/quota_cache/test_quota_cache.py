@@ -40,7 +40,7 @@ def used(quotas: QuotaCache, name: str) -> int:
     return view.used.get("x", 0)
 
 
-def test_booking_is_level_not_edge() -> None:
+def test_charging_is_level_not_edge() -> None:
     quotas = new_quotas()
     quotas.charge("u", "a", Demand({"x": 3}))
     quotas.charge("u", "a", Demand({"x": 3}))
@@ -55,14 +55,14 @@ def test_booking_is_level_not_edge() -> None:
     quotas.validate()
 
 
-def test_bookings_go_over_any_limit() -> None:
+def test_charges_may_exceed_any_limit() -> None:
     quotas = new_quotas()
     quotas.charge("adopted", "a", Demand({"x": 99}))
     assert used(quotas, "p") == 99
     assert quotas.check("a", Demand({"x": 1})) is not None
 
 
-def test_a_deleted_quota_finds_its_bookings_again() -> None:
+def test_a_recreated_quota_finds_its_charges_again() -> None:
     quotas = new_quotas()
     quotas.charge("u", "a", Demand({"x": 3}))
     quotas.on_quota_gone("ns", "a", Uid("a"))
@@ -75,7 +75,7 @@ def test_a_deleted_quota_finds_its_bookings_again() -> None:
     quotas.validate()
 
 
-def test_a_late_delete_of_an_earlier_object_is_nothing() -> None:
+def test_a_late_delete_of_an_earlier_object_is_ignored() -> None:
     quotas = new_quotas()
     quotas.on_quota(build_quota("a", maximum={"x": 9}, parent="p", uid="second"))
     quotas.on_quota_gone("ns", "a", Uid("a"))
@@ -114,7 +114,7 @@ def test_a_broken_chain_admits_nothing_until_repaired() -> None:
     assert not any(problem.fatal for problem in quotas.problems())
 
 
-def test_bookings_on_a_broken_quota_still_take_nodes() -> None:
+def test_charges_of_a_broken_quota_still_take_nodes() -> None:
     quotas = new_quotas(QuotaMode.RUNTIME)
     quotas.charge("u", "a", Demand({"x": 25}))
     quotas.on_foreign("pod", "a", {"x": 2}, bound=True)
@@ -126,7 +126,7 @@ def test_bookings_on_a_broken_quota_still_take_nodes() -> None:
     quotas.validate()
 
 
-def test_a_pod_of_an_unknown_quota_is_the_default_quotas() -> None:
+def test_a_pod_of_an_unknown_quota_belongs_to_the_default_quota() -> None:
     quotas = QuotaCache(QuotaSettings())
     quotas.on_quota(build_quota("c", maximum={"cpu": 9}))
     quotas.on_capacity({"cpu": 5000})
@@ -141,7 +141,7 @@ def test_a_pod_of_an_unknown_quota_is_the_default_quotas() -> None:
     quotas.validate()
 
 
-def test_views_show_what_a_person_asks() -> None:
+def test_views_show_the_amounts_of_a_quota() -> None:
     quotas = new_quotas(QuotaMode.RUNTIME)
     quotas.charge("u", "a", Demand({"x": 3, "unseen": 1}))
     quotas.on_foreign("pod", "a", {"x": 2})
@@ -213,7 +213,7 @@ def test_trees_have_totals_of_their_own() -> None:
             False,
             id="an edit that changes nothing",
         ),
-        pytest.param(lambda quotas: quotas.stop_waiting("w"), False, id="he left"),
+        pytest.param(lambda quotas: quotas.stop_waiting("w"), False, id="it left"),
     ],
 )
 def test_waking(change: Callable[[QuotaCache], None], *, is_woken: bool) -> None:
@@ -230,7 +230,7 @@ def test_waking(change: Callable[[QuotaCache], None], *, is_woken: bool) -> None
     assert take_woken(quotas) == []
 
 
-def test_waking_one_by_one_looks_again_at_the_room() -> None:
+def test_waking_one_by_one_checks_the_room_again() -> None:
     quotas = new_quotas()
     quotas.charge("u", "a", Demand({"x": 8}))
     demand = Demand({"x": 5})
@@ -246,7 +246,7 @@ def test_waking_one_by_one_looks_again_at_the_room() -> None:
     assert take_woken(quotas) == ["second", "third"]
 
 
-def test_a_fork_wakes_on_its_own() -> None:
+def test_a_fork_wakes_independently() -> None:
     quotas = new_quotas()
     quotas.charge("u", "a", Demand({"x": 8}))
     demand = Demand({"x": 5})
@@ -261,7 +261,7 @@ def test_a_fork_wakes_on_its_own() -> None:
 
 
 def forked_quotas(mode: QuotaMode) -> QuotaCache:
-    """A quota cache with a parent, a quota without weight, a foreign pod, an owner and a waiter."""
+    """Return a cache with a parent, a quota without weight, a foreign pod, owner and waiter."""
     quotas = QuotaCache(QuotaSettings(mode=mode))
     quotas.on_quota(build_quota("p", minimum={"x": 6}, maximum={"x": 8}, is_parent=True))
     quotas.on_quota(build_quota("a", minimum={"x": 6}, maximum={"x": 8}, parent="p"))
@@ -283,7 +283,7 @@ MODES = pytest.mark.parametrize("mode", [QuotaMode.MAX, QuotaMode.RUNTIME])
 
 
 @MODES
-def test_the_first_question_to_a_fork_builds_no_tree(
+def test_the_first_query_of_a_fork_builds_no_tree(
     mode: QuotaMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quotas = forked_quotas(mode)
@@ -301,9 +301,9 @@ def test_the_first_question_to_a_fork_builds_no_tree(
 
 
 @MODES
-def test_a_fork_shares_nothing_with_the_other(mode: QuotaMode) -> None:
+def test_a_fork_shares_nothing_with_the_original(mode: QuotaMode) -> None:
     quotas = forked_quotas(mode)
-    assert quotas.check("a", Demand({"x": 5})) is not None  # what it remembers is not copied
+    assert quotas.check("a", Demand({"x": 5})) is not None  # its memory is not copied
     fork = quotas.fork()
     ours, theirs = quotas.trees, fork.trees
     others = {id(node) for node in quotas_of(quotas)}
@@ -335,7 +335,7 @@ def is_complete(part: object) -> bool:
 
 
 def quotas_of(cache: QuotaCache) -> list[NodeUsage]:
-    """Return all nodes that are reached from a cache, whoever refers to them."""
+    """Return all nodes that are reachable from a cache."""
     found: dict[int, object] = {}
     new: list[object] = [cache]
     while new:
@@ -346,7 +346,7 @@ def quotas_of(cache: QuotaCache) -> list[NodeUsage]:
     return [one for one in found.values() if isinstance(one, NodeUsage)]
 
 
-def test_validate_tells_the_story() -> None:
+def test_validate_names_the_wrong_sums() -> None:
     quotas = new_quotas()
     quotas.charge("u", "a", Demand({"x": 3}))
     quotas.trees.nodes["p"].used["x"] += 1

@@ -13,14 +13,14 @@ def filled() -> QuotaLedger:
     return ledger
 
 
-def test_parts_are_kept_apart() -> None:
+def test_parts_are_kept_separately() -> None:
     account = filled().account("q")
     assert (account.units.amounts, account.units.non_preemptible) == ({"x": 2}, {"x": 2})
     assert account.bound.amounts == {"x": 3}
     assert account.pending.is_empty()
 
 
-def test_a_booking_takes_the_place_of_its_owners_former_one() -> None:
+def test_a_charge_replaces_its_owners_previous_one() -> None:
     ledger = filled()
     old = ledger.charge("u", "other", Demand({"x": 7}))
     assert old == ("q", Demand({"x": 2}, non_preemptible=True))
@@ -30,7 +30,7 @@ def test_a_booking_takes_the_place_of_its_owners_former_one() -> None:
     ledger.validate()
 
 
-def test_what_is_released_is_charged_to_nobody() -> None:
+def test_a_released_amount_is_charged_to_no_quota() -> None:
     ledger = filled()
     assert ledger.release("u") == ("q", Demand({"x": 2}, non_preemptible=True))
     assert ledger.release("u") is None
@@ -39,7 +39,7 @@ def test_what_is_released_is_charged_to_nobody() -> None:
     ledger.validate()
 
 
-def test_a_pod_that_is_bound_or_gone_is_charged_as_it_is_now() -> None:
+def test_a_bound_or_deleted_pod_is_charged_as_it_is_now() -> None:
     ledger = QuotaLedger()
     pending = ForeignPod("q", Demand({"x": 3}), is_bound=False)
     assert ledger.put_pod("p", pending) is None
@@ -73,13 +73,13 @@ def test_sums_that_do_not_add_up_are_found() -> None:
         ledger.validate()
 
 
-def test_what_is_negative_gives_nobody_room() -> None:
+def test_a_negative_amount_frees_no_room() -> None:
     ledger = QuotaLedger()
     ledger.charge("u", "q", Demand({"x": -5}))
     assert not ledger.account("q").units.amounts
 
 
-def test_foreign_pods_keep_their_non_preemptible_part_apart() -> None:
+def test_foreign_pods_keep_their_non_preemptible_part_separate() -> None:
     ledger = QuotaLedger()
     for name, is_bound in (("one", True), ("two", False)):
         ledger.put_pod(name, ForeignPod("q", Demand({"x": 3}, non_preemptible=True), is_bound))

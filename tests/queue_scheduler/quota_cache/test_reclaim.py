@@ -1,4 +1,4 @@
-"""What may be taken back together, of bookings in quotas that borrow."""
+"""What may be reclaimed together, of charges in quotas that borrow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWNED = Demand({"cpu": 2000})
 
 
 def new_quotas() -> QuotaCache:
-    """Return an owner, a parent that borrows with two children, and what they use."""
+    """Return an owner, a parent that borrows with two children, and their usage."""
     quotas = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
     most = {"cpu": 20, "memory": 20}
     quotas.on_quota(elastic_quota("top", max=most, is_parent=True))
@@ -43,7 +43,7 @@ def lent_of(quotas: QuotaCache, *leaving: str) -> Lent:
     return Lent(quotas.trees, quotas.ledger, "owner", OWNED, leaving)
 
 
-def test_no_quota_on_the_way_falls_below_what_is_its_own() -> None:
+def test_no_quota_in_the_chain_falls_below_its_own() -> None:
     """`both` uses 7 of 3, `one` 4 of 1, `two` 3 of 1."""
     lent = lent_of(new_quotas())
     assert lent.copy().take("one/1", 9) == 3
@@ -54,15 +54,15 @@ def test_no_quota_on_the_way_falls_below_what_is_its_own() -> None:
     assert lent.take("two/1", 1) == 0
 
 
-def test_what_leaves_anyway_is_borrowed_no_more() -> None:
+def test_usage_that_leaves_anyway_is_no_longer_borrowed() -> None:
     lent = lent_of(new_quotas(), "one/3")
-    assert lent.copy().take("one/1", 9) == 0, "1 of 1 is left to it"
+    assert lent.copy().take("one/1", 9) == 0, "it keeps its 1 of 1"
     assert lent.take("two/2", 1) == 0
     assert lent.take("two/1", 9) == 1
 
 
-def test_what_leaves_anyway_may_be_all_that_is_borrowed_of_a_resource() -> None:
-    """The memory that is borrowed leaves; cpu is borrowed still."""
+def test_usage_that_leaves_anyway_may_be_all_that_is_borrowed_of_a_resource() -> None:
+    """The borrowed memory leaves; cpu is still borrowed."""
     quotas = books_with_memory()
     assert lent_of(quotas, "two/m").take("two/n", 1) == 0
     assert lent_of(quotas, "two/m").take("two/1", 1) == 1
@@ -74,7 +74,7 @@ def test_a_resource_is_not_taken_below_its_own_once_it_was_above() -> None:
     assert lent.take("two/n", 1) == 0
 
 
-def test_what_was_not_above_may_fall() -> None:
+def test_a_resource_that_was_not_above_may_fall() -> None:
     quotas = new_quotas()
     quotas.charge("one/m", "one", Demand({"cpu": 1000, "memory": 5}))
     assert not quotas.trees.entitlements.of("both").get("memory")
@@ -84,19 +84,19 @@ def test_what_was_not_above_may_fall() -> None:
 
 
 @pytest.mark.parametrize("owner", ["nobody", "top/1", "memory"])
-def test_nothing_is_taken_of_who_holds_nothing_that_is_lent(owner: str) -> None:
+def test_nothing_is_taken_from_a_unit_that_holds_nothing_lent(owner: str) -> None:
     quotas = new_quotas()
     quotas.charge("memory", "one", Demand({"memory": 9}))
     assert lent_of(quotas).take(owner, 1) == 0
 
 
-def test_who_shares_no_quota_does_not_hinder_another() -> None:
+def test_units_without_a_common_quota_do_not_hinder_each_other() -> None:
     lent = lent_of(new_quotas())
     assert lent.places("one/1") & lent.places("two/1"), "both are below one that borrows"
     assert not lent.places("nobody")
 
 
-def test_a_copy_counts_by_itself() -> None:
+def test_a_copy_is_independent() -> None:
     lent = lent_of(new_quotas())
     assert lent.copy().take("one/3", 1) == 1
     assert lent.take("one/3", 1) == 1

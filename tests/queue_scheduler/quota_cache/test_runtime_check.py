@@ -1,4 +1,4 @@
-"""Special corners of the promise; that it agrees with the contract is a property."""
+"""Special cases of the promise; that it agrees with the contract is a property."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_min_that_is_not_lent_is_out_of_reach() -> None:
     assert why(quotas, "b", x=7) is None
 
 
-def test_the_cautious_of_two_memories_is_promised() -> None:
-    # T = 10, mins 8 and 8, b does not lend and had no pod (os-008): 5 + 5 or 8 + 2, who knows.
+def test_the_more_cautious_of_two_memories_is_promised() -> None:
+    # T = 10, mins 8 and 8, b does not lend and had no pod (os-008): 5 + 5 or 8 + 2 is unknown.
     quotas = new_quotas()
     quotas.on_quota(build_quota("a", minimum={"x": 8}, maximum={"x": 10}))
     quotas.on_quota(build_quota("b", minimum={"x": 8}, maximum={"x": 10}, lends=False))
@@ -53,7 +53,7 @@ def test_the_cautious_of_two_memories_is_promised() -> None:
 
 
 def test_a_first_pod_brings_a_min_into_force() -> None:
-    # Without a pod b has its scaled min, 4; from its first pod on it asks for 8, whatever of.
+    # Without a pod b has its scaled min, 4; from its first pod on it asks for 8, of any resource.
     quotas = new_quotas()
     quotas.on_quota(build_quota("a", minimum={"x": 2}, maximum={"x": 10}))
     quota = build_quota("b", minimum={"x": 8}, maximum={"x": 10, "y": 10}, lends=False)
@@ -101,7 +101,7 @@ def nearly_empty_cluster() -> QuotaCache:
     return quotas
 
 
-def test_nobody_waits_for_what_rounding_half_up_lost() -> None:
+def test_no_unit_waits_for_amounts_that_rounding_half_up_lost() -> None:
     quotas = nearly_empty_cluster()
     assert why(quotas, "rc", cpu=750) is None
     quotas.charge("three", "rc", Demand({"cpu": 750}))
@@ -125,7 +125,7 @@ def test_a_refusal_says_that_rounding_lost_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize("rounding", Rounding)
-def test_nobody_waits_for_a_lost_unit_below_the_first_level(rounding: Rounding) -> None:
+def test_no_unit_waits_for_a_lost_unit_below_the_first_level(rounding: Rounding) -> None:
     # The bare division of koord-scheduler 1.8 gives a and b 1 each, and c 1 of the 2 it asks for.
     quotas = new_quotas(rounding)
     quotas.on_quota(build_quota("p", maximum={"x": 100}, is_parent=True))
@@ -151,7 +151,7 @@ def test_demand_of_the_default_quota_counts_twice() -> None:
     assert view.runtime == {"x": 400}
 
 
-def test_the_default_quota_may_take_what_nobody_needs() -> None:
+def test_the_default_quota_may_take_what_no_quota_needs() -> None:
     quotas = QuotaCache(QuotaSettings(default_quota_max={"x": 10**6}))
     quotas.on_quota(build_quota("a", maximum={"x": 1000}))
     quotas.on_capacity({"x": 100})
@@ -196,7 +196,7 @@ def test_a_parent_with_pods_of_its_own_must_stay_covered() -> None:
     assert why(quotas, "a", x=5) == (Reason.HURTS_OTHERS, "p")
 
 
-def test_the_gate_for_used_amounts_is_asked_from_scratch() -> None:
+def test_the_gate_for_used_amounts_is_computed_from_scratch() -> None:
     quotas = new_quotas(guarantee_usage=True, cap_by_total=False)
     for name in "ab":
         quotas.on_quota(build_quota(name, minimum={"x": 4}, maximum={"x": 10}))

@@ -1,4 +1,4 @@
-"""Who is asked again after a change; that nobody is forgotten is a property (waking)."""
+"""Which waiters are asked again after a change; that none is forgotten is a property (waking)."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def let_wait(quotas: QuotaCache, quota: str, amount: int) -> Refusal:
 
 
 def doubtful(quotas: QuotaCache) -> list[object]:
-    """Return who would be asked again for what happened, without settling it."""
+    """Return the waiters that would be asked again, without settling."""
     tree = quotas.trees.trees[""]
     scopes = quotas._waiting.refused_by_contract("", "x")  # noqa: SLF001 - who is asked is not told
     return list(quotas.trees.doubtful(tree, "x", scopes))
 
 
-def test_who_would_take_a_unit_waits_for_its_own_branch() -> None:
+def test_a_unit_that_would_take_from_others_waits_for_its_own_branch() -> None:
     quotas = half_up_quotas(capacity=700)
     refusal = let_wait(quotas, "pa", 1)
     assert (refusal.reason, refusal.other) == (Reason.HURTS_OTHERS, "pc")
@@ -67,7 +67,7 @@ def test_who_would_take_a_unit_waits_for_its_own_branch() -> None:
     assert take_woken(quotas) == ["pa"]
 
 
-def test_a_level_between_that_gets_tight_is_asked_about_again() -> None:
+def test_a_level_in_between_that_gets_tight_is_checked_again() -> None:
     quotas = half_up_quotas(above="o", above_max=700)
     refusal = let_wait(quotas, "pa", 1)
     assert refusal.grounds is not None
@@ -79,7 +79,7 @@ def test_a_level_between_that_gets_tight_is_asked_about_again() -> None:
     assert doubtful(quotas) == ["pa"]
 
 
-def test_who_waits_on_the_same_grounds_is_in_doubt_together() -> None:
+def test_waiters_with_the_same_grounds_are_in_doubt_together() -> None:
     quotas = half_up_quotas()
     demand = Demand({"x": 1})
     for number in range(3):
@@ -93,8 +93,8 @@ def test_who_waits_on_the_same_grounds_is_in_doubt_together() -> None:
     assert doubtful(quotas) == [0, 1, 2]
 
 
-def test_who_waits_brings_its_grounds_along() -> None:
-    # In other words for users, and after other questions.
+def test_a_waiter_keeps_its_grounds() -> None:
+    # With another reason for users, and after other queries.
     quotas = half_up_quotas()
     demand = Demand({"x": 1})
     refusal = quotas.check("pa", demand)
@@ -123,8 +123,8 @@ def test_a_parent_that_is_over_elsewhere_is_within_the_scope() -> None:
     assert take_woken(quotas) == ["q"]
 
 
-def test_who_began_to_wait_after_a_charge_of_its_quota_hears_of_one_elsewhere() -> None:
-    """All before anything is settled: what was charged below is seen, what came then is not."""
+def test_a_waiter_since_a_charge_of_its_quota_is_woken_by_a_release_elsewhere() -> None:
+    """All before a settle: charges below are seen, later changes are not."""
     quotas = QuotaCache(QuotaSettings(cap_by_total=False))
     for name in "abc":
         quotas.on_quota(build_quota(name, maximum={"x": 10}))
@@ -134,7 +134,7 @@ def test_who_began_to_wait_after_a_charge_of_its_quota_hears_of_one_elsewhere() 
     quotas.charge("own", "a", Demand({"x": 2}))
     refusal = let_wait(quotas, "a", 4)
     assert (refusal.reason, refusal.quota) == (Reason.OVER_RUNTIME, "a")
-    assert "a" not in doubtful(quotas), "it has seen what was charged"
+    assert "a" not in doubtful(quotas), "it has seen the charge"
     quotas.release("elsewhere")
     assert "a" in doubtful(quotas)
     assert "a" in take_woken(quotas)

@@ -19,7 +19,7 @@ def refused(more: int = 1, *, scope: str = "o", has: int = 7) -> Refusal:
     return Refusal(reason=Reason.OVER_RUNTIME, quota="q", resource="x", grounds=grounds)
 
 
-def test_who_shares_his_grounds_is_found_together() -> None:
+def test_waiters_with_the_same_grounds_are_found_together() -> None:
     waiters = RuntimeWakeIndex()
     first, second = refused(), refused(more=3)
     waiters.add("a", "", first, 4)
@@ -35,7 +35,7 @@ def test_who_shares_his_grounds_is_found_together() -> None:
     assert waiters.refused_on("tree", "x") == {}
 
 
-def test_nothing_is_left_of_who_goes() -> None:
+def test_nothing_is_left_of_removed_waiters() -> None:
     waiters = RuntimeWakeIndex()
     for name, refusal in (("a", refused()), ("b", refused(has=6)), ("c", refused(scope="s"))):
         waiters.add(name, "", refusal, 0)

@@ -4,7 +4,7 @@ from queue_scheduler.quota_cache.tree_changes import TreeChanges
 from shared_api.well_known_labels import ROOT_QUOTA
 
 
-def test_room_is_noted_where_somebody_watches() -> None:
+def test_freed_room_is_noted_where_it_is_watched() -> None:
     changes = TreeChanges()
     changes.watch("parent")
     changes.watch(ROOT_QUOTA)
@@ -15,7 +15,7 @@ def test_room_is_noted_where_somebody_watches() -> None:
     assert changes.is_room_freed
 
 
-def test_the_clock_says_when_something_was_charged_below_a_quota() -> None:
+def test_the_clock_shows_when_something_was_charged_below_a_quota() -> None:
     changes = TreeChanges()
     changes.note_division(("quota",), ("pods",))
     changes.start()
@@ -25,7 +25,7 @@ def test_the_clock_says_when_something_was_charged_below_a_quota() -> None:
     assert list(changes.keys) == ["cpu", "memory"]
 
 
-def test_what_is_settled_is_forgotten_but_not_who_watches() -> None:
+def test_settled_changes_are_forgotten_but_watches_stay() -> None:
     changes = TreeChanges()
     changes.watch("quota")
     changes.note_division(("quota",), ("cpu",))
@@ -41,7 +41,7 @@ def test_what_is_settled_is_forgotten_but_not_who_watches() -> None:
     assert list(changes.touched) == ["quota"]
 
 
-def test_what_is_supposed_leaves_no_mark() -> None:
+def test_a_supposition_leaves_no_mark() -> None:
     changes = TreeChanges()
     changes.watch("quota")
     changes.watch("other")

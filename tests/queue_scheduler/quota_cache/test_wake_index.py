@@ -17,7 +17,7 @@ def waiting(waiter: str, need: int, *rank: int, reason: Reason | None = None) ->
 
 
 def take(room: WakeIndex, left: int | None, most: int | None = None) -> list[object]:
-    """Take those who are enabled while so much is left at the node "q" of the one domain."""
+    """Take the enabled waiters while `left` is free at node "q" of the one domain."""
     room.mark_due("", "q")
     return take_due(room, left, most)
 
@@ -50,7 +50,7 @@ def room_of(*all_waiting: Waiting) -> WakeIndex:
         pytest.param(None, ["large", "small", "tiny"], id="no limit any more"),
     ],
 )
-def test_those_with_room_are_woken_in_order_of_ranks(left: int | None, want: list[str]) -> None:
+def test_waiters_with_room_are_woken_in_order_of_ranks(left: int | None, want: list[str]) -> None:
     room = room_of(waiting("tiny", 1, 3), waiting("small", 2, 2), waiting("large", 9, 1))
     assert take(room.fork(), left) == want
     assert [take(room, left, most=1) for _ in want] == [[name] for name in want]
@@ -68,7 +68,7 @@ def test_nodes_that_are_not_due_are_not_looked_at() -> None:
     assert take_due(room, 100) == []
 
 
-def test_who_waits_again_or_leaves_is_not_woken_for_before() -> None:
+def test_a_renewed_or_removed_waiter_is_not_woken_for_its_previous_demand() -> None:
     room = room_of(waiting("a", 1), waiting("b", 1))
     room.add(waiting("a", 5))
     room.remove("b")
@@ -78,7 +78,7 @@ def test_who_waits_again_or_leaves_is_not_woken_for_before() -> None:
     assert room.waiting() == []
 
 
-def test_kept_for_another_reason() -> None:
+def test_a_waiter_kept_for_another_reason() -> None:
     room = room_of(waiting("a", 1, reason=Reason.HURTS_OTHERS))
     assert room.refused_by_contract("", "x")[""].families[NO_FAMILY] == {None: {"a": 0}}
     assert room.borrowers("", "q") == []
@@ -102,7 +102,7 @@ def test_an_owner_is_not_measured_by_the_room_of_others() -> None:
     assert take_due(room, 0) == ["a"]
 
 
-def test_whoever_is_in_doubt_is_verified_in_turn_and_no_further_than_needed() -> None:
+def test_waiters_in_doubt_are_verified_in_turn_and_no_further_than_needed() -> None:
     room = room_of(*(waiting(name, 1, rank) for rank, name in enumerate("abcd")))
     for one in room.waiting():
         room.doubt(one)
@@ -118,10 +118,10 @@ def test_whoever_is_in_doubt_is_verified_in_turn_and_no_further_than_needed() ->
     assert asked == ["a", "b"]
     room.remove("b")
     assert room.first("", lambda *_: 0, verify, before=(0,)) == ((2,), 3, "c")
-    assert asked == ["a", "b"], "who comes too late is not asked"
+    assert asked == ["a", "b"], "a waiter that comes too late is not asked"
 
 
-def test_ranks_are_those_of_today() -> None:
+def test_current_ranks_count() -> None:
     room = room_of(waiting("a", 1, 1), waiting("b", 1, 2), waiting("c", 1, 3))
     today = {"a": (9,), "b": (4,), "c": (3,)}
     room.mark_due("", "q")
@@ -132,7 +132,7 @@ def test_ranks_are_those_of_today() -> None:
     assert order == ["c", "b", "a"]
 
 
-def test_what_is_stale_does_not_pile_up() -> None:
+def test_stale_entries_do_not_pile_up() -> None:
     room = room_of(waiting("stays", 1, 1))
     for turn in range(1000):
         room.add(waiting("restless", 1, 9 if turn % 2 else 2))
@@ -164,14 +164,14 @@ def test_waking_all_keeps_the_order() -> None:
     assert [take(room, 0, most=2), take(room, 0)] == [["c", "a"], ["b"]]
 
 
-def test_a_woken_one_can_leave() -> None:
+def test_a_woken_waiter_can_leave() -> None:
     room = room_of(waiting("a", 1), waiting("b", 1))
     room.wake_all()
     room.remove("a")
     assert take(room, 0) == ["b"]
 
 
-def test_who_waits_for_his_whole_as_well_is_enabled_by_either_and_taken_once() -> None:
+def test_a_waiter_for_its_whole_as_well_is_enabled_by_either_and_taken_once() -> None:
     for left, is_enabled in ((2, False), (3, True)):
         room = room_of(replace(waiting("a", 9, reason=Reason.HURTS_OTHERS), rank=(1,)))
         room.add_whole(waiting("a", 3, 1))
@@ -182,7 +182,7 @@ def test_who_waits_for_his_whole_as_well_is_enabled_by_either_and_taken_once() -
             assert bool(each.waiting()) is not is_enabled
 
 
-def test_of_his_whole_nothing_is_left_when_he_leaves() -> None:
+def test_nothing_is_left_of_its_whole_when_a_waiter_is_removed() -> None:
     room = room_of(waiting("a", 9))
     room.add_whole(waiting("a", 3))
     room.remove("a")
@@ -190,7 +190,7 @@ def test_of_his_whole_nothing_is_left_when_he_leaves() -> None:
     assert take(room, 9) == []
 
 
-def test_his_rank_is_asked_by_his_own_name() -> None:
+def test_the_rank_of_a_whole_is_asked_by_the_waiters_own_name() -> None:
     room = room_of(waiting("a", 9), waiting("b", 3, 2))
     room.add_whole(waiting("a", 3))
     room.mark_due("", "q")
@@ -201,7 +201,7 @@ def test_his_rank_is_asked_by_his_own_name() -> None:
     assert Whole("a") in {one.waiter for one in room.waiting()}
 
 
-def test_when_all_are_woken_he_is_woken_once() -> None:
+def test_a_waiter_with_a_whole_is_woken_once_when_all_are() -> None:
     room = room_of(waiting("a", 9))
     room.add_whole(waiting("a", 3))
     room.wake_all()

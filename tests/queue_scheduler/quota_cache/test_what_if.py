@@ -1,4 +1,4 @@
-"""Questions about bookings that are not so (the properties are in tests/properties)."""
+"""Queries about hypothetical bookings (the properties are in tests/properties)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def quota_of_ten(mode: QuotaMode) -> QuotaCache:
     [
         pytest.param([], [], False, id="as things are"),
         pytest.param(["one"], [], True, id="one gone"),
-        pytest.param(["one", "one"], [("a", FOUR)], False, id="one gone, another in his place"),
-        pytest.param(["one", "two"], [("a", FOUR)], True, id="both gone, another in one's place"),
-        pytest.param(["nobody"], [], False, id="somebody unknown gone"),
+        pytest.param(["one", "one"], [("a", FOUR)], False, id="one gone, another instead"),
+        pytest.param(["one", "two"], [("a", FOUR)], True, id="both gone, another instead of one"),
+        pytest.param(["nobody"], [], False, id="an unknown unit gone"),
         pytest.param(["one"], [("elsewhere", SIX)], True, id="in no tree"),
     ],
 )
@@ -55,7 +55,7 @@ def test_an_unknown_quota_stays_unknown() -> None:
 
 
 @EVERY_MODE
-def test_nobody_who_waits_is_woken_by_a_question(mode: QuotaMode) -> None:
+def test_no_waiter_is_woken_by_a_query(mode: QuotaMode) -> None:
     quotas = quota_of_ten(mode)
     refusal = quotas.check("a", SIX)
     assert refusal is not None
@@ -66,7 +66,7 @@ def test_nobody_who_waits_is_woken_by_a_question(mode: QuotaMode) -> None:
     assert take_woken(quotas) == ["waiter"]
 
 
-def test_who_would_be_within_his_min_would_be_protected() -> None:
+def test_a_unit_that_would_be_within_its_min_would_be_protected() -> None:
     quotas = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
     quotas.on_quota(build_quota("p", minimum={"x": 10}, maximum={"x": 10}, is_parent=True))
     for name in ("owner", "other"):
@@ -81,7 +81,7 @@ def test_who_would_be_within_his_min_would_be_protected() -> None:
 
 
 @EVERY_MODE
-def test_the_marks_of_what_changed_do_not_move(mode: QuotaMode) -> None:
+def test_a_query_leaves_the_marks_of_changes(mode: QuotaMode) -> None:
     quotas = quota_of_ten(mode)
     quotas.on_quota(build_quota("b", minimum={"x": 5}, maximum={"x": 10}))
     quotas.protect("b", FOUR)
@@ -99,14 +99,14 @@ def test_the_marks_of_what_changed_do_not_move(mode: QuotaMode) -> None:
         return [changes.clock, changes.is_entitled_anew, *seen, *ages]
 
     before = marks()
-    # With so much more in it, what waits in b would not be protected any more.
+    # With that much more in it, the unit that waits in b would no longer be protected.
     quotas.check_without("a", SIX, ["one"], [("b", SIX)])
     assert marks() == before
     quotas.release("one")
     assert marks() != before
 
 
-def test_what_is_not_preemptible_is_released_within_min() -> None:
+def test_non_preemptible_usage_is_released_within_min() -> None:
     quotas = QuotaCache(QuotaSettings(mode=QuotaMode.RUNTIME))
     quotas.on_quota(build_quota("a", minimum={"x": 10}, maximum={"x": 50}))
     quotas.on_capacity({"x": 100})
@@ -118,7 +118,7 @@ def test_what_is_not_preemptible_is_released_within_min() -> None:
     assert quotas.check_without("a", firm, ["one"]) is None
 
 
-def test_non_preemptible_parts_are_told_apart() -> None:
+def test_non_preemptible_parts_are_kept_separate() -> None:
     ledger = QuotaLedger()
     ledger.charge("one", "a", Demand({"x": 4, "y": 0}, non_preemptible=True))
     ledger.charge("two", "a", Demand({"x": 1}))

@@ -1,4 +1,4 @@
-"""Notices of the engine become events on the objects that they are about."""
+"""Notices of the engine become events on the objects they concern."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.queue_scheduler.shell_kit import Json, SentEvents, ShellKit, exhaust
 
 
 def recorded(kit: ShellKit, recorder: EventRecorder) -> list[Json]:
-    """Let everything go out and return the events on the server."""
+    """Send everything and return the events on the server."""
     for _ in range(5):
         exhaust(recorder.step)
         kit.send()
@@ -41,7 +41,7 @@ def new_recorder(kit: ShellKit) -> EventRecorder:
     )
 
 
-def test_an_event_stands_on_its_object(kit: ShellKit) -> None:
+def test_an_event_is_recorded_on_its_object(kit: ShellKit) -> None:
     recorder = new_recorder(kit)
     events = ObjectEvents(recorder, kit.may_write)
     events.record("QueueUnit", "default/a", Uid("7"), "InvalidDemand", "no demand", warning=True)
@@ -78,7 +78,7 @@ def test_notices_are_passed_on_once(kit: ShellKit) -> None:
     assert "'Lottery' is unknown; Priority stays in force" in sent.notes[0]
 
 
-def test_a_follower_keeps_its_notices_for_the_day_it_leads(kit: ShellKit) -> None:
+def test_a_follower_keeps_its_notices_until_it_leads(kit: ShellKit) -> None:
     sent = SentEvents()
     notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     kit.leads = False
@@ -95,7 +95,7 @@ def notice_of(name: str, reason: str = "NoQueue", **more: Any) -> Notice:
     return Notice(kind="QueueUnit", key=key, uid=Uid(name), reason=reason, note=note, **more)
 
 
-def test_what_is_told_becomes_an_event_and_a_line_of_the_log(kit: ShellKit) -> None:
+def test_a_notice_becomes_an_event_and_a_log_line(kit: ShellKit) -> None:
     sent = SentEvents()
     notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     with capture_logs() as logs:
@@ -130,7 +130,7 @@ def test_of_thousands_the_log_has_some_and_their_count(kit: ShellKit) -> None:
             kit.clock.advance(LOOK_SECONDS)
         notices.tell(notice_of("other", "NoQuota"))
         notices.step()
-        assert len(logs) == MAX_LINES + 1, "another reason has lines of its own"
+        assert len(logs) == MAX_LINES + 1, "another reason has its own lines"
         kit.clock.advance(FOLD_SECONDS)
         notices.step()
         notices.tell(notice_of("later"))
@@ -142,7 +142,7 @@ def test_of_thousands_the_log_has_some_and_their_count(kit: ShellKit) -> None:
     assert later["object"] == "default/later"
 
 
-def test_what_is_wrong_with_a_quota_is_told_on_that_quota(kit: ShellKit) -> None:
+def test_a_problem_of_a_quota_is_reported_on_that_quota(kit: ShellKit) -> None:
     sent = SentEvents()
     notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     for namespace in ("default", "other"):
@@ -154,7 +154,7 @@ def test_what_is_wrong_with_a_quota_is_told_on_that_quota(kit: ShellKit) -> None
         quota = kit.client.get(ELASTIC_QUOTAS, namespace, "twin")
         kit.shared.tell(Engine.on_quota, quota)
     older = kit.client.get(ELASTIC_QUOTAS, "default", "twin")
-    kit.shared.tell(Engine.on_quota, older)  # told again, last: the resync does that
+    kit.shared.tell(Engine.on_quota, older)  # delivered again, last, as a resync does
     notices.step()
     assert [(kind, key) for kind, key, _ in sent.told] == [("ElasticQuota", "other/twin")]
     assert "twin" in sent.notes[0]

@@ -1,4 +1,4 @@
-"""What a scrape shows: counts of decisions, and states read from the engine at the scrape."""
+"""The content of a scrape: counts of decisions, and states read from the engine at the scrape."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUEUE = {"queue": "team"}
 
 
 class Scrape:
-    """A registry over the kit's engine."""
+    """A registry for the kit's engine."""
 
     def __init__(self, kit: ShellKit) -> None:
         self.registry = CollectorRegistry()
@@ -88,7 +88,7 @@ def test_admissions_are_counted_with_their_wait(scrape: Scrape) -> None:
     assert buckets == [1, 2, 2, 3]
 
 
-def test_states_are_read_when_a_scrape_asks(kit: ShellKit, scrape: Scrape) -> None:
+def test_states_are_read_at_a_scrape(kit: ShellKit, scrape: Scrape) -> None:
     assert scrape.value("queueunits_in_active_queue", **QUEUE) == 0
     for name in ("a", "b", "c"):
         kit.add_unit(name, cpu=3)
@@ -101,7 +101,7 @@ def test_states_are_read_when_a_scrape_asks(kit: ShellKit, scrape: Scrape) -> No
     assert scrape.value("koord_queue_quota_min", **cpu) == 4000
 
 
-def test_who_waits_is_counted_by_reason(kit: ShellKit, scrape: Scrape) -> None:
+def test_waiting_units_are_counted_by_reason(kit: ShellKit, scrape: Scrape) -> None:
     pending = "koord_queue_pending_units"
     for name in ("a", "b", "c"):
         kit.add_unit(name, cpu=3)
@@ -121,10 +121,10 @@ def test_who_waits_is_counted_by_reason(kit: ShellKit, scrape: Scrape) -> None:
     assert scrape.value("queueunits_in_backoff_queue", **QUEUE) == 1
 
 
-# --- what goes ----------------------------------------------------------------------------------
+# --- removed series -----------------------------------------------------------------------------
 
 
-def test_series_of_gone_queues_vanish(kit: ShellKit, scrape: Scrape) -> None:
+def test_series_of_deleted_queues_vanish(kit: ShellKit, scrape: Scrape) -> None:
     kit.add_queue("other")
     count_everything(scrape.metrics, ["team", "other"])
     assert scrape.lines_of("team")
@@ -133,7 +133,7 @@ def test_series_of_gone_queues_vanish(kit: ShellKit, scrape: Scrape) -> None:
     assert scrape.lines_of("other")
 
 
-def test_a_late_count_does_not_bring_a_gone_queue_back(kit: ShellKit, scrape: Scrape) -> None:
+def test_a_late_count_does_not_restore_a_deleted_queue(kit: ShellKit, scrape: Scrape) -> None:
     count_everything(scrape.metrics, ["team"])
     kit.shared.tell(Engine.on_queue_gone, "team")
     assert scrape.lines_of("team") == []
@@ -147,7 +147,7 @@ def test_a_late_count_does_not_bring_a_gone_queue_back(kit: ShellKit, scrape: Sc
 
 
 class Interrupted(SharedEngine):
-    """Something happens right after the first answer."""
+    """An engine at which something happens right after the first answer."""
 
     happens: Callable[[], None] | None = None
 
@@ -159,7 +159,7 @@ class Interrupted(SharedEngine):
         return answer
 
 
-def test_a_queue_that_comes_during_a_scrape_keeps_its_counts(kit: ShellKit) -> None:
+def test_a_queue_created_during_a_scrape_keeps_its_counts(kit: ShellKit) -> None:
     shared, registry = Interrupted(kit.engine, lambda _: None), CollectorRegistry()
     metrics = SchedulerMetrics(registry)
     registry.register(StateCollector(shared, metrics, find_quotas))
@@ -174,7 +174,7 @@ def test_a_queue_that_comes_during_a_scrape_keeps_its_counts(kit: ShellKit) -> N
     assert got == 1
 
 
-def test_series_of_gone_quotas_vanish(kit: ShellKit, scrape: Scrape) -> None:
+def test_series_of_deleted_quotas_vanish(kit: ShellKit, scrape: Scrape) -> None:
     kit.add_quota("gone", 4)
     cpu = {"quota": "gone", "resource": "cpu"}
     assert scrape.value("koord_queue_quota_max", **cpu) == 4000
@@ -209,7 +209,7 @@ def test_units_are_counted_by_namespace_and_kind(scrape: Scrape) -> None:
     assert scrape.value(BY_TYPE, namespace="ns", type="") is None
 
 
-def test_kinds_that_nobody_knows_are_shown_together_above_a_number(scrape: Scrape) -> None:
+def test_unknown_kinds_are_shown_together_above_a_number(scrape: Scrape) -> None:
     made_up = [of_kind(f"Kind{number}") for number in range(MAX_OTHER_KINDS + 2)]
     for unit in [*made_up, of_kind("RayJob")]:
         scrape.units.on_queue_unit(None, unit)
@@ -223,7 +223,7 @@ def test_kinds_that_nobody_knows_are_shown_together_above_a_number(scrape: Scrap
     assert scrape.value(BY_TYPE, namespace="ns", type=OTHER_KIND) is None
 
 
-def test_arrivals_are_counted_and_what_was_there_has_not_arrived(scrape: Scrape) -> None:
+def test_arrivals_are_counted_and_existing_units_are_none(scrape: Scrape) -> None:
     scrape.is_synced = False
     scrape.units.on_queue_unit(None, UNIT)
     scrape.is_synced = True
@@ -246,15 +246,15 @@ def test_arrivals_are_forgotten_when_their_namespace_is_quiet(scrape: Scrape) ->
     assert scrape.value(COMING, status="Enqueued", namespace="busy", type="Job") == 1
 
 
-def test_arrivals_go_with_their_namespace(scrape: Scrape) -> None:
+def test_arrivals_are_removed_with_their_namespace(scrape: Scrape) -> None:
     scrape.units.on_queue_unit(None, UNIT)
     scrape.gone.add("ns")
-    assert scrape.value(COMING, status="Enqueued", **NS_JOB) == 1, "its unit is there yet"
+    assert scrape.value(COMING, status="Enqueued", **NS_JOB) == 1, "its unit still exists"
     scrape.units.on_queue_unit(UNIT, None)
     assert scrape.value(COMING, status="Enqueued", **NS_JOB) is None
 
 
-def test_what_is_booked_is_summed_by_namespace(kit: ShellKit, scrape: Scrape) -> None:
+def test_charged_usage_is_summed_by_namespace(kit: ShellKit, scrape: Scrape) -> None:
     def book(number: int, namespace: str) -> QueueUnit:
         waiting = build_unit(f"u{number}", "team", cpu=2, namespace=namespace)
         booked = admitted(waiting, 10 + number)
@@ -279,8 +279,8 @@ def test_what_is_booked_is_summed_by_namespace(kit: ShellKit, scrape: Scrape) ->
 # --- what it costs --------------------------------------------------------------------------------
 
 MOST_LINES_PER_QUEUE = 22
-"""With a quota of its own, of one resource, and units that wait for two reasons. Another resource
-of the quota is three more, or four with runtimes; another reason is one or two."""
+"""With its own quota, of one resource, and units that wait for two reasons. Another resource of the
+quota is three more, or four with runtimes; another reason is one or two."""
 
 
 def test_a_queue_costs_few_lines(kit: ShellKit, scrape: Scrape) -> None:
@@ -317,7 +317,7 @@ def test_checks_are_counted_by_name_up_to_a_limit() -> None:
     assert value(f"check-{MAX_CHECK_NAMES}", "timeout") is None
 
 
-def test_what_was_counted_for_a_check_goes_with_it_and_makes_room() -> None:
+def test_counts_of_a_deleted_check_are_removed_and_make_room() -> None:
     registry, gone = CollectorRegistry(), {"never-there"}
     metrics = SchedulerMetrics(registry, has_check=lambda name: name not in gone)
     name = "koord_queue_admission_check_failures_total"

@@ -40,7 +40,7 @@ EXPECTED = {
     "koord_queue_admission_wait_time_seconds_bucket": "queue le",
     "koord_queue_admission_wait_time_seconds_sum": "queue",
     "koord_queue_admission_wait_time_seconds_count": "queue",
-    # what admission checks refuse
+    # refusals by admission checks
     "koord_queue_admission_check_failures_total": "check result",
     # strict mode
     "koord_queue_units_without_nodes_total": "verdict",
@@ -48,7 +48,7 @@ EXPECTED = {
     "koord_queue_quota_min": "quota resource",
     "koord_queue_quota_max": "quota resource",
     "koord_queue_quota_runtime": "quota resource",
-    # what runs, and who leads
+    # build and leadership
     "koord_queue_build_info": "component version python_version",
     "koord_queue_leader": "",
     # health, as controller-runtime has it
@@ -74,7 +74,7 @@ TAKES_ALL = {"annotations": {"koord-queue/available-quota-in-queue": "*"}}
 
 @pytest.fixture(scope="module")
 def text() -> Iterator[str]:
-    """A scrape of a scheduler that has admitted, refused and evicted units."""
+    """Return a scrape of a scheduler that has admitted, refused and evicted units."""
     with running_world() as world:
         world.start(configuration=KoordQueueConfiguration())
         populate(world)
@@ -120,7 +120,7 @@ def value(text: str, series: str) -> float:
 
 
 @pytest.mark.parametrize(("name", "labels"), [*UPSTREAM.items(), *EXPECTED.items()])
-def test_it_is_there_with_its_labels(text: str, name: str, labels: str) -> None:
+def test_a_metric_exists_with_its_labels(text: str, name: str, labels: str) -> None:
     assert labels_by_name(text).get(name) == set(labels.split())
 
 
@@ -143,11 +143,11 @@ def test_it_is_there_with_its_labels(text: str, name: str, labels: str) -> None:
         ('koord_queue_admission_wait_time_seconds_count{queue="team"}', 1),
     ],
 )
-def test_it_has_the_figure_of_what_happened(text: str, series: str, want: float) -> None:
+def test_a_metric_has_the_number_of_what_happened(text: str, series: str, want: float) -> None:
     assert value(text, series) == want
 
 
-def test_every_help_is_said_once_and_counters_of_our_own_end_in_total(text: str) -> None:
+def test_every_help_occurs_once_and_our_own_counters_end_in_total(text: str) -> None:
     kinds = dict(line.split(" ")[2:4] for line in text.splitlines() if line.startswith("# TYPE"))
     helps = [line.split(" ")[2] for line in text.splitlines() if line.startswith("# HELP")]
     assert sorted(helps) == sorted(set(helps)) == sorted(kinds)
@@ -160,7 +160,7 @@ def test_every_help_is_said_once_and_counters_of_our_own_end_in_total(text: str)
 
 
 @pytest.mark.parametrize("unit", ["seconds", "milli"])
-def test_the_help_of_what_has_a_unit_names_it(text: str, unit: str) -> None:
+def test_the_help_of_a_metric_with_a_unit_names_it(text: str, unit: str) -> None:
     helps = dict(line[7:].split(" ", 1) for line in text.splitlines() if line.startswith("# HELP"))
     ours = {name: said for name, said in helps.items() if not name.startswith("process_")}
     if unit == "seconds":

@@ -1,4 +1,4 @@
-"""Why a unit waits is written once it has waited, and again only when the reason is another."""
+"""Why a unit waits is written once it has waited, and again only if the reason changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Desk:
         self.reporter.on_unit_seen(unit.metadata.key)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time go by in small steps, decide what can be decided, report and send."""
+        """Let time pass in small steps, decide what can be decided, report and send."""
         until = self.kit.clock.monotonic() + seconds
         while self.kit.clock.monotonic() < until:
             for queue in list(self.kit.engine.queues):
@@ -100,7 +100,7 @@ def test_nothing_is_written_before_two_seconds_and_one_reason_after(desk: Desk) 
     assert desk.kit.writes() == 1
 
 
-def test_of_a_unit_that_can_not_be_read_others_tell(desk: Desk) -> None:
+def test_an_unreadable_unit_is_reported_elsewhere(desk: Desk) -> None:
     desk.kit.unreadable.add("default/odd")
     desk.add_unit("odd", active=False)
     desk.pass_time(2 * SWEEP_SECONDS)
@@ -111,7 +111,7 @@ def test_of_a_unit_that_can_not_be_read_others_tell(desk: Desk) -> None:
     assert desk.kit.reason("odd") == "Inactive"
 
 
-def test_a_sweep_does_not_report_on_who_came_just_now(desk: Desk) -> None:
+def test_a_sweep_does_not_report_on_units_that_just_arrived(desk: Desk) -> None:
     desk.pass_time(SWEEP_SECONDS - 0.3)
     desk.add_unit("big", cpu=9)
     desk.add_unit("lost", quota="nowhere")
@@ -121,10 +121,10 @@ def test_a_sweep_does_not_report_on_who_came_just_now(desk: Desk) -> None:
     assert desk.kit.reason("lost") == "NoQuota"
 
 
-def test_a_sweep_goes_through_lines_without_the_lock(
+def test_a_sweep_goes_through_queues_without_the_lock(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line of a hundred thousand takes a sixth of a second; nobody could decide meanwhile."""
+    """A queue of a hundred thousand takes a sixth of a second, without decisions meanwhile."""
     for number in range(2 * FIRST_UNITS):
         desk.add_unit(f"big-{number}", cpu=9)
     is_held: list[bool] = []
@@ -179,8 +179,8 @@ def test_a_new_reason_is_one_more_write(desk: Desk) -> None:
     assert desk.kit.writes() == 2
 
 
-def test_a_unit_whose_queue_goes_is_told(desk: Desk) -> None:
-    """It was in the queue and reported; nothing about its object changes."""
+def test_a_unit_whose_queue_is_deleted_is_reported(desk: Desk) -> None:
+    """It was in the queue and reported; its object does not change."""
     desk.add_unit("big", cpu=9)
     desk.pass_time(3.0)
     desk.kit.shared.tell(Engine.on_queue_gone, "team")
@@ -188,8 +188,8 @@ def test_a_unit_whose_queue_goes_is_told(desk: Desk) -> None:
     assert desk.kit.reason("big") == "NoQueue"
 
 
-def test_a_unit_whose_queue_is_made_again_is_told(desk: Desk) -> None:
-    """The new line counts its reasons anew, and may have come to the number of the old one."""
+def test_a_unit_whose_queue_is_recreated_is_reported(desk: Desk) -> None:
+    """The new queue counts its reasons anew, and may have reached the number of the old one."""
     desk.add_unit("big", cpu=9)
     desk.pass_time(3.0)
     desk.kit.shared.tell(Engine.on_queue_gone, "team")
@@ -200,8 +200,8 @@ def test_a_unit_whose_queue_is_made_again_is_told(desk: Desk) -> None:
     assert desk.kit.reason("big") == "ExceedsQuota"
 
 
-def test_a_unit_that_leaves_a_hold_for_a_class_that_is_asleep_is_told(desk: Desk) -> None:
-    """The class was refused before, so the line has no new reason."""
+def test_a_unit_that_moves_from_hold_to_a_sleeping_class_is_reported(desk: Desk) -> None:
+    """The class was refused before, so the queue has no new reason."""
     kit = desk.kit
     for name in ("big", "as-big"):
         desk.add_unit(name, cpu=9)
@@ -223,8 +223,8 @@ def test_a_unit_that_leaves_a_hold_for_a_class_that_is_asleep_is_told(desk: Desk
     assert reasons == ["NoQuota", "ExceedsQuota"]
 
 
-def test_a_held_unit_that_is_held_for_another_reason_is_told(desk: Desk) -> None:
-    """Quota and queue come one after the other: the reason follows."""
+def test_a_unit_on_hold_for_another_reason_is_reported(desk: Desk) -> None:
+    """Quota and queue arrive one after the other: the reason follows."""
     desk.add_unit("lost", quota="late", queue="shared")
     desk.pass_time(3.0)
     assert desk.kit.reason("lost") == "NoQuota"
@@ -289,11 +289,11 @@ def test_reports_wait_as_keys_while_many_are_in_flight(
     assert [write.name for write in held.writes] == ["a", "b", "c"]
 
 
-# --- whose reason is written first ----------------------------------------------------------------
+# --- which reason is written first ----------------------------------------------------------------
 
 
 def crowd(desk: Desk, count: int, quota: str = "team") -> list[str]:
-    """Fill a quota, and have so many units wait for it."""
+    """Fill a quota, and have this many units wait for it."""
     desk.add_unit(f"{quota}-runs", quota=quota, cpu=4)
     desk.pass_time(0.1)
     names = [f"{quota}-{number:05}" for number in range(count)]
@@ -306,7 +306,7 @@ def told_reasons(desk: Desk, names: list[str]) -> list[str]:
     return [name for name in names if desk.kit.reason(name)]
 
 
-def test_the_first_in_line_are_told_at_once_and_the_others_in_their_time(desk: Desk) -> None:
+def test_the_first_in_the_queue_are_reported_at_once_and_the_others_later(desk: Desk) -> None:
     names = crowd(desk, 100)
     desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
     told = told_reasons(desk, names)
@@ -319,7 +319,7 @@ def test_the_first_in_line_are_told_at_once_and_the_others_in_their_time(desk: D
     assert told_reasons(desk, names) == names
 
 
-def test_what_has_to_be_mended_is_told_before_all_others(desk: Desk) -> None:
+def test_a_reason_that_a_user_has_to_mend_is_reported_before_all_others(desk: Desk) -> None:
     names = crowd(desk, 100)
     desk.add_unit("zz-big", cpu=9, priority=-5)
     desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
@@ -336,7 +336,7 @@ def test_the_first_of_another_queue_do_not_wait_behind_a_crowd(desk: Desk) -> No
     assert desk.kit.reason(late) == "OverQuotaMax"
 
 
-def test_of_a_unit_that_starts_before_its_turn_nothing_is_ever_sent(desk: Desk) -> None:
+def test_for_a_unit_that_starts_before_its_report_nothing_is_sent(desk: Desk) -> None:
     names = crowd(desk, 60)
     desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
     waits = [name for name in names if not desk.kit.reason(name)]
@@ -367,12 +367,12 @@ def test_a_unit_that_left_is_forgotten_at_once(desk: Desk) -> None:
     assert desk.reporter.count_waiting() == before - 1
 
 
-def test_every_event_is_of_a_reason_that_is_written_at_once() -> None:
+def test_every_event_has_a_reason_that_is_written_at_once() -> None:
     assert {each.value for each in pending_reason.TOLD_REASONS} <= TO_MEND
     assert {each.value for each in Reason} >= TO_MEND
 
 
-def test_who_has_had_no_turn_yet_has_no_reason(desk: Desk) -> None:
+def test_a_unit_that_was_not_asked_yet_has_no_reason(desk: Desk) -> None:
     desk.add_unit("early")
     for _ in range(100):
         desk.reporter.step()
@@ -393,7 +393,7 @@ def test_a_conflict_waits_for_the_fresh_object(desk: Desk) -> None:
     assert desk.kit.reason("big") == "ExceedsQuota"
 
 
-def test_a_write_of_unknown_outcome_is_looked_at_again(desk: Desk) -> None:
+def test_a_write_of_unknown_outcome_is_checked_again(desk: Desk) -> None:
     desk.kit.server.faults.fail(503, times=5, match=UNIT_STATUS)
     desk.add_unit("big", cpu=9)
     desk.pass_time(3.0)
@@ -406,7 +406,7 @@ def told_of(desk: Desk) -> list[tuple[str, str, str]]:
     return [(notice.kind, notice.key, notice.reason) for notice in desk.told]
 
 
-def test_what_somebody_has_to_mend_is_told_once(desk: Desk) -> None:
+def test_a_reason_that_a_user_has_to_mend_is_reported_once(desk: Desk) -> None:
     desk.kit.add_quota("other", 4)
     desk.add_unit("first", cpu=4)
     desk.pass_time(0.1)
@@ -433,7 +433,7 @@ def test_what_somebody_has_to_mend_is_told_once(desk: Desk) -> None:
         assert notice.uid == unit["metadata"]["uid"]
 
 
-def test_another_reason_is_told_again(desk: Desk) -> None:
+def test_another_reason_is_reported_again(desk: Desk) -> None:
     desk.add_unit("lost", quota="late", queue="shared")
     desk.pass_time(3.0)
     desk.kit.add_quota("late", 4)
@@ -441,8 +441,8 @@ def test_another_reason_is_told_again(desk: Desk) -> None:
     assert [reason for _, _, reason in told_of(desk)] == ["NoQuota", "NoQueue"]
 
 
-def test_what_is_not_written_is_not_told(kit: ShellKit) -> None:
-    """Another replica, or a newer object: whoever writes it tells it."""
+def test_an_unwritten_reason_is_not_reported(kit: ShellKit) -> None:
+    """Another replica, or a newer object: the writer of the reason reports it."""
     held, told = HeldWrites(), list[Notice]()
     reporter = reporter_of(kit, held, told)
     reporter.step()
@@ -454,7 +454,7 @@ def test_what_is_not_written_is_not_told(kit: ShellKit) -> None:
     assert told == []
 
 
-def test_a_queue_that_goes_is_told_no_faster_than_it_is_written(
+def test_a_deleted_queue_is_reported_no_faster_than_it_is_written(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending_reason, "MAX_IN_FLIGHT", 2)
@@ -472,7 +472,7 @@ def test_a_queue_that_goes_is_told_no_faster_than_it_is_written(
         held.settle(Written(units[number]))
 
 
-def test_who_was_there_before_this_process_decides_has_two_seconds_from_then_on(
+def test_a_unit_from_before_this_process_decides_has_two_seconds_from_then_on(
     desk: Desk,
 ) -> None:
     desk.kit.leads = False
@@ -486,7 +486,7 @@ def test_who_was_there_before_this_process_decides_has_two_seconds_from_then_on(
     assert desk.told == []
 
 
-def test_the_patch_says_reason_and_words_without_numbers() -> None:
+def test_the_patch_has_reason_and_message_without_numbers() -> None:
     meta = {"resourceVersion": "7"}
     unit = queue_unit("a", quota="team", metadata=meta)
     refusal = Refusal(

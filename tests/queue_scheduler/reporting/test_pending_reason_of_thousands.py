@@ -30,7 +30,7 @@ SECONDS: Final = 20
 
 
 class Crowd:
-    """Units of some queues, whose quotas are full, come at once; the client is limited as shipped.
+    """Units of some full queues arrive at once; the client's rate limit is the default one.
 
     Attributes:
         names: Of the units, by queue, in order.
@@ -97,14 +97,14 @@ def crowd() -> Crowd:
     return crowd
 
 
-def test_few_are_written_and_those_are_the_first(crowd: Crowd) -> None:
+def test_few_reasons_are_written_and_those_are_the_first(crowd: Crowd) -> None:
     writes = crowd.writes() - crowd.writes_before
     assert writes <= QUEUES * FIRST_UNITS + LATER_AT_ONCE + SECONDS * LATER_PER_SECOND
     for names in crowd.names.values():
         assert all(crowd.kit.reason(name) == "OverQuotaMax" for name in names[:FIRST_UNITS])
 
 
-def test_what_is_not_written_reads_waiting_and_the_debug_api_knows_why(crowd: Crowd) -> None:
+def test_an_unwritten_reason_reads_waiting_and_the_debug_api_knows_why(crowd: Crowd) -> None:
     last = crowd.names["q0"][-1]
     assert crowd.kit.unit(last)["status"]["message"] == "Waiting"
     facts = Snapshots(crowd.kit.shared, QUOTA_READERS, crowd.kit.clock.now).unit(f"default/{last}")
@@ -113,12 +113,12 @@ def test_what_is_not_written_reads_waiting_and_the_debug_api_knows_why(crowd: Cr
     assert facts.refusal.reason.value == "OverQuotaMax"
 
 
-def test_what_waits_are_keys_and_no_more_than_units(crowd: Crowd) -> None:
+def test_pending_reports_are_keys_and_no_more_than_units(crowd: Crowd) -> None:
     assert 0 < crowd.reporter.count_waiting() < ARRIVALS
 
 
 def test_an_admission_passes_all_of_them(crowd: Crowd) -> None:
-    """The server sees it before any further reason, although thousands wait to be told."""
+    """The server sees it before any further reason, although thousands of reports are pending."""
     kit = crowd.kit
     kit.clock.advance(LATER_AT_ONCE / LATER_PER_SECOND)
     crowd.reporter.step()
@@ -132,5 +132,5 @@ def test_an_admission_passes_all_of_them(crowd: Crowd) -> None:
     writes = [each.info.name for each in kit.server.journal if each.info.is_write]
     written = writes[seen - crowd.writes() :]
     assert written[:4] == crowd.names["q0"][:4]
-    assert len(written) > 4, "nothing waited to be told"
+    assert len(written) > 4, "no report was pending"
     assert kit.phase(crowd.names["q0"][0]) == "Dequeued"

@@ -1,4 +1,4 @@
-"""Objects that cannot be read: their owner gets an event and a condition, once."""
+"""Objects that cannot be decoded: their owner gets an event and a condition, once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KINDS: dict[str, ResourceType[Any]] = {
 
 
 class Office:
-    """A kit, and the objects that its informers could not read."""
+    """A kit, and the objects that its informers could not decode."""
 
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
@@ -47,7 +47,7 @@ class Office:
         self.step = self.restarted()
 
     def restarted(self) -> UndecodableObjects:
-        """Return one that has told nothing yet."""
+        """Return one that has reported nothing yet."""
         kit = self.kit
         self.reporter = UndecodableObjects(
             {kind: partial(self.unreadable.__getitem__, kind) for kind in KINDS},
@@ -70,7 +70,7 @@ class Office:
                     self.reporter.on_undecodable(name)(item)
 
     def work(self) -> None:
-        """Tell of everything, and send it."""
+        """Report everything, and send it."""
         for _ in range(3):
             exhaust(self.reporter.step)
             self.kit.send()
@@ -97,7 +97,7 @@ def test_a_unit_gets_an_event_and_a_condition(office: Office) -> None:
     assert "Expected `str`" in found["message"]
 
 
-def test_it_is_told_and_written_once_and_a_restart_writes_nothing(office: Office) -> None:
+def test_it_is_reported_and_written_once_and_a_restart_writes_nothing(office: Office) -> None:
     office.create_broken()
     office.work()
     assert office.kit.writes() == 1
@@ -108,7 +108,7 @@ def test_it_is_told_and_written_once_and_a_restart_writes_nothing(office: Office
     assert len(office.events.told) == 2  # folded into one series by the recorder
 
 
-def test_what_was_mended_and_is_broken_again_is_told_again(office: Office) -> None:
+def test_an_object_that_breaks_again_is_reported_again(office: Office) -> None:
     office.create_broken()
     office.work()
     mended = {"spec": {"podSet": [{**BROKEN_POD_SET, "template": {"spec": {}}}]}}
@@ -120,7 +120,7 @@ def test_what_was_mended_and_is_broken_again_is_told_again(office: Office) -> No
     assert len(office.events.told) == 2
 
 
-def test_another_error_is_told_again(office: Office) -> None:
+def test_another_error_is_reported_again(office: Office) -> None:
     office.create_broken()
     office.work()
     fix = {"spec": {"podSet": [{**BROKEN_POD_SET, "template": {"spec": {"overhead": 3}}}]}}
@@ -131,7 +131,7 @@ def test_another_error_is_told_again(office: Office) -> None:
     assert "overhead" in condition_of(office.kit.unit("broken"), "QuotaReserved")["message"]
 
 
-def test_what_can_be_read_again_is_left_alone(office: Office) -> None:
+def test_a_repaired_object_is_left_alone(office: Office) -> None:
     office.create_broken()
     office.unreadable["QueueUnit"].clear()
     exhaust(office.reporter.step)
@@ -139,7 +139,7 @@ def test_what_can_be_read_again_is_left_alone(office: Office) -> None:
     assert (office.events.told, office.kit.writes()) == ([], 0)
 
 
-def test_one_that_is_gone_is_forgotten(office: Office) -> None:
+def test_a_deleted_object_is_forgotten(office: Office) -> None:
     office.create_broken()
     office.kit.direct.delete("queueunits", "broken", "default")
     exhaust(office.reporter.step)
@@ -172,8 +172,8 @@ def test_a_queue_gets_a_condition_and_a_quota_an_event(kit: ShellKit) -> None:
     )
 
 
-def test_a_follower_says_nothing_and_a_leader_makes_up_for_it(office: Office) -> None:
-    """The object came before anybody led: at the start of every program."""
+def test_a_follower_reports_nothing_and_a_leader_catches_up(office: Office) -> None:
+    """The object arrived before any replica led: at the start of every program."""
     office.kit.leads = False
     office.create_broken()
     assert office.reporter.step() is None
@@ -187,7 +187,7 @@ def test_a_follower_says_nothing_and_a_leader_makes_up_for_it(office: Office) ->
 @pytest.mark.parametrize(
     "match", [Match(verb="get", plural="queueunits"), UNIT_STATUS], ids=["read", "write"]
 )
-def test_what_fails_is_tried_again(office: Office, match: Match) -> None:
+def test_a_failed_write_is_retried(office: Office, match: Match) -> None:
     office.kit.server.faults.fail(503, times=5, match=match)
     office.create_broken()
     for _ in range(8):
@@ -208,7 +208,7 @@ def test_a_busy_server_is_asked_again_when_it_said(office: Office, match: Match)
     assert office.reporter.step() == pytest.approx(60.0)
 
 
-# --- the patch alone --------------------------------------------------------------------------
+# --- only the patch ---------------------------------------------------------------------------
 
 
 def found(**status: Any) -> Json:
@@ -239,11 +239,11 @@ def test_a_unit_that_is_not_waiting_keeps_its_condition(phase: str) -> None:
 
 
 @pytest.mark.parametrize("phase", ["", "Enqueued", "TimeoutBackoff"])
-def test_one_that_waits_is_told(phase: str) -> None:
+def test_a_waiting_unit_gets_a_condition(phase: str) -> None:
     assert build_unreadable_patch(found(phase=phase), "QuotaReserved", "why", NOW) is not None
 
 
-def test_an_object_at_which_something_raises_is_told_of_later(
+def test_an_object_whose_report_raises_is_reported_later(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raise_once(monkeypatch, undecodable_objects, "build_unreadable_patch")

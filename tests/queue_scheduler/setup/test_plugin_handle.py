@@ -85,7 +85,7 @@ def test_it_merges_into_the_status_of_a_queue_in_the_low_lane(plugin: Plugin) ->
     assert write.body == {"metadata": {"resourceVersion": "9"}, "status": {"pending": 3}}
 
 
-def test_its_routes_stand_under_its_name_behind_the_guard(plugin: Plugin) -> None:
+def test_its_routes_are_under_its_name_and_guarded(plugin: Plugin) -> None:
     def show(request: Request) -> Response:
         return PlainTextResponse(request.path_params["name"])
 
@@ -102,7 +102,7 @@ def test_its_routes_stand_under_its_name_behind_the_guard(plugin: Plugin) -> Non
     assert (answer.status_code, answer.text) == (200, "a")
 
 
-def test_asked_before_the_engine_is_there_it_says_so() -> None:
+def test_a_query_before_the_engine_exists_says_so() -> None:
     kit = ShellKit()
     handle = PluginHandle(build_caches(kit), Fraction(1), SentEvents(), HeldWrites())
     with pytest.raises(AssertionError, match="before the engine was built"):

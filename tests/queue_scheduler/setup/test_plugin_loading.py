@@ -1,4 +1,4 @@
-"""Plugins and policies by name; what is unknown, twice or refused is one line."""
+"""Plugins and policies by name; an unknown, duplicate or refused one is reported in one line."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def build(
     return list(build_plugins(configuration, switches or Switches(), handle))
 
 
-def test_without_a_list_there_are_the_defaults() -> None:
+def test_without_a_list_the_defaults_are_loaded() -> None:
     assert [type(each) for each in build([])] == [Priority, ElasticQuotaPlugin]
 
 
-def test_the_order_is_the_files() -> None:
+def test_the_order_is_that_of_the_file() -> None:
     got = build(["ElasticQuotaV2", "Priority"])
     assert [each.name for each in got] == ["ElasticQuotaV2", "Priority"]
 
@@ -97,14 +97,14 @@ def test_the_order_is_the_files() -> None:
         ),
     ],
 )
-def test_what_can_not_be_loaded_is_named(
+def test_a_plugin_that_cannot_be_loaded_is_named(
     names: list[str], configs: dict[str, dict[str, Any]], says: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=says):
         build(names, configs)
 
 
-def test_all_of_upstreams_plugins_are_there() -> None:
+def test_all_upstream_plugins_exist() -> None:
     names = ["Priority", "defaultgroup", "ResourceQuota", "ElasticQuota", "ElasticQuotaV2"]
     assert [each.name for each in build(names)] == names
 
@@ -116,12 +116,12 @@ def test_a_gate_of_a_plugin_that_is_not_loaded_is_refused() -> None:
     build(["ElasticQuota"], switches=switches)
 
 
-def test_the_built_in_policies_are_there() -> None:
+def test_the_built_in_policies_exist() -> None:
     assert {"Priority", "Block", "FIFO"} <= {policy.name for policy in load_policies()}
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str, str]) -> None:
-    """Let packages that are not installed offer entry points: (group, name, value)."""
+    """Offer entry points of packages that are not installed: (group, name, value)."""
 
     def offered(*, group: str) -> list[EntryPoint]:
         return [EntryPoint(name, value, of) for of, name, value in points if of == group]
@@ -133,11 +133,11 @@ HERE = "tests.queue_scheduler.setup.test_plugin_loading"
 
 
 def build_other(_arguments: dict[str, Any], _handle: object) -> Priority:
-    """What an entry point of somebody else's names."""
+    """Stands for the target of another package's entry point."""
     return Priority()
 
 
-def test_plugins_of_others_are_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_of_other_packages_are_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     other, broken = f"{HERE}:build_other", "no.such.module:plugin"
     offer(monkeypatch, (PLUGIN_GROUP, "Other", other), (PLUGIN_GROUP, "Broken", broken))
     assert [type(each) for each in build(["Other"])] == [Priority], "only what is named is loaded"
@@ -154,7 +154,7 @@ def test_two_packages_that_offer_one_name_are_refused(
         build(["Priority"]) if group == PLUGIN_GROUP else load_policies()
 
 
-def test_a_policy_that_can_not_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, (POLICY_GROUP, "Broken", "no.such.module:policy"))
     with pytest.raises(ConfigurationError, match="queue_policies 'Broken'"):
         load_policies()

@@ -1,4 +1,4 @@
-"""Trees and ResourceQuotas in the whole scheduler: what is watched, made and told."""
+"""Trees and ResourceQuotas in the whole scheduler: what is watched, created and reported."""
 
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ def test_queues_follow_the_tree(tree_world: SchedulerWorld) -> None:
     assert queues(world) == {"root", "root-a", "root-c", "root-mine"}
     world.direct.delete("elasticquotatrees", "elasticquotatree", "kube-system")
     world.settle()
-    assert queues(world) == {"root-mine"}, "who made it keeps it"
+    assert queues(world) == {"root-mine"}, "a queue made by a user stays"
 
 
-def test_a_stopped_node_stays_stopped_when_another_comes_to_its_name(
+def test_a_stopped_node_stays_stopped_when_another_gets_its_name(
     tree_world: SchedulerWorld,
 ) -> None:
     world = tree_world
@@ -144,7 +144,7 @@ def test_a_stopped_node_stays_stopped_when_another_comes_to_its_name(
     assert queues(world) == {"root", beside}
 
 
-def test_two_nodes_that_come_to_one_name_at_once_have_two_queues(
+def test_two_nodes_that_get_one_name_at_once_have_two_queues(
     tree_world: SchedulerWorld,
 ) -> None:
     world = tree_world
@@ -157,7 +157,7 @@ def test_two_nodes_that_come_to_one_name_at_once_have_two_queues(
     assert "root-a-b" in queues(world)
 
 
-def test_a_deleted_queue_is_made_again(tree_world: SchedulerWorld) -> None:
+def test_a_deleted_queue_is_created_again(tree_world: SchedulerWorld) -> None:
     world = tree_world
     world.direct.delete("queues", "root-a", QUEUE_NAMESPACE)
     world.settle()
@@ -173,7 +173,7 @@ def test_elastic_quotas_get_no_queue_where_their_plugin_is_not_listed(
     assert "team" not in queues(world)
 
 
-def test_both_kinds_of_quotas_beside_each_other(world: SchedulerWorld) -> None:
+def test_both_kinds_of_quotas_side_by_side(world: SchedulerWorld) -> None:
     world.direct.create_from(TREE_CRD)
     world.direct.create(elastic_quota_tree_body(TREE))
     world.add_quota("team", cpu=1)
@@ -193,7 +193,7 @@ def test_both_kinds_of_quotas_beside_each_other(world: SchedulerWorld) -> None:
         assert condition_of(world.queue(name), "Ready")["status"] == "True"
 
 
-def test_without_the_crd_of_trees_units_wait_until_it_comes(world: SchedulerWorld) -> None:
+def test_without_the_crd_of_trees_units_wait_until_it_exists(world: SchedulerWorld) -> None:
     world.start(configuration=plugins("ElasticQuota"))
     assert world.scheduler is not None
     checks = world.scheduler.ready_checks()
@@ -209,7 +209,7 @@ def test_without_the_crd_of_trees_units_wait_until_it_comes(world: SchedulerWorl
     assert world.phase("u") == "Dequeued"
 
 
-def test_only_what_a_plugin_needs_is_watched(world: SchedulerWorld) -> None:
+def test_only_kinds_that_a_plugin_needs_are_watched(world: SchedulerWorld) -> None:
     world.start()
     assert world.scheduler is not None
     names = {"queues", "queueunits", "elasticquotas", "pods", "nodes"}
@@ -222,7 +222,7 @@ def test_only_what_a_plugin_needs_is_watched(world: SchedulerWorld) -> None:
     assert set(world.scheduler.ready_checks()) == {f"{name}-synced" for name in names | more}
 
 
-def test_the_gate_is_honoured(world: SchedulerWorld) -> None:
+def test_the_gate_is_honored(world: SchedulerWorld) -> None:
     world.direct.create_from(TREE_CRD)
     world.direct.create(elastic_quota_tree_body(TREE))
     gate = "--feature-gates=ElasticQuotaTreeCheckAvailableQuota=true"
@@ -276,7 +276,7 @@ def adopted_status(now: str, **reserved: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["at once", "after a restart"])
-def test_an_adopted_unit_says_that_its_namespace_may_name_its_quota_by_now(
+def test_an_adopted_unit_shows_that_its_namespace_may_name_its_quota_by_now(
     world: SchedulerWorld, *, is_restarted: bool
 ) -> None:
     world.add_quota("team", namespace=QUEUE_NAMESPACE)
@@ -301,14 +301,14 @@ def test_an_adopted_unit_says_that_its_namespace_may_name_its_quota_by_now(
     assert world.server.resource_version == written, "once"
 
 
-def test_the_flag_comes_before_the_file(world: SchedulerWorld) -> None:
+def test_the_flag_precedes_the_file(world: SchedulerWorld) -> None:
     listed = msgspec.structs.replace(MAX_MODE, quota_namespaces=QuotaNamespaces.LISTED)
     world.start("--quota-namespaces=open", configuration=listed)
     assert world.scheduler is not None
     assert "namespaces-synced" not in world.scheduler.ready_checks()
 
 
-def test_it_holds_for_nodes_of_trees_as_well(world: SchedulerWorld) -> None:
+def test_it_applies_to_nodes_of_trees_as_well(world: SchedulerWorld) -> None:
     world.direct.create_from(TREE_CRD)
     world.direct.create(elastic_quota_tree_body(TREE))
     world.start(LISTED, configuration=plugins("ElasticQuota"))
@@ -319,7 +319,7 @@ def test_it_holds_for_nodes_of_trees_as_well(world: SchedulerWorld) -> None:
     assert world.phase("own") == "Dequeued", "the node lists the namespace"
 
 
-def test_what_is_wrong_with_a_tree_is_an_event_on_it(world: SchedulerWorld) -> None:
+def test_a_problem_of_a_tree_is_an_event_on_it(world: SchedulerWorld) -> None:
     world.direct.create_from(TREE_CRD)
     broken = tree_node("any", tree_node("a", max={"cpu": "lots"}))
     world.direct.create(elastic_quota_tree_body(broken))
@@ -341,7 +341,7 @@ def test_units_of_a_namespace_share_its_resource_quota(world: SchedulerWorld) ->
     assert world.phase("two") == "Dequeued"
 
 
-def test_a_default_queue_that_is_there_is_taken(world: SchedulerWorld) -> None:
+def test_an_existing_default_queue_is_used(world: SchedulerWorld) -> None:
     world.direct.create(queue_body("default", policy="Block"))
     world.start(configuration=plugins("defaultgroup"))
     add_unit(world, "u")

@@ -1,4 +1,4 @@
-"""Admission checks of the queue that is made for a node: upstream's suite over its tree plugin."""
+"""Admission checks of the queue created for a node: upstream's suite over its tree plugin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = tuple(f"qu{number}" for number in range(1, 9))
 
 @pytest.fixture
 def world() -> Iterator[SchedulerWorld]:
-    """Eight units of a cpu in quota1, half of them without pod sets; its queue has two checks."""
+    """Eight units of one CPU in quota1, half of them without pod sets; its queue has two checks."""
     with running_world() as found:
         found.direct.create_from(TREE_CRD)
         node = tree_node("quota1", namespaces=["default"], max={"cpu": 100})
@@ -77,7 +77,7 @@ def test_all_are_reserved_with_two_pending_checks(world: SchedulerWorld) -> None
         pytest.param("qu4", ("Pending", "Ready"), "Reserved", id="K5"),
     ],
 )
-def test_what_the_checks_say_decides(
+def test_the_answers_of_the_checks_decide(
     world: SchedulerWorld, name: str, said: tuple[str, str], want: str
 ) -> None:
     answer(world, name, *said)

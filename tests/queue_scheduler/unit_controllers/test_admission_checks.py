@@ -1,4 +1,4 @@
-"""A reserved unit goes on when its checks say so, comes again when they do not, and never hangs."""
+"""A reserved unit goes on when its checks say so, is requeued when not, and never hangs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.queue_scheduler.check_kit import TIMEOUT, Checked
 from tests.queue_scheduler.shell_kit import ShellKit, condition_of
 
 LATE_SECOND = 86_399
-"""Of the day of the tests: pods are younger than their units."""
+"""Second of the day of the tests: pods are younger than their units."""
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def requeue_at(checked: Checked) -> datetime:
 
 
 def waits(checked: Checked) -> float:
-    """How long the unit was put back for."""
+    """Return the seconds that the unit was put off for."""
     status = checked.status()
     return (requeue_at(checked) - parse_time(status["lastUpdateTime"])).total_seconds()
 
@@ -38,7 +38,7 @@ def waits(checked: Checked) -> float:
 # --- reserved -----------------------------------------------------------------------------------
 
 
-def test_a_unit_with_checks_is_reserved_booked_and_shows_them(checked: Checked) -> None:
+def test_a_unit_with_checks_is_reserved_charged_and_shows_them(checked: Checked) -> None:
     checked.reserve()
     checked.pass_time()
     unit = checked.kit.unit("u")
@@ -61,7 +61,7 @@ def test_it_is_admitted_when_all_are_ready_and_not_before(checked: Checked) -> N
     checked.pass_time()
     status = checked.status()
     assert (status["phase"], status["message"]) == ("Dequeued", "all admission checks success")
-    assert status["lastAllocateTime"] == status["lastUpdateTime"], "its time to run in begins"
+    assert status["lastAllocateTime"] == status["lastUpdateTime"], "its run time begins"
     assert checked.states() == {"a": "Ready", "b": "Ready"}
     assert checked.admitted == ["team"]
     assert condition_of(checked.kit.unit("u"), "Admitted")["status"] == "True"
@@ -81,7 +81,7 @@ def test_in_a_strict_queue_nodes_are_asked_for_after_the_checks() -> None:
     assert kit.used() == 1000
 
 
-def test_a_check_that_takes_its_consent_back_before_the_last_one_answers(checked: Checked) -> None:
+def test_a_check_that_withdraws_its_consent_before_the_last_one_answers(checked: Checked) -> None:
     checked.reserve()
     checked.say("a", "Ready")
     checked.pass_time()
@@ -94,8 +94,8 @@ def test_a_check_that_takes_its_consent_back_before_the_last_one_answers(checked
     assert checked.kit.phase("u") == "Dequeued"
 
 
-def test_a_check_that_flaps_costs_no_write_and_counts_as_it_stands(checked: Checked) -> None:
-    """Before the admission what it says when the last one answers, after it nothing but a no."""
+def test_a_flapping_check_costs_no_write_and_its_current_state_counts(checked: Checked) -> None:
+    """Before the admission its state when the last one answers, afterwards only a refusal."""
     checked.reserve()
     before = checked.kit.writes()
     for state in ("Ready", "Pending") * 5:
@@ -115,7 +115,7 @@ def test_a_check_that_flaps_costs_no_write_and_counts_as_it_stands(checked: Chec
     assert (checked.kit.phase("u"), checked.kit.writes()) == ("Dequeued", before + 1)
 
 
-def test_while_nothing_changes_nothing_is_written(checked: Checked) -> None:
+def test_without_changes_nothing_is_written(checked: Checked) -> None:
     checked.reserve()
     checked.pass_time()
     written = checked.kit.writes()
@@ -126,7 +126,7 @@ def test_while_nothing_changes_nothing_is_written(checked: Checked) -> None:
     assert 0.0 < rest <= LONGEST_REST_SECONDS
 
 
-def test_where_one_at_a_time_may_start_a_reserved_unit_is_the_one(checked: Checked) -> None:
+def test_where_units_start_one_at_a_time_a_reserved_unit_is_the_one(checked: Checked) -> None:
     checked.ask("a", "b", annotations={"koord-queue/wait-for-pods-running": "true"})
     checked.reserve()
     checked.kit.add_unit("next")
@@ -140,8 +140,8 @@ def test_where_one_at_a_time_may_start_a_reserved_unit_is_the_one(checked: Check
 
 
 @pytest.mark.parametrize("when", ["before", "while it is reserved", "never"])
-def test_one_whose_pods_its_queue_waits_for_is_told_so(checked: Checked, when: str) -> None:
-    """By that the ten minutes run; without, whoever waits behind it might wait for ever."""
+def test_a_unit_whose_pods_its_queue_waits_for_says_so(checked: Checked, when: str) -> None:
+    """The ten minutes run from that; otherwise a unit behind it might wait forever."""
     one_at_a_time = {"koord-queue/wait-for-pods-running": "true"}
     if when == "before":
         checked.ask("a", "b", annotations=one_at_a_time)
@@ -160,12 +160,12 @@ def test_one_whose_pods_its_queue_waits_for_is_told_so(checked: Checked, when: s
         assert told["message"] == "queue team waits until its pods run"
 
 
-# --- put back -----------------------------------------------------------------------------------
+# --- requeued -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", ["", "Hold"], ids=["refused", "stopped"])
-def test_no_quota_is_given_back_while_pods_live(checked: Checked, policy: str) -> None:
-    """Somebody has resumed the job of a reserved unit by hand."""
+def test_no_quota_is_released_while_pods_live(checked: Checked, policy: str) -> None:
+    """The job of a reserved unit was resumed by hand."""
     checked.reserve()
     pod = build_pod("p", unit="default/u", namespace="default", quota="team", created=LATE_SECOND)
     checked.kit.shared.tell(Engine.on_pod, pod)
@@ -187,7 +187,7 @@ def test_no_quota_is_given_back_while_pods_live(checked: Checked, policy: str) -
         ("Retry", Shortfall.RETRY, "AdmissionCheckRetry"),
     ],
 )
-def test_a_refusal_gives_the_quota_back(
+def test_a_refusal_releases_the_quota(
     checked: Checked, state: str, why: Shortfall, event: str
 ) -> None:
     checked.reserve()
@@ -238,7 +238,7 @@ def test_each_time_it_waits_longer_up_to_a_quarter_of_an_hour(checked: Checked) 
         assert 0.9 * base - 1 <= seconds <= 1.1 * base + 1
 
 
-def test_a_reserved_unit_whose_eviction_was_left_behind_can_still_be_refused(
+def test_a_reserved_unit_with_a_leftover_eviction_can_still_be_refused(
     checked: Checked,
 ) -> None:
     checked.reserve()
@@ -254,10 +254,10 @@ def test_a_reserved_unit_whose_eviction_was_left_behind_can_still_be_refused(
     assert checked.status()["requeueState"]["count"] == 2
 
 
-# --- time ---------------------------------------------------------------------------------------
+# --- timeouts -----------------------------------------------------------------------------------
 
 
-def test_silence_ends_after_the_time_that_is_set_and_is_named(checked: Checked) -> None:
+def test_a_silent_check_times_out_and_is_named(checked: Checked) -> None:
     checked.reserve()
     checked.say("a", "Ready")
     checked.pass_time(TIMEOUT - 5.0)
@@ -273,7 +273,7 @@ def test_silence_ends_after_the_time_that_is_set_and_is_named(checked: Checked) 
 @pytest.mark.parametrize(
     ("said", "phase"), [("20s", "TimeoutBackoff"), ("0", "Reserved"), ("soon", "Reserved")]
 )
-def test_the_queue_may_set_another_time(checked: Checked, said: str, phase: str) -> None:
+def test_the_queue_may_set_another_timeout(checked: Checked, said: str, phase: str) -> None:
     checked.reserve()
     checked.pass_time()
     checked.ask("a", "b", annotations={"koord-queue/admission-check-timeout": said})
@@ -281,7 +281,7 @@ def test_the_queue_may_set_another_time(checked: Checked, said: str, phase: str)
     assert checked.kit.phase("u") == phase
 
 
-def test_without_a_time_it_waits_for_ever(kit: ShellKit) -> None:
+def test_without_a_timeout_it_waits_forever(kit: ShellKit) -> None:
     checked = Checked(kit, timeout=0.0)
     checked.reserve()
     checked.pass_time(10.0)
@@ -290,7 +290,7 @@ def test_without_a_time_it_waits_for_ever(kit: ShellKit) -> None:
     assert checked.kit.phase("u") == "Reserved"
 
 
-def test_a_clock_that_is_set_is_noticed(checked: Checked) -> None:
+def test_a_changed_clock_is_noticed(checked: Checked) -> None:
     checked.reserve()
     checked.pass_time()
     checked.kit.clock.jump_wall_clock(TIMEOUT)
@@ -298,7 +298,7 @@ def test_a_clock_that_is_set_is_noticed(checked: Checked) -> None:
     assert checked.kit.phase("u") == "TimeoutBackoff"
 
 
-def test_a_time_of_the_reservation_that_can_not_be_read_does_not_stop_the_clock(
+def test_an_unreadable_time_of_the_reservation_does_not_stop_the_clock(
     checked: Checked,
 ) -> None:
     checked.reserve()
@@ -308,10 +308,10 @@ def test_a_time_of_the_reservation_that_can_not_be_read_does_not_stop_the_clock(
 
 
 @pytest.mark.parametrize("ahead", [59, 3600, 73 * 365 * 86_400])
-def test_a_time_of_the_reservation_that_lies_ahead_does_not_stop_the_clock(
+def test_a_future_time_of_the_reservation_does_not_stop_the_clock(
     checked: Checked, ahead: int
 ) -> None:
-    """A minute ahead another clock may be; beyond that somebody has edited it."""
+    """Another clock may be a minute ahead; a later time was edited by hand."""
     checked.reserve()
     until = rfc3339(checked.kit.clock.now() + timedelta(seconds=ahead))
     checked.patch({"lastAllocateTime": until})
@@ -321,10 +321,10 @@ def test_a_time_of_the_reservation_that_lies_ahead_does_not_stop_the_clock(
     assert checked.kit.phase("u") == "TimeoutBackoff"
 
 
-# --- the queue asks for something else ----------------------------------------------------------
+# --- edits of the queue's checks ----------------------------------------------------------------
 
 
-def test_a_check_that_is_taken_off_counts_no_more(checked: Checked) -> None:
+def test_a_removed_check_no_longer_counts(checked: Checked) -> None:
     checked.reserve()
     checked.say("a", "Ready")
     checked.pass_time()
@@ -334,7 +334,7 @@ def test_a_check_that_is_taken_off_counts_no_more(checked: Checked) -> None:
     assert checked.states() == {"a": "Ready"}
 
 
-def test_a_check_that_is_put_on_counts_and_gets_its_entry(checked: Checked) -> None:
+def test_an_added_check_counts_and_gets_its_entry(checked: Checked) -> None:
     checked.reserve()
     checked.say("a", "Ready", message="yes")
     checked.pass_time()
@@ -350,7 +350,7 @@ def test_a_check_that_is_put_on_counts_and_gets_its_entry(checked: Checked) -> N
     assert checked.kit.phase("u") == "Dequeued"
 
 
-def test_when_the_last_is_taken_off_everybody_goes_on(checked: Checked) -> None:
+def test_when_the_last_check_is_removed_every_unit_goes_on(checked: Checked) -> None:
     for name in ("u", "v"):
         checked.reserve(name)
     checked.pass_time()
@@ -371,7 +371,7 @@ def test_while_its_queue_is_missing_it_waits(checked: Checked) -> None:
     assert checked.kit.phase("u") == "Dequeued"
 
 
-def test_labels_that_change_while_it_is_reserved_count(checked: Checked) -> None:
+def test_labels_changed_while_it_is_reserved_count(checked: Checked) -> None:
     checked.reserve()
     checked.pass_time()
     red = {"matchLabels": {"team": "red"}}
@@ -391,7 +391,7 @@ def test_labels_that_change_while_it_is_reserved_count(checked: Checked) -> None
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
-def test_when_its_queue_is_stopped_it_is_in_line_again(checked: Checked, policy: str) -> None:
+def test_when_its_queue_is_stopped_it_is_requeued(checked: Checked, policy: str) -> None:
     checked.reserve()
     checked.say("a", "Ready")
     checked.pass_time()
@@ -399,7 +399,7 @@ def test_when_its_queue_is_stopped_it_is_in_line_again(checked: Checked, policy:
     checked.pass_time()
     assert (checked.kit.phase("u"), checked.kit.used()) == ("Enqueued", 0)
     assert checked.status()["message"] == "Enqueued: queue team is stopped"
-    assert "requeueState" not in checked.status(), "it is nobody's fault"
+    assert "requeueState" not in checked.status(), "it is not the unit's fault"
     refusal = checked.kit.engine.refusal_of("default/u")
     assert refusal is not None
     assert refusal.reason == "StoppedQueue"
@@ -422,7 +422,7 @@ def admit(checked: Checked, phase: str = "Dequeued", **spec: Any) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Dequeued", "Running"])
-def test_capacity_that_is_revoked_asks_the_place_back_once(checked: Checked, phase: str) -> None:
+def test_revoked_capacity_evicts_once(checked: Checked, phase: str) -> None:
     admit(checked, phase)
     checked.say("b", "Retry", message="capacity revoked")
     checked.pass_time()
@@ -438,7 +438,7 @@ def test_capacity_that_is_revoked_asks_the_place_back_once(checked: Checked, pha
     assert checked.failed == [("b", Shortfall.RETRY)]
 
 
-def test_a_check_that_is_put_on_later_does_not_concern_who_was_admitted(checked: Checked) -> None:
+def test_a_check_added_later_does_not_affect_admitted_units(checked: Checked) -> None:
     admit(checked)
     written = checked.kit.writes()
     checked.ask("a", "b", "c")

@@ -13,7 +13,7 @@ def checked(kit: ShellKit) -> Checked:
     return Checked(kit)
 
 
-def test_a_check_that_is_not_active_holds_who_waits_and_who_is_reserved(checked: Checked) -> None:
+def test_an_inactive_check_holds_waiting_and_reserved_units(checked: Checked) -> None:
     kit = checked.kit
     checked.reserve()
     for name in ("a", "b"):
@@ -27,13 +27,13 @@ def test_a_check_that_is_not_active_holds_who_waits_and_who_is_reserved(checked:
     assert (refusal.reason, refusal.other) == ("AdmissionCheckInactive", "b")
     kit.woken.clear()
     checked.activate("b", "True")
-    assert kit.woken == ["team"], "who waits is asked again"
+    assert kit.woken == ["team"], "the waiting unit is asked again"
     checked.pass_time()
     assert kit.phase("u") == "Dequeued"
     assert kit.dequeue().unit == "default/next"
 
 
-def test_a_reserved_unit_names_the_checks_that_are_not_active(checked: Checked) -> None:
+def test_a_reserved_unit_names_its_inactive_checks(checked: Checked) -> None:
     def told() -> str:
         return str(condition_of(checked.kit.unit("u"), "Admitted")["message"])
 
@@ -58,7 +58,7 @@ def test_a_reserved_unit_names_the_checks_that_are_not_active(checked: Checked) 
     assert condition_of(checked.kit.unit("u"), "Admitted")["reason"] == "WaitingForAdmissionChecks"
 
 
-def test_a_check_whose_activity_flaps_costs_no_write(checked: Checked) -> None:
+def test_a_check_with_flapping_activity_costs_no_write(checked: Checked) -> None:
     checked.reserve()
     checked.pass_time()
     before = checked.kit.writes()
@@ -68,7 +68,7 @@ def test_a_check_whose_activity_flaps_costs_no_write(checked: Checked) -> None:
     assert checked.kit.writes() == before
 
 
-def test_words_of_others_stay_while_all_checks_are_active(checked: Checked) -> None:
+def test_messages_of_others_stay_while_all_checks_are_active(checked: Checked) -> None:
     checked.reserve()
     admitted = condition_of(checked.kit.unit("u"), "Admitted")
     checked.patch({"conditions": [{**admitted, "message": "somebody's"}]})

@@ -1,4 +1,4 @@
-"""What can go wrong while checks are carried out: restarts, refused writes, a change of leader."""
+"""Faults while checks are carried out: restarts, refused writes, a change of leader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def decide_admission(checked: Checked) -> None:
     exhaust(checked.cycle.step)
 
 
-def test_a_restart_goes_on_where_it_was(checked: Checked) -> None:
+def test_a_restart_continues_where_it_was(checked: Checked) -> None:
     checked.reserve()
     checked.say("a", "Ready")
     checked.pass_time(TIMEOUT / 2)
@@ -43,7 +43,7 @@ def test_a_restart_goes_on_where_it_was(checked: Checked) -> None:
     assert checked.kit.phase("u") == "Dequeued"
 
 
-def test_a_restart_does_not_begin_the_time_anew(checked: Checked) -> None:
+def test_a_restart_does_not_restart_the_timeout(checked: Checked) -> None:
     checked.reserve()
     checked.pass_time(TIMEOUT - 5.0)
     checked.restarted()
@@ -52,7 +52,7 @@ def test_a_restart_does_not_begin_the_time_anew(checked: Checked) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 409, 422, 500])
-def test_what_is_not_written_is_tried_again(checked: Checked, status: int) -> None:
+def test_a_failed_write_is_retried(checked: Checked, status: int) -> None:
     all_are_ready(checked)
     checked.kit.server.faults.fail(status, times=1, match=UNIT_STATUS)
     checked.pass_time(5.0)
@@ -60,10 +60,8 @@ def test_what_is_not_written_is_tried_again(checked: Checked, status: int) -> No
     assert checked.admitted == ["team"]
 
 
-@pytest.mark.parametrize("pause", [0.5, 30.0], ids=["at once", "when it is in the queue again"])
-def test_a_unit_that_is_put_back_by_a_write_whose_answer_is_lost_is_told_once(
-    checked: Checked, pause: float
-) -> None:
+@pytest.mark.parametrize("pause", [0.5, 30.0], ids=["at once", "when it is requeued"])
+def test_a_requeue_whose_answer_is_lost_is_reported_once(checked: Checked, pause: float) -> None:
     checked.reserve()
     checked.say("b", "Rejected")
     checked.news.hear(checked.cycle)
@@ -98,7 +96,7 @@ def test_an_admission_that_was_not_written_does_not_count(checked: Checked) -> N
     assert checked.admitted == []
 
 
-def test_a_place_asked_back_by_a_write_whose_answer_is_lost_is_told_once(checked: Checked) -> None:
+def test_an_eviction_whose_answer_is_lost_is_reported_once(checked: Checked) -> None:
     all_are_ready(checked)
     checked.pass_time()
     checked.say("a", "Retry")
@@ -113,12 +111,12 @@ def test_an_answer_that_changes_while_the_write_is_in_flight_counts(checked: Che
     decide_admission(checked)
     checked.say("b", "Rejected")
     checked.kit.send()
-    assert checked.kit.phase("u") == "Reserved", "the version that was judged is not there any more"
+    assert checked.kit.phase("u") == "Reserved", "the version that was judged no longer exists"
     checked.pass_time(5.0)
     assert checked.kit.phase("u") == "TimeoutBackoff"
 
 
-def test_a_follower_writes_nothing_and_a_leader_makes_up_for_it(checked: Checked) -> None:
+def test_a_follower_writes_nothing_and_a_leader_catches_up(checked: Checked) -> None:
     checked.reserve()
     checked.kit.leads = False
     for name in ("a", "b"):
@@ -141,7 +139,7 @@ def test_units_without_checks_cost_nothing(checked: Checked) -> None:
     assert "admissionChecks" not in checked.status()
 
 
-def test_what_checks_said_of_an_earlier_try_goes_with_them(checked: Checked) -> None:
+def test_answers_of_an_earlier_try_are_removed_with_it(checked: Checked) -> None:
     checked.reserve()
     checked.say("a", "Rejected")
     checked.pass_time()
@@ -156,14 +154,14 @@ def test_what_checks_said_of_an_earlier_try_goes_with_them(checked: Checked) -> 
     assert record.state is UnitState.ADMITTED
 
 
-# --- others who write into the same unit -------------------------------------------------------
+# --- other writers of the same unit ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first", ["the checks", "the drain"])
 def test_a_drain_and_a_withdrawal_on_one_version_leave_a_unit_that_can_start(
     checked: Checked, first: str
 ) -> None:
-    """Both wait to be sent: the second one meets a conflict, and looks again."""
+    """Both are pending: the second one meets a conflict, and looks again."""
     kit = checked.kit
     checked.reserve()
     checked.pass_time(1.0)
@@ -183,14 +181,14 @@ def test_a_drain_and_a_withdrawal_on_one_version_leave_a_unit_that_can_start(
     for _ in range(20):
         drains.step()
         checked.pass_time(1.0)
-    assert kit.writes() == before, "nobody tries again and again"
+    assert kit.writes() == before, "no write is repeated again and again"
 
 
 @pytest.mark.parametrize("first", ["the checks", "the round"])
 def test_an_eviction_and_an_admission_on_one_version_do_not_lose_the_eviction(
     checked: Checked, first: str
 ) -> None:
-    """Whoever comes second is told of a conflict."""
+    """The second writer meets a conflict."""
     kit = checked.kit
     checked.reserve()
     checked.news.hear(checked.cycle)
@@ -216,7 +214,7 @@ def test_an_eviction_and_an_admission_on_one_version_do_not_lose_the_eviction(
         assert checked.admitted == []
     before = kit.writes()
     checked.pass_time(20.0)
-    assert kit.writes() == before, "nobody tries again and again"
+    assert kit.writes() == before, "no write is repeated again and again"
 
 
 class Counted:
@@ -231,7 +229,7 @@ class Counted:
 
 
 def eviction_of(kit: ShellKit, name: str) -> Preempt:
-    """Return a round, for a unit that is gone meanwhile, whose one victim is this unit."""
+    """Return a round, for a unit deleted meanwhile, with this unit as its only victim."""
     record = kit.engine.record(f"default/{name}")
     assert record is not None
     victim = Victim(

@@ -1,4 +1,4 @@
-"""Units without a job side leave, come again and run; nobody is freed while a pod of it lives."""
+"""Unmanaged units leave, are requeued and run; none is released while a pod of it is alive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.queue_scheduler.unit_news import UnitNews, access_of
 
 MANAGED = {"koord-queue/managed-by": "koord-queue-controllers"}
 LATE_SECOND = 86_399
-"""Of the day of the tests: pods are younger than their units."""
+"""Second of the day of the tests: pods are younger than their units."""
 EARLIER = "2026-11-01T09:00:00Z"
 
 
@@ -37,7 +37,7 @@ def evicted(reason: str, message: str = "because") -> Json:
 
 
 class Ward:
-    """A kit with a quota of two cpu, and what looks after units without a job side."""
+    """A kit with a quota of two CPUs, and the shells for unmanaged units."""
 
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
@@ -46,7 +46,7 @@ class Ward:
         self.evictions = UnitEvictions(access_of(kit, self.due), kit.clock, random.Random(5))
 
     def admit(self, name: str = "u", phase: str = "Dequeued", **more: Any) -> None:
-        """Create a unit of one cpu that is admitted."""
+        """Create a unit of one CPU that is admitted."""
         self.kit.add_unit(name, **more)
         grant = {"name": "main", "replicas": 1, "running": 0, "resources": {"cpu": "1"}}
         self.patch(name, {"phase": phase, "admissions": [grant]})
@@ -63,12 +63,12 @@ class Ward:
         self.kit.direct.patch("queueunits", name, {"spec": spec}, namespace="default")
 
     def count(self, name: str = "u", *, replicas: int, running: int = 0, **more: Any) -> None:
-        """Write a unit's counts, as whoever plays its job side."""
+        """Write a unit's counts, as its job side would."""
         grant = {"name": "main", "replicas": replicas, "running": running, **more}
         self.patch(name, {"admissions": [grant]})
 
     def run_pod(self, name: str = "p", unit: str = "u") -> Pod:
-        """Let a pod of a unit live."""
+        """Add a living pod of a unit."""
         pod = build_pod(
             name, unit=f"default/{unit}", namespace="default", quota="team", created=LATE_SECOND
         )
@@ -77,12 +77,12 @@ class Ward:
         return pod
 
     def end_pod(self, pod: Pod) -> None:
-        """Let it go."""
+        """Delete a pod."""
         self.kit.shared.tell(Engine.on_pod_gone, pod)
         self.evictions.on_pod(pod, None)
 
     def pass_time(self, seconds: float = 1.0) -> None:
-        """Let time go by, and everybody do what there is to do."""
+        """Let time pass, and every shell do what there is to do."""
         self.news.pass_time(self.evictions, seconds)
         self.due.validate()
         self.kit.engine.validate()
@@ -130,7 +130,7 @@ def test_an_eviction_is_carried_out(ward: Ward, reason: str, phase: str, before:
         assert unit["status"]["requeueState"]["count"] == 1
 
 
-def test_it_keeps_its_place_until_its_last_pod_is_gone(ward: Ward) -> None:
+def test_it_keeps_its_quota_until_its_last_pod_is_gone(ward: Ward) -> None:
     ward.admit()
     pods = [ward.run_pod("p"), ward.run_pod("q")]
     ward.patch("u", evicted("Preempted"))
@@ -144,7 +144,7 @@ def test_it_keeps_its_place_until_its_last_pod_is_gone(ward: Ward) -> None:
     assert ward.kit.phase("u") == "Enqueued"
 
 
-def test_the_pods_of_others_do_not_matter(ward: Ward) -> None:
+def test_pods_of_other_units_do_not_matter(ward: Ward) -> None:
     ward.admit()
     ward.run_pod("p", unit="other")
     ward.patch("u", evicted("Preempted"))
@@ -164,7 +164,7 @@ def test_an_adopted_unit_leaves_as_well(ward: Ward) -> None:
     assert ward.kit.used() == 0
 
 
-def test_a_unit_that_is_made_inactive_leaves_and_stays_out_of_line(ward: Ward) -> None:
+def test_a_deactivated_unit_leaves_and_stays_out_of_the_queue(ward: Ward) -> None:
     ward.admit()
     pod = ward.run_pod()
     ward.set_spec("u", active=False)
@@ -198,7 +198,7 @@ def test_a_unit_that_is_made_inactive_leaves_and_stays_out_of_line(ward: Ward) -
         ),
     ],
 )
-def test_a_unit_with_a_job_side_is_let_be(ward: Ward, change: Json) -> None:
+def test_a_unit_with_a_job_side_is_left_alone(ward: Ward, change: Json) -> None:
     ward.admit(metadata={"annotations": MANAGED})
     written = ward.kit.writes()
     ward.set_spec("u", **change.get("spec", {}))
@@ -221,14 +221,14 @@ def test_a_unit_whose_admissions_were_lowered_to_nothing_competes_again(ward: Wa
     assert ward.kit.dequeue().unit == "default/u"
 
 
-def test_one_that_is_asked_to_give_back_has_not_done_so(ward: Ward) -> None:
+def test_a_unit_that_is_asked_to_give_back_has_not_done_so(ward: Ward) -> None:
     ward.admit()
     ward.count(replicas=0, reclaimState={"replicas": 1})
     ward.pass_time(5.0)
     assert ward.kit.phase("u") == "Dequeued"
 
 
-def test_what_was_given_back_is_free_when_its_pods_are_gone(ward: Ward) -> None:
+def test_pods_given_back_are_free_when_they_are_gone(ward: Ward) -> None:
     ward.admit()
     pod = ward.run_pod()
     ward.count(replicas=0)
@@ -292,17 +292,17 @@ def test_a_unit_that_its_queue_waits_for_has_ten_minutes(ward: Ward) -> None:
     )
 
 
-def test_one_that_nobody_waits_for_has_all_the_time(ward: Ward) -> None:
+def test_a_unit_that_its_queue_does_not_wait_for_has_no_deadline(ward: Ward) -> None:
     ward.admit()
     ward.patch("u", {"lastAllocateTime": EARLIER})
     ward.pass_time(5.0)
     assert (ward.kit.phase("u"), ward.due.depth()) == ("Dequeued", 0)
 
 
-# --- what can go wrong --------------------------------------------------------------------------
+# --- faults -------------------------------------------------------------------------------------
 
 
-def test_a_wiped_status_is_taken_at_its_word_and_pods_stay_charged(ward: Ward) -> None:
+def test_a_wiped_status_is_believed_and_pods_stay_charged(ward: Ward) -> None:
     ward.admit()
     pod = ward.run_pod()
     none = {field: None for field in ward.kit.unit("u")["status"] if field != "phase"}
@@ -315,7 +315,7 @@ def test_a_wiped_status_is_taken_at_its_word_and_pods_stay_charged(ward: Ward) -
     assert ward.kit.dequeue().unit == "default/u"
 
 
-def test_reclaimable_pods_that_somebody_made_up_are_bounded(ward: Ward) -> None:
+def test_invented_reclaimable_pods_are_bounded(ward: Ward) -> None:
     ward.admit()
     ward.patch("u", {"reclaimablePods": [{"name": "main", "count": 2**31 - 1}]})
     ward.pass_time()
@@ -325,7 +325,7 @@ def test_reclaimable_pods_that_somebody_made_up_are_bounded(ward: Ward) -> None:
     assert ward.kit.used() == 1000
 
 
-def test_a_restart_finds_who_is_to_leave(ward: Ward) -> None:
+def test_a_restart_finds_the_units_that_have_to_leave(ward: Ward) -> None:
     ward.admit()
     ward.kit.leads = False
     ward.patch("u", evicted("Preempted"))
@@ -339,7 +339,7 @@ def test_a_restart_finds_who_is_to_leave(ward: Ward) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 409, 500])
-def test_what_is_not_written_is_tried_again(ward: Ward, status: int) -> None:
+def test_a_failed_write_is_retried(ward: Ward, status: int) -> None:
     ward.admit()
     ward.patch("u", evicted("Preempted"))
     ward.kit.server.faults.fail(status, times=1, match=UNIT_STATUS)
@@ -347,7 +347,7 @@ def test_what_is_not_written_is_tried_again(ward: Ward, status: int) -> None:
     assert ward.kit.phase("u") == "Enqueued"
 
 
-def test_what_does_not_change_costs_no_write(ward: Ward) -> None:
+def test_an_unchanged_unit_costs_no_write(ward: Ward) -> None:
     ward.admit()
     ward.run_pod()
     ward.patch("u", evicted("Preempted"))
@@ -358,7 +358,7 @@ def test_what_does_not_change_costs_no_write(ward: Ward) -> None:
     assert ward.due.depth() == 0
 
 
-def test_a_unit_that_goes_while_it_is_waited_for_is_forgotten(ward: Ward) -> None:
+def test_a_unit_deleted_while_it_is_waited_for_is_forgotten(ward: Ward) -> None:
     ward.admit()
     pod = ward.run_pod()
     ward.patch("u", evicted("Preempted"))

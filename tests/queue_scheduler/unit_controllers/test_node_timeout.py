@@ -1,4 +1,4 @@
-"""A unit that gets no nodes gives its quota back, and is tried again later."""
+"""A unit that gets no nodes releases its quota, and is retried later."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tests.queue_scheduler.unit_news import UnitNews, access_of
 TIMEOUT = 60.0
 
 LATE_SECOND = 86_399
-"""Of the day of the tests: pods are younger than their units."""
+"""Second of the day of the tests: pods are younger than their units."""
 
 
 class Agency:
-    """A kit in which unit a, of all that its quota has, asks for nodes."""
+    """A kit in which unit a, which needs all of its quota, asks for nodes."""
 
     def __init__(self, kit: ShellKit, writes: HeldWrites | None = None) -> None:
         self.kit = kit
@@ -81,7 +81,7 @@ class Agency:
         self.write(phase="SchedFailed", message=message)
 
     def stop_queue(self, policy: str | None) -> None:
-        """Write the queue's stop policy; the engine hears of it first."""
+        """Write the queue's stop policy; the engine learns of it first."""
         old = self.kit.client.get(QUEUES, QUEUE_NAMESPACE, "strict")
         body = {"metadata": {"annotations": {STOP_POLICY: policy}}}
         self.kit.direct.patch("queues", "strict", body, namespace=QUEUE_NAMESPACE)
@@ -97,7 +97,7 @@ class Agency:
         return found
 
     def wait_of(self) -> float:
-        """Return for how long the unit is put back."""
+        """Return for how many seconds the unit is put off."""
         until = parse_time(self.status["requeueState"]["requeueAt"])
         return (until - parse_time(self.status["lastUpdateTime"])).total_seconds()
 
@@ -117,7 +117,7 @@ def agency(kit: ShellKit) -> Agency:
     return Agency(kit)
 
 
-def test_refused_it_gives_its_quota_back_and_waits(agency: Agency) -> None:
+def test_a_refused_unit_releases_its_quota_and_waits(agency: Agency) -> None:
     agency.pass_time()
     assert agency.kit.used("strict") == 1000
     agency.refuse()
@@ -132,7 +132,7 @@ def test_refused_it_gives_its_quota_back_and_waits(agency: Agency) -> None:
     assert agency.kit.used("strict") == 0
 
 
-def test_others_have_its_quota_meanwhile(agency: Agency) -> None:
+def test_others_use_its_quota_meanwhile(agency: Agency) -> None:
     agency.kit.add_unit("b", "strict")
     agency.refuse()
     agency.pass_time()
@@ -158,7 +158,7 @@ def test_an_event_says_why_and_until_when(agency: Agency) -> None:
     assert agency.status["requeueState"]["requeueAt"] in notice.note
 
 
-def test_who_is_not_answered_in_time_is_put_back(agency: Agency) -> None:
+def test_a_unit_without_a_timely_answer_is_requeued(agency: Agency) -> None:
     agency.pass_time(TIMEOUT - 2.0)
     assert agency.status["phase"] == "SchedReady"
     agency.pass_time(4.0)
@@ -167,7 +167,7 @@ def test_who_is_not_answered_in_time_is_put_back(agency: Agency) -> None:
     assert agency.counted == ["unanswered"]
 
 
-def test_the_time_begins_when_nodes_are_asked_for_not_with_the_quota(agency: Agency) -> None:
+def test_the_timeout_begins_when_nodes_are_requested_not_with_the_quota(agency: Agency) -> None:
     """Checks may take long, and the quota is granted before them."""
     clock = agency.kit.clock
     long_ago = rfc3339(clock.now() - timedelta(hours=5))
@@ -176,8 +176,8 @@ def test_the_time_begins_when_nodes_are_asked_for_not_with_the_quota(agency: Age
     assert agency.status["phase"] == "SchedReady"
 
 
-def test_a_time_of_the_request_that_lies_ahead_does_not_stop_the_clock(agency: Agency) -> None:
-    """Somebody has edited it: what else says since when counts."""
+def test_a_future_time_of_the_request_does_not_stop_the_clock(agency: Agency) -> None:
+    """It was edited by hand: the other times count."""
     ahead = rfc3339(agency.kit.clock.now() + timedelta(days=9999))
     agency.write(conditions=[condition("Admitted", "True", ahead)])
     agency.pass_time(TIMEOUT - 2.0)
@@ -186,7 +186,7 @@ def test_a_time_of_the_request_that_lies_ahead_does_not_stop_the_clock(agency: A
     assert agency.status["phase"] == "TimeoutBackoff"
 
 
-def test_a_request_without_any_time_does_not_wait_for_ever(agency: Agency) -> None:
+def test_a_request_without_any_time_does_not_wait_forever(agency: Agency) -> None:
     agency.write(conditions=[], lastAllocateTime=None)
     agency.pass_time()
     assert agency.status["phase"] == "TimeoutBackoff"
@@ -198,7 +198,7 @@ def test_an_answer_in_time_is_left_alone(agency: Agency) -> None:
     assert agency.status["phase"] == "SchedSucceed"
 
 
-def test_an_eviction_that_was_asked_for_is_the_controllers_to_carry_out(agency: Agency) -> None:
+def test_a_requested_eviction_is_left_to_the_controllers(agency: Agency) -> None:
     now = rfc3339(agency.kit.clock.now())
     agency.write(conditions=[condition("Evicted", "True", now, "Preempted")])
     agency.refuse()
@@ -207,7 +207,7 @@ def test_an_eviction_that_was_asked_for_is_the_controllers_to_carry_out(agency: 
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
-def test_in_a_stopped_queue_who_asks_is_in_line_again_at_once(agency: Agency, policy: str) -> None:
+def test_a_stopped_queue_requeues_a_requesting_unit_at_once(agency: Agency, policy: str) -> None:
     agency.pass_time()
     agency.stop_queue(policy)
     exhaust(agency.verdicts.step)
@@ -223,7 +223,7 @@ def test_in_a_stopped_queue_who_asks_is_in_line_again_at_once(agency: Agency, po
     assert agency.kit.dequeue("strict").unit == "default/a"
 
 
-def test_who_begins_to_ask_while_the_queue_is_stopped_is_in_line_again(agency: Agency) -> None:
+def test_a_unit_whose_request_begins_in_a_stopped_queue_is_requeued(agency: Agency) -> None:
     """The decision was being written."""
     agency.write(phase="Enqueued")
     agency.stop_queue("Hold")
@@ -233,7 +233,7 @@ def test_who_begins_to_ask_while_the_queue_is_stopped_is_in_line_again(agency: A
     assert agency.status["phase"] == "Enqueued"
 
 
-def test_who_asks_in_a_stopped_queue_is_found_after_a_restart(agency: Agency) -> None:
+def test_a_request_in_a_stopped_queue_is_found_after_a_restart(agency: Agency) -> None:
     agency.stop_queue("Hold")
     agency.news.hear(agency.verdicts)
     agency.restarted()
@@ -244,7 +244,7 @@ def test_who_asks_in_a_stopped_queue_is_found_after_a_restart(agency: Agency) ->
 @pytest.mark.parametrize(
     ("written", "want"),
     [
-        pytest.param("SchedFailed", "TimeoutBackoff", id="refused: it waits as ever"),
+        pytest.param("SchedFailed", "TimeoutBackoff", id="refused: it waits as usual"),
         pytest.param("SchedSucceed", "SchedSucceed", id="it has started"),
     ],
 )
@@ -255,8 +255,8 @@ def test_an_answer_counts_in_a_stopped_queue(agency: Agency, written: str, want:
     assert agency.status["phase"] == want
 
 
-def test_whose_job_somebody_resumed_keeps_its_quota_in_a_stopped_queue(agency: Agency) -> None:
-    """Until its pods are gone: others would have the room that these take."""
+def test_a_unit_whose_job_was_resumed_keeps_its_quota_in_a_stopped_queue(agency: Agency) -> None:
+    """Until its pods are gone: others would get the room that these take."""
     pod = build_pod("p", unit="default/a", namespace="default", quota="strict", created=LATE_SECOND)
     agency.kit.shared.tell(Engine.on_pod, pod)
     agency.stop_queue("Hold")
@@ -275,7 +275,7 @@ def test_after_a_restart_it_is_found(agency: Agency) -> None:
     assert agency.status["phase"] == "TimeoutBackoff"
 
 
-def test_who_does_not_lead_writes_nothing(agency: Agency) -> None:
+def test_a_replica_that_does_not_lead_writes_nothing(agency: Agency) -> None:
     agency.kit.leads = False
     agency.refuse()
     agency.pass_time()
@@ -285,7 +285,7 @@ def test_who_does_not_lead_writes_nothing(agency: Agency) -> None:
     assert agency.status["phase"] == "TimeoutBackoff"
 
 
-def test_a_conflict_is_decided_again_and_told_once(kit: ShellKit) -> None:
+def test_a_conflict_is_decided_again_and_reported_once(kit: ShellKit) -> None:
     writes = HeldWrites()
     agency = Agency(kit, writes)
     agency.refuse()
@@ -297,7 +297,7 @@ def test_a_conflict_is_decided_again_and_told_once(kit: ShellKit) -> None:
     assert len(writes.writes) == 2
 
 
-def test_a_put_back_whose_answer_is_lost_is_told_once(agency: Agency) -> None:
+def test_a_requeue_whose_answer_is_lost_is_reported_once(agency: Agency) -> None:
     agency.refuse()
     agency.kit.server.faults.lose_answer(match=UNIT_STATUS)
     agency.pass_time(5.0)

@@ -1,4 +1,4 @@
-"""A unit in backoff is in the queue again when its time has come, whatever happens on the way."""
+"""A unit is requeued when its backoff has ended, whatever happens on the way."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ WAIT = 100.0
 """Seconds that units of these tests wait."""
 
 RETRIED = 5.0
-"""By then a write that failed has been tried again: the kit's queue pauses for a second."""
+"""By then a failed write has been retried: the kit's queue pauses for a second."""
 
 
 class Clinic:
-    """A kit, its returns, and an informer that hears of every version of a unit."""
+    """A kit, its requeue shell, and an informer that delivers every version of a unit."""
 
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
@@ -47,7 +47,7 @@ class Clinic:
         self.returns = self.restarted()
 
     def restarted(self) -> BackoffRequeue:
-        """Return one that knows nothing, and let it have the first list of its informer."""
+        """Return a new shell, with the first list of its informer."""
         self.due = self.kit.work_queue()
         self.returns = BackoffRequeue(access_of(self.kit, self.due), self.kit.clock)
         self.news.forget()
@@ -55,11 +55,11 @@ class Clinic:
         return self.returns
 
     def hear(self) -> None:
-        """Tell of what has changed on the server, as the informer does."""
+        """Deliver what has changed on the server, as the informer does."""
         self.news.hear(self.returns)
 
     def at(self, seconds: float) -> str:
-        """Return the wall time in so many seconds."""
+        """Return the wall time in this many seconds."""
         return rfc3339(self.kit.clock.now() + timedelta(seconds=seconds))
 
     def back_off(self, name: str = "a", *, until: str | None, count: int = 1, **more: Any) -> None:
@@ -87,7 +87,7 @@ class Clinic:
         )
 
     def pass_time(self, seconds: float, *, hears: bool = True) -> None:
-        """Let time go by, and everybody do what there is to do."""
+        """Let time pass, and every shell do what there is to do."""
         self.news.pass_time(self.returns, seconds, hears=hears)
         self.due.validate()
 
@@ -103,7 +103,7 @@ def clinic(kit: ShellKit) -> Clinic:
     return Clinic(kit)
 
 
-def test_a_unit_returns_when_its_time_has_come_and_not_before(clinic: Clinic) -> None:
+def test_a_unit_is_requeued_when_its_backoff_has_ended_and_not_before(clinic: Clinic) -> None:
     clinic.back_off(until=clinic.at(WAIT))
     clinic.pass_time(WAIT - 1.0)
     assert (clinic.kit.phase("a"), clinic.kit.writes()) == ("TimeoutBackoff", 0)
@@ -114,7 +114,7 @@ def test_a_unit_returns_when_its_time_has_come_and_not_before(clinic: Clinic) ->
     assert clinic.kit.decide().unit == "default/a"
 
 
-def test_the_answer_to_the_write_is_news_before_the_watch_brings_it(clinic: Clinic) -> None:
+def test_the_answer_to_the_write_counts_before_the_watch_delivers_it(clinic: Clinic) -> None:
     clinic.back_off(until=None)
     clinic.hear()
     clinic.pass_time(1.0, hears=False)
@@ -128,7 +128,7 @@ def test_units_that_are_not_in_backoff_cost_nothing(clinic: Clinic) -> None:
     assert clinic.due.depth() == 0
 
 
-def test_what_a_returned_unit_says(clinic: Clinic) -> None:
+def test_the_message_of_a_requeued_unit(clinic: Clinic) -> None:
     until = clinic.at(WAIT)
     clinic.back_off(until=until, count=3)
     clinic.pass_time(WAIT + 1.0)
@@ -154,13 +154,13 @@ def test_what_a_returned_unit_says(clinic: Clinic) -> None:
         pytest.param("9999-12-31T23:59:59-14:00", id="after all years"),
     ],
 )
-def test_nothing_waits_for_a_time_that_does_not_come(clinic: Clinic, until: str | None) -> None:
+def test_no_unit_waits_for_an_impossible_time(clinic: Clinic, until: str | None) -> None:
     clinic.back_off(until=until)
     clinic.pass_time(1.0)
     assert clinic.returned() == ["a"]
 
 
-def test_a_unit_without_a_requeue_state_returns_at_once(clinic: Clinic) -> None:
+def test_a_unit_without_a_requeue_state_is_requeued_at_once(clinic: Clinic) -> None:
     clinic.back_off(until=None)
     none = {"status": {"requeueState": None}}
     clinic.kit.direct.patch("queueunits", "a", none, namespace="default", subresource="status")
@@ -168,7 +168,7 @@ def test_a_unit_without_a_requeue_state_returns_at_once(clinic: Clinic) -> None:
     assert clinic.returned() == ["a"]
 
 
-def test_a_time_far_away_is_honoured_and_costs_nothing(clinic: Clinic) -> None:
+def test_a_distant_time_is_honored_and_costs_nothing(clinic: Clinic) -> None:
     clinic.back_off(until="9999-12-31T23:59:59Z")
     clinic.pass_time(10 * LONGEST_REST_SECONDS)
     assert (clinic.kit.phase("a"), clinic.kit.writes()) == ("TimeoutBackoff", 0)
@@ -178,7 +178,7 @@ def test_a_time_far_away_is_honoured_and_costs_nothing(clinic: Clinic) -> None:
     assert 0.0 < rest <= LONGEST_REST_SECONDS
 
 
-def test_two_units_of_the_same_time_both_return(clinic: Clinic) -> None:
+def test_two_units_with_the_same_time_are_both_requeued(clinic: Clinic) -> None:
     until = clinic.at(WAIT)
     clinic.back_off("a", until=until)
     clinic.back_off("b", until=until)
@@ -216,7 +216,7 @@ def test_an_edited_time_counts(clinic: Clinic, later: float) -> None:
     assert clinic.returned() == ["a"]
 
 
-def test_a_unit_that_has_gone_or_moved_is_let_be(clinic: Clinic) -> None:
+def test_a_unit_that_was_deleted_or_moved_is_left_alone(clinic: Clinic) -> None:
     for name in ("a", "b"):
         clinic.back_off(name, until=clinic.at(WAIT))
     clinic.pass_time(1.0)
@@ -229,7 +229,7 @@ def test_a_unit_that_has_gone_or_moved_is_let_be(clinic: Clinic) -> None:
     assert clinic.returns.step() is None, "nothing is waited for"
 
 
-def test_one_made_again_under_the_name_waits_for_its_own_time(clinic: Clinic) -> None:
+def test_a_recreated_unit_waits_for_its_own_time(clinic: Clinic) -> None:
     clinic.back_off(until=clinic.at(WAIT))
     clinic.pass_time(1.0)
     clinic.kit.direct.delete("queueunits", "a", "default")
@@ -240,7 +240,7 @@ def test_one_made_again_under_the_name_waits_for_its_own_time(clinic: Clinic) ->
     assert clinic.returned() == ["a"]
 
 
-def test_an_inactive_unit_returns_and_is_held_for_that(clinic: Clinic) -> None:
+def test_an_inactive_unit_is_requeued_and_held_for_that(clinic: Clinic) -> None:
     clinic.back_off(until=clinic.at(WAIT), active=False)
     clinic.pass_time(WAIT + 1.0)
     assert (clinic.kit.phase("a"), clinic.returned()) == ("Enqueued", [])
@@ -248,13 +248,13 @@ def test_an_inactive_unit_returns_and_is_held_for_that(clinic: Clinic) -> None:
     assert refusal is not None
     assert refusal.reason == "Inactive"
     clinic.pass_time(2 * WAIT)
-    assert (clinic.kit.phase("a"), clinic.returned()) == ("Enqueued", []), "nobody brings it back"
+    assert (clinic.kit.phase("a"), clinic.returned()) == ("Enqueued", []), "it is held"
 
 
-# --- what can go wrong ------------------------------------------------------------------------
+# --- faults -----------------------------------------------------------------------------------
 
 
-def test_a_conflict_is_tried_again_with_the_fresh_object(clinic: Clinic) -> None:
+def test_a_conflict_is_retried_with_the_fresh_object(clinic: Clinic) -> None:
     clinic.back_off(until=clinic.at(WAIT))
     clinic.pass_time(1.0)
     edited = {"metadata": {"annotations": {"somebody": "was here"}}}
@@ -266,7 +266,7 @@ def test_a_conflict_is_tried_again_with_the_fresh_object(clinic: Clinic) -> None
     assert clinic.returned() == ["a"]
 
 
-def test_a_conflict_with_another_end_of_the_backoff_honours_it(clinic: Clinic) -> None:
+def test_a_conflict_with_another_end_of_the_backoff_honors_it(clinic: Clinic) -> None:
     clinic.back_off(until=clinic.at(WAIT))
     clinic.pass_time(1.0)
     clinic.put_off(until=clinic.at(3 * WAIT), count=2)
@@ -276,14 +276,14 @@ def test_a_conflict_with_another_end_of_the_backoff_honours_it(clinic: Clinic) -
 
 
 @pytest.mark.parametrize("status", [403, 422, 500])
-def test_what_the_server_refuses_is_tried_again(clinic: Clinic, status: int) -> None:
+def test_a_refused_write_is_retried(clinic: Clinic, status: int) -> None:
     clinic.kit.server.faults.fail(status, times=1, match=UNIT_STATUS)
     clinic.back_off(until=None)
     clinic.pass_time(RETRIED)
     assert clinic.returned() == ["a"]
 
 
-def test_a_lost_answer_is_found_out(clinic: Clinic) -> None:
+def test_a_lost_answer_is_detected(clinic: Clinic) -> None:
     clinic.kit.server.faults.lose_answer(times=5, match=UNIT_STATUS)
     clinic.back_off(until=None)
     clinic.pass_time(3 * RETRIED)
@@ -294,7 +294,7 @@ def test_a_lost_answer_is_found_out(clinic: Clinic) -> None:
     assert clinic.kit.writes() == written
 
 
-def test_the_lease_runs_out_and_comes_back(clinic: Clinic, kit: ShellKit) -> None:
+def test_the_lease_expires_and_is_regained(clinic: Clinic, kit: ShellKit) -> None:
     clinic.back_off(until=None)
     clinic.hear()
     clinic.returns.step()
@@ -306,7 +306,7 @@ def test_the_lease_runs_out_and_comes_back(clinic: Clinic, kit: ShellKit) -> Non
     assert clinic.returned() == ["a"]
 
 
-def test_a_follower_writes_nothing_and_a_leader_makes_up_for_it(clinic: Clinic) -> None:
+def test_a_follower_writes_nothing_and_a_leader_catches_up(clinic: Clinic) -> None:
     clinic.kit.leads = False
     clinic.back_off(until=clinic.at(WAIT))
     clinic.pass_time(2 * WAIT)
@@ -318,7 +318,7 @@ def test_a_follower_writes_nothing_and_a_leader_makes_up_for_it(clinic: Clinic) 
     assert clinic.returned() == ["a"]
 
 
-def test_news_of_a_unit_whose_write_is_in_flight_makes_no_second_one(kit: ShellKit) -> None:
+def test_an_event_of_a_unit_with_a_write_in_flight_causes_no_second_one(kit: ShellKit) -> None:
     clinic, held = Clinic(kit), HeldWrites()
     returns = BackoffRequeue(access_of(kit, writes=held), kit.clock)
     clinic.returns = returns
@@ -337,7 +337,7 @@ def test_news_of_a_unit_whose_write_is_in_flight_makes_no_second_one(kit: ShellK
 # --- the clock --------------------------------------------------------------------------------
 
 
-def test_a_clock_set_back_loses_nobody(clinic: Clinic) -> None:
+def test_a_clock_set_back_loses_no_unit(clinic: Clinic) -> None:
     clinic.back_off(until=clinic.at(WAIT))
     clinic.pass_time(1.0)
     clinic.kit.clock.jump_wall_clock(-WAIT)
@@ -359,7 +359,7 @@ def test_a_clock_set_forward_is_noticed(clinic: Clinic) -> None:
     assert clinic.kit.writes() == 1
 
 
-def test_when_all_return_at_once_there_is_room_for_decisions(kit: ShellKit) -> None:
+def test_when_all_are_requeued_at_once_there_is_room_for_decisions(kit: ShellKit) -> None:
     clinic, held = Clinic(kit), HeldWrites()
     returns = BackoffRequeue(access_of(kit, writes=held), kit.clock)
     clinic.returns = returns
@@ -374,7 +374,7 @@ def test_when_all_return_at_once_there_is_room_for_decisions(kit: ShellKit) -> N
     assert len(held.writes) == MAX_IN_FLIGHT + 1
 
 
-# --- the status alone --------------------------------------------------------------------------
+# --- only the status ---------------------------------------------------------------------------
 
 
 def test_the_status_leaves_other_conditions_and_the_requeue_state() -> None:

@@ -1,4 +1,4 @@
-"""A running unit is granted what it has grown by, once, and only where there is room."""
+"""A running unit is granted its growth, once, and only where there is room."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.queue_scheduler.shell_kit import HeldWrites, ShellKit, exhaust, rejec
 from tests.queue_scheduler.unit_news import access_of
 
 LATER = 11 * 3600
-"""Seconds into the day: after the units of these tests were made."""
+"""Second of the day: after the units of these tests were created."""
 
 
 class Nursery:
-    """A unit of one cpu that runs, in a quota of four, and the cycle."""
+    """A running unit of one CPU, in a quota of four, and the cycle."""
 
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
@@ -75,7 +75,7 @@ def nursery() -> Nursery:
     return Nursery(ShellKit())
 
 
-def test_what_fits_is_granted_and_booked(nursery: Nursery) -> None:
+def test_growth_that_fits_is_granted_and_charged(nursery: Nursery) -> None:
     nursery.grow(3)
     nursery.work()
     assert nursery.granted() == (3, "3")
@@ -87,7 +87,7 @@ def test_what_fits_is_granted_and_booked(nursery: Nursery) -> None:
     assert nursery.kit.writes() == writes, "it is granted once"
 
 
-def test_it_is_booked_before_it_is_written(nursery: Nursery) -> None:
+def test_growth_is_charged_before_it_is_written(nursery: Nursery) -> None:
     nursery.grow(4)
     exhaust(nursery.cycle.step)
     nursery.kit.add_unit("b")
@@ -96,7 +96,7 @@ def test_it_is_booked_before_it_is_written(nursery: Nursery) -> None:
     assert nursery.granted() == (4, "4")
 
 
-def test_what_does_not_fit_waits_for_room(nursery: Nursery) -> None:
+def test_growth_that_does_not_fit_waits_for_room(nursery: Nursery) -> None:
     nursery.kit.add_unit("b", cpu=3)
     nursery.kit.dequeue()
     nursery.grow(2)
@@ -110,7 +110,7 @@ def test_what_does_not_fit_waits_for_room(nursery: Nursery) -> None:
     assert nursery.granted() == (2, "2")
 
 
-def test_pods_that_live_already_are_granted_only_what_the_quota_has(nursery: Nursery) -> None:
+def test_existing_pods_are_granted_only_what_the_quota_has(nursery: Nursery) -> None:
     for name in ("x", "y", "z"):
         pod = build_pod(name, unit="default/a", namespace="default", quota="team", created=LATER)
         nursery.kit.shared.tell(Engine.on_pod, pod)
@@ -123,7 +123,7 @@ def test_pods_that_live_already_are_granted_only_what_the_quota_has(nursery: Nur
     assert nursery.granted() == (3, "3"), "five are more than the quota has"
 
 
-def test_a_unit_that_gives_its_place_back_is_granted_nothing(nursery: Nursery) -> None:
+def test_a_unit_that_gives_everything_back_is_granted_nothing(nursery: Nursery) -> None:
     evicted = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": ""}
     evicted["lastTransitionTime"] = "2026-11-01T09:00:00Z"
     nursery.write("a", {"status": {"conditions": [evicted]}}, subresource="status")
@@ -132,15 +132,15 @@ def test_a_unit_that_gives_its_place_back_is_granted_nothing(nursery: Nursery) -
     assert nursery.granted() == (1, "1")
 
 
-def test_a_unit_that_is_made_inactive_is_granted_nothing(nursery: Nursery) -> None:
-    """Its place is asked back, by another thread or another program."""
+def test_a_deactivated_unit_is_granted_nothing(nursery: Nursery) -> None:
+    """It is asked to leave, by another thread or another program."""
     nursery.write("a", {"spec": {"active": False}})
     nursery.grow(3)
     nursery.work()
     assert nursery.granted() == (1, "1")
 
 
-def test_what_others_write_meanwhile_is_not_lost(nursery: Nursery) -> None:
+def test_writes_of_others_meanwhile_are_not_lost(nursery: Nursery) -> None:
     nursery.grow(3)
     exhaust(nursery.cycle.step)
     status = nursery.kit.unit("a")["status"]
@@ -151,13 +151,13 @@ def test_what_others_write_meanwhile_is_not_lost(nursery: Nursery) -> None:
     nursery.kit.send()
     assert nursery.granted() == (1, "1"), "the write met a conflict"
     nursery.hear()
-    assert nursery.kit.used() == 1000, "and is booked no more"
+    assert nursery.kit.used() == 1000, "and is no longer charged"
     nursery.work(1.0)
     assert nursery.granted() == (3, "3")
     assert nursery.kit.unit("a")["status"]["admissions"][0]["running"] == 0
 
 
-def test_a_process_that_starts_finds_what_has_grown(nursery: Nursery) -> None:
+def test_a_starting_process_finds_grown_units(nursery: Nursery) -> None:
     nursery.kit.leads = False
     nursery.grow(2)
     nursery.restart()
@@ -169,7 +169,7 @@ def test_a_process_that_starts_finds_what_has_grown(nursery: Nursery) -> None:
 
 
 @pytest.mark.parametrize("landed", [True, False])
-def test_an_answer_that_is_lost_is_read(nursery: Nursery, *, landed: bool) -> None:
+def test_after_a_lost_answer_the_unit_is_read(nursery: Nursery, *, landed: bool) -> None:
     held = HeldWrites()
     nursery.restart(held)
     nursery.grow(2)
@@ -193,7 +193,7 @@ def test_an_answer_that_is_lost_is_read(nursery: Nursery, *, landed: bool) -> No
     ids=["conflict", "refused"],
 )
 @pytest.mark.parametrize("is_gone", [True, False])
-def test_what_is_not_written_is_not_booked(
+def test_unwritten_growth_is_not_charged(
     nursery: Nursery, outcome: Outcome[QueueUnit], *, is_gone: bool
 ) -> None:
     held = HeldWrites()
@@ -208,10 +208,10 @@ def test_what_is_not_written_is_not_booked(
     nursery.kit.clock.advance(1.0)
     exhaust(nursery.cycle.step)
     assert nursery.kit.used() == (1000 if is_gone else 2000)
-    assert len(held.writes) == (1 if is_gone else 2), "what is still there is tried again"
+    assert len(held.writes) == (1 if is_gone else 2), "a unit that still exists is retried"
 
 
-def test_a_growth_that_is_booked_is_settled_whatever_raises(
+def test_charged_growth_is_settled_whatever_raises(
     nursery: Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nursery.grow(3)

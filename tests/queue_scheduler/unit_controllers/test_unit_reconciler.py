@@ -1,4 +1,4 @@
-"""A unit is looked at until there is nothing to do about it, whatever raises on the way."""
+"""A unit is reconciled until there is nothing to do about it, whatever raises on the way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEY = "default/u"
 
 
 class Looker:
-    """Looks at a unit, and writes a message into it unless it is there."""
+    """Reconciles a unit by writing a message into it unless it is there."""
 
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
@@ -83,7 +83,7 @@ def test_it_is_written_once_and_then_forgotten(looker: Looker) -> None:
 
 
 @pytest.mark.parametrize("name", ["look_at", "find"])
-def test_a_look_that_raises_is_made_again(
+def test_a_reconcile_that_raises_is_repeated(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     raise_once(monkeypatch, Looker, name)
@@ -95,7 +95,7 @@ def test_a_look_that_raises_is_made_again(
     assert looker.message() == "hi"
 
 
-def test_a_count_of_pods_that_raises_is_made_again(
+def test_a_count_of_pods_that_raises_is_repeated(
     looker: Looker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looker.answer = lambda unit: SendStatus(unit, {"message": "hi"}, frees=True)
@@ -111,7 +111,7 @@ def test_a_count_of_pods_that_raises_is_made_again(
     ("owner", "name"),
     [(ShellKit, "note_written"), (SharedEngine, "tell"), (Looker, "on_written")],
 )
-def test_an_answer_whose_telling_raises_does_not_keep_the_unit_for_ever(
+def test_an_answer_whose_report_raises_does_not_block_the_unit_forever(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch, owner: type[object], name: str
 ) -> None:
     """It raises on a writer's thread, which logs it."""
@@ -129,10 +129,10 @@ def test_an_answer_whose_telling_raises_does_not_keep_the_unit_for_ever(
     kit.learn("u")
     looker.looks.add(KEY)
     looker.work()
-    assert looker.looked > looked + 1, "news of it are looked at"
+    assert looker.looked > looked + 1, "its events are handled"
 
 
-def test_one_that_is_to_wait_is_looked_at_again_in_time(looker: Looker) -> None:
+def test_a_unit_that_has_to_wait_is_reconciled_again_in_time(looker: Looker) -> None:
     looker.answer = lambda _: RequeueAfter(5.0)
     exhaust(looker.looks.step)
     assert looker.looked == 1
@@ -144,16 +144,16 @@ def test_one_that_is_to_wait_is_looked_at_again_in_time(looker: Looker) -> None:
     assert looker.looked == 2
 
 
-# --- what is not written --------------------------------------------------------------------------
+# --- failed writes --------------------------------------------------------------------------------
 
 
-def test_one_conflict_with_nobody_is_not_told(looker: Looker) -> None:
+def test_one_conflict_without_another_writer_is_not_reported(looker: Looker) -> None:
     looker.kit.server.faults.fail(409, match=UNIT_STATUS)
     looker.work()
     assert (looker.message(), looker.told) == ("hi", [])
 
 
-def test_conflicts_with_nobody_are_told_once_and_once_more_when_the_unit_has_changed(
+def test_conflicts_without_another_writer_are_reported_once_per_version(
     looker: Looker,
 ) -> None:
     """A webhook may answer so, whatever is written."""
@@ -173,8 +173,8 @@ def test_conflicts_with_nobody_are_told_once_and_once_more_when_the_unit_has_cha
     assert looker.message() == "hi"
 
 
-def test_conflicts_because_the_watch_is_late_are_not_told(looker: Looker) -> None:
-    """The unit is read: the newer version is looked at before the watch brings it."""
+def test_conflicts_because_the_watch_is_late_are_not_reported(looker: Looker) -> None:
+    """The unit is read: the newer version is used before the watch delivers it."""
     exhaust(looker.looks.step)
     body = {"metadata": {"labels": {"a": "b"}}}
     looker.kit.direct.patch("queueunits", "u", body, namespace="default")
@@ -187,7 +187,7 @@ def test_conflicts_because_the_watch_is_late_are_not_told(looker: Looker) -> Non
 
 
 @pytest.mark.parametrize("status", [403, 422])
-def test_a_write_that_is_refused_is_told_once(looker: Looker, status: int) -> None:
+def test_a_refused_write_is_reported_once(looker: Looker, status: int) -> None:
     looker.kit.server.faults.fail(status, times=EVERY_TIME, match=UNIT_STATUS)
     for _ in range(4):
         looker.work()
@@ -196,7 +196,7 @@ def test_a_write_that_is_refused_is_told_once(looker: Looker, status: int) -> No
     assert str(status) in told.note
 
 
-def test_a_unit_that_can_not_be_read_after_a_conflict_is_read_again(looker: Looker) -> None:
+def test_a_unit_that_cannot_be_read_after_a_conflict_is_read_again(looker: Looker) -> None:
     looker.kit.server.faults.fail(409, match=UNIT_STATUS)
     looker.kit.server.faults.fail(503, times=5, match=Match(verb="get", plural="queueunits"))
     exhaust(looker.looks.step)
@@ -209,7 +209,7 @@ def test_a_unit_that_can_not_be_read_after_a_conflict_is_read_again(looker: Look
     assert looker.message() == "hi"
 
 
-def test_what_is_found_written_is_told_once(looker: Looker) -> None:
+def test_a_write_found_to_be_applied_is_reported_once(looker: Looker) -> None:
     written: list[QueueUnit] = []
     looker.answer = lambda unit: SendStatus(
         unit, {"message": "hi"}, written.append, known_by=lambda status: status.message
@@ -223,7 +223,7 @@ def test_what_is_found_written_is_told_once(looker: Looker) -> None:
     assert [unit.status.message for unit in written] == ["hi"]
 
 
-def test_a_unit_that_is_gone_after_a_conflict_is_forgotten(looker: Looker) -> None:
+def test_a_unit_deleted_after_a_conflict_is_forgotten(looker: Looker) -> None:
     exhaust(looker.looks.step)
     gone = looker.kit.learn("u")
     looker.kit.server.faults.fail(409, match=UNIT_STATUS)
@@ -241,7 +241,7 @@ def test_a_unit_that_is_gone_after_a_conflict_is_forgotten(looker: Looker) -> No
     assert looker.told == []
 
 
-def test_what_others_have_written_meanwhile_is_not_told(looker: Looker) -> None:
+def test_writes_of_others_meanwhile_are_not_reported(looker: Looker) -> None:
     written: list[QueueUnit] = []
     looker.answer = lambda unit: SendStatus(
         unit, {"message": "hi"}, written.append, known_by=lambda status: status.message
