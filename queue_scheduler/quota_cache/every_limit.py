@@ -7,6 +7,7 @@ computed as for waiters (`UsageTrees.room`), so that this cannot disagree with w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_decision import Demand
@@ -15,6 +16,8 @@ from queue_scheduler.quota_cache.limit_checks import check_overused, refuse, roo
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
+
+_MAX: Final = frozenset({Reason.OVER_QUOTA_MAX, Reason.OVER_PARENT_MAX})
 
 
 def find_refusals(
@@ -29,21 +32,31 @@ def find_refusals(
         items: The amounts of the demand that count there.
         demand: The whole demand.
     """
-    settings = trees.settings
-    is_runtime = settings.mode is QuotaMode.RUNTIME
+    yield from _over_limits(trees, node, items, demand)
+    if node.tree in protected.counted_in:
+        for item in items:
+            kept = check_guarantee(node, [item], protected)
+            if kept is not None:
+                yield kept
+
+
+def _over_limits(
+    trees: UsageTrees, node: NodeUsage, items: Items, demand: Demand
+) -> Iterator[Refusal]:
+    mode = trees.settings.mode
+    is_runtime = mode is QuotaMode.RUNTIME
     if is_runtime and node.tree.total is None:
         yield Refusal(reason=Reason.NO_CAPACITY, quota=node.tree.root.name)
         return
-    if settings.mode is QuotaMode.MIN:
+    if mode is QuotaMode.MIN:
         yield from _over(node, node, Reason.OVER_MIN, items)
-    if not (is_runtime and node.is_special):
-        yield from _over_sums(trees, node, items, demand)
+    sums = [] if is_runtime and node.is_special else list(_over_sums(trees, node, items, demand))
+    yield from sums
     if is_runtime:
-        yield from _over_runtimes(trees, node, items, demand)
-    if node.tree in protected.counted_in:
-        for item in items:
-            refusal = check_guarantee(node, [item], protected)
-            if refusal is not None:
+        # A runtime is never more than the max, which must be raised first.
+        over_max = {(each.quota, each.resource) for each in sums if each.reason in _MAX}
+        for refusal in _over_runtimes(trees, node, items, demand):
+            if (refusal.quota, refusal.resource) not in over_max:
                 yield refusal
 
 
@@ -70,8 +83,7 @@ def _over_sums(
 
 def _over(asking: NodeUsage, node: NodeUsage, reason: Reason, items: Items) -> Iterator[Refusal]:
     """Yield a refusal for each amount that exceeds what is left under a limit of `node`."""
-    keeps = asking.tree.keeps_mins and reason in {Reason.OVER_QUOTA_MAX, Reason.OVER_PARENT_MAX}
-    via = asking if keeps else None
+    via = asking if asking.tree.keeps_mins and reason in _MAX else None
     for key, amount in items:
         left = room(node.tree, node, reason, key, via)
         if left is not None and amount > left:

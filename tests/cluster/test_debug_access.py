@@ -9,6 +9,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from shared_api.well_known_labels import QUOTA_IS_PARENT, QUOTA_PARENT
 from tests.charts.render import as_manifest, of_kind, render, rights
 from tests.cluster.debug_kit import EXPOSED, ask
 from tests.cluster.program_process import SCHEDULER, ProgramProcess
@@ -79,7 +80,11 @@ QUEUES, UNIT = "/debug/queues", "/debug/queueunits/default/a"
         pytest.param(READER, "/openapi.json", 200, id="a reader of the contract"),
         pytest.param(READER, "/apis/v1/queue", 200, id="a reader under upstream's path"),
         pytest.param(LISTER, UNIT, 200, id="who may list units there"),
+        pytest.param(LISTER, f"{UNIT}/explain", 200, id="why it waits, too"),
         pytest.param(LISTER, "/debug/queueunits/kube-system/a", 403, id="but not elsewhere"),
+        pytest.param(
+            LISTER, "/debug/queueunits/kube-system/a/explain", 403, id="nor why those wait"
+        ),
         pytest.param(LISTER, QUEUES, 403, id="nor what is of the whole cluster"),
     ],
 )
@@ -140,6 +145,30 @@ def test_units_of_others_are_named_to_those_who_may_list_them(
     assert [each["namespace"] for each in would(READER)["victims"]] == ["labs"]
     assert would(READER)["others"] == 0
     assert (would(LISTER)["victims"], would(LISTER)["others"]) == ([], 1)
+
+
+def test_all_that_keeps_a_unit_from_starting_is_told(
+    world: QueueWorld, exposed: ProgramProcess
+) -> None:
+    world.create_quota("above", cpu_max=3, labels={QUOTA_IS_PARENT: "true"})
+    world.create_quota("below", cpu_max=2, labels={QUOTA_PARENT: "above"})
+    world.create_unit("first", "below", cpu=2)
+    until(lambda: world.phase("first") == "Dequeued")
+    world.create_unit("second", "below", cpu=2)
+
+    def told() -> Json:
+        token = world.plane.token_for(LISTER)
+        answer = ask(exposed, "/debug/queueunits/default/second/explain", token)
+        return answer.json() if answer.status_code == 200 else {}
+
+    until(lambda: len(told().get("blockers", ())) == 2)
+    answer = told()
+    assert [(each["quota"], each["missing"]) for each in answer["blockers"]] == [
+        ("below", "2"),
+        ("above", "1"),
+    ]
+    assert (answer["verdict"], answer["neverStarts"]) == ("waiting", False)
+    assert answer["summary"].startswith("It waits in queue below, at position 1: needs more cpu")
 
 
 def test_on_loopback_no_page_of_a_browser_may_ask_under_its_own_name(world: QueueWorld) -> None:
