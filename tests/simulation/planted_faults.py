@@ -162,7 +162,7 @@ def double_release(plant: Plant) -> None:
 
 @fault("living pods of an ended unit are released with it")
 def pods_released_with_unit(plant: Plant) -> None:
-    plant.replace(Usage, "charge_living", lambda quotas, uid, *_, **__: quotas.release(uid))
+    plant.replace(Usage, "charge_living", lambda usage, uid, *_, **__: usage.release(uid))
 
 
 @fault("usage that has been given back is charged again")
@@ -354,7 +354,7 @@ def eviction_not_announced(plant: Plant) -> None:
 
 @fault("units of deleted jobs stay")
 def orphans_stay(plant: Plant) -> None:
-    plant.replace(reconciler_module.JobReconciler, "_let_go", lambda *_: None)
+    plant.replace(reconciler_module.JobReconciler, "_delete_orphan", lambda *_: None)
 
 
 @fault("a job is not reconciled when its unit has changed")

@@ -26,3 +26,10 @@ def test_a_planted_fault_is_found(name: str, seed: int) -> None:
 def test_the_table_has_every_fault_and_each_was_found() -> None:
     table = TABLE.read_text(encoding="utf-8")
     assert re.findall(r"\| `(\w+)` \| \d+ \|", table) == list(FAULTS)
+
+
+@pytest.mark.parametrize("name", list(FAULTS))
+def test_each_fault_can_still_be_planted(name: str) -> None:
+    """It replaces something by its name, which may be called otherwise since."""
+    with planted(name):
+        pass
