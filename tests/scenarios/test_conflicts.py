@@ -70,7 +70,7 @@ class Cluster:
 
 
 def test_every_second_write_is_a_conflict_for_a_minute(town: Town) -> None:
-    """Of six jobs, two fit at a time; each has one unit and ends, most of them during the faults."""
+    """Of six jobs, two fit at a time; each has one unit and ends, most during the faults."""
     refused = refuse_every_second_write(town)
     for name in NAMES:
         town.jobs.job(name, parallelism=1, completions=1, suspend=name < "job-3")

@@ -1,4 +1,4 @@
-"""Which proxy the environment asks for."""
+"""Which proxy the environment selects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROXY = "http://proxy.test:3128"
         pytest.param("https://api.test:6443", "other.test, api.test", "", id="by name"),
         pytest.param("https://api.test:6443", "API.TEST", "", id="in capitals"),
         pytest.param("https://a.api.test", "api.test", "", id="a name within the domain"),
-        pytest.param("https://myapi.test", "api.test", PROXY, id="a name that ends the same"),
+        pytest.param("https://myapi.test", "api.test", PROXY, id="a name with the same ending"),
         pytest.param("https://a.api.test", ".api.test", "", id="leading dot, within"),
         pytest.param("https://api.test", ".api.test", PROXY, id="leading dot, the domain itself"),
         pytest.param("https://a.api.test", "*.api.test", "", id="star, within"),
