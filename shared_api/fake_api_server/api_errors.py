@@ -36,7 +36,7 @@ class Cause(msgspec.Struct, frozen=True):
     """One reason why an object is invalid."""
 
     field: str
-    """Path: "spec.podSet[0].count"."""
+    """The path, such as "spec.podSet[0].count"."""
     reason: str
     """FieldValueRequired, FieldValueInvalid, ..."""
     message: str
@@ -170,7 +170,7 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Reques
 
 
 def bad_request(message: str) -> RequestFailed:
-    """400."""
+    """Return a 400."""
     return RequestFailed(HTTPStatus.BAD_REQUEST, "BadRequest", message)
 
 
@@ -190,7 +190,7 @@ def expired(message: str) -> RequestFailed:
 
 
 def forbidden(resource: NamedResource, name: str, why: str, cause: Cause | None) -> RequestFailed:
-    """403."""
+    """Return a 403 for an object."""
     details = named_details(resource, name)
     if cause is not None:
         details["causes"] = [
@@ -203,7 +203,7 @@ def forbidden(resource: NamedResource, name: str, why: str, cause: Cause | None)
 
 
 def method_not_allowed() -> RequestFailed:
-    """405."""
+    """Return a 405."""
     return RequestFailed(
         HTTPStatus.METHOD_NOT_ALLOWED,
         "MethodNotAllowed",

@@ -95,7 +95,14 @@ class DirectAccess:
         namespace: str = "",
         subresource: str = "",
     ) -> Body:
-        """Apply a JSON merge patch to an object or subresource, and return the object.
+        """Apply a JSON merge patch to an object and return it.
+
+        Args:
+            plural: the kind.
+            name: the object's name.
+            patch: the merge patch (RFC 7386).
+            namespace: the object's namespace.
+            subresource: "status" to patch that; "" for the object.
 
         Raises:
             ApiError: it is refused, or there is no such object.

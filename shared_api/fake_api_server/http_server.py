@@ -59,7 +59,7 @@ class HttpFace:
 
     @property
     def url(self) -> str:
-        """`http://127.0.0.1:PORT`."""
+        """The URL, such as `http://127.0.0.1:PORT`."""
         return f"http://{self.host}:{self.port}"
 
     def start(self) -> None:
@@ -168,7 +168,7 @@ class _Connection:
         self._message.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
+        """Add a header."""
         self._message.headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:

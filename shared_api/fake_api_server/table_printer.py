@@ -30,7 +30,7 @@ _UNKNOWN: Final = "<unknown>"
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column."""
+    """One column of a Table."""
 
     name: str
     cell: Cell
@@ -52,7 +52,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def name_of(body: Body, _now: datetime) -> JsonValue:
-    """`metadata.name`."""
+    """Return `metadata.name`."""
     return body["metadata"]["name"]
 
 
@@ -62,7 +62,7 @@ def age_of(body: Body, now: datetime) -> JsonValue:
 
 
 def created_at(body: Body, _now: datetime) -> JsonValue:
-    """`metadata.creationTimestamp` itself."""
+    """Return `metadata.creationTimestamp`."""
     return body["metadata"].get("creationTimestamp")
 
 

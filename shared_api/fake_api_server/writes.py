@@ -198,6 +198,14 @@ class WritePath:
         Returns the object as answered; a deleted object without its last finalizer is no longer
         stored.
 
+        Args:
+            resource: the kind.
+            key: namespace and name.
+            change: returns the wanted body for the stored one.
+            options: options of the write.
+            is_status: whether the status subresource is written.
+            is_patch: False for a PUT, which may need a resourceVersion.
+
         Raises:
             RequestFailed: The change is refused, or the object does not exist.
         """

@@ -25,7 +25,7 @@ def creates_pods(objects: list[Json]) -> bool:
     "values",
     [
         pytest.param({}, id="by default"),
-        pytest.param({"controllers": {"config": {"admissionPreview": False}}}, id="said so"),
+        pytest.param({"controllers": {"config": {"admissionPreview": False}}}, id="explicitly off"),
     ],
 )
 def test_without_the_value_no_account_may_create_pods(values: Json) -> None:

@@ -467,7 +467,7 @@ ANYONE: Json = [{"namespaceSelector": {}}]
         pytest.param(
             {"networkPolicy": {"enabled": True, "metricsFrom": []}},
             {"health": None},
-            id="metrics: nobody",
+            id="metrics: no source",
         ),
         pytest.param(
             {"networkPolicy": {"enabled": True, "debugFrom": OPS}, "debugApi": EXPOSED},

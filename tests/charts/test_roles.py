@@ -177,7 +177,7 @@ def test_the_rules_for_users() -> None:
     ("values", "scheduler", "controllers"),
     [
         pytest.param({}, True, True, id="metrics require tokens"),
-        pytest.param({"metrics": {"secure": False}}, False, False, id="nothing asks"),
+        pytest.param({"metrics": {"secure": False}}, False, False, id="no tokens required"),
         pytest.param(
             {
                 "metrics": {"secure": False},

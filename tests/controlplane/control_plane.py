@@ -113,7 +113,7 @@ class ControlPlane:
     # ------------------------------------------------------------------ from start to stop
 
     def __enter__(self) -> Self:
-        """Starts it."""
+        """Start the control plane."""
         self.start()
         return self
 
@@ -123,7 +123,7 @@ class ControlPlane:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stops it."""
+        """Stop the control plane."""
         self.stop()
 
     def start(self) -> None:

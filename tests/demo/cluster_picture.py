@@ -60,7 +60,7 @@ class GpuUse:
     """GPUs used by running pods, summed over time."""
 
     now: dict[str, int] = field(default_factory=dict)
-    """By namespace."""
+    """GPUs in use by namespace."""
     seconds: dict[str, float] = field(default_factory=dict)
     """GPU-seconds by namespace."""
     samples: list[tuple[float, int]] = field(default_factory=list)

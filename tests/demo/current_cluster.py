@@ -103,7 +103,7 @@ class CurrentCluster:
         """Do nothing: the cluster has its own nodes."""
 
     def is_throw_away(self) -> bool:
-        """Certainly not."""
+        """Return False: it is the user's cluster."""
         return False
 
     def environment(self) -> None:

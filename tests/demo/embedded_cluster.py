@@ -102,7 +102,7 @@ class EmbeddedCluster:
             api.create(NODES, build_node(f"gpu-node-{number}", plan.shape))
 
     def is_throw_away(self) -> bool:
-        """It is."""
+        """Return True: it ends with the process."""
         return True
 
     def environment(self) -> Mapping[str, str]:

@@ -81,7 +81,7 @@ class LocalCluster:
         )
 
     def is_throw_away(self) -> bool:
-        """It is."""
+        """Return True: all of it is removed."""
         return True
 
     def environment(self) -> Mapping[str, str]:

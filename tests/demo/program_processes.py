@@ -79,7 +79,7 @@ class ProgramProcesses:
             child.start()
 
     def stop(self) -> None:
-        """End both."""
+        """Stop both programs."""
         stop_all(self._children.values())
 
     def wait_until_ready(self) -> None:

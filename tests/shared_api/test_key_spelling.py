@@ -79,7 +79,7 @@ def test_a_key_without_effect_is_explained(
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param("app.kubernetes.io/name", id="somebody else's"),
+        pytest.param("app.kubernetes.io/name", id="a key of others"),
         pytest.param("name", id="without a prefix"),
         pytest.param("quota.scheduling.koordinator.sh/parent", id="a key that quotas have"),
         pytest.param("quota.scheduling.koordinator.sh/names-of-all", id="too far from any"),

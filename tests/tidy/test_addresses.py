@@ -25,7 +25,7 @@ EXCEPTIONS = {
     "tests/data/crds/mpijobs-v2beta1.yaml": "a default of that kind is a path in containers",
     "tests/tidy/test_addresses.py": "the rule itself",
     "tests/tidy/test_dependency_locks.py": "a planted option that the lock files may not hold",
-    "tests/tidy/dependency_locks.py": "tells pip-compile to leave these options out",
+    "tests/tidy/dependency_locks.py": "tells pip-compile to omit these options",
 }
 
 

@@ -30,15 +30,15 @@ MOST_METHODS: Final = 15
 MOST_LINES: Final = 300
 
 LARGER: Final = {
-    "Engine": "the one door to what the scheduler believes: a method for each fact and question",
-    "QuotaCache": "the one door to its package: every fact of a quota must reach ledger, trees and"
-    " whoever waits, and every question must find them in step",
-    "UnitCache": "a unit stands in one line, one count and one set of holds: entering and leaving"
-    " all of them is one undo",
-    "SchedulingQueue": "who is next is one comparison of classes, bands, depth and what is in"
-    " flight; every question has the same answer",
-    "QueueSet": "lines and turns: whatever moves in one is told to the other in the same call",
-    "PreemptionRounds": "a round, its nominations and who stands behind it change in one step",
+    "Engine": "the only interface to the scheduler's state: a method for each fact and query",
+    "QuotaCache": "the only interface of its package: ledger, trees and waiters get every fact of a"
+    " quota, and are consistent for every query",
+    "UnitCache": "a unit is in one queue, one count and one set of holds: it enters and leaves all"
+    " of them together",
+    "SchedulingQueue": "the next unit is one comparison of classes, bands, depth and units in"
+    " flight; every query has the same answer",
+    "QueueSet": "queues and turns: a change of one is applied to the other in the same call",
+    "PreemptionRounds": "a round, its nominations and the units behind it change in one step",
     "FakeApiServer": "all that a server may do to its clients, one method for each fault",
     "Scheduler": "the composition root: every part is made and connected in one place",
     "Controllers": "the composition root: every part is made and connected in one place",

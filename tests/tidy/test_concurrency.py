@@ -24,13 +24,13 @@ THREADING_MODULES = frozenset(
 
 # Modules that may import them, and why. The comment of a lock names the fields it guards.
 LOCK_HOLDERS = {
-    "queue_controllers/watches/pod_preview.py": "answers that every worker looks for",
+    "queue_controllers/watches/pod_preview.py": "answers shared by all workers",
     "queue_scheduler/debug_api/app.py": "one answer is built at a time",
-    "queue_scheduler/cycles/dequeue_cycle.py": "refusals that every writer hears of",
-    "queue_scheduler/cycles/preemption_cycle.py": "answers of a round that every writer hears of",
+    "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",
+    "queue_scheduler/cycles/preemption_cycle.py": "answers of a round reported by every writer",
     "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",
     "queue_scheduler/cycles/shared_engine.py": "the one lock around the engine",
-    "shared_api/metrics.py": "counts of whoever counts for an object, read by scrapes",
+    "shared_api/metrics.py": "counts of all threads, read by scrapes",
     "shared_api/access_review.py": "verdicts remembered for all request threads",
     "shared_api/client/response_decoding.py": "decoders are made one at a time",
     "shared_api/client/flow_control.py": "one budget of requests for all threads",
@@ -41,7 +41,7 @@ LOCK_HOLDERS = {
     "shared_api/process/clock.py": "waits for an Event that others own",
     "shared_api/program.py": "an Event that ends the process",
     "shared_api/process/alarm.py": "how a thread rests and is woken",
-    "shared_api/process/loop_thread.py": "starts, wakes and stops every thread there is",
+    "shared_api/process/loop_thread.py": "starts, wakes and stops every thread",
     "shared_api/testing/virtual_clock.py": "it wakes those that wait, in any thread",
     "shared_api/fake_api_server/": "it answers several threads; no program imports it",
     "shared_api/work_queue.py": "keys handed over from informers to workers",

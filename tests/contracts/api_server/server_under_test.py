@@ -99,7 +99,7 @@ class Api:
         accept: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Answer:
-        """One request."""
+        """Send one request."""
         encoded = b"" if body is None else msgspec.json.encode(body)
         headers = (("accept", accept), ("content-type", content_type))
         pairs = tuple((query or {}).items())
@@ -168,7 +168,7 @@ def plain(name: str, **fields: Json) -> Json:
 
 
 def config_map(name: str, **metadata: Json) -> Json:
-    """A ConfigMap."""
+    """Return a ConfigMap."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
 
 

@@ -179,7 +179,7 @@ class FakeWatch:
         raise StreamIdle(f"nothing for {idle_seconds} s")
 
     def close(self) -> None:
-        """Close it."""
+        """Close the watch."""
         self.closed = True
 
 

@@ -82,7 +82,7 @@ class Source:
 
 
 class Counting:
-    """A ReflectorObserver."""
+    """A ReflectorObserver that counts its calls."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()

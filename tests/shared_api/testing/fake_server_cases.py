@@ -46,7 +46,7 @@ CRD: Json = {
 
 
 def thing(name: str, **fields: Json) -> Json:
-    """A Thing."""
+    """Return a Thing."""
     return {"apiVersion": GROUP, "kind": "Thing", "metadata": {"name": name}, **fields}
 
 
