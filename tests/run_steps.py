@@ -5,7 +5,7 @@ and ends with one line of counts. A step of pytest counts its tests, from its JU
 build/tests; any other step counts as one.
 
 Steps joined by a plus run concurrently. The output of the first is shown live. The others have a
-lower priority, and their complete output is shown when the first has ended.
+lower priority, and their complete output is shown once they have ended.
 """
 
 from __future__ import annotations
