@@ -1,7 +1,7 @@
-"""Upstream's conformance list about checks, conditions and activation, for a cluster of any kind.
+"""Upstream's conformance list on checks, conditions, and activation, for any kind of cluster.
 
-Each situation is played on the fake API server in virtual time and on a real one. Its number is
-upstream's, and so are the times in brackets, for which upstream's test waits at most.
+Each situation is tested with the fake API server in virtual time and with a real one. Its number is
+upstream's, and so are the times in brackets, which are the timeouts of upstream's test.
 
 K1 to K5 are upstream's for its tree plugin; the quotas here are ElasticQuotas with its numbers.
 """
@@ -18,14 +18,14 @@ from tests.sample_jobs import crd
 Json = Any
 
 STILL_SECONDS: Final = 2.0
-"""For which nothing happens where nothing should."""
+"""How long a situation checks that nothing happens."""
 
 
 ADMISSION_CHECK_CRD: Final[Json] = crd("admissionchecks")
 
 
 def admission_check(name: str) -> Json:
-    """An AdmissionCheck of a controller that is not there."""
+    """Return an AdmissionCheck of a controller that does not run."""
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "AdmissionCheck",
@@ -35,7 +35,7 @@ def admission_check(name: str) -> Json:
 
 
 def activity(active: str, message: str = "") -> Json:
-    """The status in which a check's controller says whether it is active."""
+    """Return the status by which a check's controller reports whether it is active."""
     condition = {
         "type": "Active",
         "status": active,
@@ -47,7 +47,7 @@ def activity(active: str, message: str = "") -> Json:
 
 
 class Cluster(Protocol):
-    """A cluster in which the scheduler runs, and nobody has the job side."""
+    """A cluster in which the scheduler runs, without a job side."""
 
     @abstractmethod
     def create_quota(self, name: str, *, cpu_max: int, labels: Mapping[str, str]) -> None:
@@ -63,7 +63,7 @@ class Cluster(Protocol):
 
     @abstractmethod
     def patch_unit(self, name: str, body: Json) -> None:
-        """Merge into a unit; its status if the body has one."""
+        """Merge into a unit, or into its status if the body has one."""
 
     @abstractmethod
     def patch_queue(self, name: str, body: Json) -> None:
@@ -71,20 +71,20 @@ class Cluster(Protocol):
 
     @abstractmethod
     def has_queue(self, name: str) -> bool:
-        """Return whether a Queue of that name is there."""
+        """Return whether a Queue of that name exists."""
 
     @abstractmethod
     def wait(self, what: Callable[[], bool], seconds: float) -> bool:
-        """Wait until it is so; False if that takes longer."""
+        """Wait until the condition holds; return False at the timeout."""
 
 
 class Situation:
-    """A cluster, and what the conformance list does in it.
+    """A cluster, and the actions of the conformance list in it.
 
     Args:
-        cluster: where.
-        prefix: of all names.
-        patience_seconds: within which everything happens that follows from a write.
+        cluster: the cluster.
+        prefix: the prefix of all names.
+        patience_seconds: the timeout for all effects of a write.
     """
 
     def __init__(self, cluster: Cluster, prefix: str, *, patience_seconds: float) -> None:
@@ -98,7 +98,7 @@ class Situation:
         self.soon(lambda: self._cluster.has_queue(self._prefix))
 
     def quota_in_a_tree(self, *, cpu: int) -> None:
-        """Create it below another of the same size."""
+        """Create the quota below another one of the same size."""
         labels = {"quota.scheduling.koordinator.sh/is-parent": "true"}
         root = f"{self._prefix}-root"
         self._cluster.create_quota(root, cpu_max=cpu, labels=labels)
@@ -112,7 +112,7 @@ class Situation:
         self._cluster.patch_queue(self._prefix, {"spec": {"admissionChecks": listed}})
 
     def create(self, name: str, *, cpu: int = 1, pod_set: bool = True, **spec: Json) -> None:
-        """Create a unit as upstream's fixture does."""
+        """Create a unit like upstream's fixture."""
         requests = {"cpu": str(cpu)}
         template = {"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}}
         pods = {"podSet": [{"name": name, "count": 1, "template": template}]} if pod_set else {}
@@ -130,7 +130,7 @@ class Situation:
         return self._cluster.unit(self._name(name)).get("status", {})
 
     def spec(self, name: str) -> Json:
-        """Return what a unit asks for, as the server has it."""
+        """Return the spec of a unit on the server."""
         return self._cluster.unit(self._name(name))["spec"]
 
     def phase(self, name: str) -> str:
@@ -138,11 +138,11 @@ class Situation:
         return str(self.status(name)["phase"])
 
     def condition(self, name: str, kind: str) -> Json:
-        """Return a condition of a unit, {} where it has none."""
+        """Return a condition of a unit, {} without one."""
         return condition_in(self.status(name), kind)
 
     def say(self, name: str, **states: str) -> None:
-        """Answer as the checks do."""
+        """Write the states of checks, as their controllers do."""
         entries = [
             {**entry, "state": states.get(entry["name"], entry["state"])}
             for entry in self.status(name)["admissionChecks"]
@@ -154,14 +154,14 @@ class Situation:
         self._cluster.patch_unit(self._name(name), body)
 
     def soon(self, what: Callable[[], bool]) -> None:
-        """It must become so."""
+        """Assert that the condition holds within the timeout."""
         seconds = self._patience_seconds
         assert self._cluster.wait(what, seconds), f"{self._prefix}: not within {seconds} s"
 
     def becomes(self, name: str, phase: str) -> Json:
-        """A unit must come to this phase; return the status that has it.
+        """Assert that a unit reaches this phase; return the status with it.
 
-        It has what the same write has brought: a later read may be of a unit that has moved on.
+        It is the status of the write that set the phase; a later read may return a further phase.
         """
         seen: list[Json] = []
 
@@ -173,7 +173,7 @@ class Situation:
         return seen[-1]
 
     def stays(self, name: str, phase: str) -> None:
-        """A unit must be in this phase all the time."""
+        """Assert that a unit stays in this phase."""
         assert not self._cluster.wait(lambda: self.phase(name) != phase, STILL_SECONDS)
 
     def _name(self, name: str) -> str:
@@ -181,17 +181,17 @@ class Situation:
 
 
 def states_in(status: Json) -> list[tuple[str, str]]:
-    """Return what each check says in a unit's status."""
+    """Return the state of each check in a unit's status."""
     return [(entry["name"], entry["state"]) for entry in status.get("admissionChecks", [])]
 
 
 def condition_in(status: Json, kind: str) -> Json:
-    """Return a condition in a unit's status, {} where it has none."""
+    """Return a condition in a unit's status, {} without one."""
     return next((one for one in status.get("conditions", []) if one["type"] == kind), {})
 
 
 def checks_of_a_tree(situation: Situation) -> None:
-    """[K1 to K5] Two checks, and all that they may say.
+    """[K1 to K5] Two checks with all their states.
 
     K1: all eight are Reserved with two Pending checks. K2: both Ready: Dequeued (2 s). K3: one
     Rejected, K4: one Retry: TimeoutBackoff. K5: only one Ready: it stays Reserved.
@@ -204,7 +204,7 @@ def checks_of_a_tree(situation: Situation) -> None:
     for name in names:
         reserved = situation.becomes(name, "Reserved")
         assert states_in(reserved) == [("ad1", "Pending"), ("ad2", "Pending")]
-    # First the one that nothing follows from: what follows from the others comes after it.
+    # First the one without an effect, since the effects of the others come later.
     situation.say("qu4", ad2="Ready")
     situation.say("qu1", ad1="Ready", ad2="Ready")
     situation.say("qu2", ad1="Ready", ad2="Rejected")
@@ -212,7 +212,7 @@ def checks_of_a_tree(situation: Situation) -> None:
     started = situation.becomes("qu1", "Dequeued")
     refused = [situation.becomes(name, "TimeoutBackoff") for name in ("qu2", "qu3")]
     situation.stays("qu4", "Reserved")
-    # Upstream leaves the admissions; here a unit in backoff holds no quota (decisions on phases).
+    # Upstream keeps the admissions; here a unit in backoff holds no quota (decisions on phases).
     found = [started, *refused, situation.status("qu4")]
     assert [len(status["admissions"]) for status in found] == [1, 0, 0, 1]
     assert started["message"] == "all admission checks success"
@@ -248,10 +248,11 @@ def conditions_of_a_refusal(situation: Situation) -> None:
 
 
 def requeue_state(situation: Situation) -> None:
-    """[R1] Rejected: count 1, requeueAt in the future; put back by hand and rejected again: 2.
+    """[R1] Rejected: count 1, requeueAt in the future; manually reserved and rejected again: 2.
 
-    Upstream's test writes Reserved over TimeoutBackoff and leaves Evicted=True. Here that asks the
-    place back, so the unit may be free again before the test has said Rejected; it counts the same.
+    Upstream's test writes Reserved over TimeoutBackoff and leaves Evicted=True. Here that requests
+    the quota back, so the unit may be released before the test writes Rejected; the count is the
+    same.
     """
     situation.quota(cpu=4)
     situation.ask("c")
@@ -276,7 +277,7 @@ def _moment(text: str) -> datetime:
 
 
 def born_inactive(situation: Situation) -> None:
-    """[A1] `active: false` survives, holds no quota (10 s), and a rival starts (30 s)."""
+    """[A1] A unit with `active: false` exists, holds no quota (10 s), and a rival starts (30 s)."""
     situation.quota(cpu=2)
     situation.create("u", cpu=2, active=False)
     situation.stays("u", "Enqueued")
@@ -297,7 +298,7 @@ def activation(situation: Situation) -> None:
 
 
 def deactivation(situation: Situation) -> None:
-    """[A2, and back] `active: false` while Dequeued frees the unit, and a rival starts."""
+    """[A2, reversed] `active: false` while Dequeued releases the unit, and a rival starts."""
     situation.quota(cpu=1)
     situation.create("u")
     situation.becomes("u", "Dequeued")
@@ -308,9 +309,9 @@ def deactivation(situation: Situation) -> None:
 
 
 def given_back(situation: Situation) -> None:
-    """[P4, its end] Somebody plays the job side: 0 replicas give the place back, and it returns.
+    """[P4, its end] The test plays the job side: 0 replicas release the unit, and it is requeued.
 
-    Upstream's test waits 90 s for a unit that its preemption has asked to leave.
+    Upstream's test waits 90 s for a unit that its preemption evicts.
     """
     situation.quota(cpu=1)
     situation.create("u")
@@ -319,7 +320,7 @@ def given_back(situation: Situation) -> None:
     situation.stays("rival", "Enqueued")
     lowered = [{"name": "u", "replicas": 0, "running": 0}]
     situation.patch("u", {"status": {"admissions": lowered, "message": ""}})
-    # The place is the rival's before the unit is told that it is free: nothing orders the two.
+    # The rival may get the quota before the unit's release is written: the order is undefined.
     situation.becomes("rival", "Dequeued")
     assert situation.becomes("u", "Enqueued")["admissions"] == []
     situation.patch("rival", {"status": {"phase": "Succeed", "admissions": []}})
@@ -337,4 +338,4 @@ SITUATIONS: Final[Mapping[str, Callable[[Situation], None]]] = {
     "A2-back": deactivation,
     "P4-end": given_back,
 }
-"""By their numbers in upstream's list."""
+"""Situations by their number in upstream's list."""

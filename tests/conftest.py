@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, and the real control plane's binaries."""
+"""Shared by all tests: Hypothesis profiles, and the binaries of the real control plane."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tests.controlplane.binaries import require_binaries
 from tests.controlplane.tool_cache import BinariesUnavailable
 
 CLUSTER_FOLDERS = [Path(__file__).with_name(name) for name in ("cluster", "contracts")]
-"""Where the step `cluster` looks for its tests: collecting all others takes longer."""
+"""Folders in which the step `cluster` collects its tests; collecting all others takes longer."""
 
 CLUSTER_TEST_SECONDS = 900
-"""Of a cluster test that sets no limit: on a slow and busy machine its control plane starts within
-it, and several waits (`queue_world.PATIENCE_SECONDS`) may be long."""
+"""Timeout of a cluster test that sets none: enough for the start of its control plane on a slow and
+busy machine, and for several long waits (`queue_world.PATIENCE_SECONDS`)."""
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
-# deadline: two cores shared by several processes say nothing about the code's speed; benchmarks
-# do. In CI a run repeats the one before it, so that a red run is the change's doing; at home every
-# run looks somewhere else.
+# deadline: timings on two cores shared by several processes say nothing about the code's speed;
+# benchmarks do. In CI, runs are deterministic, so that a failure is caused by the change; elsewhere
+# every run uses other examples.
 settings.register_profile("home", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=2000)
@@ -32,16 +32,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "h
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that ask for the binaries, and those beside them, before ``-m`` selects by marks.
+    """Mark tests that use the binaries, and those next to them, before ``-m`` selects by marks.
 
-    A cluster test that sets no time limit gets one.
+    A cluster test without a timeout gets one.
 
     Raises:
-        pytest.UsageError: such a test is where no step would run it.
+        pytest.UsageError: Such a test is in a folder where no step would run it.
     """
     for item in items:
         asks = isinstance(item, pytest.Function) and "controlplane_binaries" in item.fixturenames
-        # What only the cluster tests use is tested in their step: no other looks into that folder.
+        # Helpers of cluster tests are tested in their step, as no other collects that folder.
         if asks or CLUSTER_FOLDERS[0] in item.path.parents:
             item.add_marker("cluster")
         elsewhere = not any(folder in item.path.parents for folder in CLUSTER_FOLDERS)
@@ -53,9 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Find or build the binaries before the first test: no test's time limit should pay for it.
+    """Find or build the binaries before the first test, so that this counts for no test's timeout.
 
-    Of several workers one builds, and the others wait for it.
+    Of several workers, one builds, and the others wait for it.
     """
     if session.config.option.collectonly:
         return
@@ -63,12 +63,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     capture = session.config.pluginmanager.getplugin("capturemanager")
     assert capture is not None  # pytest's own
-    with capture.global_and_fixture_disabled():  # a build takes minutes and says so
+    with capture.global_and_fixture_disabled():  # a build takes minutes and reports progress
         _binaries_or_reason()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line per reason to skip, however many tests share it; pytest has one per place."""
+    """Print one line per reason for skipping, for all tests with it; pytest has one per place."""
     reports: list[pytest.TestReport] = terminalreporter.stats.get("skipped", [])
     reasons = Counter(
         report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -80,7 +80,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def controlplane_binaries() -> Path:
-    """The folder with etcd, kube-apiserver and the others; skips, or fails in CI, without them."""
+    """The folder with etcd, kube-apiserver, and the others; without them, skip, or fail in CI."""
     found = _binaries_or_reason()
     if isinstance(found, Path):
         return found
@@ -91,6 +91,6 @@ def controlplane_binaries() -> Path:
 
 def _binaries_or_reason() -> Path | str:
     try:
-        return require_binaries()  # remembers its answer, a failure too
+        return require_binaries()  # remembers its result, including a failure
     except BinariesUnavailable as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""Situations of a job, for tests of what is decided about it: builders, and short names."""
+"""Builders and short names for tests of decisions about a job."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def facts(*, count: int = 2, cpu: str = "1", **changes: Any) -> JobFacts:
 
 
 def unit(phase: str = "Enqueued", **changes: Any) -> QueueUnit:
-    """Return the unit of `facts()`; `adopted`: its status proves that the job ran before."""
+    """Return the unit of `facts()`; `adopted`: its status shows that the job ran before."""
     body = build_unit(facts(), ClusterContext(), name="main")
     if changes.pop("adopted", False):
         changes["conditions"] = (*changes.get("conditions", ()), PROOF)
@@ -103,7 +103,7 @@ def look(job: JobFacts | None, of: QueueUnit | None = None, **more: Any) -> Deci
 
 
 def told(actions: tuple[Action, ...]) -> list[str]:
-    """Name actions shortly: "suspend", "move Running", "tell Adopted"."""
+    """Return short names of actions: "suspend", "move Running", "tell Adopted"."""
     names = []
     for action in actions:
         match action:

@@ -1,11 +1,11 @@
 """Runs make targets one after another: ``python -m tests.run_steps lint types+unit cluster``.
 
-Says what each is and how long it took, goes on after a failure so that one run shows them all, and
-closes with one line of counts. A step of pytest counts its tests, from the JUnit file that it
-leaves in build/tests; any other step counts as one.
+Prints the title and duration of each, continues after a failure so that one run shows all of them,
+and ends with one line of counts. A step of pytest counts its tests, from its JUnit file in
+build/tests; any other step counts as one.
 
-Steps with a plus between them run side by side. The first one's output is shown as it comes. The
-others get what it leaves of the processors, and their output is shown, whole, when it is through.
+Steps joined by a plus run concurrently. The output of the first is shown live. The others have a
+lower priority, and their complete output is shown once they have ended.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "build" / "tests"
 INTERRUPTED = 130
 INTERRUPTED_SECONDS = 20.0
-"""For a step to clean up after Ctrl-C."""
+"""Seconds for a step to clean up after Ctrl-C."""
 LOOK_SECONDS = 0.1
-# Everywhere where there is make. Beside a step whose tests wait for real programs, a step that
-# only computes must not take time from them.
+# `nice` is available wherever make is. A step that only computes must not slow down a concurrent
+# step whose tests wait for real programs.
 GIVING_WAY: Final = ("nice", "-n", "19")
 SECONDS_PER_MINUTE = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of one step, or of several."""
+    """The outcome of one or several steps."""
 
     passed: int = 0
     failed: int = 0
@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A make target: its name, and what is printed above it."""
+    """A make target: its name, and its title."""
 
     name: str
     title: str
@@ -67,12 +67,12 @@ class Step:
 
     @property
     def result(self) -> Path:
-        """Where its tests leave their counts, if it has any."""
+        """The JUnit file of its tests, if it has any."""
         return RESULTS / f"{self.name}.xml"
 
 
 def main() -> int:
-    """The exit status: 1 when a step failed."""
+    """Run the steps; return 1 if one failed."""
     started = monotonic()
     total = Outcome()
     failed: list[str] = []
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def plan(arguments: Sequence[str], meanings: Mapping[str, str]) -> list[list[Step]]:
-    """Groups of steps that run side by side, from what the command line names."""
+    """Return groups of concurrent steps from the command line."""
     groups = [argument.split("+") for argument in arguments]
     count = sum(map(len, groups))
     numbers = itertools.count(1)
@@ -117,21 +117,21 @@ def _run_side_by_side(group: Sequence[Step]) -> Iterator[tuple[Step, Outcome, bo
             runs.append(stack.enter_context(_Run(step, output)))
         for run in runs:
             while not run.has_ended():
-                # All of them, so that each is timed by its own end.
+                # Check all of them, so that each is timed by its own end.
                 [each.has_ended() for each in runs]
                 sleep(LOOK_SECONDS)
             yield run.step, *run.tell()
 
 
 class _Run:
-    """A step at work. With `output` it writes there, and gives way to whatever else runs."""
+    """A running step. With `output` it writes there, and runs with a lower priority."""
 
     def __init__(self, step: Step, output: IO[bytes] | None) -> None:
         self.step = step
         self._output = output
         self._started = self._ended = monotonic()
         step.result.unlink(missing_ok=True)
-        # The targets below are to see this run's settings, but not its job server.
+        # The targets must see the settings of this run, but not its job server.
         environment = {key: value for key, value in os.environ.items() if key != "MAKEFLAGS"}
         command = [os.environ.get("MAKE", "make"), "--no-print-directory", step.name]
         if output is not None:
@@ -149,21 +149,21 @@ class _Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Interrupted, it has been told by the terminal, as this process was."""
+        """End the step; after Ctrl-C it has got the signal from the terminal, as this process."""
         try:
             self._process.wait(INTERRUPTED_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.terminate()  # make passes it on
+            self._process.terminate()  # make forwards it
             self._process.wait()
 
     def has_ended(self) -> bool:
-        """Whether it is through; to be asked often, since it notes when."""
+        """Return whether it has ended; to be called often, since it records the time."""
         if self._process.returncode is None:
             self._ended = monotonic()
         return self._process.poll() is not None
 
     def tell(self) -> tuple[Outcome, bool]:
-        """Show what has not been shown yet, and how it ended."""
+        """Print the remaining output and the result, and return the outcome."""
         if self._output is not None:
             print(f"\n{self.step.title}: {self.step.meaning}", flush=True)
             self._output.seek(0)
@@ -178,10 +178,10 @@ class _Run:
 
 
 def outcome_of(status: int, junit_xml: str) -> Outcome:
-    """What a step counts for: its tests, or itself where it has none.
+    """Return the counts of a step: its tests, or itself without tests.
 
-    A step that failed without a failed test (nothing collected, an interrupted run) is one failure
-    more than its tests.
+    A step that failed without a failed test (nothing collected, an interrupted run) counts as one
+    failure in addition to its tests.
     """
     counted = Outcome()
     if junit_xml:
@@ -197,12 +197,12 @@ def outcome_of(status: int, junit_xml: str) -> Outcome:
 
 
 def step_meanings(makefile: str) -> dict[str, str]:
-    """Target -> what ``make help`` says about it."""
+    """Return the targets with their text in ``make help``."""
     return dict(re.findall(r"^([a-z-]+):.*?## (.*)$", makefile, re.MULTILINE))
 
 
 def in_words(seconds: float) -> str:
-    """A duration as people say it: ``7 s``, ``3 min 05 s``."""
+    """Return a duration as text: ``7 s``, ``3 min 05 s``."""
     minutes, rest = divmod(round(seconds), SECONDS_PER_MINUTE)
     return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 

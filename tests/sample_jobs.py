@@ -1,4 +1,4 @@
-"""One sample manifest per kind of job, as a user would write it, and the kinds' CRDs."""
+"""A sample manifest per kind of job, as a user would write it, and the CRDs of the kinds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shared_api.resource_list import format_amounts
 DATA = Path(__file__).parent / "data"
 
 SERVICE_ACCOUNTS = ("spark",)
-"""That samples name; a job whose service account is missing is held."""
+"""The service accounts in samples; a job without its service account is held."""
 
 WIDGET_DECLARATION = """
 kinds:
@@ -35,11 +35,11 @@ kinds:
     failed: {path: .status.phase, values: [Failed]}
     podLabel: example.com/widget
 """
-"""A kind that nobody knows, as a configuration file declares it."""
+"""An unknown kind, as a configuration file declares it."""
 
 
 def declared_on_page(version: str, kind: str) -> dict[str, Any]:
-    """Return the declaration of a kind that the page on kinds of jobs gives as an example."""
+    """Return the example declaration of a kind on the page about kinds of jobs."""
     page = (DATA.parents[1] / "docs" / "jobs.md").read_text("utf-8")
     blocks = (block.partition("```")[0] for block in page.split("```yaml\n")[1:])
     kinds = [
@@ -88,7 +88,7 @@ KUEUE_WORKLOADS: dict[str, Any] = {
         ],
     },
 }
-"""The CRD that says that Kueue is there."""
+"""The CRD by which Kueue is detected."""
 
 
 def sample(name: str) -> dict[str, Any]:
@@ -98,13 +98,13 @@ def sample(name: str) -> dict[str, Any]:
 
 
 def crd(name: str) -> dict[str, Any]:
-    """Return a CRD of tests/data/crds, by the name of its file; the largest are gzipped."""
+    """Return a CRD of tests/data/crds by its file name; the largest are gzipped."""
     return copy.deepcopy(_crd(name))
 
 
 @cache
 def _crd(name: str) -> dict[str, Any]:
-    """Read it once: some take seconds."""
+    """Read a CRD once, as some take seconds."""
     plain = DATA / "crds" / f"{name}.yaml"
     packed = plain.with_name(f"{plain.name}.gz")
     text = plain.read_bytes() if plain.exists() else gzip.decompress(packed.read_bytes())
@@ -113,7 +113,7 @@ def _crd(name: str) -> dict[str, Any]:
 
 
 def troubles_of(body: dict[str, Any], name: str) -> list[str]:
-    """Return what the API server would drop or refuse of an object, by the name of its CRD."""
+    """Return what the API server would drop or refuse in an object, by the name of its CRD."""
     _, _, wanted = body["apiVersion"].rpartition("/")
     (version,) = (each for each in crd(name)["spec"]["versions"] if each["name"] == wanted)
     schema = compile_schema(version["schema"]["openAPIV3Schema"])
@@ -124,7 +124,7 @@ def troubles_of(body: dict[str, Any], name: str) -> list[str]:
 
 
 def shown_sets(adapter: GenericJob[Any], body: dict[str, Any]) -> dict[str, tuple[int, Any]]:
-    """Return counts and requests of one pod, by pod set, of an object as it comes."""
+    """Return the count and the requests of one pod, by pod set, of a job as received."""
     job = msgspec.json.decode(msgspec.json.encode(body), type=adapter.object_type)
     shown = {}
     for each in adapter.pod_sets(job):

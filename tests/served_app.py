@@ -25,7 +25,7 @@ def served(
     authority: str = "",
     limit: int = 16,
 ) -> Iterator[httpx.Client]:
-    """Serve it, and give a client for it, which trusts that authority."""
+    """Serve an application, and yield a client that trusts its certificate authority."""
     listener = open_listener(Address("127.0.0.1", 0), "--debug-address")
     port = listener.getsockname()[1]
     server = DebugServer(lambda: app, listener, tls, limit=limit, clock=SystemClock())
@@ -42,5 +42,5 @@ def served(
         ) as client:
             yield client
     finally:
-        assert stop_all(threads, SystemClock(), PATIENCE_SECONDS), "the server did not end"
+        assert stop_all(threads, SystemClock(), PATIENCE_SECONDS), "the server has not ended"
         server.close()

@@ -1,4 +1,4 @@
-"""The closing line of ``make test`` counts right, above all when something went wrong."""
+"""The last line of ``make test`` has the right counts, especially after failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_counts_add_up() -> None:
 @pytest.mark.parametrize(
     ("seconds", "want"), [(0.2, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (425, "7 min 05 s")]
 )
-def test_durations_in_words(seconds: float, want: str) -> None:
+def test_durations_as_text(seconds: float, want: str) -> None:
     assert in_words(seconds) == want
 
 
@@ -46,7 +46,7 @@ def test_meanings_are_those_of_make_help() -> None:
     assert step_meanings(makefile) == {"lint": "ruff: rules", "verify": "all"}
 
 
-def test_steps_are_counted_through_all_groups() -> None:
+def test_steps_are_numbered_through_all_groups() -> None:
     groups = plan(["lint", "unit+types", "cluster"], {"types": "mypy"})
     assert [[step.title for step in group] for group in groups] == [
         ["[1/4] lint"],
@@ -63,7 +63,7 @@ echo "$step says this"
 """
 
 
-def test_steps_beside_each_other_are_told_one_after_the_other(tmp_path: Path) -> None:
+def test_concurrent_steps_are_reported_one_after_the_other(tmp_path: Path) -> None:
     make = tmp_path / "make"
     make.write_text(STAND_IN_FOR_MAKE)
     make.chmod(0o755)

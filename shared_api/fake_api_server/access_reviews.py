@@ -1,7 +1,7 @@
-"""TokenReview and SubjectAccessReview: who a token belongs to, and what it may do.
+"""TokenReview and SubjectAccessReview: which user a token belongs to, and what it may do.
 
-The answers are set by the test. The fake server itself asks for no credentials and refuses
-nobody; a 401 or 403 comes from `faults`.
+A test sets the answers. The fake server itself checks no credentials and no permissions; a 401 or
+403 comes from `faults`.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ def _allow_all(_spec: Body) -> bool:
 
 
 class AccessReviews:
-    """What reviews answer.
+    """The answers to reviews.
 
     Attributes:
-        users: the user behind each token: `{"username": ..., "groups": [...]}`; others are unknown.
-        allows: says of a review's spec (user, groups, resourceAttributes, nonResourceAttributes)
-            whether it is allowed; all is, at first.
+        users: the user of each token, as `{"username": ..., "groups": [...]}`; other tokens are
+            invalid.
+        allows: whether the access in a review's spec (user, groups, resourceAttributes,
+            nonResourceAttributes) is allowed; by default always.
     """
 
     def __init__(self) -> None:
@@ -55,7 +56,7 @@ class AccessReviews:
         """Return a review with its status.
 
         Raises:
-            RequestFailed: 400, it has no spec.
+            RequestFailed: 400, the review has no spec.
         """
         spec = review.get("spec")
         if not isinstance(spec, dict):

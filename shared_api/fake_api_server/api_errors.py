@@ -1,8 +1,8 @@
 """Refusals of the fake API server, with the texts and reasons of the real one.
 
-A `RequestFailed` travels from wherever the refusal is noticed to the router, which answers with
-its `Status` object. Wording was taken from kube-apiserver 1.36.3; `details.causes` carries the
-path to each field that is wrong.
+A `RequestFailed` is raised where a request is refused, and the router answers with its `Status`
+object. The texts are those of kube-apiserver 1.36.3; `details.causes` has the path of each invalid
+field.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from shared_api.fake_api_server.patching import Body, JsonValue
 
 
 class NamedResource(Protocol):
-    """What an error text tells of a kind."""
+    """What an error text needs to know of a kind."""
 
     @property
     def group(self) -> str:
-        """API group, "" for the core."""
+        """API group, "" for the core group."""
 
     @property
     def plural(self) -> str:
-        """As in the path."""
+        """The plural, as in paths."""
 
     @property
     def kind(self) -> str:
-        """As in objects."""
+        """The kind, as in objects."""
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One thing that is wrong with an object."""
+    """One reason why an object is invalid."""
 
     field: str
-    """Path: "spec.podSet[0].count"."""
+    """The path, such as "spec.podSet[0].count"."""
     reason: str
     """FieldValueRequired, FieldValueInvalid, ..."""
     message: str
@@ -46,10 +46,10 @@ class RequestFailed(Exception):
     """The request is refused.
 
     Attributes:
-        code: HTTP status.
-        reason: of the `Status` object, "" for none.
-        message: the text.
-        details: of the `Status` object, None for none.
+        code: the HTTP status.
+        reason: `reason` of the `Status` object, "" for none.
+        message: `message` of the `Status` object.
+        details: `details` of the `Status` object, None for none.
         retry_after_seconds: sent as `Retry-After`, None for none.
     """
 
@@ -70,7 +70,7 @@ class RequestFailed(Exception):
         self.retry_after_seconds = retry_after_seconds
 
     def status(self) -> Body:
-        """The `Status` object."""
+        """Return the `Status` object."""
         status: Body = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -92,13 +92,13 @@ def qualified(name: str, group: str) -> str:
 
 
 def named_details(resource: NamedResource, name: str, *, kind: str = "") -> Body:
-    """`details` that name one object; `kind` is the plural unless said otherwise."""
+    """Return `details` that name one object; `kind` defaults to the plural."""
     details: Body = {"name": name, "group": resource.group, "kind": kind or resource.plural}
     return {key: value for key, value in details.items() if value}
 
 
 def not_found(resource: NamedResource, name: str) -> RequestFailed:
-    """404 for an object."""
+    """Return a 404 for an object."""
     where = qualified(resource.plural, resource.group)
     return RequestFailed(
         HTTPStatus.NOT_FOUND,
@@ -109,14 +109,14 @@ def not_found(resource: NamedResource, name: str) -> RequestFailed:
 
 
 def no_such_path() -> RequestFailed:
-    """404 for a path that nothing is served under."""
+    """Return a 404 for a path under which nothing is served."""
     return RequestFailed(
         HTTPStatus.NOT_FOUND, "NotFound", "the server could not find the requested resource"
     )
 
 
 def already_exists(resource: NamedResource, name: str) -> RequestFailed:
-    """409 for a create of a name that is taken."""
+    """Return a 409 for creating an object under a name that is taken."""
     where = qualified(resource.plural, resource.group)
     return RequestFailed(
         HTTPStatus.CONFLICT,
@@ -127,7 +127,7 @@ def already_exists(resource: NamedResource, name: str) -> RequestFailed:
 
 
 def conflict(resource: NamedResource, name: str, why: str = "") -> RequestFailed:
-    """409 for a guard that does not hold."""
+    """Return a 409 for a version or uid that does not match; `why` defaults to the usual text."""
     where = qualified(resource.plural, resource.group)
     text = why or (
         "the object has been modified; please apply your changes to the latest version and try "
@@ -142,7 +142,7 @@ def conflict(resource: NamedResource, name: str, why: str = "") -> RequestFailed
 
 
 def failed_precondition(resource: NamedResource, name: str, why: str) -> RequestFailed:
-    """409 for a delete whose preconditions do not hold; the real one names the kind here."""
+    """Return a 409 for a delete whose preconditions fail, with the kind, as the real server."""
     where = qualified(resource.kind, resource.group)
     return RequestFailed(
         HTTPStatus.CONFLICT,
@@ -153,7 +153,7 @@ def failed_precondition(resource: NamedResource, name: str, why: str) -> Request
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> RequestFailed:
-    """422 with all that is wrong."""
+    """Return a 422 with all causes."""
     texts = [f"{cause.field}: {cause.message}" for cause in causes]
     wrong = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details: Body = {"name": name, "group": group, "kind": kind}
@@ -170,12 +170,12 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Reques
 
 
 def bad_request(message: str) -> RequestFailed:
-    """400."""
+    """Return a 400."""
     return RequestFailed(HTTPStatus.BAD_REQUEST, "BadRequest", message)
 
 
 def unpatchable() -> RequestFailed:
-    """422 for a JSON patch that does not apply; the real server gives no detail either."""
+    """Return a 422 for a JSON patch that does not apply, without details, as the real server."""
     return RequestFailed(
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "Invalid",
@@ -185,12 +185,12 @@ def unpatchable() -> RequestFailed:
 
 
 def expired(message: str) -> RequestFailed:
-    """410: the version or continue token is older than the history."""
+    """Return a 410: the version or continue token is older than the history."""
     return RequestFailed(HTTPStatus.GONE, "Expired", message)
 
 
 def forbidden(resource: NamedResource, name: str, why: str, cause: Cause | None) -> RequestFailed:
-    """403."""
+    """Return a 403 for an object."""
     details = named_details(resource, name)
     if cause is not None:
         details["causes"] = [
@@ -203,7 +203,7 @@ def forbidden(resource: NamedResource, name: str, why: str, cause: Cause | None)
 
 
 def method_not_allowed() -> RequestFailed:
-    """405."""
+    """Return a 405."""
     return RequestFailed(
         HTTPStatus.METHOD_NOT_ALLOWED,
         "MethodNotAllowed",
@@ -212,7 +212,7 @@ def method_not_allowed() -> RequestFailed:
 
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-"""What kubectl sends built-in kinds in that it makes itself (`create job`, `auth can-i`)."""
+"""The format in which kubectl sends built-in kinds that it builds (`create job`, `auth can-i`)."""
 
 _WITHOUT_PROTOBUF: Final = (
     ". This server reads no protobuf. Have kubectl write the object, and apply it:"
@@ -221,7 +221,7 @@ _WITHOUT_PROTOBUF: Final = (
 
 
 def unsupported_media_type(accepted: Sequence[str], sent: str) -> RequestFailed:
-    """415 for a body in a format that is not read; of protobuf the text says the way around."""
+    """Return a 415 for a body in an unsupported format; for protobuf, it states the workaround."""
     return RequestFailed(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "UnsupportedMediaType",
@@ -232,7 +232,7 @@ def unsupported_media_type(accepted: Sequence[str], sent: str) -> RequestFailed:
 
 
 def version_too_large(asked: int, current: int) -> RequestFailed:
-    """504: the version asked for has not come yet."""
+    """Return a 504: the requested version does not exist yet."""
     return RequestFailed(
         HTTPStatus.GATEWAY_TIMEOUT,
         "Timeout",
@@ -247,22 +247,22 @@ def version_too_large(asked: int, current: int) -> RequestFailed:
 
 
 def required(field: str, why: str = "") -> Cause:
-    """A field is missing."""
+    """Return the cause for a missing field."""
     return Cause(field, "FieldValueRequired", f"Required value: {why}" if why else "Required value")
 
 
 def invalid_value(field: str, value: JsonValue, why: str) -> Cause:
-    """A field has a value that is not allowed."""
+    """Return the cause for a value that is not allowed."""
     return Cause(field, "FieldValueInvalid", f"Invalid value: {_json(value)}: {why}")
 
 
 def immutable(field: str, value: JsonValue) -> Cause:
-    """A field must not change."""
+    """Return the cause for a change of an immutable field."""
     return invalid_value(field, value, "field is immutable")
 
 
 def forbidden_field(field: str, why: str) -> Cause:
-    """A field must not be set like this now."""
+    """Return the cause for a field that must not be set in this state."""
     return Cause(field, "FieldValueForbidden", f"Forbidden: {why}")
 
 

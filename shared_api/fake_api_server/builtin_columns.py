@@ -1,7 +1,7 @@
-"""The columns that `kubectl get` prints of the built-in kinds the project deals with.
+"""The columns that `kubectl get` prints for the built-in kinds that this project uses.
 
-Names, priorities and cells are kube-apiserver 1.36's; a cell that would need what the fake server
-does not have (restart counts of containers, say) shows what an API server shows without a kubelet.
+Names, priorities, and cells are those of kube-apiserver 1.36. A cell that needs data which the fake
+server lacks (such as restart counts) shows what an API server shows without a kubelet.
 """
 
 from __future__ import annotations

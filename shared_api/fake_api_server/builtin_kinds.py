@@ -1,9 +1,8 @@
-"""The built-in kinds that are served, with what is special about each.
+"""The built-in kinds that are served, with their rules.
 
-Kinds without rules of their own (ConfigMap, ClusterRole, Deployment ...) are stored as they come:
-the project's manifests can be applied and read back, nothing in them is looked at. No built-in kind
-has a schema here, so unknown fields are kept and types are not checked, where the real server
-drops the ones and refuses the others.
+Kinds without rules (ConfigMap, ClusterRole, Deployment ...) are stored as received: manifests can
+be applied and read back, but are not validated. No built-in kind has a schema here, so unknown
+fields are kept and types are not checked; the real server drops or refuses them.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def _prepare_event(body: Body, _surroundings: ServerContext) -> Body:
 
 
 def _check_new_event(new: Body, old: Body | None) -> list[Cause]:
-    """Say what is wrong with an event that came as events.k8s.io/v1."""
+    """Return what is invalid in an event that was sent as events.k8s.io/v1."""
     if old is not None:
         return _check_event_change(new, old)
     causes = [required("eventTime")] if not new.get("eventTime") else []
@@ -305,5 +304,5 @@ def _stored_as_they_come() -> Iterable[ServedResource]:
 
 
 def builtin_kinds() -> list[ServedResource]:
-    """All of them, but for CustomResourceDefinition (`custom_resources`)."""
+    """Return all built-in kinds except CustomResourceDefinition (see `custom_resources`)."""
     return [*_cluster_scoped(), *_pods_and_events(), *_with_rules(), *_stored_as_they_come()]

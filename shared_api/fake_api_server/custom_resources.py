@@ -1,9 +1,9 @@
-"""CustomResourceDefinitions: what a CRD object makes the server serve.
+"""CustomResourceDefinitions: the kinds that a CRD object adds to the server.
 
-Creating the object starts serving its kinds, in the same request: the real server takes some
-hundred milliseconds and reports `Established` later, which a client has to wait for either way.
-Every served version shows the stored fields under its own apiVersion (conversion `None`; webhooks
-are not called). Names that collide with another CRD's are not noticed.
+The kinds are served from the request that creates the CRD. The real server takes some hundred
+milliseconds and reports `Established` later, which a client has to wait for in either case. Every
+served version shows the stored fields under its own apiVersion (conversion `None`; webhooks are not
+called). Names that collide with those of another CRD are not detected.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = ServedResource(
 
 
 def resources_of(crd: Body) -> list[ServedResource]:
-    """Return the kinds that a CRD makes, one per served version, the stored one first."""
+    """Return the kinds that a CRD defines, one per served version, the storage version first."""
     versions = sorted(crd["spec"]["versions"], key=lambda version: not version.get("storage"))
     return [_resource(crd["spec"], version) for version in versions if version.get("served")]
 

@@ -1,8 +1,9 @@
-"""Reading and writing objects of the fake API server straight, for arranging and checking tests.
+"""Direct reads and writes of the fake API server's objects, to set up and check tests.
 
-It goes through the same rules as requests (defaults, validation, versions, watches), but not
-through faults, and it is not counted. Kinds are named by their plural: "jobs", "queueunits", or
-"events.events.k8s.io" where two groups have the same.
+The same rules apply as to requests (defaults, validation, versions, watches), but no faults happen
+and nothing is counted. A kind is given by its plural: "jobs", "queueunits", or
+"events.events.k8s.io" where two groups have the same plural. An empty namespace stands for
+"default", except in `list`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FIRST_ERROR: Final = 400
 
 
 class DirectAccess:
-    """One call per wish; refusals raise the errors of `shared_api.client.errors`."""
+    """Calls that bypass faults; a refusal raises an error of `shared_api.client.errors`."""
 
     def __init__(
         self, carry_out: Callable[[Request], Response], registry: ResourceRegistry
@@ -32,10 +33,13 @@ class DirectAccess:
         self._registry = registry
 
     def create(self, body: Mapping[str, JsonValue]) -> Body:
-        """Create an object and return it. Without a namespace it goes to "default".
+        """Create an object and return it as stored.
+
+        Args:
+            body: an object with `apiVersion`, `kind`, and `metadata`.
 
         Raises:
-            ApiError: it is refused.
+            ApiError: The server refuses it.
         """
         resource = self._registry.of_kind(body["apiVersion"], body["kind"])
         assert resource is not None, f"{body['apiVersion']} {body['kind']} is not served"
@@ -43,7 +47,7 @@ class DirectAccess:
         return self._ask("POST", _path(resource, namespace), body)
 
     def create_all(self, bodies: Iterable[Mapping[str, JsonValue]]) -> list[Body]:
-        """Create many.
+        """Create objects in order, and return them as stored.
 
         Raises:
             ApiError: one is refused; those before it are there.
@@ -51,7 +55,7 @@ class DirectAccess:
         return [self.create(body) for body in bodies]
 
     def create_from(self, manifest: Path) -> list[Body]:
-        """Create what a YAML file holds, or all `*.yaml` of a folder.
+        """Create the objects of a YAML file, or of all `*.yaml` files of a folder, and return them.
 
         Raises:
             ApiError: one is refused; those before it are there.
@@ -64,12 +68,12 @@ class DirectAccess:
         """Return an object.
 
         Raises:
-            NotFound: there is none.
+            NotFound: It does not exist.
         """
         return self._ask("GET", self._place(plural, name, namespace))
 
     def exists(self, plural: str, name: str, namespace: str = "") -> bool:
-        """Whether there is such an object."""
+        """Return whether an object exists."""
         try:
             self.get(plural, name, namespace)
         except NotFound:
@@ -77,7 +81,7 @@ class DirectAccess:
         return True
 
     def list(self, plural: str, namespace: str = "") -> list[Body]:
-        """Return all objects of a kind (in a namespace), sorted by key."""
+        """Return the objects of a kind by namespace and name; "" stands for all namespaces."""
         found = self._ask("GET", _path(self._resource(plural), namespace))
         items: list[Body] = found["items"]
         return items
@@ -91,7 +95,14 @@ class DirectAccess:
         namespace: str = "",
         subresource: str = "",
     ) -> Body:
-        """Merge a patch into an object and return it.
+        """Apply a JSON merge patch to an object and return it.
+
+        Args:
+            plural: the kind.
+            name: the object's name.
+            patch: the merge patch (RFC 7386).
+            namespace: the object's namespace.
+            subresource: "status" to patch that; "" for the object.
 
         Raises:
             ApiError: it is refused, or there is no such object.
@@ -101,7 +112,13 @@ class DirectAccess:
         return self._ask("PATCH", path, patch, "application/merge-patch+json")
 
     def delete(self, plural: str, name: str, namespace: str = "", propagation: str = "") -> None:
-        """Delete an object; "" is the kind's own propagation policy.
+        """Delete an object.
+
+        Args:
+            plural: the kind.
+            name: the object's name.
+            namespace: the object's namespace.
+            propagation: Background, Foreground, or Orphan; "" for the kind's default policy.
 
         Raises:
             ApiError: it is refused, or there is no such object.

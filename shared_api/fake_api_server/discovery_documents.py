@@ -1,13 +1,13 @@
-"""The documents by which clients learn what a server serves.
+"""The discovery documents: which kinds a server serves.
 
-`/api`, `/apis`, `/apis/GROUP`, `/api/v1`, `/apis/GROUP/VERSION`, `/version`, and as much of
-`/openapi/v3` as kubectl needs: that the server itself validates fields (`kubectl apply`), and the
-schemas of custom resources (`kubectl explain`). The aggregated form of discovery is not offered;
-kubectl takes the plain one.
+`/api`, `/apis`, `/apis/GROUP`, `/api/v1`, `/apis/GROUP/VERSION`, `/version`, and as
+much of `/openapi/v3` as kubectl needs: that the server validates fields (`kubectl apply`), and the
+schemas of custom resources (`kubectl explain`). Aggregated discovery is not served; kubectl falls
+back to the plain form.
 
-For a `List` kubectl validates by itself, with the schemas of `/openapi/v2`, which it reads in
-protobuf only. That document is empty here, in any encoding: what has no schema is not validated by
-kubectl, but by the server when its items come.
+kubectl validates a `List` itself, with the schemas of `/openapi/v2`, which it reads in protobuf
+only. That document is empty here, in any encoding, so kubectl validates nothing and the server
+validates each item.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ VERSION: Final[Body] = {
     "compiler": "",
     "platform": "fake",
 }
-"""The version whose behaviour is imitated."""
+"""The Kubernetes version whose behavior is imitated."""
 
 OPENAPI_V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""The only form of `/openapi/v2` that clients ask for; they ask for it with "@" before "v1.0",
-which no answer may have in its media type."""
+"""The only format of `/openapi/v2` that clients accept. They request it with "@" before "v1.0",
+which is not allowed in the media type of an answer."""
 
 _ROOT_FIELDS: Final[Mapping[str, Body]] = {
     "apiVersion": {"type": "string", "description": "The group and version of this object."},
     "kind": {"type": "string", "description": "What kind of object this is."},
     "metadata": {"type": "object", "description": "Name, namespace, labels, annotations and more."},
 }
-"""Of every object; CRDs mostly leave them out, or undescribed."""
+"""Fields of every object; most CRDs omit them or do not describe them."""
 _STATUS_VERBS: Final = ["get", "patch", "update"]
 
 
@@ -137,9 +137,9 @@ def _openapi_paths(registry: ResourceRegistry) -> Body:
 
 
 def _openapi(group: str, version: str, registry: ResourceRegistry) -> Body | None:
-    """Paths, by which kubectl looks for `fieldValidation`, and the schemas that CRDs state.
+    """Return paths, where kubectl looks for `fieldValidation`, and the schemas of CRDs.
 
-    Built-in kinds have no schema: their checking is left to the server.
+    Built-in kinds have no schema; the server validates them.
     """
     resources = registry.in_version(group, version)
     if not resources:
@@ -158,7 +158,7 @@ def _openapi(group: str, version: str, registry: ResourceRegistry) -> Body | Non
 
 
 def _schema_name(resource: ServedResource) -> str:
-    """Return the name as kube-apiserver makes it: the group's labels in reverse order."""
+    """Return the name that kube-apiserver gives a schema: the group's labels in reverse order."""
     reverse = ".".join(reversed(resource.group.split(".")))
     return f"{reverse}.{resource.version}.{resource.kind}"
 

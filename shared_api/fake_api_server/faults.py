@@ -1,11 +1,11 @@
-"""Faults of the fake API server, switched on by a test.
+"""Injected faults of the fake API server.
 
-A fault is armed for requests that match, for a number of times, and spent as they come; the first
-armed one that matches a request is used. All are deterministic: with `probability` below one, the
-server's own seeded generator decides.
+A test arms a fault for a number of matching requests. Each of them uses it up once; if several
+faults match, the one armed first applies. All of it is deterministic: with `probability` below 1,
+the server's seeded generator decides.
 
     server.faults.fail(503, times=2, match=Match(verb="patch", plural="queueunits"))
-    server.faults.lose_answer(match=Match(subresource="status"))      # written, but nobody knows
+    server.faults.lose_answer(match=Match(subresource="status"))      # written, unconfirmed
     server.faults.delay(3.0, match=Match(plural="leases"))
     server.drop_watches(Match(plural="jobs")); server.compact()       # at once; see FakeApiServer
 """
@@ -47,7 +47,7 @@ _REASONS: Final = {
 
 
 class RequestInfo(msgspec.Struct, frozen=True):
-    """What a request is about."""
+    """The verb and the object of a request."""
 
     verb: str
     """get, list, watch, create, update, patch, delete, deletecollection; "" for other paths."""
@@ -61,12 +61,12 @@ class RequestInfo(msgspec.Struct, frozen=True):
 
     @property
     def is_write(self) -> bool:
-        """Whether it may change something."""
+        """Whether the request may change objects."""
         return self.verb in {"create", "update", "patch", "delete", "deletecollection"}
 
 
 class Match(msgspec.Struct, frozen=True):
-    """Which requests; a field that is None does not matter."""
+    """A condition on requests; a field that is None matches every request."""
 
     verb: str | None = None
     plural: str | None = None
@@ -74,10 +74,10 @@ class Match(msgspec.Struct, frozen=True):
     name: str | None = None
     subresource: str | None = None
     when: Callable[[RequestInfo], bool] | None = None
-    """Any further condition."""
+    """A further condition."""
 
     def holds(self, info: RequestInfo) -> bool:
-        """Whether a request matches."""
+        """Return whether a request matches."""
         for wanted, got in (
             (self.verb, info.verb),
             (self.plural, info.plural),
@@ -94,16 +94,16 @@ ANY_REQUEST: Final = Match()
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What happens to a request. The defaults are "nothing"."""
+    """What happens to a request; with the defaults, nothing."""
 
     failure: RequestFailed | None = None
-    """Answered instead of being carried out."""
+    """The answer, without processing the request."""
     loses_request: bool = False
     """The connection breaks before the server sees the request."""
     loses_answer: bool = False
-    """It is carried out, and the connection breaks before the answer."""
+    """The request is processed, and the connection breaks before the answer."""
     delay_seconds: float = 0.0
-    """Passes before it is looked at. Longer than the caller waits: carried out, but a timeout."""
+    """The delay before processing. After the client's timeout, the request is processed anyway."""
 
 
 @dataclass
@@ -115,7 +115,11 @@ class _Armed:
 
 
 class Faults:
-    """The armed faults. Arming is safe from any thread; the server takes under its lock."""
+    """The armed faults. They can be armed from any thread; the server takes them under its lock.
+
+    Common arguments: `times` is how many matching requests are affected, `EVERY_TIME` for all until
+    `clear`; `probability`, from 0 to 1, is the chance of each matching request to be affected.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -131,7 +135,16 @@ class Faults:
         message: str = "",
         probability: float = 1.0,
     ) -> None:
-        """Answer with an error status instead of carrying the request out."""
+        """Answer with an error instead of processing the request.
+
+        Args:
+            status: the HTTP status; `reason` and the default message follow from it.
+            times: see the class.
+            match: the requests that are affected.
+            retry_after_seconds: the `Retry-After` header, None for none.
+            message: the text, "" for the usual one.
+            probability: see the class.
+        """
         reason, text = _REASONS.get(HTTPStatus(status), ("", HTTPStatus(status).phrase))
         failure = RequestFailed(
             status, reason, message or text, retry_after_seconds=retry_after_seconds
@@ -141,13 +154,13 @@ class Faults:
     def lose_request(
         self, *, times: int = 1, match: Match = ANY_REQUEST, probability: float = 1.0
     ) -> None:
-        """Break the connection before the server sees the request: surely not carried out."""
+        """Break the connection before the server sees the request: it is not processed."""
         self.arm(Fault(loses_request=True), times=times, match=match, probability=probability)
 
     def lose_answer(
         self, *, times: int = 1, match: Match = ANY_REQUEST, probability: float = 1.0
     ) -> None:
-        """Carry the request out and break the connection: the caller cannot know."""
+        """Process the request and break the connection before the answer."""
         self.arm(Fault(loses_answer=True), times=times, match=match, probability=probability)
 
     def delay(
@@ -158,26 +171,26 @@ class Faults:
         match: Match = ANY_REQUEST,
         probability: float = 1.0,
     ) -> None:
-        """Let time pass before the request is looked at."""
+        """Delay the processing of the request by this many seconds of the server's clock."""
         self.arm(Fault(delay_seconds=seconds), times=times, match=match, probability=probability)
 
     def arm(
         self, fault: Fault, *, times: int, match: Match = ANY_REQUEST, probability: float = 1.0
     ) -> None:
-        """Arm any fault; `EVERY_TIME` until `clear`."""
+        """Arm a fault; see the class for `times` and `probability`."""
         self._armed.append(_Armed(fault, match, times, probability))
 
     def clear(self) -> None:
-        """Disarm all."""
+        """Disarm all faults."""
         self._armed.clear()
 
     @property
     def armed_count(self) -> int:
-        """How many are still to come: a test can check that its faults did happen."""
+        """How many faults are left, so that a test can check that its faults happened."""
         return sum(one.times for one in self._armed)
 
     def take(self, info: RequestInfo) -> Fault | None:
-        """Return the fault for a request, and spend it; None for most requests."""
+        """Return the fault for a request and use it up once; None if no fault matches."""
         if not self._armed:
             return None
         for one in self._armed:

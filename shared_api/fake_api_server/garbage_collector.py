@@ -1,13 +1,13 @@
-"""What kube-controller-manager does to objects whose owner or namespace goes.
+"""Garbage collection by owner and by namespace, as kube-controller-manager does it.
 
-It watches the storage and keeps, by uid, who lives and who depends on whom. Work is queued as it
-is noticed and done by `step()`, one item at a time, through the same write path as requests.
-The server calls `collect()` after each write (at once, unlike the real one, which takes a moment),
-unless it was told to leave that to the test.
+It observes the storage and keeps existing objects and their dependents by uid. A change queues
+work; `step()` processes one item through the write path of requests. The server calls `collect()`
+after each write (the real garbage collector runs a moment later), unless the test does so itself.
 
-Background: dependents whose owners are all gone are deleted. Foreground: dependents first, the
-owner when none that block it is left. Orphan: the references are taken out, dependents stay.
-A terminating namespace is emptied and removed. Owners of kinds that are not served count as there.
+Background: dependents whose owners are all deleted are deleted. Foreground: dependents are deleted
+first, and the owner when no blocking dependent is left. Orphan: owner references are removed,
+dependents stay. A terminating namespace is emptied and removed. An owner of a kind that is not
+served counts as existing.
 
 Not thread-safe: the server's lock guards it.
 """
@@ -40,14 +40,14 @@ _WRITE: Final = WriteOptions()
 
 
 class _Place(NamedTuple):
-    """Where an object is."""
+    """The table and the key of an object."""
 
     table: TableKey
     key: ObjectKey
 
 
 class GarbageCollector:
-    """Deletes objects whose owners are gone."""
+    """Deletes objects whose owners are deleted."""
 
     def __init__(
         self, storage: ObjectStorage, registry: ResourceRegistry, writes: WritePath
@@ -62,16 +62,16 @@ class GarbageCollector:
 
     @property
     def has_work(self) -> bool:
-        """Whether `step` would do something."""
+        """Whether `step` has anything to process."""
         return bool(self._queue)
 
     def collect(self) -> None:
-        """Do all the work there is, and what follows from it."""
+        """Process the queue until it is empty, including work that this creates."""
         while self.step():
             pass
 
     def step(self) -> bool:
-        """Look at one object; False when there was nothing to do."""
+        """Process one object; return False if the queue was empty."""
         if not self._queue:
             return False
         place = self._queue.popleft()
@@ -111,9 +111,10 @@ class GarbageCollector:
 
     def _on_gone(self, place: _Place, metadata: Body) -> None:
         self._living.pop(metadata["uid"], None)
-        # Sorted: which dependent goes first must not depend on the hash seed.
+        # Sorted, so that the order of deletion does not depend on the hash seed.
         self._queue.extend(sorted(self._dependents.get(metadata["uid"], ())))
-        # Owners that wait for their dependents, and a namespace that waits to be empty.
+        # Owners in foreground deletion, and a terminating namespace, may be waiting for this
+        # object.
         for owner in _owner_uids(metadata):
             if owner in self._living:
                 self._queue.append(self._living[owner])

@@ -1,11 +1,11 @@
-"""A transport served over real HTTP/1.1 on loopback, watches included.
+"""A transport served over real HTTP/1.1 on loopback, including watches.
 
-For kubectl, curl, the demo, and tests of the real transport against the fake server. A thread per
-connection reads requests with the same C parser that the product's client uses, and hands them to a
-`Transport`; fifty watches are fifty sleeping threads. What the transport reports as a lost
-connection becomes one: the socket is closed without an answer.
+For kubectl, curl, the demo, and tests of the real transport against the fake server. One
+thread per connection reads requests with the C parser that the product's client uses, and passes
+them to a `Transport`; fifty watches are fifty sleeping threads. If the transport reports a lost
+connection, the socket is closed without an answer.
 
-Plain text only, no credentials: it is meant for 127.0.0.1.
+Plain HTTP without credentials; meant for 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from shared_api.client.transport import Request, Response, ResponseStream, Trans
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 """Source: --max-resource-write-bytes of kube-apiserver."""
 LINGER_SECONDS: Final = 0.5
-"""How long a silent watch is waited for before looking whether its client is still there."""
+"""How long a watch may be silent before the server checks whether its client is still connected."""
 LINES_PER_CHUNK: Final = 500
 _ANSWER_SECONDS: Final = 3600.0
 _RECEIVE_BYTES: Final = 65536
@@ -37,19 +37,19 @@ _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
 class HttpFace:
-    """Serves a transport; a context manager, or `start` and `stop`."""
+    """Serves a transport; to be used as a context manager, or with `start` and `stop`."""
 
     def __init__(self, transport: Transport, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Bind at once, so that `port` is known; port 0 takes a free one.
+        """Bind the socket, so that `port` is known; port 0 chooses a free port.
 
         Raises:
-            OSError: the port is in use.
+            OSError: The port is in use.
         """
         self._transport = transport
         self._listener = socket.create_server((host, port), backlog=_BACKLOG)
         self.host = host
         self.port: int = self._listener.getsockname()[1]
-        # Guards the two below.
+        # Guards the next two fields.
         self._lock = threading.Lock()
         self._connections: set[_Connection] = set()
         self._is_stopped = False
@@ -59,7 +59,7 @@ class HttpFace:
 
     @property
     def url(self) -> str:
-        """`http://127.0.0.1:PORT`."""
+        """The URL, such as `http://127.0.0.1:PORT`."""
         return f"http://{self.host}:{self.port}"
 
     def start(self) -> None:
@@ -124,7 +124,7 @@ class _Message:
         self.is_done = False
 
     def request(self) -> Request:
-        """The request for the transport."""
+        """Return the request for the transport."""
         url = self.url.decode("latin-1")
         path, _, query = url.partition("?")
         pairs = tuple(parse_qsl(query, keep_blank_values=True)) if query else ()
@@ -150,7 +150,7 @@ class _Connection:
         self.thread = threading.Thread(target=self._run, name="http-face-client", daemon=True)
 
     def close(self) -> None:
-        """End it from another thread."""
+        """End the connection from another thread."""
         stream = self._stream
         if stream is not None:
             stream.close()
@@ -160,30 +160,30 @@ class _Connection:
     # ---------------------------------------------------------------- callbacks of the parser
 
     def on_message_begin(self) -> None:
-        """A request starts."""
+        """Start a request."""
         self._message = _Message()
 
     def on_url(self, url: bytes) -> None:
-        """A piece of the request target."""
+        """Append a part of the request target."""
         self._message.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
+        """Add a header."""
         self._message.headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
-        """The head is there; a client with a large body may wait for a word."""
+        """Send 100 Continue to a client that waits for it before it sends the body."""
         if any(name.lower() == "expect" for name, _ in self._message.headers):
             self._socket.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body; too much of it is counted, not kept."""
+        """Append a part of the body; beyond the limit, only its size is counted."""
         self._message.size += len(body)
         if self._message.size <= MAX_BODY_BYTES:
             self._message.body.append(body)
 
     def on_message_complete(self) -> None:
-        """The request is there."""
+        """Complete the request."""
         self._message.method = self._parser.get_method().decode()
         self._message.keep_alive = self._parser.should_keep_alive()
         self._complete.append(self._message)
@@ -192,7 +192,7 @@ class _Connection:
 
     def _run(self) -> None:
         try:
-            # The client went away, or a fault wants it to see just this: a broken connection.
+            # The client disconnected, or a fault breaks the connection on purpose.
             with contextlib.suppress(OSError, ApiFailure, httptools.HttpParserError):
                 self._serve()
         finally:
@@ -242,7 +242,7 @@ class _Connection:
             stream.close()
 
     def _send_lines(self, stream: ResponseStream) -> bool:
-        """Send what there is as one chunk; False at the end of the stream or of the client."""
+        """Send all available lines as one chunk; return False if stream or client has ended."""
         try:
             line = stream.read_line(LINGER_SECONDS)
         except StreamIdle:

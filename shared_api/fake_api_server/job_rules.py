@@ -1,8 +1,8 @@
-"""What the API server fills into batch/v1 Jobs, and what it refuses in them.
+"""Defaulting and validation of batch/v1 Jobs.
 
-The refusals are those that holding and releasing a job can run into, and those that whoever plays
-the Job controller must respect: a job's end needs `SuccessCriteriaMet` (`FailureTarget`) first,
-and a start time. All were tried on kube-apiserver 1.36.3.
+Refused is what suspending and resuming a job can run into, and what a stand-in for the Job
+controller must respect: a finished job needs `SuccessCriteriaMet` (`FailureTarget`) first, and a
+start time. All of it was tried on kube-apiserver 1.36.3.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from shared_api.fake_api_server.resource_registry import ServerContext
 _UID_LABELS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _NAME_LABELS: Final = ("batch.kubernetes.io/job-name", "job-name")
 _FREE_WHILE_HELD: Final = frozenset({"affinity", "nodeSelector", "schedulingGates", "tolerations"})
-"""Of the template's spec, while the job is suspended and does not run; also its labels and
-annotations, and the resources of its containers."""
+"""Mutable fields of the template's spec while the job is suspended and has no running pods. Labels,
+annotations, and the resources of containers are mutable too."""
 
 
 def prepare_job(body: Body, _surroundings: ServerContext) -> Body:
-    """Fill in a new Job: defaults, selector, labels of its own; no status."""
+    """Return a new Job with defaults, selector, and generated labels, without a status."""
     metadata, given = body["metadata"], body.get("spec", {})
     spec = {
         "parallelism": 1,
@@ -50,13 +50,13 @@ def prepare_job(body: Body, _surroundings: ServerContext) -> Body:
             "labels": {**(template_metadata.get("labels") or {}), **own},
         }
         if not metadata.get("labels"):
-            # Source: defaults of batch/v1: a Job without labels gets its template's.
+            # Source: defaults of batch/v1: a Job without labels gets those of its template.
             metadata = {**metadata, "labels": template["metadata"]["labels"]}
     return {**body, "metadata": metadata, "spec": {**spec, "template": template}, "status": {}}
 
 
 def fill_job(body: Body) -> Body:
-    """Return a Job whose template has its defaults."""
+    """Return a Job with defaults in its template."""
     spec = body.get("spec") or {}
     template = spec.get("template") or {}
     pod_spec = with_container_defaults({**TEMPLATE_DEFAULTS, **(template.get("spec") or {})})
@@ -70,7 +70,7 @@ def _own_labels(metadata: Body) -> dict[str, JsonValue]:
 
 
 def check_job(new: Body, old: Body | None) -> list[Cause]:
-    """Say what is wrong with a Job."""
+    """Return what is invalid in a Job; `old` is None for a new one."""
     if old is None:
         return _check_new(new.get("spec", {}))
     causes: list[Cause] = []
@@ -123,7 +123,7 @@ def _check_spec_change(new: Body, old_job: Body) -> list[Cause]:
 
 
 def _may_change_template(job: Body) -> bool:
-    """Suspended, and not running: it never started, or all of it has stopped since."""
+    """Return whether the job is suspended without pods: never started, or completely stopped."""
     status = job.get("status", {})
     if not job["spec"].get("suspend"):
         return False
@@ -132,7 +132,7 @@ def _may_change_template(job: Body) -> bool:
 
 
 def _closed_part(spec: Body, *, mutable: bool) -> JsonValue:
-    """What of the template must stay as it is."""
+    """Return the immutable part of the template."""
     template = spec.get("template", {})
     if not mutable:
         return template

@@ -1,9 +1,9 @@
-"""Lists and watches: what of the storage a client gets to see.
+"""Lists and watches: how clients read the storage.
 
-A list is consistent over its pages: the continue token names the version of the first page, and
-later pages are cut from that version's snapshot, or refused with 410 when it is forgotten. A watch
-first replays what happened since its version, then gets each change as it happens; with a selector,
-an object that moves in is ADDED, one that moves out is DELETED.
+A list is consistent across its pages: the continue token has the version of the first page, and
+later pages are taken from the snapshot at that version, or refused with 410 when it is forgotten. A
+watch first replays the changes since its version, then gets each change as it happens. If an object
+starts to match the selector it is ADDED, if it stops matching it is DELETED.
 
 Not thread-safe: the server's lock guards it.
 """
@@ -51,12 +51,12 @@ from shared_api.process.clock import Clock
 
 Query = Mapping[str, str]
 MIN_WATCH_SECONDS: Final = 1800.0
-"""A watch without `timeoutSeconds` lasts this to twice this. Source: --min-request-timeout."""
+"""A watch without `timeoutSeconds` lasts once to twice this. Source: --min-request-timeout."""
 _NEWEST: Final = frozenset({"", "0"})
 
 
 class _Token(msgspec.Struct, frozen=True):
-    """A continue token; the fields are the real server's."""
+    """A continue token, with the fields of the real server's."""
 
     v: str
     rv: int
@@ -82,10 +82,10 @@ class ReadPath:
         self._bookmark_seconds = bookmark_seconds
 
     def get(self, resource: ServedResource, key: ObjectKey) -> StoredObject:
-        """Return one object.
+        """Return an object.
 
         Raises:
-            RequestFailed: 404.
+            RequestFailed: 404, it does not exist.
         """
         found = self._storage.find(resource.table_key, key)
         if found is None:
@@ -95,10 +95,11 @@ class ReadPath:
     # --------------------------------------------------------------------------- lists
 
     def list_page(self, resource: ServedResource, namespace: str, query: Query) -> ListPage:
-        """Return a list, or the page of it that the query asks for.
+        """Return a list, or the page that the query asks for; "" stands for all namespaces.
 
         Raises:
-            RequestFailed: 400, 410, 422 or 504.
+            RequestFailed: 400 or 422 for an invalid query, 410 for a version that is no longer
+                known, 504 for one that does not exist yet.
         """
         predicate = _predicate(resource, query)
         limit = _whole_number(query.get("limit", ""))
@@ -112,7 +113,7 @@ class ReadPath:
         return _cut(snapshot, predicate, limit, version)
 
     def _asked_version(self, query: Query, *, has_limit: bool) -> tuple[int, ObjectKey | None]:
-        """Return the version to list at, and where to go on."""
+        """Return the version to list at, and the key to continue after."""
         asked, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
         if token := query.get("continue", ""):
             if asked not in _NEWEST:
@@ -138,11 +139,18 @@ class ReadPath:
         writer: AnswerWriter,
         on_close: Callable[[FakeStream], None],
     ) -> FakeStream:
-        """Open a watch; the caller keeps it.
+        """Open a watch.
+
+        Args:
+            resource: the kind.
+            info: the request; its namespace limits the watch.
+            query: the version to start after, selectors, timeout, and bookmarks.
+            writer: writes the events.
+            on_close: called once with the stream when it is over.
 
         Raises:
-            RequestFailed: 400, 422 or 500. A version that is too old is no error here, but the
-                first and last event of the stream.
+            RequestFailed: 400, 422, or 500 for an invalid query. A version that is too old is
+                reported as the only event of the stream.
         """
         predicate = _predicate(resource, query)
         start = _watch_version(query)
@@ -191,7 +199,7 @@ class ReadPath:
 
 
 class _Feed:
-    """Turns changes into the lines of one watch."""
+    """Writes changes as the lines of one watch."""
 
     def __init__(
         self, writer: AnswerWriter, namespace: str, predicate: BodyPredicate | None
@@ -217,7 +225,8 @@ class _Feed:
         elif was_in and change.type == "DELETED":
             self._write("DELETED", current)
         elif was_in and previous is not None:
-            # Moved out: the watch sees the object as it last knew it, in the new version.
+            # The object no longer matches: the watch gets its last matching state, at the new
+            # version.
             self._write("DELETED", _at_version(previous, change.version))
 
     def _write(self, change_type: str, stored: StoredObject) -> None:
@@ -226,7 +235,7 @@ class _Feed:
 
 
 def error_line(refused: RequestFailed) -> bytes:
-    """The ERROR event of a watch."""
+    """Return the ERROR event of a watch."""
     return msgspec.json.encode({"type": "ERROR", "object": refused.status()})
 
 
@@ -238,7 +247,7 @@ def _at_version(stored: StoredObject, version: int) -> StoredObject:
 def _cut(
     snapshot: list[StoredObject], predicate: BodyPredicate | None, limit: int, version: int
 ) -> ListPage:
-    """Cut a page off the front. As in the real server the rest may hold no match any more."""
+    """Return the first page. As in the real server, the rest may have no further match."""
     if predicate is None:
         if len(snapshot) <= limit:
             return ListPage(snapshot, version)
@@ -302,10 +311,10 @@ def _version_number(text: str, code: int, prefix: str) -> int:
 
 
 def _watch_version(query: Query) -> int | None:
-    """Return the version that a watch starts after, None for "with all there is".
+    """Return the version that a watch starts after; None to start with all objects.
 
     Raises:
-        RequestFailed: 500 for no number (as the real server), 422 for a missing match.
+        RequestFailed: 500 if it is not a number (as the real server), 422 for a missing match.
     """
     asked = query.get("resourceVersion", "")
     if query.get("sendInitialEvents") in {"true", "1"}:

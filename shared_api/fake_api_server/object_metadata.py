@@ -1,7 +1,7 @@
-"""`metadata` on its way into the storage: what the server sets, guards and refuses there.
+"""`metadata` of a write: what the server sets, protects, and refuses.
 
-Pure functions. The server owns uid, creationTimestamp, generation, resourceVersion and
-deletionTimestamp; a writer may only name them to say which object it means.
+Pure functions. The server owns uid, creationTimestamp, generation, resourceVersion, and
+deletionTimestamp; a client sends them only to identify the object that it means.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from shared_api.fake_api_server.patching import Body, JsonValue, share
 MAX_NAME_CHARS: Final = 253
 MAX_LABEL_CHARS: Final = 63
 GENERATED_CHARS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Of generated names: no vowels, so no words. Source: k8s.io/apimachinery/pkg/util/rand."""
+"""The characters of generated names; no vowels, so no words.
+Source: k8s.io/apimachinery/pkg/util/rand."""
 GENERATED_LENGTH: Final = 5
 _MAX_GENERATED_BASE: Final = 63 - GENERATED_LENGTH
 
@@ -45,7 +46,7 @@ _FIRST_OF_OWNER: Final = ("apiVersion", "kind", "name", "uid")
 
 
 def new_metadata(given: Body, *, namespace: str, name: str, uid: str, now: str) -> Body:
-    """Return the metadata of a new object; resourceVersion comes with the storing."""
+    """Return the metadata of a new object; the storage adds resourceVersion."""
     kept = {key: value for key, value in given.items() if key not in _DROPPED and value is not None}
     for key in (*_SERVERS_OWN, "selfLink"):
         kept.pop(key, None)
@@ -56,7 +57,7 @@ def new_metadata(given: Body, *, namespace: str, name: str, uid: str, now: str) 
 
 
 def next_metadata(wanted: Body, old: Body) -> Body:
-    """Return the metadata of an update: as wanted, but for what the server owns."""
+    """Return the metadata of an update: as wanted, except for what the server owns."""
     if wanted is old:
         return old
     kept = {
@@ -80,9 +81,9 @@ def _without_empty(metadata: Body) -> Body:
 def check_guards(
     resource: NamedResource, wanted: Body, old: Body, *, is_patch: bool, needs_version: bool
 ) -> list[Cause]:
-    """Check that the writer means this object in this version.
+    """Check that a write is meant for this object in this version.
 
-    Returns what is invalid about it: a patch with another uid is, as its uid would change.
+    Returns what is invalid: a patch with another uid, for example, as it would change the uid.
 
     Raises:
         RequestFailed: 409 for another resourceVersion, or for another uid in a PUT; 400 for
@@ -134,7 +135,7 @@ def _check_no_new_finalizers(wanted: Body, old: Body) -> list[Cause]:
 
 
 def check_metadata(metadata: Body, old: Body | None) -> list[Cause]:
-    """Say what is wrong with what a writer set; parts identical to the old ones are right."""
+    """Return what is invalid in metadata; parts identical to `old` are not checked."""
     before = old or {}
     causes: list[Cause] = []
     if old is None:
@@ -150,7 +151,7 @@ def check_metadata(metadata: Body, old: Body | None) -> list[Cause]:
 
 
 def check_name(name: str, field: str) -> list[Cause]:
-    """Say what is wrong with a name."""
+    """Return what is invalid in a name."""
     if len(name) <= MAX_NAME_CHARS and _SUBDOMAIN.fullmatch(name):
         return []
     why = (
@@ -162,7 +163,7 @@ def check_name(name: str, field: str) -> list[Cause]:
 
 
 def check_label_name(name: str, field: str) -> list[Cause]:
-    """Say what is wrong with the name of a namespace."""
+    """Return what is invalid in the name of a namespace."""
     if len(name) <= MAX_LABEL_CHARS and _LABEL.fullmatch(name):
         return []
     why = (
@@ -174,10 +175,10 @@ def check_label_name(name: str, field: str) -> list[Cause]:
 
 
 def check_types(metadata: JsonValue) -> Body:
-    """Return metadata whose shape can be relied upon.
+    """Return the metadata after a check of its types.
 
     Raises:
-        RequestFailed: 400, it is no object, or labels are not texts.
+        RequestFailed: 400, it is not an object, or a field has the wrong type.
     """
     if not isinstance(metadata, dict):
         raise bad_request("metadata is not an object")
@@ -236,7 +237,7 @@ def _check_owners(owners: list[Body]) -> list[Cause]:
 
 
 def generated_name(base: str, letters: str) -> str:
-    """Return the name for a `generateName`; `letters` are the random part."""
+    """Return the name for a `generateName`; `letters` is the random part."""
     return base[:_MAX_GENERATED_BASE] + letters
 
 
@@ -244,7 +245,7 @@ def named_or_refused(given: Body, kind: str, group: str) -> str:
     """Return the prefix for a generated name.
 
     Raises:
-        RequestFailed: 422, there is neither a name nor a prefix.
+        RequestFailed: 422, there is no name and no prefix.
     """
     base = given.get("generateName")
     if not base:

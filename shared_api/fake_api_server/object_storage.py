@@ -1,13 +1,13 @@
-"""The objects of the fake API server, their versions, and what happened to them lately.
+"""The objects of the fake API server, their versions, and their recent history.
 
-One counter numbers every change of every object, as etcd's revision does. Each kind has a `Table`:
-the living objects, and the last changes in order. The changes serve two purposes: a watch that
-starts at an old version replays them, and a list at an old version undoes them. When they have been
+One counter numbers every change of every object, as the revision of etcd does. Each kind has a
+`Table`: the current objects, and the last changes in order. The changes serve two purposes: a watch
+that starts at an old version replays them, and a list at an old version undoes them. Once they are
 forgotten (`HISTORY_CHANGES`, or `forget_history`), both are refused with 410.
 
-A `StoredObject` is never changed; an update puts another in its place. So a snapshot is a list of
-references, and an answer's JSON is made once per version of an object, not once per reader.
-`apiVersion` and `kind` are not stored: they belong to the path that an object is read by.
+A `StoredObject` is immutable; an update replaces it. So a snapshot is a list of references, and the
+JSON of an object is encoded once per version, not once per reader. `apiVersion` and `kind` are not
+stored: they depend on the path that an object is read by.
 
 Not thread-safe: the server's one lock guards all of this.
 """
@@ -29,12 +29,12 @@ HISTORY_CHANGES: Final = 10_000
 """Changes remembered per kind. The real server's watch cache keeps 100 to 102,400 of them, and etcd
 five minutes."""
 KEPT_SNAPSHOTS: Final = 8
-"""Sorted snapshots kept for lists that are read page by page; one more is made by undoing."""
+"""Sorted snapshots kept for paged lists; others are rebuilt by undoing changes."""
 
 ObjectKey: TypeAlias = tuple[str, str]
 """Namespace ("" for cluster-scoped) and name; sorts as the API server sorts lists."""
 TableKey: TypeAlias = tuple[str, str]
-"""Group and plural: the versions of a kind share one table."""
+"""Group and plural; the versions of a kind share one table."""
 ChangeType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -59,21 +59,21 @@ class StoredObject:
 
     @property
     def json(self) -> bytes:
-        """The body as JSON; made at the first reading."""
+        """The body as JSON, encoded at first use."""
         if self._json is None:
             self._json = _encode(self.body)
         return self._json
 
 
 class Change(NamedTuple):
-    """What happened to an object at a version."""
+    """A change of an object, and its version."""
 
     type: ChangeType
     version: int
     current: StoredObject
-    """After it; for DELETED the last state, with the version of the deletion."""
+    """The object after it; for DELETED the last state, with the version of the deletion."""
     previous: StoredObject | None
-    """Before it; None for ADDED."""
+    """The object before it; None for ADDED."""
 
 
 ChangeListener: TypeAlias = Callable[[Change], None]
@@ -98,16 +98,16 @@ class Table:
         self._snapshots: OrderedDict[int, list[StoredObject]] = OrderedDict()
 
     def record(self, change: Change) -> None:
-        """Take a change into the history and tell the listeners."""
+        """Append a change to the history and call the listeners."""
         self._changes.append(change)
-        # Forgetting half at a time makes the cost of forgetting one move per change.
+        # Deleting half at a time costs one move per change on average.
         if len(self._changes) > 2 * self.limit:
             self._forget(len(self._changes) - self.limit)
         for listener in tuple(self.listeners):
             listener(change)
 
     def forget_history(self, now: int) -> None:
-        """Forget every change up to now: older watches, lists and tokens get 410."""
+        """Forget all changes up to this version: older watches, lists, and tokens get 410."""
         self._changes.clear()
         self._snapshots.clear()
         self.forgotten = now
@@ -116,17 +116,17 @@ class Table:
         """Return the changes that came after a version.
 
         Raises:
-            RequestFailed: 410, they have been forgotten.
+            RequestFailed: 410, they are forgotten.
         """
         if version < self.forgotten:
             raise expired(f"too old resource version: {version} ({self.forgotten})")
         return self._changes[bisect_right(self._changes, version, key=_version_of) :]
 
     def snapshot(self, version: int) -> list[StoredObject]:
-        """Return the objects as they were at a version, sorted by key. Not to be changed.
+        """Return the objects at a version, sorted by key; the caller must not change the list.
 
         Raises:
-            RequestFailed: 410, what came after that version has been forgotten.
+            RequestFailed: 410, later changes are forgotten.
         """
         if version < self.forgotten:
             raise expired(
@@ -134,7 +134,7 @@ class Table:
                 "You can start a new list without the continue parameter."
             )
         until = bisect_right(self._changes, version, key=_version_of)
-        # Versions between two changes of this kind see the same objects.
+        # All versions between two changes of this kind have the same objects.
         seen = self._changes[until - 1].version if until else self.forgotten
         kept = self._snapshots.get(seen)
         if kept is not None:
@@ -148,7 +148,7 @@ class Table:
         return snapshot
 
     def _undone(self, until: int) -> dict[ObjectKey, StoredObject]:
-        """Return the objects as they were after the first `until` remembered changes."""
+        """Return the objects after the first `until` remembered changes."""
         later = self._changes[until:]
         if not later:
             return self.objects
@@ -168,7 +168,7 @@ class Table:
 
 
 class ObjectStorage:
-    """All tables, and the one counter."""
+    """All tables, and the version counter."""
 
     def __init__(self, *, history_changes: int = HISTORY_CHANGES) -> None:
         self.version = 1
@@ -177,18 +177,18 @@ class ObjectStorage:
         self._history_changes = history_changes
 
     def table(self, key: TableKey) -> Table:
-        """Return the table of a kind; made at the first asking."""
+        """Return the table of a kind; it is created at first use."""
         table = self.tables.get(key)
         if table is None:
             table = self.tables[key] = Table(key, self.version, self._history_changes)
         return table
 
     def drop_table(self, key: TableKey) -> None:
-        """Forget a kind, objects and all."""
+        """Remove the table of a kind with its objects."""
         self.tables.pop(key, None)
 
     def insert(self, table: Table, key: ObjectKey, body: Body) -> StoredObject:
-        """Store a new object; the key is free."""
+        """Store a new object; the key must be free."""
         assert key not in table.objects, f"{key} is taken"
         stored = self._stamp(key, body)
         table.objects[key] = stored
@@ -203,14 +203,14 @@ class ObjectStorage:
         return stored
 
     def remove(self, table: Table, old: StoredObject, body: Body) -> StoredObject:
-        """Remove an object; `body` is its last state, as watches are shown it."""
+        """Remove an object; `body` is its last state, which watches get."""
         stored = self._stamp(old.key, body)
         del table.objects[old.key]
         self._publish(table, Change("DELETED", stored.version, stored, old))
         return stored
 
     def find(self, table_key: TableKey, key: ObjectKey) -> StoredObject | None:
-        """Return the object, or None."""
+        """Return an object, or None if it does not exist."""
         table = self.tables.get(table_key)
         return None if table is None else table.objects.get(key)
 
@@ -226,7 +226,7 @@ class ObjectStorage:
 
 
 def in_namespace(snapshot: list[StoredObject], namespace: str) -> list[StoredObject]:
-    """Return the part of a sorted snapshot that is in a namespace; "" is all of it."""
+    """Return the objects of a sorted snapshot in a namespace; "" stands for all."""
     if not namespace:
         return snapshot
     first = bisect_left(snapshot, namespace, key=attrgetter("namespace"))
@@ -234,10 +234,10 @@ def in_namespace(snapshot: list[StoredObject], namespace: str) -> list[StoredObj
 
 
 def after_key(snapshot: list[StoredObject], key: ObjectKey) -> list[StoredObject]:
-    """Return the part of a sorted snapshot that follows a key."""
+    """Return the objects of a sorted snapshot after a key."""
     return snapshot[bisect_right(snapshot, key, key=attrgetter("key")) :]
 
 
 def bodies(objects: Iterable[StoredObject]) -> list[Body]:
-    """Return the bodies, for those who look into them."""
+    """Return the bodies of the objects."""
     return [stored.body for stored in objects]

@@ -1,14 +1,14 @@
 """Patches of JSON values, as the API server applies them.
 
-Every function returns a new value and never changes its arguments. Parts that the patch leaves
-alone are *the same objects* as before, not copies: "did the spec change" is then a comparison of
-identities, validation looks only at what is new, and a patch that changes nothing returns its
-target itself. The storage relies on that, so values must never be changed in place.
+Every function returns a new value and never changes its arguments. Parts that the patch does not
+touch are *the same objects* as before, not copies: a change of the spec is found by identity,
+validation checks only what is new, and a patch that changes nothing returns its target itself. The
+storage relies on this, so values must never be changed in place.
 
 - `merge_patch`: RFC 7386.
 - `json_patch`: RFC 6902, with the API server's leniency (a `replace` of a missing key adds it).
-- `strategic_merge_patch`: Kubernetes' own, for the list keys that appear in jobs and pods.
-- `share`: the same identity of equal parts for a value that came whole (PUT).
+- `strategic_merge_patch`: that of Kubernetes, for the list keys in jobs, pods, and nodes.
+- `share`: gives a complete value (PUT) the same identity of equal parts.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 JsonValue: TypeAlias = Any
-"""Whatever JSON may hold: dict, list, str, int, float, bool or None."""
+"""Any JSON value: dict, list, str, int, float, bool, or None."""
 
 Body: TypeAlias = dict[str, Any]
-"""A JSON object. Never changed once it was handed over."""
+"""A JSON object; never changed once it is passed on."""
 
 
 class PatchFailed(Exception):
@@ -28,7 +28,7 @@ class PatchFailed(Exception):
 
 
 class _Missing:
-    """Marks what is not there, which JSON's null cannot."""
+    """Marks an absent value, as opposed to JSON's null."""
 
 
 _MISSING: Final = _Missing()
@@ -37,7 +37,7 @@ _MISSING: Final = _Missing()
 def share(new: JsonValue, old: JsonValue) -> JsonValue:
     """Return a value equal to `new` that uses the parts of `old` where they are equal.
 
-    Equality is JSON's: `true` is not 1, though Python says so.
+    Equality is that of JSON: `true` is not 1, unlike in Python.
     """
     if new is old or type(new) is not type(old):
         return new
@@ -55,7 +55,7 @@ def share(new: JsonValue, old: JsonValue) -> JsonValue:
 
 
 def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
-    """Apply a merge patch: objects merge, null removes, all else replaces.
+    """Return the target after a merge patch: objects merge, null removes, other values replace.
 
     Source: RFC 7386, section 2.
     """
@@ -79,7 +79,7 @@ def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
 
 
 def json_patch(target: JsonValue, operations: list[Body]) -> JsonValue:
-    """Apply the operations in order, all or nothing.
+    """Return the document after all operations, in order.
 
     Raises:
         PatchFailed: an operation is unknown, a path is missing, or a `test` does not hold.
@@ -140,18 +140,18 @@ def _check(document: JsonValue, path: list[str], want: JsonValue) -> None:
     try:
         got = _read(document, path)
     except PatchFailed:
-        # The Go library takes a missing value for null.
+        # The Go library treats a missing value as null.
         got = None
     if share(want, got) is not got:
         raise PatchFailed(f"test failed: {'/'.join(path)}")
 
 
 _Edit: TypeAlias = Callable[[JsonValue, str], None]
-"""Changes one place of a container that is already a copy."""
+"""Changes one entry of a container that is already a copy."""
 
 
 def _edit(document: JsonValue, path: list[str], edit: _Edit) -> JsonValue:
-    """Return the document with the container at `path` edited, copying only the way there."""
+    """Return the document with the container at `path` edited; copies only what is on the path."""
     if not path:
         root = {"": document}
         edit(root, "")
@@ -184,7 +184,7 @@ def _adding(value: JsonValue) -> _Edit:
 
 
 def _slot(place: str, length: int) -> int:
-    """Return where `add` inserts; "-" is the end."""
+    """Return the index at which `add` inserts; "-" is the end."""
     return length if place == "-" else _index(place, length)
 
 
@@ -232,9 +232,9 @@ _DIRECTIVE: Final = "$"
 
 
 def strategic_merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
-    """Apply a strategic merge patch as `kubectl apply` and `kubectl edit` make it.
+    """Return the target after a strategic merge patch, as sent by `kubectl apply` and `edit`.
 
-    Known: merging lists of `MERGE_KEYS`, `$patch: delete | replace` in items and objects,
+    Supported: merging of lists in `MERGE_KEYS`, `$patch: delete | replace` in items and objects,
     `$deleteFromPrimitiveList`, `$retainKeys`. The order hints (`$setElementOrder`) are ignored.
     """
     if not isinstance(patch, dict):
@@ -271,7 +271,7 @@ def _strategic_field(field: str, old: JsonValue, new: JsonValue) -> JsonValue:
 
 
 def _merge_items(old: list[Body], new: list[Body], merge_key: str) -> list[Body]:
-    """Merge items by their key; new keys go to the end."""
+    """Merge items by their key; items with new keys are appended."""
     merged = {item.get(merge_key): item for item in old}
     for item in new:
         name = item.get(merge_key)

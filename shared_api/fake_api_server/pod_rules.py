@@ -1,9 +1,8 @@
-"""What the API server fills into pods and pod templates, and what it refuses in them.
+"""Defaulting and validation of pods and pod templates.
 
-Only what a queue can meet: requests that default from limits, GPUs that need a limit, the priority
-of a class, scheduling gates that can only be taken away, a spec that is closed once the pod exists.
-A pod without a kubelet behaves as on the real server: it stays Pending until a client writes its
-status.
+Only what matters to a queue: requests that default to limits, GPUs that need a limit, the priority
+of a class, scheduling gates that can only be removed, a spec that is immutable once the pod exists.
+As on a real server without kubelets, a pod stays Pending until a client writes its status.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _FREE_IN_GATED_PODS: Final = frozenset({"nodeSelector", "affinity", "schedulingG
 
 
 def prepare_pod(body: Body, surroundings: ServerContext) -> Body:
-    """Fill in a new pod: defaults, its priority, a status of its own."""
+    """Return a new pod with defaults, priority, and initial status."""
     spec = {**_POD_DEFAULTS, **_priority(body, surroundings), **body.get("spec", {})}
     spec = with_container_defaults(spec)
     status: Body = {"phase": "Pending"}
@@ -73,7 +72,7 @@ def prepare_pod(body: Body, surroundings: ServerContext) -> Body:
 
 
 def fill_pod(body: Body) -> Body:
-    """Return a pod whose containers have their defaults."""
+    """Return a pod with defaults in its containers."""
     return {**body, "spec": with_container_defaults(body.get("spec") or {})}
 
 
@@ -94,7 +93,7 @@ def _priority(body: Body, surroundings: ServerContext) -> Body:
 
 
 def with_container_defaults(spec: Body) -> Body:
-    """Return a pod spec whose containers have their defaults, requests from limits among them."""
+    """Return a pod spec with defaults in its containers, including requests from limits."""
     changed = {
         field: [_container(container) for container in spec[field]]
         for field in ("containers", "initContainers")
@@ -118,7 +117,7 @@ def check_quantities(amounts: Mapping[str, JsonValue]) -> None:
     """Refuse a malformed quantity as the decoder of built-in kinds does.
 
     Raises:
-        RequestFailed: 400.
+        RequestFailed: 400, a quantity is malformed.
     """
     for value in amounts.values():
         if not _QUANTITY.match(str(value)):
@@ -129,7 +128,7 @@ def check_quantities(amounts: Mapping[str, JsonValue]) -> None:
 
 
 def check_containers(spec: Body, path: str) -> list[Cause]:
-    """Say what is missing in the containers of a pod spec."""
+    """Return what is missing in the containers of a pod spec."""
     containers = spec.get("containers")
     if not containers:
         return [required(f"{path}.containers")]
@@ -146,7 +145,7 @@ def check_containers(spec: Body, path: str) -> list[Cause]:
 
 
 def _check_limits(resources: Body, path: str) -> list[Cause]:
-    """Say what is wrong with requests of resources that nodes share out whole, such as GPUs."""
+    """Return what is invalid in requests of non-overcommittable resources, such as GPUs."""
     limits = resources.get("limits") or {}
     requests = {
         name: value
@@ -169,7 +168,7 @@ def _check_limits(resources: Body, path: str) -> list[Cause]:
 
 
 def check_pod(new: Body, old: Body | None) -> list[Cause]:
-    """Say what is wrong with a pod."""
+    """Return what is invalid in a pod; `old` is None for a new one."""
     if old is None:
         return check_containers(new.get("spec", {}), "spec")
     before, after = old.get("spec", {}), new.get("spec", {})

@@ -1,7 +1,8 @@
-"""From an HTTP request to the write path or the read path, and back to an answer.
+"""Routes an HTTP request to the write path or the read path, and returns the answer.
 
-`parse_target` reads what a path is about; `RequestRouter.answer` carries a request out and returns
-a whole response, `RequestRouter.open_watch` a stream. Neither knows faults, locks or sockets.
+`parse_target` reads which object a path names; `RequestRouter.answer` processes a request and
+returns a complete response, `RequestRouter.open_watch` a stream. Faults, locks, and sockets are
+not handled here.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a path is about."""
+    """The object or kind that a path names."""
 
     group: str
     version: str
@@ -80,7 +81,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def parse_target(path: str) -> Target | None:
-    """Read a path of objects; None for all other paths."""
+    """Return what a path of objects names; None for all other paths."""
     plain = unquote(path) if "%" in path else path
     match plain.strip("/").split("/"):
         case ["api", version, *rest]:
@@ -101,7 +102,7 @@ def parse_target(path: str) -> Target | None:
 
 
 class AskedRequest(msgspec.Struct, frozen=True):
-    """A request, taken apart."""
+    """A parsed request."""
 
     request: Request
     info: RequestInfo
@@ -112,7 +113,7 @@ class AskedRequest(msgspec.Struct, frozen=True):
 
 
 def take_apart(request: Request) -> AskedRequest:
-    """Read a request's path, query and headers."""
+    """Parse the path, query, and headers of a request."""
     query = dict(request.query)
     headers = {name.lower(): value for name, value in request.headers}
     target = parse_target(request.path)
@@ -174,17 +175,17 @@ class RequestRouter:
     # ---------------------------------------------------------------------- the two ways in
 
     def answer(self, asked: AskedRequest) -> Response:
-        """Carry a request out. Refusals are answers too."""
+        """Process a request and return the answer, including refusals."""
         try:
             return self._answer(asked)
         except RequestFailed as refused:
             return refusal(refused)
 
     def open_watch(self, asked: AskedRequest, on_close: Callable[[FakeStream], None]) -> FakeStream:
-        """Open a watch.
+        """Open a watch; `on_close` is called once with the stream when it is over.
 
         Raises:
-            RequestFailed: it is refused before it starts.
+            RequestFailed: The watch is refused before it starts.
         """
         resource = self._resource(asked)
         writer = self._writer(resource, asked)
@@ -299,7 +300,7 @@ class RequestRouter:
             raise no_such_path()
         if asked.info.verb not in resource.verbs:
             raise method_not_allowed()
-        # A namespaced kind is written in a namespace, and a cluster-scoped one outside of any.
+        # A write of a namespaced kind needs a namespace, and one of a cluster-scoped kind has none.
         if bool(target.namespace) != resource.namespaced and (target.namespace or target.name):
             raise no_such_path()
         if resource.namespaced and not target.namespace and asked.info.verb == "create":
@@ -326,7 +327,7 @@ class RequestRouter:
         return self._clock.now()
 
     def _on_change(self, table: Table, change: Change) -> None:
-        """Serve what CRDs define, from the moment they are stored."""
+        """Serve the kinds of a CRD as soon as it is stored."""
         if table.key != CRD_TABLE:
             return
         spec = change.current.body["spec"]
@@ -340,7 +341,7 @@ class RequestRouter:
 
 
 def refusal(refused: RequestFailed) -> Response:
-    """The response for a refusal."""
+    """Return the response for a refusal."""
     headers = {"content-type": JSON}
     if refused.retry_after_seconds is not None:
         headers["retry-after"] = str(refused.retry_after_seconds)
@@ -371,7 +372,7 @@ def _object_body(body: bytes) -> Body:
 
 
 def _patcher(resource: ServedResource, content_type: str, body: bytes) -> BodyChange:
-    """Return what makes the wanted body out of the stored one."""
+    """Return a function from the stored body to the wanted one."""
     accepted = [JSON_PATCH, MERGE_PATCH]
     if resource.strategic:
         accepted.append(STRATEGIC_PATCH)
@@ -415,7 +416,7 @@ def _is_dry_run(text: str) -> bool:
 
 
 def _delete_options(asked: AskedRequest) -> DeleteOptions:
-    """Read them from the body, and from the query where the body has nothing."""
+    """Return the options in the body, or else in the query."""
     body = _object_body(asked.request.body) if asked.request.body else {}
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds")

@@ -1,8 +1,8 @@
 """What the fake API server serves: one `ServedResource` per kind and version.
 
-It says what is special about a kind, so that the router and the write path stay general: whether
-there is a status subresource, which fields can be selected by, what is defaulted and refused. The
-built-in ones are in `builtin_kinds`, those of CRDs are made by `custom_resources`.
+It has what differs between kinds, so that the router and the write path stay generic: whether there
+is a status subresource, which fields can be selected by, what is defaulted and refused. Built-in
+kinds are in `builtin_kinds`; `custom_resources` makes those of CRDs.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ ALL_VERBS: Final = (
 
 
 class ServerContext(Protocol):
-    """What a rule may look at beside the object."""
+    """What a rule may read in addition to the object."""
 
     def now(self) -> str:
-        """The time, as objects carry it."""
+        """Return the time as an RFC 3339 timestamp."""
 
     def find(self, table_key: TableKey, key: ObjectKey) -> StoredObject | None:
-        """Another object."""
+        """Return another object, or None if it does not exist."""
 
 
 Prepare: TypeAlias = Callable[[Body, ServerContext], Body]
-"""Fills in a new object what the server fills in. May raise RequestFailed (admission)."""
+"""Fills in what the server sets in a new object. May raise RequestFailed (admission)."""
 Check: TypeAlias = Callable[[Body, Body | None], list[Cause]]
-"""Says what is wrong with an object, given its stored version (None: it is new)."""
+"""Returns what is invalid in an object, given its stored version (None: it is new)."""
 Convert: TypeAlias = Callable[[Body], Body]
 
 
@@ -57,7 +57,7 @@ def _nothing_wrong(_new: Body, _old: Body | None) -> list[Cause]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ServedResource:
-    """One kind in one version. Compared by identity: it is asked for in every request."""
+    """One kind in one version. Compared by identity, since every request looks it up."""
 
     group: str
     version: str
@@ -69,50 +69,50 @@ class ServedResource:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     has_status: bool = False
-    """There is a `status` subresource: main writes leave the status, status writes the rest."""
+    """It has a `status` subresource: only writes to that change the status, and nothing else."""
     status_moves_metadata: bool = False
     """A status write may change labels, annotations and finalizers (built-in kinds: yes)."""
     keeps_status_on_create: bool = False
     counts_generation: bool = False
-    """`metadata.generation` counts changes outside of metadata (and status, if a subresource)."""
+    """`metadata.generation` counts changes outside metadata (and outside a status subresource)."""
     unconditional_update: bool = False
-    """A PUT without resourceVersion is taken."""
+    """A PUT without resourceVersion is accepted."""
     orphans_by_default: bool = False
-    """A delete that says nothing leaves dependents behind (batch/v1 Job, for old clients)."""
+    """A delete without a policy orphans dependents (batch/v1 Job, for old clients)."""
     graceful: bool = False
-    """A delete gives a bound pod its grace period."""
+    """A delete of a bound pod waits for its grace period."""
     strategic: bool = False
-    """Strategic merge patches are taken."""
+    """Strategic merge patches are accepted."""
     is_custom: bool = False
     selectable: Mapping[str, FieldPath] = field(default_factory=dict)
     columns: tuple[Column, ...] = PLAIN_COLUMNS
     schema: Schema | None = None
     openapi: Mapping[str, JsonValue] | None = None
-    """The schema as the CRD states it, for `kubectl explain`."""
+    """The schema as in the CRD, for `kubectl explain`."""
     prepare: Prepare = _unchanged
     fill: Convert | None = None
-    """Defaults that an update gets as well (a patch may have replaced a list of containers)."""
+    """Sets defaults at updates too (a patch may have replaced a list of containers)."""
     check: Check = _nothing_wrong
     to_wire: Convert | None = None
-    """From the stored form to this version's; None where they are the same."""
+    """Converts the stored form to that of this version; None if they are the same."""
     from_wire: Convert | None = None
     verbs: tuple[str, ...] = ALL_VERBS
     table: TableKey | None = None
-    """Where it is stored, if not under its own group and plural."""
+    """The table it is stored in, if not that of its group and plural."""
 
     @cached_property
     def api_version(self) -> str:
-        """As in objects."""
+        """The apiVersion of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @cached_property
     def table_key(self) -> TableKey:
-        """Where it is stored."""
+        """The table it is stored in."""
         return self.table or (self.group, self.plural)
 
     @cached_property
     def fields(self) -> Mapping[str, FieldPath]:
-        """All that a field selector may name."""
+        """All fields that a field selector may use."""
         return {**METADATA_FIELDS, **self.selectable}
 
     @cached_property
@@ -121,15 +121,15 @@ class ServedResource:
         return msgspec.json.encode(named)[:-1] + b","
 
     def item_json(self, stored: StoredObject) -> bytes:
-        """The object as an item of a list: built-in kinds go without apiVersion and kind there."""
+        """Return an object as a list item: those of built-in kinds have no apiVersion and kind."""
         return self.object_json(stored) if self.is_custom else self._fields_json(stored)
 
     def object_json(self, stored: StoredObject) -> bytes:
-        """The object as an answer or in a watch event."""
+        """Return an object as an answer or in a watch event."""
         return self._head + self._fields_json(stored)[1:]
 
     def body_json(self, body: Body) -> bytes:
-        """The same for a body that is not stored (a dry run)."""
+        """Return an object that is not stored (a dry run), as `object_json`."""
         return self.object_json(StoredObject(("", ""), body, 0))
 
     def _fields_json(self, stored: StoredObject) -> bytes:
@@ -139,33 +139,33 @@ class ServedResource:
 
 
 class ResourceRegistry:
-    """The kinds that are served now. Not thread-safe: the server's lock guards it."""
+    """The kinds that are served. Not thread-safe: the server's lock guards it."""
 
     def __init__(self) -> None:
         self._by_path: dict[tuple[str, str, str], ServedResource] = {}
         self._versions: set[tuple[str, str]] = set()
 
     def add(self, resource: ServedResource) -> None:
-        """Serve a kind; again with changes replaces it."""
+        """Serve a kind; replaces an earlier definition."""
         self._by_path[resource.group, resource.version, resource.plural] = resource
         self._versions.add((resource.group, resource.version))
 
     def remove(self, group: str, plural: str) -> None:
-        """Serve a kind no longer, in any version."""
+        """Stop serving a kind, in all versions."""
         for path in [p for p in self._by_path if (p[0], p[2]) == (group, plural)]:
             del self._by_path[path]
         self._versions = {(group, version) for group, version, _ in self._by_path}
 
     def at(self, group: str, version: str, plural: str) -> ServedResource | None:
-        """The kind under a path, or None."""
+        """Return the kind under a path, or None."""
         return self._by_path.get((group, version, plural))
 
     def has_version(self, group: str, version: str) -> bool:
-        """Whether anything is served in this group and version."""
+        """Return whether any kind is served in this group and version."""
         return (group, version) in self._versions
 
     def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
-        """The kind that objects name so, or None."""
+        """Return the kind of objects with this apiVersion and kind, or None."""
         group, _, version = api_version.rpartition("/")
         candidates = self._by_path.items()
         return next(
@@ -173,7 +173,7 @@ class ResourceRegistry:
         )
 
     def named(self, name: str) -> ServedResource | None:
-        """The kind with this plural, or this plural and group ("jobs.batch"), or None."""
+        """Return the kind with this plural, or this plural and group ("jobs.batch"), or None."""
         plural, _, group = name.partition(".")
         for (its_group, _, its_plural), resource in self._by_path.items():
             if its_plural == plural and (not group or its_group == group):
@@ -181,11 +181,11 @@ class ResourceRegistry:
         return None
 
     def stored_in(self, table: TableKey) -> ServedResource | None:
-        """Some version of the kind that is stored in a table, or None."""
+        """Return any version of the kind that is stored in a table, or None."""
         return next((r for r in self._by_path.values() if r.table_key == table), None)
 
     def groups(self) -> dict[str, list[str]]:
-        """Groups with their versions, in the order of discovery."""
+        """Return groups with their versions, in the order of discovery."""
         found: dict[str, list[str]] = {}
         for group, version, _ in self._by_path:
             versions = found.setdefault(group, [])
@@ -194,6 +194,6 @@ class ResourceRegistry:
         return found
 
     def in_version(self, group: str, version: str) -> list[ServedResource]:
-        """The kinds of one group and version, by plural."""
+        """Return the kinds of a group and version, sorted by plural."""
         found = [r for (g, v, _), r in self._by_path.items() if (g, v) == (group, version)]
         return sorted(found, key=lambda resource: resource.plural)

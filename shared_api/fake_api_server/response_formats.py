@@ -1,7 +1,7 @@
 """The forms an answer can take: objects, a `Table`, or metadata alone.
 
-Which one is asked for by the Accept header; clients list several and the first that is known
-wins. Each form writes one object, a list, and a watch event.
+The Accept header selects the form: the first supported one of its list. Each form writes one
+object, a list, and a watch event.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def asked_form(accept: str) -> Form:
-    """Return the first form of an Accept header that is known, objects if none is."""
+    """Return the first supported form of an Accept header; "object" if there is none."""
     for clause in accept.split(","):
         if "as=Table" in clause:
             return "table"
@@ -34,7 +34,7 @@ def asked_form(accept: str) -> Form:
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """Part of a list."""
+    """A page of a list."""
 
     objects: Sequence[StoredObject]
     version: int
@@ -42,7 +42,7 @@ class ListPage(msgspec.Struct, frozen=True):
     remaining: int | None = None
 
     def metadata(self) -> Body:
-        """`metadata` of the list."""
+        """Return `metadata` of the list."""
         metadata: Body = {"resourceVersion": str(self.version)}
         if self.continue_token:
             metadata["continue"] = self.continue_token
@@ -52,7 +52,7 @@ class ListPage(msgspec.Struct, frozen=True):
 
 
 class AnswerWriter(msgspec.Struct, frozen=True):
-    """Writes answers about one kind in one form."""
+    """Writes answers for one kind in one form."""
 
     resource: ServedResource
     form: Form
@@ -61,7 +61,7 @@ class AnswerWriter(msgspec.Struct, frozen=True):
     now: datetime
 
     def one(self, stored: StoredObject) -> bytes:
-        """One object."""
+        """Return one object."""
         if self.form == "object":
             return self.resource.object_json(stored)
         if self.form == "metadata":
@@ -70,7 +70,7 @@ class AnswerWriter(msgspec.Struct, frozen=True):
         return _encode(self._table([stored], {"resourceVersion": version}))
 
     def page(self, page: ListPage) -> bytes:
-        """A list."""
+        """Return a list."""
         if self.form == "table":
             return _encode(self._table(page.objects, page.metadata()))
         head: Body = {"kind": self._list_kind(), "apiVersion": self.resource.api_version}
@@ -82,7 +82,7 @@ class AnswerWriter(msgspec.Struct, frozen=True):
         return _encode(head)[:-1] + b',"items":[' + b",".join(items) + b"]}"
 
     def event(self, change: str, stored: StoredObject, *, is_first: bool = False) -> bytes:
-        """A line of a watch."""
+        """Return a line of a watch; a Table has its columns only in the first one."""
         if self.form == "table":
             version = {"resourceVersion": stored.body["metadata"]["resourceVersion"]}
             written = _encode(self._table([stored], version, with_definitions=is_first))
@@ -91,7 +91,7 @@ class AnswerWriter(msgspec.Struct, frozen=True):
         return b'{"type":"' + change.encode() + b'","object":' + written + b"}"
 
     def bookmark(self, version: int, *, ends_initial_events: bool = False) -> bytes:
-        """A bookmark line."""
+        """Return a bookmark line of a watch."""
         metadata: Body = {"resourceVersion": str(version)}
         if ends_initial_events:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}

@@ -1,18 +1,19 @@
-"""Structural schemas of custom resources: what is pruned, defaulted and refused.
+"""Structural schemas of custom resources: pruning, defaulting, and validation.
 
-`compile_schema` turns an `openAPIV3Schema` into `Schema` nodes once per CRD. Then, for each write,
-`Schema.normalise` drops nulls and unknown fields and fills in defaults, and `Schema.check` collects
-what is wrong, each with its path, in the real server's words.
+`compile_schema` turns an `openAPIV3Schema` into `Schema` nodes once per CRD. For each write,
+`Schema.normalise` drops nulls and unknown fields and sets defaults, and `Schema.check` collects the
+causes, with their paths and the texts of the real server.
 
-Nearly every write is right as it comes, so `Schema.accepts` looks first, without making a path
-or a text: only what it does not accept goes the long way.
+Nearly every write is valid, so `Schema.accepts` checks first, without building a path or a text;
+only what it does not accept is normalized and checked.
 
-All skip whatever is the very same object as in the stored version (`patching` keeps identities),
-so a status write does not pay for the spec. As a consequence an invalid part that was there before
-(the schema was tightened) does not stop writes elsewhere, which the real server calls ratcheting.
+All of them skip parts that are the same object as in the stored version (`patching` keeps
+identities), so a status write does not cost a check of the spec. As a consequence, a part that was
+stored before the schema was tightened does not block other writes (ratcheting in the real server).
 
 Not here: CEL rules (`x-kubernetes-validations`) are accepted and **not evaluated**; `pattern` is
-matched by Python's `re` instead of RE2; of the formats only date-time, date and int32 are checked.
+matched by Python's `re` instead of RE2; of the formats, only date-time, date, and int32 are
+checked.
 """
 
 from __future__ import annotations
@@ -113,19 +114,19 @@ class Schema:
         self._all_of = [Schema(one, free=frozenset()) for one in source.get("allOf", ())]
         self._any_of = [Schema(one, free=frozenset()) for one in source.get("anyOf", ())]
         self._types = self._python_types()
-        # An int-or-string says so in an anyOf as well; its Python types are enough.
+        # An int-or-string also has an anyOf; checking the Python types is enough.
         self._has_junctions = bool(
             self._enum or self._all_of or (self._any_of and not self._int_or_string)
         )
         self._is_plain = not (self._has_junctions or self._format or self._pattern or self._bounds)
 
     def _python_types(self) -> frozenset[type]:
-        """Types of values that need no second look; a float may still be a whole number."""
+        """Return the types that need no further check; a float may still be a whole number."""
         types = {int, str} if self._int_or_string else _PYTHON_TYPES.get(self._type, set())
         return frozenset(types | ({type(None)} if self.nullable else set()))
 
     def accepts(self, value: JsonValue, old: JsonValue) -> bool:
-        """Whether there surely is nothing to drop, to fill in or to refuse."""
+        """Return True only if there is nothing to drop, to default, or to refuse."""
         if value is old and value is not None:
             return True
         kind = type(value)
@@ -152,7 +153,7 @@ class Schema:
         return self._pattern is None or self._pattern.search(value) is not None
 
     def problems(self, value: JsonValue) -> list[Cause]:
-        """Return what is wrong with a value, without paths."""
+        """Return what is invalid in a value, without paths."""
         causes: list[Cause] = []
         self.check(value, None, "", causes)
         return causes
@@ -194,13 +195,13 @@ class Schema:
     def normalise(
         self, value: JsonValue, old: JsonValue, path: str, unknown: list[str]
     ) -> JsonValue:
-        """Return the value without nulls and unknown fields, and with defaults.
+        """Return the value with defaults and without nulls and unknown fields.
 
         Args:
-            value: as it came.
-            old: the stored one, or None; what is identical to it is returned as it is.
+            value: as received.
+            old: the stored value, or None; parts identical to it are returned unchanged.
             path: of the value, "" for the root.
-            unknown: gets the path of each field that was dropped because the schema lacks it.
+            unknown: receives the path of each field that is dropped because the schema lacks it.
         """
         if value is old and value is not None:
             return value
@@ -245,14 +246,14 @@ class Schema:
             if name not in (value if result is None else result):
                 result = dict(value) if result is None else result
                 child = self._properties[name]
-                # The default may itself lack fields that have defaults.
+                # The default value may itself lack fields that have defaults.
                 result[name] = child.normalise(child.default, None, name, [])
         return value if result is None else result
 
     # ---------------------------------------------------------------------------- validation
 
     def check(self, value: JsonValue, old: JsonValue, path: str, causes: list[Cause]) -> None:
-        """Append what is wrong with a normalised value; identical to `old` is taken as right."""
+        """Append what is invalid in a normalized value; parts identical to `old` are skipped."""
         if value is old and value is not None:
             return
         if value is None and self.nullable:
@@ -295,7 +296,7 @@ class Schema:
             why = f'{path} in body must be of type {self._format}: "{value}"'
             text = f'Invalid value: "{value}": {why}'
             causes.append(Cause(path, _TYPE_INVALID, text))
-        # As in the real server, the first of these three that fails is the one that is told.
+        # As in the real server, only the first of these three that fails is reported.
         longest, shortest = self._bounds.get("maxLength"), self._bounds.get("minLength", 0)
         if longest is not None and len(value) > longest:
             text = f"Too long: may not be more than {longest} bytes"
@@ -377,7 +378,7 @@ _BOUNDS: Final = (
 
 
 def compile_schema(source: Mapping[str, JsonValue]) -> Schema:
-    """Compile the `openAPIV3Schema` of a CRD version; metadata is not its business."""
+    """Compile the `openAPIV3Schema` of a CRD version; `metadata` is not part of it."""
     return Schema(source, free=_ROOT_FIELDS)
 
 
@@ -388,7 +389,7 @@ def joined_unknown(unknown: Sequence[str]) -> str:
 
 def _not_int32(path: str) -> Cause:
     why = f"Checked value must be of type integer with format int32 in {path}"
-    # The real server's own lapse: it names no field here.
+    # The real server names no field here either.
     return invalid_value("<nil>", "", why)
 
 
@@ -405,7 +406,7 @@ def _free_fields(source: Mapping[str, JsonValue]) -> frozenset[str]:
 
 
 def _compile_pattern(text: str) -> re.Pattern[str] | None:
-    """Return the pattern, None for none. RE2 takes `^(?i)...`; Python wants flags first."""
+    """Return the pattern, None for none. RE2 allows `^(?i)...`; Python requires flags first."""
     flagged = _FLAGS_AFTER_START.fullmatch(text)
     if flagged is not None:
         return re.compile(f"^(?{flagged[1]}:{flagged[2]})")

@@ -1,7 +1,7 @@
-"""Label and field selectors: text in, predicate out.
+"""Label and field selectors, parsed into predicates.
 
-A selector is parsed once per list or watch and asked once per object, so `parse_*` returns
-closures. None stands for "selects everything", which callers treat as a shortcut.
+A selector is parsed once per list or watch and evaluated once per object, so `parse_*` returns
+closures. None selects every object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEY: Final = re.compile(r"^(!?)\s*([A-Za-z0-9][-A-Za-z0-9_./]*)$")
 
 
 def parse_label_selector(text: str) -> LabelPredicate | None:
-    """Parse `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>5`.
+    """Return the predicate of `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>5`; None selects all.
 
     Raises:
         RequestFailed: 400, it cannot be parsed.
@@ -62,7 +62,7 @@ def _comparison(key: str, operator: str, value: str) -> LabelPredicate:
     if operator in {"=", "=="}:
         return lambda labels: labels.get(key) == value
     if operator == "!=":
-        # Also selects objects without the label, as in Kubernetes.
+        # Also matches objects without the label, as in Kubernetes.
         return lambda labels: labels.get(key) != value
     if not value.removeprefix("-").isdecimal():
         raise bad_request(f"for 'Gt', 'Lt' operators, the value must be an integer: {value}")
@@ -76,14 +76,14 @@ def _comparison(key: str, operator: str, value: str) -> LabelPredicate:
 
 
 def parse_field_selector(text: str, selectable: Mapping[str, FieldPath]) -> BodyPredicate | None:
-    """Parse `metadata.name=a,spec.queue!=b`.
+    """Return the predicate of `metadata.name=a,spec.queue!=b`; None selects all.
 
     Args:
         text: the selector.
-        selectable: the fields that this kind can be selected by, and where they are.
+        selectable: the fields that this kind can be selected by, with their paths.
 
     Raises:
-        RequestFailed: 400, it cannot be parsed or names another field.
+        RequestFailed: 400, it cannot be parsed or has another field.
     """
     predicates = [_field_requirement(part, selectable) for part in text.split(",") if part]
     if not predicates:
@@ -112,7 +112,7 @@ def _split_field(text: str) -> tuple[str, str, str]:
 
 
 def field_text(body: Body, path: FieldPath) -> str:
-    """Return a field as a selector sees it: "" when absent, "true" and "5" for other types."""
+    """Return a field as text for a selector: "" if absent; "true" and "5" for other types."""
     value: JsonValue = body
     for key in path:
         if not isinstance(value, dict):

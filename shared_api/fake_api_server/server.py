@@ -1,9 +1,9 @@
-"""An API server in memory: `FakeApiServer`, a `Transport` that answers by itself.
+"""An API server in memory: `FakeApiServer`, a `Transport` that answers requests itself.
 
 In process:
 
     server = FakeApiServer(clock=VirtualClock(), rng=random.Random(7))
-    server.direct.create(queue_unit("a"))          # arrange, past all faults
+    server.direct.create(queue_unit_body("a"))     # set up, without faults
     client = ResourceClient(server, ...)           # the code under test
 
 Over real HTTP on loopback, for the demo, kubectl and curl:
@@ -12,18 +12,18 @@ Over real HTTP on loopback, for the demo, kubectl and curl:
     with server.serve_http(port=0) as face:
         print(face.url)
 
-Determinism: with `waits=False` (the default) no call ever waits and no time passes by itself but
-for the delays that a test asks for; the same calls in the same order from the same seed give the
-same answers, uids and versions included. Watch streams hold lines until they are read, and
-`read_line` raises `StreamIdle` at once when there are none (see `watch_stream`); `unread_lines`
-says whether any stream still has some. With `waits=True`, readers wait on the clock.
+Determinism: with `waits=False` (the default), no call waits and no time passes except for the
+delays that a test asks for. The same calls in the same order with the same seed give the same
+answers, including uids and versions. Watch streams hold lines until they are read, and `read_line`
+raises `StreamIdle` at once if there are none (see `watch_stream`); `unread_lines` counts the lines
+that are left. With `waits=True`, readers wait on the clock.
 
-What is imitated, and how far, is held by the conformance suite, which also runs against a real
-server. Known differences: no managedFields and no server-side apply (415); built-in kinds have no
-schema; CEL rules and admission webhooks are not evaluated; protobuf is not spoken; nobody is
-authenticated or authorised; a CRD is served at once; what is owned by nobody goes at once; the
-very first write to an object whose status is defaulted is a no-op here when it changes nothing
-(the real server stores the default then, in a new version).
+The conformance suite, which also runs against a real server, covers what is imitated. Known
+differences: no managedFields and no server-side apply (415); built-in kinds have no schema; CEL
+rules and admission webhooks are not evaluated; no protobuf; no authentication and no authorization;
+a CRD is served at once; garbage is collected at once; the very first write to an object whose
+status is defaulted is a no-op here if it changes nothing (the real server then stores the default,
+in a new version).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from shared_api.fake_api_server.writes import WritePath
 from shared_api.process.clock import Clock
 
 BOOKMARK_SECONDS: Final = 60.0
-"""The real server sends one about every minute."""
+"""Seconds between bookmarks; the real server sends one about every minute."""
 JOURNAL_LENGTH: Final = 10_000
 _NO_FAULT: Final = Fault()
 _TIMEOUT: Final = re.compile(r"^(\d+(?:\.\d+)?)(ms|s|m)$")
@@ -69,21 +69,21 @@ _UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
-    """One request that was answered."""
+    """One answered request."""
 
     info: RequestInfo
     status: int
 
 
 class FakeApiServer:
-    """A `Transport`; usable from many threads.
+    """A `Transport` that answers requests from memory; safe to use from many threads.
 
     Attributes:
-        faults: what goes wrong with which requests.
-        reviews: what TokenReview and SubjectAccessReview answer.
-        direct: reads and writes for arranging and checking a test, past faults and journal.
+        faults: failures to inject into requests.
+        reviews: the answers to TokenReview and SubjectAccessReview.
+        direct: reads and writes to set up and check a test, without faults and journal.
         journal: the last requests, in order.
-        counts: requests by (verb, plural, subresource).
+        counts: the number of requests by (verb, plural, subresource).
     """
 
     def __init__(
@@ -96,18 +96,18 @@ class FakeApiServer:
         bookmark_seconds: float = BOOKMARK_SECONDS,
         collects_garbage: bool = True,
     ) -> None:
-        """Start with the standard namespaces and nothing else.
+        """Create a server with only the standard namespaces.
 
         Args:
-            clock: all time comes from it: timestamps, watch ends, bookmarks, delays.
-            rng: all chance comes from it: uids, generated names, faults with a probability.
-            waits: whether readers of a silent watch wait on the clock.
-            history_changes: changes remembered per kind; older versions get 410.
-            bookmark_seconds: between the bookmarks of a watch.
-            collects_garbage: whether objects without owners are deleted at once; False: only by
+            clock: the source of all time: timestamps, ends of watches, bookmarks, delays.
+            rng: the source of all randomness: uids, generated names, faults with a probability.
+            waits: whether readers of a watch without news wait on the clock.
+            history_changes: the number of changes kept per kind; older versions get 410.
+            bookmark_seconds: the interval between the bookmarks of a watch.
+            collects_garbage: whether garbage is collected after each write; if False, only by
                 `collect_garbage`.
         """
-        # Guards everything below; re-entrant, since a change may end a stream, which comes back.
+        # Guards everything below; re-entrant, since a change may end a stream, which calls back.
         self._lock = threading.RLock()
         self._clock = clock
         self._storage = ObjectStorage(history_changes=history_changes)
@@ -132,12 +132,12 @@ class FakeApiServer:
 
     @property
     def reviews(self) -> AccessReviews:
-        """What TokenReview and SubjectAccessReview answer."""
+        """The answers to TokenReview and SubjectAccessReview."""
         return self._router.reviews
 
     @property
     def resource_version(self) -> int:
-        """The newest version."""
+        """The newest version of any object."""
         with self._lock:
             return self._storage.version
 
@@ -147,8 +147,8 @@ class FakeApiServer:
         """Answer a request; see `Transport.send`.
 
         Raises:
-            Timeout: a delay was longer than the time given.
-            ConnectionLost: a fault says so, or the server is down.
+            Timeout: A delay is longer than the timeout.
+            ConnectionLost: A fault breaks the connection, or the server is down.
         """
         asked = take_apart(request)
         fault = self._take_fault(asked.info)
@@ -165,11 +165,11 @@ class FakeApiServer:
         return response
 
     def stream(self, request: Request, timeout_seconds: float) -> FakeStream:
-        """Open a watch, or bring any other answer as one line; see `Transport.stream`.
+        """Open a watch, or return any other answer as one line; see `Transport.stream`.
 
         Raises:
-            Timeout: a delay was longer than the time given.
-            ConnectionLost: a fault says so, or the server is down.
+            Timeout: A delay is longer than the timeout.
+            ConnectionLost: A fault breaks the connection, or the server is down.
         """
         asked = take_apart(request)
         if asked.info.verb != "watch":
@@ -198,13 +198,13 @@ class FakeApiServer:
         self.drop_watches()
 
     def serve_http(self, *, host: str = "127.0.0.1", port: int = 0) -> HttpFace:
-        """Return a face that serves this over HTTP once it is started (or entered)."""
+        """Return an HTTP server for this, to be started or entered; port 0 chooses a free port."""
         return HttpFace(self, host=host, port=port)
 
     def add_observer(self, observer: ChangeObserver) -> None:
-        """Tell of every change of every kind, in order, before its request is answered.
+        """Call `observer` with every change of any kind, in order, before its request is answered.
 
-        Observers must not raise: they are called in the middle of the write.
+        It must not raise: it is called in the middle of the write.
         """
         with self._lock:
             self._storage.observers.append(observer)
@@ -212,26 +212,26 @@ class FakeApiServer:
     # -------------------------------------------------- what a test does to the server
 
     def go_down(self) -> None:
-        """Refuse every connection and break every watch, until `come_up`."""
+        """Break every watch and refuse every connection until `come_up`."""
         with self._lock:
             self._is_down = True
         self.drop_watches()
 
     def come_up(self) -> None:
-        """Serve again; nothing was lost."""
+        """Serve again, with all objects."""
         with self._lock:
             self._is_down = False
 
     def drop_watches(self, match: Match = ANY_REQUEST) -> int:
-        """Break the watches that match; what they had not brought yet is lost. Returns how many."""
+        """Break matching watches, without their unread lines; return how many matched."""
         return self._each_stream(match, FakeStream.break_off)
 
     def end_watches(self, match: Match = ANY_REQUEST) -> int:
-        """End the watches that match in order, as at their timeout. Returns how many."""
+        """End matching watches in order, as at their timeout; return how many matched."""
         return self._each_stream(match, FakeStream.end)
 
     def expire_watches(self, match: Match = ANY_REQUEST) -> int:
-        """Send the watches that match an ERROR event with 410, and end them. Returns how many."""
+        """Send matching watches an ERROR event with 410 and end them; return how many matched."""
         gone = RequestFailed(HTTPStatus.GONE, "Expired", "too old resource version")
 
         def expire(stream: FakeStream) -> None:
@@ -241,38 +241,38 @@ class FakeApiServer:
         return self._each_stream(match, expire)
 
     def stall_watches(self, match: Match = ANY_REQUEST) -> int:
-        """Let the watches that match bring no byte until `resume_watches`. Returns how many."""
+        """Send nothing to matching watches until `resume_watches`; return how many matched."""
         return self._each_stream(match, FakeStream.stall)
 
     def resume_watches(self, match: Match = ANY_REQUEST) -> int:
-        """Let stalled watches bring what they held back, late. Returns how many."""
+        """Send stalled watches what was held back; return how many matched."""
         return self._each_stream(match, FakeStream.resume)
 
     def repeat_events(self, times: int, match: Match = ANY_REQUEST) -> int:
-        """Let the watches that match bring each of their next events twice. Returns how many."""
+        """Send matching watches their next `times` events twice each; return how many matched."""
         return self._each_stream(match, lambda stream: stream.repeat_events(times))
 
     def compact(self, plural: str | None = None) -> None:
-        """Forget the history (of one kind): watches and lists of older versions get 410."""
+        """Forget the history, of one kind or all: watches and lists of older versions get 410."""
         with self._lock:
             for key, table in self._storage.tables.items():
                 if plural is None or key[1] == plural:
                     table.forget_history(self._storage.version)
 
     def collect_garbage(self) -> None:
-        """Delete objects whose owners are gone; for servers that do not do so at once."""
+        """Delete objects whose owners are deleted; for a server with `collects_garbage=False`."""
         with self._lock:
             self._collector.collect()
 
     @property
     def unread_lines(self) -> int:
-        """Lines in all open watches that could be read now; 0: every reader knows everything."""
+        """The number of readable lines in all open watches; 0 if every reader is up to date."""
         with self._lock:
             return sum(stream.unread_lines for stream in self._streams)
 
     @property
     def open_watches(self) -> list[RequestInfo]:
-        """What is being watched."""
+        """The requests of the open watches."""
         with self._lock:
             return [stream.info for stream in self._streams]
 
@@ -295,13 +295,13 @@ class FakeApiServer:
             return self.faults.take(info) or _NO_FAULT
 
     def _suffer(self, fault: Fault, server_timeout: str, timeout_seconds: float) -> Response | None:
-        """Let a fault happen; an answer, if there is one already."""
+        """Apply a fault; return its answer, if it has one."""
         if fault.loses_request:
             raise ConnectionLost("the connection broke before the request", sent=False)
         if fault.delay_seconds:
             gives_up = _seconds(server_timeout)
             self._clock.sleep(min(fault.delay_seconds, timeout_seconds, gives_up))
-            # The server gives up as well: then it has not written.
+            # The server gives up first, so it has written nothing.
             if gives_up < min(fault.delay_seconds, timeout_seconds):
                 return refusal(
                     RequestFailed(
@@ -338,6 +338,6 @@ class FakeApiServer:
 
 
 def _seconds(duration: str) -> float:
-    """Read a Go duration of the `timeout` parameter; infinite without one."""
+    """Return the seconds of a Go duration (the `timeout` parameter); infinite for ""."""
     found = _TIMEOUT.match(duration)
     return float(found[1]) * _UNIT_SECONDS[found[2]] if found else float("inf")

@@ -1,8 +1,8 @@
 """`Table` answers: what `kubectl get` prints.
 
-kubectl asks for `as=Table;v=v1;g=meta.k8s.io` and prints the cells as they come. A `Column` knows
-how to make its cell from an object; columns of custom resources are read by the JSONPath in the
-CRD (`json_path_column`), those of built-in kinds are in `builtin_columns`.
+kubectl asks for `as=Table;v=v1;g=meta.k8s.io` and prints the cells as received. A `Column` makes
+its cell from an object. Columns of custom resources use the JSONPath in the CRD
+(`json_path_column`); those of built-in kinds are in `builtin_columns`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared_api.fake_api_server.object_storage import StoredObject
 from shared_api.fake_api_server.patching import Body, JsonValue
 
 Cell: TypeAlias = Callable[[Body, datetime], JsonValue]
-"""Makes a cell from an object's body and the present time."""
+"""Makes a cell from an object's body and the current time."""
 
 _STEP: Final = re.compile(
     r"\.(?P<field>(?:\\.|[^.\[\\])+)"
@@ -30,18 +30,18 @@ _UNKNOWN: Final = "<unknown>"
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column."""
+    """One column of a Table."""
 
     name: str
     cell: Cell
     type: str = "string"
     format: str = ""
     priority: int = 0
-    """0 is always printed, above that only with `-o wide`."""
+    """0 is always printed, higher ones only with `-o wide`."""
     description: str = ""
 
     def definition(self) -> Body:
-        """The entry of `columnDefinitions`."""
+        """Return the entry of `columnDefinitions`."""
         return {
             "name": self.name,
             "type": self.type,
@@ -52,17 +52,17 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def name_of(body: Body, _now: datetime) -> JsonValue:
-    """`metadata.name`."""
+    """Return `metadata.name`."""
     return body["metadata"]["name"]
 
 
 def age_of(body: Body, now: datetime) -> JsonValue:
-    """The time since `metadata.creationTimestamp`."""
+    """Return the time since `metadata.creationTimestamp`."""
     return age(body["metadata"].get("creationTimestamp"), now)
 
 
 def created_at(body: Body, _now: datetime) -> JsonValue:
-    """`metadata.creationTimestamp` itself."""
+    """Return `metadata.creationTimestamp`."""
     return body["metadata"].get("creationTimestamp")
 
 
@@ -70,13 +70,13 @@ NAME: Final = Column("Name", name_of, format="name", description="Name of the ob
 AGE: Final = Column("Age", age_of, description="Time since the object was created.")
 CREATED_AT: Final = Column("Created At", created_at, type="date")
 PLAIN_COLUMNS: Final = (NAME, CREATED_AT)
-"""What the server prints of a kind it knows nothing about."""
+"""The columns of a kind without specific ones."""
 CUSTOM_PLAIN_COLUMNS: Final = (NAME, Column("Age", age_of, type="date"))
-"""The same for a CRD without columns."""
+"""The columns of a CRD that defines none."""
 
 
 def json_path_column(source: Body) -> Column:
-    """Make the column of one entry of `additionalPrinterColumns`."""
+    """Return the column of an entry of `additionalPrinterColumns`."""
     path, kind = source["jsonPath"], source.get("type", "string")
     steps = _parse_path(path)
 
@@ -166,7 +166,7 @@ _YEAR: Final = 365 * _DAY
 
 
 def human_duration(seconds: float) -> str:
-    """Return a duration as kubectl prints it: two units at most, coarser the longer it is.
+    """Return a duration as kubectl prints it: at most two units, coarser for longer durations.
 
     Source: k8s.io/apimachinery/pkg/util/duration.HumanDuration.
     """
@@ -201,15 +201,15 @@ def table(
     full: Callable[[StoredObject], bytes],
     with_definitions: bool = True,
 ) -> Body:
-    """Make a `Table`.
+    """Return a `Table`.
 
     Args:
-        columns: of the kind.
+        columns: those of the kind.
         objects: the rows.
-        list_metadata: of the list, or of the one object.
-        now: for ages.
+        list_metadata: `metadata` of the list, or of the single object.
+        now: the time from which ages are computed.
         include: `includeObject`: "Metadata" (also for ""), "Object" or "None".
-        full: makes the JSON of a whole object, with apiVersion and kind.
+        full: returns the JSON of an object with apiVersion and kind.
         with_definitions: False in a watch after its first event.
     """
     return {

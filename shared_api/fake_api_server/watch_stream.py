@@ -1,13 +1,13 @@
-"""One open watch of the fake API server: a queue of lines, filled by changes, read by a client.
+"""One open watch of the fake API server: a queue of lines, written by changes, read by a client.
 
-`offer` is called with each change, under the server's lock, and turns it into a line if the watch's
-selectors say so. `read_line` takes lines out, on the client's thread.
+`push` appends a line for a change, under the server's lock. `read_line` removes lines, on the
+client's thread.
 
-Waiting. With `waits=True` a reader of an empty queue waits on the clock (`Clock.wait`). With
+Waiting: with `waits=True`, a reader of an empty queue waits on the clock (`Clock.wait`). With
 `waits=False`, the deterministic mode, it never waits and no time passes: `read_line` raises
-`StreamIdle` at once, whatever its timeout. So a caller must judge a stalled watch by its own clock,
-and the test moves the time. Bookmarks and the end (`timeoutSeconds`) fall due by the clock
-and are noticed by the next `read_line`; there is no thread and no timer behind a stream.
+`StreamIdle` at once, whatever its timeout. So a caller must detect a stalled watch by its own
+clock, which the test advances. Bookmarks and the end (`timeoutSeconds`) are due by the clock and
+happen at the next `read_line`; a stream has no thread and no timer.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from shared_api.fake_api_server.faults import RequestInfo
 from shared_api.process.clock import Clock
 
 MAX_UNREAD_LINES: Final = 100_000
-"""The real server ends a watch whose reader does not keep up, much earlier."""
+"""More unread lines break the watch; the real server does so much earlier."""
 
 _State = Literal["open", "ended", "broken", "closed"]
 
 
 class StreamPlan(msgspec.Struct, frozen=True):
-    """How a stream goes if nothing happens to it."""
+    """How a stream proceeds unless a test interferes."""
 
     status: int = 200
     headers: dict[str, str] = {}
@@ -38,13 +38,13 @@ class StreamPlan(msgspec.Struct, frozen=True):
     waits: bool = False
     """Whether `read_line` waits for lines."""
     ends_at: float | None = None
-    """Monotonic time of the orderly end; None: only when told to."""
+    """Monotonic time of the regular end; None: only by `end`."""
     bookmark_seconds: float | None = None
-    """A bookmark is due so long after the last one; None: none."""
+    """Seconds between bookmarks; None: no bookmarks."""
 
 
 class FakeStream:
-    """A `ResponseStream` in process."""
+    """A `ResponseStream` in memory."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class FakeStream:
 
         Args:
             info: the request it answers.
-            clock: decides when it is idle, gets a bookmark, and ends.
-            plan: what is known beforehand.
-            make_bookmark: puts a bookmark into the queue.
-            on_close: called once, when the stream is over for whatever reason.
+            clock: the time by which it is idle, gets a bookmark, and ends.
+            plan: how it proceeds.
+            make_bookmark: called to push a bookmark.
+            on_close: called once when the stream is over, for any reason.
         """
         self.info = info
         self.status = plan.status
@@ -72,7 +72,7 @@ class FakeStream:
         self._make_bookmark = make_bookmark
         self._on_close = on_close
         self._bookmark_at = self._next_bookmark(clock.monotonic())
-        # Appended to by writers under the server's lock, taken from by the one reader.
+        # Writers append under the server's lock; the only reader removes.
         self._lines: deque[bytes] = deque()
         self._state: _State = "open"
         self._is_stalled = False
@@ -85,8 +85,8 @@ class FakeStream:
         """Return the next line, or None at the end; see `ResponseStream`.
 
         Raises:
-            StreamIdle: nothing came in that time (`waits=False`: nothing is there).
-            ConnectionLost: the stream broke or was closed.
+            StreamIdle: No line came in time (`waits=False`: there is none).
+            ConnectionLost: The stream is broken or closed.
         """
         gives_up_at = self._clock.monotonic() + timeout_seconds
         while True:
@@ -105,7 +105,7 @@ class FakeStream:
             self._wait(now, gives_up_at)
 
     def take_line(self) -> bytes | None:
-        """Return a line that is there already, or None."""
+        """Return the next line without waiting, or None."""
         if not self._lines or self._is_stalled:
             return None
         return self._lines.popleft()
@@ -116,18 +116,18 @@ class FakeStream:
 
     @property
     def unread_lines(self) -> int:
-        """How many lines wait to be read (none while stalled: the reader cannot see them)."""
+        """The number of lines to read (0 while stalled, as the reader cannot see them)."""
         return 0 if self._is_stalled else len(self._lines)
 
     @property
     def is_open(self) -> bool:
-        """Whether changes still come in."""
+        """Whether the stream still gets changes."""
         return self._state == "open"
 
     # ------------------------------------------------------------------- the server's side
 
     def push(self, line: bytes) -> None:
-        """Queue a line. A reader that left too many unread is cut off, as by the real server."""
+        """Append a line. Too many unread lines break the stream, as on the real server."""
         if self._state != "open":
             return
         self._lines.append(line)
@@ -139,31 +139,31 @@ class FakeStream:
         self._wake()
 
     def end(self) -> None:
-        """End it in order: the reader gets what is queued, then None."""
+        """End the stream: the reader gets the unread lines, then None."""
         self._finish("ended")
 
     def break_off(self) -> None:
-        """Break it: what is queued is lost, the reader gets ConnectionLost."""
+        """Break the stream: unread lines are lost, and the reader gets ConnectionLost."""
         self._lines.clear()
         self._finish("broken")
 
     def stall(self) -> None:
-        """Bring not one byte more, bookmarks included, until `resume`."""
+        """Deliver nothing, not even bookmarks, until `resume`."""
         self._is_stalled = True
 
     def resume(self) -> None:
-        """Bring what was held back, late."""
+        """Deliver what was held back."""
         self._is_stalled = False
         self._wake()
 
     def repeat_events(self, times: int) -> None:
-        """Bring each of the next events twice."""
+        """Deliver each of the next `times` events twice."""
         self._repeats = times
 
     # --------------------------------------------------------------------------- private
 
     def _wake(self) -> None:
-        # Setting an event takes a lock, for each change of each watch; often no thread waits.
+        # Setting an event takes a lock for each change of each watch, and often no thread waits.
         if self._plan.waits and not self._news.is_set():
             self._news.set()
 
@@ -174,7 +174,7 @@ class FakeStream:
             self._on_close(self)
 
     def _is_due(self, now: float) -> bool:
-        """Do what has fallen due; True if there is something new to look at."""
+        """Do what is due; return whether the reader should look again."""
         if self._is_stalled or self._state != "open":
             return False
         if self._plan.ends_at is not None and now >= self._plan.ends_at:
@@ -196,7 +196,7 @@ class FakeStream:
         if not self._is_stalled:
             until += [at for at in (self._plan.ends_at, self._bookmark_at) if at is not None]
         self._news.clear()
-        # A line that came before the clearing set an event for which no thread waits now.
+        # A line that came before `clear` has set the event in vain, so check again.
         if self.unread_lines or self._state != "open":
             return
         self._clock.wait(self._news, max(min(until) - now, 0.0))

@@ -1,11 +1,11 @@
-"""How a write becomes the next version of an object: create, update, delete.
+"""The write path: create, update, and delete objects.
 
-The order is the real server's. Create: namespace, metadata, defaults, validation, name taken.
-Update: the object, guards, what this (sub)resource may touch, defaults, validation, and then, if
-nothing is different, no write at all: the version stays, no watch hears of it. Delete:
-preconditions, finalizers, grace.
+The order of checks is that of the real server. Create: namespace, metadata, defaults, validation,
+name. Update: existence, preconditions, fields of this (sub)resource, defaults, validation; an
+update without a difference keeps the version and reaches no watch. Delete: preconditions,
+finalizers, grace period.
 
-Not thread-safe: the server's lock guards it. Nothing here knows HTTP.
+Not thread-safe: the server's lock guards it. HTTP is not handled here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _UID_BITS: Final = 128
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """What the query of a write asks for."""
+    """Options in the query of a write."""
 
     dry_run: bool = False
     strict: bool = False
@@ -68,7 +68,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
 
 class DeleteOptions(msgspec.Struct, frozen=True):
-    """What a delete asks for, by query or body."""
+    """Options of a delete, in its query or body."""
 
     uid: str = ""
     resource_version: str = ""
@@ -79,19 +79,19 @@ class DeleteOptions(msgspec.Struct, frozen=True):
 
 
 class Deleted(NamedTuple):
-    """What became of a delete."""
+    """The result of a delete."""
 
     object: StoredObject
     is_gone: bool
-    """False: it waits for finalizers, or for its grace period."""
+    """False while finalizers or the grace period keep the object."""
 
 
 BodyChange = Callable[[Body], Body]
-"""Makes the wanted body from the stored one; shares with it what stays."""
+"""Returns the wanted body for the stored one; unchanged parts stay the same objects."""
 
 
 class WritePath:
-    """Carries writes out. It is also what the rules of kinds may look around with."""
+    """Processes writes; also the `ServerContext` of the rules of kinds."""
 
     def __init__(self, storage: ObjectStorage, clock: Clock, rng: random.Random) -> None:
         self._storage = storage
@@ -101,11 +101,11 @@ class WritePath:
     # -------------------------------------------------------------- what rules may ask
 
     def now(self) -> str:
-        """The time, as objects carry it."""
+        """Return the time as an RFC 3339 timestamp."""
         return rfc3339(self._clock.now())
 
     def find(self, table_key: TableKey, key: ObjectKey) -> StoredObject | None:
-        """Another object, or None."""
+        """Return an object, or None if it does not exist."""
         return self._storage.find(table_key, key)
 
     # -------------------------------------------------------------------------- create
@@ -113,10 +113,10 @@ class WritePath:
     def create(
         self, resource: ServedResource, namespace: str, wire: Body, options: WriteOptions
     ) -> StoredObject:
-        """Store a new object.
+        """Store a new object and return it.
 
         Raises:
-            RequestFailed: it is refused.
+            RequestFailed: The object is refused.
         """
         body = _stored_form(resource, wire)
         given = check_types(body.get("metadata") or {})
@@ -193,13 +193,21 @@ class WritePath:
         is_status: bool = False,
         is_patch: bool = True,
     ) -> StoredObject:
-        """Store the next version of an object, or nothing if nothing changed.
+        """Store the next version of an object, unless nothing changes.
 
-        Returns the object as answered: after the last finalizer of a deleted object went, it is
-        already gone from the storage.
+        Returns the object as answered; a deleted object without its last finalizer is no longer
+        stored.
+
+        Args:
+            resource: the kind.
+            key: namespace and name.
+            change: returns the wanted body for the stored one.
+            options: options of the write.
+            is_status: whether the status subresource is written.
+            is_patch: False for a PUT, which may need a resourceVersion.
 
         Raises:
-            RequestFailed: it is refused, or there is no such object.
+            RequestFailed: The change is refused, or the object does not exist.
         """
         table = self._storage.table(resource.table_key)
         old = table.objects.get(key)
@@ -245,7 +253,7 @@ class WritePath:
         """Return the body with defaults and without unknown fields.
 
         Raises:
-            RequestFailed: 422 with all causes, or 400 for unknown fields under Strict.
+            RequestFailed: 422 with all causes, or 400 for unknown fields with Strict.
         """
         before = old or {}
         metadata, given = body["metadata"], body
@@ -274,7 +282,7 @@ class WritePath:
     # -------------------------------------------------------------------------- delete
 
     def delete(self, resource: ServedResource, key: ObjectKey, options: DeleteOptions) -> Deleted:
-        """Delete an object, or mark it as deleted while something still holds it.
+        """Delete an object, or mark it as deleted while finalizers or a grace period keep it.
 
         Raises:
             RequestFailed: 404, or 409 for a precondition.
@@ -301,7 +309,7 @@ class WritePath:
     def _marked(
         self, resource: ServedResource, old: StoredObject, finalizers: list[str], grace_seconds: int
     ) -> Body:
-        """Return the body with a deletionTimestamp; the same if it has one that is as early."""
+        """Return the body with a deletionTimestamp; the same body if it has one no later."""
         metadata = dict(old.body["metadata"])
         is_new = "deletionTimestamp" not in metadata
         if not is_new and metadata["deletionGracePeriodSeconds"] <= grace_seconds:
@@ -321,10 +329,10 @@ class WritePath:
 
 @contextmanager
 def _stumbling_refused(resource: ServedResource) -> Iterator[None]:
-    """Refuse what the rules of a built-in kind stumble over.
+    """Refuse a body that makes the rules of a built-in kind fail.
 
-    Those kinds have no schema here: that a list is a text, say, is noticed by its use. The real
-    server notices while decoding, and answers with the same status.
+    These kinds have no schema here, so a value of the wrong type is found only when it is used. The
+    real server finds it when it decodes the body, and answers with the same status.
     """
     try:
         yield
@@ -336,10 +344,10 @@ def _stumbling_refused(resource: ServedResource) -> Iterator[None]:
 
 
 def _stored_form(resource: ServedResource, wire: Body) -> Body:
-    """Check that the body is of this kind, and return it as it is stored.
+    """Return the body as it is stored, after a check of its kind.
 
     Raises:
-        RequestFailed: 400 or 422.
+        RequestFailed: 400 or 422, it is not of this kind.
     """
     api_version, kind = wire.get("apiVersion"), wire.get("kind")
     if resource.is_custom and not kind:
@@ -363,7 +371,7 @@ def _stored_form(resource: ServedResource, wire: Body) -> Body:
 
 
 def stored_form(resource: ServedResource, wire: JsonValue) -> Body:
-    """Return a whole body (of a PUT, or after a patch) as it is stored.
+    """Return a complete body (of a PUT, or after a patch) as it is stored.
 
     Raises:
         RequestFailed: 400 or 422, it is not of this kind.
@@ -374,7 +382,7 @@ def stored_form(resource: ServedResource, wire: JsonValue) -> Body:
 
 
 def _allowed_part(resource: ServedResource, wanted: Body, old: Body, *, is_status: bool) -> Body:
-    """Return what of the wanted body this (sub)resource may write, over the old one."""
+    """Return the old body with the parts of the wanted one that this (sub)resource may write."""
     if not is_status:
         body = dict(wanted)
         body["metadata"] = wanted.get("metadata") or {}
@@ -393,10 +401,10 @@ def _allowed_part(resource: ServedResource, wanted: Body, old: Body, *, is_statu
 
 
 def _same_if_equal(body: Body, old: Body, *, was_changed: bool) -> Body:
-    """Return the old body itself if nothing is different.
+    """Return the old body itself if there is no difference.
 
-    Patches already use the old parts where nothing changed, so looking at the parts is enough,
-    unless defaults and pruning have made new ones since.
+    Patches reuse unchanged parts, so comparing identities is enough, unless defaulting and pruning
+    have made new ones.
     """
     if was_changed:
         shared: Body = share(body, old)
@@ -406,7 +414,7 @@ def _same_if_equal(body: Body, old: Body, *, was_changed: bool) -> Body:
 
 
 def _counts(resource: ServedResource, body: Body, old: Body) -> bool:
-    """Whether the change is one that `generation` counts."""
+    """Return whether `generation` counts the change."""
     apart = {"metadata", "status"} if resource.has_status else {"metadata"}
     return any(
         body.get(key) is not old.get(key) for key in body.keys() | old.keys() if key not in apart
@@ -414,12 +422,12 @@ def _counts(resource: ServedResource, body: Body, old: Body) -> bool:
 
 
 def _holds_content(resource: ServedResource, body: Body) -> bool:
-    """Whether it is a namespace that has not been emptied."""
+    """Return whether it is a namespace that is not yet empty."""
     return resource.table_key == NAMESPACES and bool(body.get("spec", {}).get("finalizers"))
 
 
 def _is_finished(resource: ServedResource, body: Body) -> bool:
-    """Whether nothing holds a deleted object any more."""
+    """Return whether a deleted object can be removed."""
     metadata = body["metadata"]
     return (
         "deletionTimestamp" in metadata
@@ -451,11 +459,11 @@ def _check_preconditions(
 
 
 def _finalizers_after(resource: ServedResource, metadata: Body, propagation: str) -> list[str]:
-    """Return the finalizers once the propagation policy has put in its own."""
+    """Return the finalizers, including that of the propagation policy."""
     if not propagation and resource.orphans_by_default:
         propagation = "Orphan"
     own = {"Foreground": [FOREGROUND_FINALIZER], "Orphan": [ORPHAN_FINALIZER]}
-    # A second delete does not change the policy of the first one here.
+    # A second delete does not change the policy of the first one.
     if "deletionTimestamp" in metadata:
         return list(metadata.get("finalizers") or ())
     policies = {FOREGROUND_FINALIZER, ORPHAN_FINALIZER}
@@ -466,7 +474,7 @@ def _finalizers_after(resource: ServedResource, metadata: Body, propagation: str
 
 
 def _grace_seconds(resource: ServedResource, body: Body, asked: int | None) -> int:
-    """Return how long a bound, living pod gets; all else goes at once."""
+    """Return the grace period of a bound pod that has not ended; 0 for all other objects."""
     spec = body.get("spec", {})
     ended = body.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     if not resource.graceful or not spec.get("nodeName") or ended:

@@ -1,4 +1,4 @@
-"""Builders of objects for tests, which state only what matters.
+"""Builders of objects for tests, which specify only what matters.
 
 Each kind has two builders with the same arguments: `queue_unit_body` returns the JSON object, for a
 server, and `queue_unit` the typed struct, for code that reads it.
@@ -58,7 +58,7 @@ def _quota_label(quota: str) -> dict[str, str]:
 
 
 def pod_spec(requests: Quantities | None = None, **fields: JsonValue) -> Body:
-    """`spec` of a pod with one container."""
+    """Return `spec` of a pod with one container (default: one CPU); `fields` are further fields."""
     container: Body = {
         "name": "main",
         "image": "registry.example.com/image",
@@ -70,7 +70,7 @@ def pod_spec(requests: Quantities | None = None, **fields: JsonValue) -> Body:
 def pod_set(
     name: str = "main", count: int = 1, requests: Quantities | None = None, **fields: JsonValue
 ) -> Body:
-    """One entry of a QueueUnit's `spec.podSet`."""
+    """Return an entry of a QueueUnit's `spec.podSet`."""
     return {"name": name, "count": count, "template": {"spec": pod_spec(requests)}, **fields}
 
 
@@ -84,9 +84,18 @@ def queue_unit_body(
     metadata: Body | None = None,
     **spec: JsonValue,
 ) -> Body:
-    """A QueueUnit: `count` pods that each request `requests` (default: one CPU), in `quota`.
+    """Return a QueueUnit of `count` pods with these requests each (default: one CPU).
 
     `podSet=[pod_set(...), ...]` replaces the single pod set; use `with_status` for the status.
+
+    Args:
+        name: its name.
+        namespace: its namespace.
+        quota: the quota label; "" for none.
+        requests: the quantities of one pod, by resource name.
+        count: the number of pods.
+        metadata: further metadata, merged over the generated one.
+        **spec: further fields of `spec`.
     """
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
@@ -104,7 +113,7 @@ def queue_body(
     metadata: Body | None = None,
     **spec: JsonValue,
 ) -> Body:
-    """A Queue."""
+    """Return a Queue."""
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "Queue",
@@ -123,7 +132,7 @@ def elastic_quota_body(
     is_parent: bool = False,
     metadata: Body | None = None,
 ) -> Body:
-    """An ElasticQuota; absent `parent` is the root."""
+    """Return an ElasticQuota; an empty `parent` stands for the root."""
     labels = {QUOTA_IS_PARENT: "true" if is_parent else "false"}
     if parent:
         labels[QUOTA_PARENT] = parent
@@ -143,7 +152,7 @@ def tree_node(
     namespaces: Sequence[str] = (),
     attributes: Mapping[str, str] | None = None,
 ) -> Body:
-    """A node of an ElasticQuotaTree, with its children."""
+    """Return a node of an ElasticQuotaTree with its children."""
     return {
         "name": name,
         "max": dict(max or {}),
@@ -161,7 +170,7 @@ def elastic_quota_tree_body(
     namespace: str = "kube-system",
     metadata: Body | None = None,
 ) -> Body:
-    """An ElasticQuotaTree."""
+    """Return an ElasticQuotaTree."""
     return {
         "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
         "kind": "ElasticQuotaTree",
@@ -173,7 +182,7 @@ def elastic_quota_tree_body(
 def resource_quota_body(
     name: str, *, namespace: str = "default", metadata: Body | None = None, **spec: JsonValue
 ) -> Body:
-    """A ResourceQuota: `hard={"cpu": 4}`."""
+    """Return a ResourceQuota, for example with `hard={"cpu": 4}`."""
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -185,7 +194,7 @@ def resource_quota_body(
 def node_body(
     name: str, *, allocatable: Quantities | None = None, metadata: Body | None = None
 ) -> Body:
-    """A node that is Ready; `allocatable` is 32 CPUs and 128 GiB by default."""
+    """Return a Ready node; `allocatable` is 32 CPUs, 128 GiB, and 110 pods by default."""
     amounts = dict(allocatable or {"cpu": "32", "memory": "128Gi", "pods": "110"})
     return {
         "apiVersion": "v1",
@@ -210,7 +219,7 @@ def pod_body(
     metadata: Body | None = None,
     **spec: JsonValue,
 ) -> Body:
-    """A pod. A server ignores `phase` when it creates one; readers of the struct do not."""
+    """Return a pod. `phase` is for readers of the struct; a server ignores it in a new pod."""
     body: Body = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -230,7 +239,7 @@ def job_body(
     metadata: Body | None = None,
     **spec: JsonValue,
 ) -> Body:
-    """A batch/v1 Job, suspended by default."""
+    """Return a batch/v1 Job, suspended by default."""
     template = {"spec": pod_spec(requests, restartPolicy="Never")}
     return {
         "apiVersion": "batch/v1",
@@ -241,12 +250,12 @@ def job_body(
 
 
 def namespace_body(name: str, *, labels: Mapping[str, str] | None = None) -> Body:
-    """A namespace."""
+    """Return a namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, labels=labels)}
 
 
 def priority_class_body(name: str, value: int) -> Body:
-    """A PriorityClass."""
+    """Return a PriorityClass."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -261,7 +270,7 @@ def with_status(body: Body, **status: JsonValue) -> Body:
 
 
 def owned_by(owner: Body, *, controller: bool = True) -> Body:
-    """Metadata that makes an object a dependent of another: `metadata=owned_by(job)`."""
+    """Return metadata with an owner reference, for `metadata=`; `owner` must have a uid."""
     reference = {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -274,7 +283,7 @@ def owned_by(owner: Body, *, controller: bool = True) -> Body:
 
 
 def consumer_ref(job: Body) -> Body:
-    """The `consumerRef` of a job's QueueUnit."""
+    """Return the `consumerRef` of a job's QueueUnit."""
     metadata = job["metadata"]
     return {
         "apiVersion": job["apiVersion"],

@@ -1,7 +1,7 @@
 """Measure: `python -m tests.benchmarks [--json FILE] [--quick] [STAGE...]`.
 
-Every figure stands beside a control that was measured in the same run, so that a slow or busy
-machine is not taken for a slow program. Compare ratios first, and CPU per unit before wall time.
+Every figure has a control that is measured in the same run, so that a slow or busy machine is not
+mistaken for a slow program. Compare ratios first, and CPU per unit before wall time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = structlog.get_logger("benchmarks")
 
 @dataclass(frozen=True)
 class Options:
-    """What of the command line a stage may read."""
+    """The part of the command line that stages may read."""
 
     quick: bool
     share: float | None
@@ -49,7 +49,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Stage:
-    """One measurement: its name, what it does, how long that takes on two quiet cores."""
+    """One measurement: its name, a description, and its duration on two idle cores."""
 
     name: str
     says: str
@@ -84,7 +84,7 @@ def _share(options: Options) -> float:
 
 
 STAGES = (
-    # First: beside what the next leaves in memory a choice takes half as long again.
+    # First: with what the next one leaves in memory, a choice takes 1.5 times as long.
     Stage(
         "preemption",
         "how long a choice of victims takes among 10,000 units that run",
@@ -166,7 +166,7 @@ STAGES = (
 
 
 def main() -> int:
-    """Run the stages that were asked for, all by default; print and write what they found."""
+    """Run the given stages, by default all; print and write the figures."""
     options, names, json_file = _parse(sys.argv[1:])
     stages = [stage for stage in STAGES if not names or stage.name in names]
     clock = SystemClock()
@@ -179,7 +179,7 @@ def main() -> int:
         try:
             found = _run(stage, options)
         except Exception:
-            # The other stages are worth having all the same.
+            # The other stages are still useful.
             log.exception("the stage failed", stage=stage.name)
             failed = True
             continue

@@ -1,4 +1,4 @@
-"""Which writes the API server has carried out, from its own metrics."""
+"""The writes that the API server has processed, from its metrics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 WRITES: Final = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
 
 Writes = Counter[str]
-"""Counts by, for example, "PATCH queueunits/status" or "POST events.events.k8s.io"."""
+"""Counts by keys such as "PATCH queueunits/status" or "POST events.events.k8s.io"."""
 
 
 def count_writes(client: ResourceClient) -> Writes:
-    """Return the writes since the server's start; refused ones carry their code, "... 409"."""
+    """Return the writes since the server's start; refused ones have their code, "... 409"."""
     counted: Writes = Counter()
     for line in client.get_raw("/metrics").decode().splitlines():
         if line.startswith(METRIC):
@@ -39,7 +39,7 @@ def _name(labels: Mapping[str, str]) -> str:
 
 
 def describe(writes: Writes, units: int) -> str:
-    """Return the kinds of writes per unit, the most frequent first."""
+    """Return the number of writes per unit by kind, most frequent first."""
     return ", ".join(
         f"{name} {count / units:.3f}" for name, count in writes.most_common() if count > 0
     )

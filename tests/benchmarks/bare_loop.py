@@ -1,9 +1,9 @@
-"""How much of the API server's own speed is left with a scheduler, where nothing is short.
+"""How much of the API server's own speed a scheduler reaches, without a shortage of quota.
 
 Control: a loop that sends the same three writes (create, dequeue, end; the same bodies) over the
-same transport, with one watch open, and decides nothing. As many connections write at the same time
-in both: the loop has them all, else the player and the scheduler have half of them each. The
-control runs before and after, since the machine's speed drifts.
+same transport, with one watch open, without any decision. Both write over the same number of
+connections: the loop has all of them, or else the player and the scheduler have half of them each.
+The control runs before and after, since the machine's speed drifts.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ QUEUES: Final = 10
 WARM_UP_UNITS: Final = 200
 BOTH: Final = ("kube-apiserver", "etcd", "player")
 SETTLE_SECONDS: Final = 3.0
-"""The API server digests new CRDs for some seconds."""
+"""The API server processes new CRDs for some seconds."""
 
 
 def run(units: int = UNITS) -> list[Figure]:
-    """Measure control, value, control; return the figures."""
+    """Measure the control, the value, and the control again; return the figures."""
     with ClusterWorld() as world:
         before = measure_bare(world, units // 2)
         client = world.client()
@@ -50,7 +50,7 @@ def run(units: int = UNITS) -> list[Figure]:
 
 
 def measure_bare(world: ClusterWorld, units: int) -> LoadOutcome:
-    """Warm a fresh server up, then run the bare loop on it."""
+    """Warm up a fresh server, then run the bare loop on it."""
     time.sleep(SETTLE_SECONDS)
     play(world, _plan("warm", WARM_UP_UNITS, CONNECTIONS, bare=True))
     outcome = play(world, _plan("bare", units, CONNECTIONS, bare=True))

@@ -1,10 +1,10 @@
-"""CPU of one PATCH over TLS on the client's side: our transport beside `http.client`.
+"""CPU of one PATCH over TLS on the client's side: our transport compared with `http.client`.
 
     python -m tests.benchmarks.client_transport [REQUESTS]
 
 A child process serves TLS on loopback and answers every request with the same QueueUnit-sized
-body. Both clients take turns in one run, so that a busy machine troubles both alike; what is
-counted is the CPU time of this process, not the time that passes.
+body. Both clients take turns in one run, so that a busy machine affects both alike. Measured is the
+CPU time of this process, not wall time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 TLS_FILES: Final = Path(__file__).parent.parent / "data" / "tls"
-TOKEN: Final = "Bearer " + "t" * 900  # as long as a service account's
+TOKEN: Final = "Bearer " + "t" * 900  # as long as that of a service account
 PATH: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team/queueunits/job-1/status"
 BODY: Final = json.dumps(
     {
@@ -50,7 +50,7 @@ ROUNDS: Final = 5
 
 
 def serve(port_to: Connection) -> None:
-    """Answer PATCH after PATCH, one connection after the other, until the parent ends us."""
+    """Answer PATCH requests, one connection after the other, until the parent ends this process."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(
         TLS_FILES / "test_only_server.pem", TLS_FILES / "test_only_server_key.pem"

@@ -1,4 +1,4 @@
-"""A real API server with our CRDs, clients for it, and our programs as processes beside it."""
+"""A real API server with our CRDs, clients for it, and our programs as processes."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ CONTROLLERS: Final = "queue_controllers"
 
 
 class ClusterWorld:
-    """The API server and what runs against it; everything ends with the `with` block.
+    """The API server and its clients; everything ends with the `with` block.
 
     Args:
-        nodes: how many kwok nodes; with any, the job controller and kwok run as well.
-        audit: whether the API server notes who writes what.
+        nodes: the number of kwok nodes; with any, the Job controller and kwok run too.
+        audit: whether the API server logs which client writes what.
     """
 
     def __init__(self, *, nodes: int = 0, audit: bool = False) -> None:
@@ -95,24 +95,24 @@ class ClusterWorld:
         self._stack.close()
 
     def client(self) -> ResourceClient:
-        """Return a client without a rate limit, with connections of its own."""
+        """Return a client without a rate limit, with its own connections."""
         client, close = connect(self.plane.kubeconfig)
         self._stack.callback(close)
         return client
 
     def audit_lines(self) -> list[str]:
-        """Return what the API server has noted of writes, a JSON document per line."""
+        """Return the audit log of writes, a JSON document per line."""
         return self._audit_log.read_text(encoding="utf-8").splitlines()
 
     def start(
         self, program: str, *arguments: str, configuration: Mapping[str, Any] | None = None
     ) -> ProgramProcess:
-        """Start one of our programs and wait until it is ready; no rate limit unless told."""
+        """Start one of our programs and wait until it is ready; by default without a rate limit."""
         return self._programs.start(program, *arguments, configuration=configuration)
 
 
 def connect(kubeconfig: Path) -> tuple[ResourceClient, Any]:
-    """Return a client without a rate limit, and what closes its connections."""
+    """Return a client without a rate limit, and its transport, to be closed."""
     clock = SystemClock()
     transport = HttpTransport(load_connection(str(kubeconfig), None, clock=clock), clock)
     client = ResourceClient(
@@ -123,7 +123,7 @@ def connect(kubeconfig: Path) -> tuple[ResourceClient, Any]:
 
 @contextmanager
 def programs_of(kubeconfig: Path) -> Iterator[Programs]:
-    """Let our programs be started; they end with the block, or when this process dies."""
+    """Yield a starter of our programs, which end with the block or when this process dies."""
     with tempfile.TemporaryDirectory(prefix="koord-queue-bench-") as folder:
         guardian = Guardian(Path(folder))
         programs = Programs(kubeconfig, Path(folder), guardian.group)
@@ -135,7 +135,7 @@ def programs_of(kubeconfig: Path) -> Iterator[Programs]:
 
 
 class Programs:
-    """Starts our programs against one API server."""
+    """Starts our programs for one API server."""
 
     def __init__(self, kubeconfig: Path, folder: Path, group: int) -> None:
         self._kubeconfig = kubeconfig
@@ -146,7 +146,7 @@ class Programs:
     def start(
         self, program: str, *arguments: str, configuration: Mapping[str, Any] | None = None
     ) -> ProgramProcess:
-        """Start a program (its package's name) and wait until it is ready."""
+        """Start a program (given by its package) and wait until it is ready."""
         name = f"{program}-{len(self._children)}"
         command = [sys.executable, "-m", program, "--kubeconfig", str(self._kubeconfig)]
         command += ["--kube-api-qps=0", "--leader-elect=false"]
@@ -158,7 +158,7 @@ class Programs:
             path = self._folder / f"{name}.yaml"
             path.write_text(json.dumps(configuration), encoding="utf-8")
             command += ["--config", str(path)]
-        # The programs of this checkout, also where another one is installed.
+        # The programs of this checkout, even if another version is installed.
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         child = ChildProcess(
             [*command, *arguments], self._folder / f"{name}.log", environment, self._group
@@ -170,24 +170,24 @@ class Programs:
         return process
 
     def stop(self) -> None:
-        """End them all."""
+        """Stop all programs."""
         stop_all(self._children, STOP_SECONDS)
 
 
 class ProgramProcess:
-    """One of our programs, with its log in a file."""
+    """A running program with its log in a file."""
 
     def __init__(self, child: ChildProcess) -> None:
         self._child = child
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         assert self._child.pid is not None, self._child.describe_end()
         return self._child.pid
 
     def wait_until_ready(self) -> None:
-        """Return when /readyz says 200."""
+        """Return when /readyz answers 200."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self._child.running:
             port = self._port_of("--health-address")
@@ -198,14 +198,14 @@ class ProgramProcess:
         raise RuntimeError(message)
 
     def read_metrics(self) -> str:
-        """Return what its /metrics says."""
+        """Return the content of its /metrics."""
         port = self._port_of("--metrics-address")
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
             text: str = answer.read().decode()
             return text
 
     def errors(self) -> list[str]:
-        """Return the lines of the log that are errors, and those that are no log lines."""
+        """Return the lines of the log that are errors or not log lines."""
         lines = self._child.log().splitlines()
         return [line for line in lines if '"level":"error"' in line or line[:1] != "{"]
 

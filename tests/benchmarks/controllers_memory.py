@@ -1,9 +1,9 @@
-"""The controllers' memory with 10,000 jobs that run and their 50,000 pods, behind real HTTP.
+"""The controllers' memory with 10,000 running jobs and their 50,000 pods, over real HTTP.
 
-The API server is the fake one, in a process of its own. Twice: batch Jobs alone, by the flags as
-shipped, and jobs of all kinds in turns, with every extension switched on. All are of full size, and
-run already when the controllers come, so that each is adopted: it gets its unit, and the unit its
-phase. Jobs that are pods wait behind their gates.
+The API server is the fake one, in its own process. There are two measurements: batch Jobs alone,
+with the default flags, and jobs of all kinds in turn, with every extension enabled. All jobs have
+full size, and run before the controllers start, so that each is adopted: it gets a unit, and the
+unit a phase. Jobs that consist of pods wait at their scheduling gates.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ PODS_PER_JOB: Final = 5
 NAMESPACES: Final = 50
 LOOK_SECONDS: Final = 3.0
 IDLE_SHARE: Final = 0.05
-"""Of a core: a process that uses less has nothing to do."""
+"""Part of a core; a process that uses less is idle."""
 PATIENCE_SECONDS: Final = 600.0
 OLDER_MPI: Final = "mpijobv1"
-"""MPIJobs of kubeflow.org/v1; of the two versions one is switched on."""
+"""MPIJobs of kubeflow.org/v1; only one of the two versions is enabled."""
 ALL_KINDS: Final = ",".join(e.kind.key for e in EXTENSIONS if e.kind.key != OLDER_MPI)
 
 
@@ -86,7 +86,7 @@ def _measure(name: str, jobs: int, *, mixed: bool) -> list[Figure]:
 
 
 def _when_idle(process: ProgramProcess) -> Usage:
-    """Return what a process has used, once it has nothing more to do."""
+    """Return the usage of a process once it is idle."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     before = -1.0
     while (now := cpu_seconds(process.pid)) - before > IDLE_SHARE * LOOK_SECONDS:
@@ -99,7 +99,7 @@ def _when_idle(process: ProgramProcess) -> Usage:
 
 
 def serve(parent: Connection) -> None:
-    """Be the API server: fill it with so many jobs, mixed or not; say how many units were made."""
+    """Run the API server: create this many jobs, mixed or not; reply with the number of units."""
     server = new_server(NAMESPACES, {"cpu": "2000", "memory": "4Ti"})
     server.direct.create_all([*open_crds(), PRIORITY_CLASS])
     reply(
@@ -111,7 +111,7 @@ def serve(parent: Connection) -> None:
 
 
 def _fill(server: FakeApiServer, jobs: int, *, mixed: bool) -> int:
-    """Create the jobs and what they run; return the number of pods."""
+    """Create the jobs and their pods; return the number of pods."""
     pods = 0
     for number, kind in enumerate(_kinds(jobs, mixed=mixed)):
         namespace = f"team-{number % NAMESPACES}"
@@ -125,7 +125,7 @@ def _fill(server: FakeApiServer, jobs: int, *, mixed: bool) -> int:
 
 
 def _kinds(jobs: int, *, mixed: bool) -> Iterator[MixedKind]:
-    """Return a kind for each job; batch Jobs are of the size that gives 5 pods per job."""
+    """Return a kind for each job; the size of batch Jobs gives 5 pods per job on average."""
     if not mixed:
         return islice(cycle([batch_jobs(PODS_PER_JOB)]), jobs)
     left_out = {"job", OLDER_MPI}

@@ -1,4 +1,4 @@
-"""The fake API server in a process of its own, for programs that are measured behind real HTTP."""
+"""The fake API server in its own process, for measurements of programs over real HTTP."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 AS_SHIPPED: Final = ("--kube-api-qps=500", "--kube-api-burst=1000")
 START_SECONDS: Final = 900.0
-"""For the server to be filled."""
+"""Timeout for filling the server."""
 
 
 class DistantServer:
-    """The server, seen from the process that measures."""
+    """The server as the measuring process sees it."""
 
     def __init__(self, pipe: Connection, folder: Path) -> None:
         self._pipe = pipe
@@ -33,7 +33,7 @@ class DistantServer:
         self.kubeconfig.write_text(json.dumps(_kubeconfig_of(self._answer())), encoding="utf-8")
 
     def ask(self, question: object = None) -> Any:
-        """Send what its next reply is made of; return the reply."""
+        """Send a question; return the reply to it."""
         self._pipe.send(question)
         return self._answer()
 
@@ -46,7 +46,7 @@ class DistantServer:
 
 @contextmanager
 def distant_server(serve: Callable[[Connection], None]) -> Iterator[DistantServer]:
-    """Run `serve`, which calls `reply`, in a process of its own."""
+    """Run `serve`, which must call `reply`, in its own process."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve, args=(theirs,), daemon=True)
@@ -61,9 +61,9 @@ def distant_server(serve: Callable[[Connection], None]) -> Iterator[DistantServe
 
 
 def new_server(teams: int, limits: Mapping[str, str]) -> FakeApiServer:
-    """Return a server with our kinds, and so many namespaces with a quota each, "team-0" first.
+    """Return a server with our kinds, and this many namespaces with a quota each, from "team-0".
 
-    Without garbage collection: what owns the objects that are put there was never made.
+    Without garbage collection, since the owners of the objects are never created.
     """
     server = FakeApiServer(
         clock=SystemClock(), rng=random.Random(1), waits=True, collects_garbage=False
@@ -78,7 +78,7 @@ def new_server(teams: int, limits: Mapping[str, str]) -> FakeApiServer:
 
 
 def reply(server: FakeApiServer, parent: Connection, *replies: Callable[[Any], Any]) -> None:
-    """Serve, and make these replies to what the parent asks, one after the other."""
+    """Serve over HTTP, and answer the parent's questions with these replies, in order."""
     with server.serve_http() as face:
         parent.send(face.url)
         try:
@@ -86,11 +86,11 @@ def reply(server: FakeApiServer, parent: Connection, *replies: Callable[[Any], A
                 parent.send(make(parent.recv()))
             parent.recv()
         except EOFError:
-            pass  # the parent has gone
+            pass  # the parent has ended
 
 
 def _kubeconfig_of(url: str) -> dict[str, Any]:
-    """Return a kubeconfig for an API server that asks for no login."""
+    """Return a kubeconfig for an API server without authentication."""
     return {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,9 +1,9 @@
-"""How fast the engine decides, in memory, and what a fork of it costs.
+"""The speed of the engine's decisions in memory, and the cost of a fork.
 
-A decision is one unit decided, charged and released; a life has the server's confirmation of the
-write, too. Times are CPU times of this process, without what builds the objects. The control is the
-same number of lives over a heap and a dict per queue, without objects, rules or reasons: what
-Python allows here.
+A decision is one unit decided, charged, and released; a life also includes the server's
+confirmation of the write. Times are CPU times of this process, without building the objects. The
+control is the same number of lives with a heap and a dict per queue, without objects, rules, or
+reasons: the limit of Python.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MANY: Final = 100_000
 LIVES: Final = 30_000
 DEEP_LIVES: Final = 10_000
 AT_MOST_SECONDS: Final = 8.0
-"""Of engine time per measurement: a slow engine is measured with fewer lives."""
+"""Engine seconds per measurement; a slow engine is measured with fewer lives."""
 FORKS: Final = 7
 QUEUES: Final = 100
 
 
 def run(*, quick: bool = False) -> list[Figure]:
-    """Measure all; `quick` has a tenth of the units."""
+    """Return all figures; `quick` has a tenth of the units."""
     many = MANY // 10 if quick else MANY
     few = flat_load(FEW, QUEUES, has_room=True)
     few.run(LIVES, at_most_seconds=AT_MOST_SECONDS)
@@ -89,7 +89,7 @@ def _decisions(name: str, load: EngineLoad, pending: int) -> Figure:
 
 
 def bare_lives_per_second(pending: int, queues: int) -> float:
-    """Decide, charge and release over plain heaps and dicts; return lives per second of CPU."""
+    """Decide, charge, and release with plain heaps and dicts; return lives per second of CPU."""
     lines = [[(n // queues, n % 4 + 1) for n in range(q, pending, queues)] for q in range(queues)]
     used = dict.fromkeys(range(queues), 0)
     lives = max(LIVES, 1)
@@ -105,7 +105,7 @@ def bare_lives_per_second(pending: int, queues: int) -> float:
 
 
 def _fork_figures(load: EngineLoad) -> list[Figure]:
-    """Time until a copy has answered its first question, and how long the lock was held for it."""
+    """Return the time until a copy has answered its first question, and the time under the lock."""
     lock = TimedLock()
     shared = SharedEngine(load.engine, lambda _: None)
     shared._lock = lock  # type: ignore[assignment]  # noqa: SLF001 - how long it is held is the question
@@ -142,7 +142,7 @@ def _fork_figures(load: EngineLoad) -> list[Figure]:
 
 
 class TimedLock:
-    """Stands in for the engine's lock and says how long it was held last."""
+    """Replaces the engine's lock and records how long it was last held."""
 
     def __init__(self) -> None:
         self.held_seconds = 0.0

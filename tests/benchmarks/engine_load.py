@@ -1,12 +1,12 @@
-"""Whole lives through an engine with the real quota plugin, without threads or API server.
+"""Complete lives in an engine with the real quota plugin, without threads or an API server.
 
-A life: decided and charged, and its job ended, which releases the room; in between the API server
-confirms the write, where that is counted, too. Either there is room, and so many run at a time; or
-every queue is full all the time, so that a start needs a release, and every release wakes whom it
-may help. Lives are counted in batches: between them, outside of the time that is counted, units
-that have ended are deleted and followed by new ones, so that as many wait at the end as at the
-start. What the API server will say of a unit is built when it arrives, and the clock is read twice
-per batch only, since neither is the engine's work.
+A life: a unit is decided and charged, and its job ends, which releases the quota; in between the
+API server confirms the write, if that is measured too. Either there is room, and a fixed number
+runs at a time; or every queue is always full, so that a start needs a release, and every release
+wakes the units that it may help. Lives are measured in batches: between them, outside the measured
+time, ended units are deleted and replaced by new ones, so that the number of pending units stays
+the same. The API server's later versions of a unit are built when it arrives, and the clock is read
+only twice per batch, since neither is the engine's work.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from tests.properties.engine_kit import admitted, build_queue, changed, moment
 
 POLICIES: Final = ("Priority", "Block", "FIFO")
 CHURN: Final = 64
-"""The next to end is one of so many of the oldest: ends do not come in the order of the starts."""
+"""The next unit to end is one of this many oldest ones, so ends are not in order of the starts."""
 BATCH: Final = 50
-"""Lives between two looks at the clock, which is slow on some machines."""
+"""Lives between two readings of the clock, which is slow on some machines."""
 GIB: Final = 1024**3
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A demand that many units have."""
+    """A demand that many units share."""
 
     cpu: int
     memory_gib: int = 0
     gpus: int = 0
 
     def requests(self) -> dict[str, str]:
-        """As a pod asks for it."""
+        """Return the requests of a pod."""
         named = {
             "cpu": str(self.cpu),
             "memory": f"{self.memory_gib}Gi",
@@ -60,7 +60,7 @@ class Shape:
 
 @dataclass
 class EngineLoad:
-    """One engine under load. `seconds` is CPU time of `lives`."""
+    """One engine under load. `seconds` is the CPU time of `lives`."""
 
     engine: Engine
     queues: list[str]
@@ -84,20 +84,20 @@ class EngineLoad:
     _rng: random.Random = field(default_factory=lambda: random.Random(7))
 
     def fill(self, count: int) -> None:
-        """Let so many units arrive, in turns over the queues, and start what fits."""
+        """Add this many units, in turn to all queues, and start those that fit."""
         self._enqueue([self.queues[number % len(self.queues)] for number in range(count)])
         gc.collect()
-        gc.freeze()  # else a collection of the caller's objects is what is measured
+        gc.freeze()  # else the collection of the caller's objects is measured
         while self._may_start():
             self._decide_one()
         self.forget_figures()
 
     def forget_figures(self) -> None:
-        """Count from here."""
+        """Reset the figures."""
         self.seconds, self.lives, self.refusals, self.rests, self.wakes = 0.0, 0, 0, 0, 0
 
     def run(self, lives: int, *, at_most_seconds: float) -> None:
-        """Play so many lives, or as many as fit into the time."""
+        """Play this many lives, or as many as the time allows."""
         while self.lives < lives and self.seconds < at_most_seconds:
             self._draw_picks()
             self._run_batch(self.lives + BATCH)
@@ -108,16 +108,16 @@ class EngineLoad:
 
     @property
     def per_second(self) -> float:
-        """Lives per second of the engine's time."""
+        """Return lives per second of engine time."""
         return self.lives / self.seconds
 
     @property
     def running(self) -> int:
-        """How many units run."""
+        """The number of running units."""
         return len(self._running)
 
     def describe(self) -> str:
-        """Say what was counted."""
+        """Return the counts as text."""
         return (
             f"{len(self.queues)} queues x {len(self.shapes)} classes; per life"
             f" {self.refusals / self.lives:.2f} refusals, {self.rests / self.lives:.2f} rests,"
@@ -125,7 +125,7 @@ class EngineLoad:
         )
 
     def _draw_picks(self) -> None:
-        """Say beforehand who is the next to end: to draw is not the engine's work."""
+        """Draw beforehand which units end next, since drawing is not the engine's work."""
         self._picks = [self._rng.randrange(CHURN) for _ in range(2 * BATCH)]
 
     def _run_batch(self, until: int) -> None:
@@ -151,7 +151,7 @@ class EngineLoad:
                 self._wake(self.engine.on_written(decision, written))
             self._running.append(decision)
             self.lives += 1
-            if self.most_running is not None:  # nobody says whose turn it is: take turns
+            if self.most_running is not None:  # no queue is preferred: take turns
                 self._ready[queue] = self._ready.pop(queue)
         elif isinstance(decision, Refused):
             self.refusals += 1
@@ -206,7 +206,7 @@ class EngineLoad:
 def flat_load(
     pending: int, queues: int = 100, *, has_room: bool = False, under_one_parent: bool = False
 ) -> EngineLoad:
-    """`max` mode: a quota per queue, four demands; five units of each or so run at a time."""
+    """Return a load in `max` mode: a quota per queue, four demands, about five running of each."""
     shapes = tuple(Shape(cpu) for cpu in (1, 2, 3, 4))
     names = [f"team-{number:03}" for number in range(queues)]
     parent = "org" if under_one_parent else ""
@@ -220,11 +220,11 @@ def flat_load(
 
 
 def deep_load(pending: int, settings: QuotaSettings) -> EngineLoad:
-    """`runtime` mode: 500 quotas in three levels (8, 72, 420) that together want far more.
+    """Return a load in `runtime` mode: 500 contending quotas in three levels (8, 72, 420).
 
-    40,000 cores; every leaf could use 300, so the leaves want three times that, and what waits is
-    fifteen times that: each division depends on what all the others ask for, and a start of one
-    waits for the end of another.
+    Of 40,000 cores, every leaf could use 300, so the leaves request three times as much, and
+    pending units fifteen times as much: each division depends on the requests of all others, and
+    the start of one unit waits for the end of another.
     """
     quotas = [_quota(f"o{org}", "", 2500, 10_000, is_parent=True) for org in range(8)]
     quotas += [

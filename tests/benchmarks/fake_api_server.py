@@ -1,9 +1,9 @@
-"""How fast the fake API server is: in process, and over HTTP beside open watches.
+"""The speed of the fake API server: in process, and over HTTP with open watches.
 
     python -m tests.benchmarks.fake_api_server [--objects 20000] [--watches 50] [--seconds 5]
 
-The HTTP clients run in processes of their own, so that what is measured is the server's process;
-on two cores they still share the machine with it.
+The HTTP clients run in their own processes, so that only the server's process is measured; on two
+cores they still share the machine with it.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ PAGE = 500
 
 
 def new_server(*, waits: bool) -> FakeApiServer:
-    """A server with the project's kinds."""
+    """Return a server with the project's kinds."""
     server = FakeApiServer(clock=SystemClock(), rng=random.Random(1), waits=waits)
     server.direct.create_from(CRDS)
     return server
 
 
 def creations(count: int) -> Iterator[Request]:
-    """Requests that create QueueUnits."""
+    """Yield requests that create QueueUnits."""
     for i in range(count):
         body = queue_unit_body(f"u{i}", quota="team", queue="team", priority=i % 10)
         yield Request("POST", UNITS, headers=CREATE, body=msgspec.json.encode(body))
 
 
 def phase_patches(count: int, phase: str) -> Iterator[Request]:
-    """Requests that write a phase with a condition."""
+    """Yield requests that write a phase with a condition."""
     condition = {
         "type": "QuotaReserved",
         "status": "True",
@@ -64,13 +64,13 @@ def phase_patches(count: int, phase: str) -> Iterator[Request]:
 
 
 def reads(count: int) -> Iterator[Request]:
-    """Requests that read one unit each."""
+    """Yield requests that read one unit each."""
     for i in range(count):
         yield Request("GET", f"{UNITS}/u{i}", headers=CREATE)
 
 
 def time_each(transport: Transport, requests: Iterator[Request]) -> float:
-    """Microseconds of CPU per request; the requests are made beforehand."""
+    """Return microseconds of CPU per request; the requests are built beforehand."""
     prepared = list(requests)
     started = time.process_time()
     for request in prepared:
@@ -80,14 +80,14 @@ def time_each(transport: Transport, requests: Iterator[Request]) -> float:
 
 
 def time_once(act: Callable[[], object]) -> float:
-    """Milliseconds of CPU of one call."""
+    """Return milliseconds of CPU of one call."""
     started = time.process_time()
     act()
     return (time.process_time() - started) * 1e3
 
 
 def read_pages(server: FakeApiServer) -> None:
-    """List everything, page by page."""
+    """List all units, page by page."""
     token = ""
     while True:
         query = (("limit", str(PAGE)), ("continue", token))
@@ -98,7 +98,7 @@ def read_pages(server: FakeApiServer) -> None:
 
 
 def in_process(count: int) -> None:
-    """Print what a request costs without HTTP."""
+    """Print the cost of a request without HTTP."""
     server = new_server(waits=False)
     print(f"CPU in process, {count} QueueUnits:")
     print(f"  create                 {time_each(server, creations(count)):8.1f} us")
@@ -115,7 +115,7 @@ def in_process(count: int) -> None:
 
 
 def transport_to(url: str) -> HttpTransport:
-    """The product's transport."""
+    """Return the product's transport."""
     return HttpTransport(connection_settings(url, FixedLogin(Login())), SystemClock())
 
 
@@ -133,7 +133,7 @@ def patch_for(url: str, seed: int, seconds: float, results: multiprocessing.Queu
 
 
 def watch_for(url: str, count: int, results: multiprocessing.Queue[int]) -> None:
-    """Hold watches open and read none of their lines: the cost is the server's."""
+    """Hold watches open without reading their lines, so that all cost is the server's."""
     transport = transport_to(url)
     query = (("watch", "true"), ("resourceVersion", "0"), ("labelSelector", "none=none"))
     streams = [transport.stream(Request("GET", UNITS, query), WAIT_SECONDS) for _ in range(count)]
@@ -142,7 +142,7 @@ def watch_for(url: str, count: int, results: multiprocessing.Queue[int]) -> None
 
 
 def over_http(watches: int, seconds: float) -> None:
-    """Print how many writes a second the server takes over HTTP."""
+    """Print how many writes per second the server processes over HTTP."""
     server = new_server(waits=True)
     for request in creations(1000):
         server.send(request, WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""What a benchmark says: one figure, beside a control that was measured in the same run."""
+"""The result of a benchmark: a figure with a control from the same run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ INDENT: Final = " " * 8
 class Figure:
     """One measured value.
 
-    `control` is what it is compared with, measured in the same run on the same machine; None where
-    there is nothing to compare with. `ratio` is value / control. `note` says what was counted.
+    `control` is the value to compare with, measured in the same run on the same machine; None
+    without one. `ratio` is value / control. `note` describes what was measured.
     """
 
     name: str
@@ -27,15 +27,15 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """Value over control."""
+        """Return value / control, None without a control."""
         return self.value / self.control if self.control else None
 
     def renamed(self, name: str) -> Figure:
-        """Return it under another name."""
+        """Return the figure with another name."""
         return replace(self, name=name)
 
     def with_note(self, note: str) -> Figure:
-        """Return it with what was counted."""
+        """Return the figure with this note."""
         return replace(self, note=note)
 
 
@@ -45,7 +45,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def print_figures(figures: list[Figure]) -> None:
-    """Print a table for people."""
+    """Print a table."""
     for figure in figures:
         beside = ""
         if figure.ratio is not None:

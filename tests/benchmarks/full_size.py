@@ -1,9 +1,9 @@
-"""Objects of the size that they have in clusters: what people, charts and nodes write into them.
+"""Objects of the size that they have in clusters, with what users, charts, and nodes write.
 
-A sample says what a test needs. A pod that somebody runs has an environment, volumes, probes and a
-status besides, and its job the manifest that `kubectl apply` keeps in an annotation. Nobody here
-reads any of it. `managedFields`, a third of a pod as it comes, are left out: the fake API server
-drops them, and no struct has them.
+A sample has what a test needs. A pod in a cluster also has an environment, volumes, probes, and a
+status, and its job has the manifest that `kubectl apply` keeps in an annotation. Our programs read
+none of it. `managedFields`, a third of a pod, are omitted: the fake API server drops them, and no
+struct has them.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _STAMP: Final = "2026-11-22T10:00:00Z"
 _VARIABLES: Final = 12
 VARIANTS: Final = 100
-"""Templates that the jobs of a kind have among them."""
+"""The number of different templates among the jobs of a kind."""
 _COMMAND: Final = "torchrun --nnodes=2 --nproc-per-node=8 train.py --data=/data --epochs=9"
 
 
 def fill_templates(body: Json, tag: str = "") -> None:
-    """Give every pod template in an object what is usual in one, in place.
+    """Fill every pod template of an object with the usual fields, in place.
 
     Args:
         body: the object.
-        tag: of the images, where they are to be of another version than the sample's.
+        tag: the tag of the images, if other than the sample's.
     """
     _fill(body, tag)
 
 
 def fill_job(body: Json) -> None:
-    """Give a job full templates, and the annotation that `kubectl apply` leaves.
+    """Give a job full templates, and the annotation of `kubectl apply`, in place.
 
-    Of the jobs of a kind some share a template, as those of one user do.
+    Some jobs of a kind share a template, as those of one user do.
     """
     fill_templates(body, f"v{crc32(body['metadata']['name'].encode()) % VARIANTS}")
     annotations = body["metadata"].setdefault("annotations", {})

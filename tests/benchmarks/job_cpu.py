@@ -1,12 +1,14 @@
-"""What a job of each kind costs the controllers in CPU, beside a batch Job with as many pods.
+"""The controllers' CPU for a job of each kind, compared with a batch Job with as many pods.
 
-A life: created, its operator says that it is held, admitted, released, its pods made, bound and
-run, and ended. As many writes by others in each: the kinds differ in what the controllers make of
-them alone. All steps are called on one thread, over the fake API server and the product's client
-without HTTP. What the server uses is taken off: its calls are timed. Many jobs live at a time, so
-that what is done per step, and not per job, does not count.
+A life: the job is created, reported as suspended by its operator, admitted, released, its pods are
+created, bound, and run, and it ends. The number of writes by others is the same for each kind:
+kinds differ only in the work of the controllers. All steps are called on one thread, with the fake
+API server and the product's client without HTTP. The CPU of the server is subtracted: its calls are
+timed. Many jobs live at the same time, so that the cost per step, as opposed to per job, is
+negligible.
 
-Jobs of kinds that do not end by themselves, and the Jobs beside them, are followed until they run.
+Jobs of kinds that do not end by themselves, and the Jobs compared with them, are measured until
+they run.
 """
 
 from __future__ import annotations
@@ -59,13 +61,13 @@ MICRO: Final = 1e6
 
 
 def run(jobs: int = JOBS, rounds: int = ROUNDS) -> list[Figure]:
-    """Measure every kind in turns with Jobs of its size; each step counts with its best round."""
+    """Compare every kind with Jobs of its size; for each step, the best round counts."""
     kinds = [*kinds_of_objects(), *kinds_of_pods()]
     return [_compare(each, jobs, rounds) for each in kinds if each.key != "job"]
 
 
 def _compare(kind: MixedKind, jobs: int, rounds: int) -> Figure:
-    """Measure a kind and Jobs of its size in turns; each step counts with its best round."""
+    """Measure a kind and Jobs of its size in turn; for each step, the best round counts."""
     control = batch_jobs(kind.pods, ends=kind.ends)
     of_kind, of_control = [], []
     for _ in range(rounds):
@@ -81,18 +83,18 @@ def _compare(kind: MixedKind, jobs: int, rounds: int) -> Figure:
 
 
 def _best(rounds: list[list[float]]) -> float:
-    """Return the sum of the steps, each of the round in which it was quickest.
+    """Return the sum of the steps, each from its fastest round.
 
-    Whatever else runs on the machine disturbs every round somewhere.
+    Other processes on the machine disturb every round somewhere.
     """
     return float(sum(min(step) for step in zip(*rounds, strict=True)))
 
 
 def measure(kind: MixedKind, jobs: int) -> list[float]:
-    """Return the CPU, in microseconds, that the life of one job of a kind costs, step by step."""
+    """Return the CPU microseconds per step for the life of one job of a kind."""
     lives = _Lives(kind, jobs)
     gc.collect()
-    gc.disable()  # most of what it would look at is the server's
+    gc.disable()  # it would mostly scan objects of the server
     try:
         lives.play()
     finally:
@@ -114,7 +116,7 @@ class _TimedStream:
 
 
 class _TimedServer:
-    """The fake API server as a transport that knows how much CPU it has used."""
+    """The fake API server as a transport that measures its CPU."""
 
     def __init__(self, server: FakeApiServer) -> None:
         self._server = server
@@ -139,7 +141,7 @@ class _TimedServer:
 
 
 class _Lives:
-    """Some jobs of one kind in a cluster of their own, and the controllers with that kind alone."""
+    """Jobs of one kind in their own cluster, and controllers for only that kind."""
 
     def __init__(self, kind: MixedKind, jobs: int) -> None:
         self._kind = kind
@@ -158,7 +160,7 @@ class _Lives:
             )
         server.direct.create(PRIORITY_CLASS)
         self._transport = _TimedServer(server)
-        transport = cast("FakeApiServer", self._transport)  # asked for no more than a transport
+        transport = cast("FakeApiServer", self._transport)  # used only as a transport
         host = SteppedHost(transport, self._clock, SoleLeader("test"))
         self._controllers = build_controllers(
             host,
@@ -171,7 +173,7 @@ class _Lives:
         self.used.clear()
 
     def play(self) -> None:
-        """Let the jobs live."""
+        """Play the lives of the jobs."""
         if self._kind.row is None:
             self._play_pods()
         else:
@@ -221,10 +223,11 @@ class _Lives:
         self._settle()
         self._expect("Succeed")
 
-    # --- what others do -------------------------------------------------------------------------
+    # --- actions of others
+    # -------------------------------------------------------------------------
 
     def _run(self, pods: Iterable[Json]) -> None:
-        """Let pods be bound, and run a moment later."""
+        """Bind pods, and run them a moment later."""
         self._put_phase(pods, "Pending")
         self._settle(TICK_SECONDS)
         self._put_phase(pods, "Running")
@@ -274,11 +277,11 @@ class _Lives:
     # --- the controllers ------------------------------------------------------------------------
 
     def _settle(self, seconds: float = SETTLE_SECONDS) -> None:
-        """Call all steps while so much time passes; note the CPU seconds of the controllers."""
+        """Call all steps for this long; record the CPU seconds of the controllers."""
         until = self._clock.monotonic() + seconds
         server_before, began = self._transport.seconds, time.process_time()
         while self._clock.monotonic() < until:
-            for step in self._controllers.steps():  # those of a kind come with it
+            for step in self._controllers.steps():  # including those of the kind
                 _exhaust(step)
             self._clock.advance(TICK_SECONDS)
         used = time.process_time() - began

@@ -1,7 +1,7 @@
-"""Whole lives of real Jobs: both programs, the Job controller, kube-scheduler and kwok's pods.
+"""Complete lives of real Jobs: both programs, the Job controller, kube-scheduler, and kwok.
 
-Every job asks for one core and runs half a second; the quotas hold a hundred of them at a time.
-Who wrote what is read off the API server's audit log.
+Every job requests one core and runs for half a second; the quotas hold a hundred of them at a time.
+The writes of each client are counted in the API server's audit log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OURS: Final = ("koord-queue-controllers", "koord-queue-scheduler")
 
 
 def run(jobs: int = JOB_COUNT) -> list[Figure]:
-    """Let so many jobs live and return the figures."""
+    """Run this many jobs and return the figures."""
     with ClusterWorld(nodes=NODES, audit=True) as world:
         client = world.client()
         names = [f"team-{number}" for number in range(QUOTAS)]
@@ -146,7 +146,7 @@ def job_body(number: int) -> dict[str, Any]:
 
 
 def count_by_agent(lines: Iterable[str]) -> dict[str, Counter[str]]:
-    """Return what each program wrote, by verb and resource; refused writes with their code."""
+    """Return the writes of each program by verb and resource; refused writes have their code."""
     counted: dict[str, Counter[str]] = {}
     for line in lines:
         event = json.loads(line)

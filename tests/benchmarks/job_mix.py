@@ -1,7 +1,7 @@
-"""Jobs of every kind for measurements: the objects, their pods, and what their operators say.
+"""Jobs of every kind for measurements: objects, pods, and the statuses of their operators.
 
-The kinds that have objects are the samples of `tests.cluster.kind_table`, played as there; those
-that are made of pods are made here. All are of full size.
+Kinds with objects use the samples of `tests.cluster.kind_table`, played as there; jobs that consist
+of pods are built here. All have full size.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
 QUEUE_LABEL: Final = "koord-queue/queue-name"
 GATE: Final = "koord-queue/admission"
 GROUP_SIZE: Final = 4
-"""Pods of a job of the kinds that are made of some."""
+"""The number of pods of a job that consists of pods."""
 
 PRIORITY_CLASS: Final = {
     "apiVersion": "scheduling.k8s.io/v1",
@@ -46,7 +46,7 @@ PRIORITY_CLASS: Final = {
     "metadata": {"name": "high"},
     "value": 1000,
 }
-"""The one that samples name."""
+"""The quota in the samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +54,9 @@ class MixedKind:
     """A kind of job.
 
     Args:
-        key: of the extension.
-        row: what is known of the kind's objects; None for those that are made of pods.
-        pods: how many a job has.
+        key: the key of the extension.
+        row: the description of the kind's objects; None for kinds that consist of pods.
+        pods: the number of pods per job.
         ends: whether such a job ends by itself.
     """
 
@@ -67,13 +67,13 @@ class MixedKind:
 
     @property
     def plural(self) -> str:
-        """Of the kind's objects."""
+        """The plural of the kind's objects."""
         assert self.row is not None
         return self.row.api.rpartition("/")[2]
 
 
 def kinds_of_objects() -> list[MixedKind]:
-    """Return the kinds whose jobs are objects of their own, batch Jobs first."""
+    """Return the kinds whose jobs are objects, batch Jobs first."""
     rows = [row for key, row in BY_KEY.items() if key != "widget"]
     return [MixedKind(key=r.key, row=r, pods=r.wanted_pods, ends=r.ends) for r in rows]
 
@@ -89,12 +89,12 @@ def kinds_of_pods() -> list[MixedKind]:
 
 
 def batch_jobs(pods: int, *, ends: bool = True) -> MixedKind:
-    """Return batch Jobs of so many pods."""
+    """Return the kind of batch Jobs with this many pods."""
     return MixedKind(key="job", row=BY_KEY["job"], pods=pods, ends=ends)
 
 
 def open_crds() -> list[Json]:
-    """Return CRDs of all kinds that have one, without their schemas: that is the server's work."""
+    """Return the CRDs of all kinds that have one, without schemas, which cost only the server."""
     kinds: dict[tuple[str, str], tuple[str, list[str]]] = {}
     for each in kinds_of_objects():
         assert each.row is not None
@@ -107,7 +107,7 @@ def open_crds() -> list[Json]:
 
 
 def _open_crd(group: str, plural: str, kind: str, versions: list[str]) -> Json:
-    """Return a CRD that takes any object."""
+    """Return a CRD that accepts any object."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
     served = [
@@ -132,7 +132,7 @@ def _open_crd(group: str, plural: str, kind: str, versions: list[str]) -> Json:
 
 
 def job_body(kind: MixedKind, name: str, namespace: str, quota: str, *, suspend: bool) -> Json:
-    """Return a job of a kind that has objects, of full size."""
+    """Return a full-size job of a kind that has objects."""
     assert kind.row is not None
     body = manifest(kind.row, name, {QUOTA_LABEL: quota}, suspend=suspend)
     set_at(body, kind.row.switch, suspend)
@@ -144,7 +144,7 @@ def job_body(kind: MixedKind, name: str, namespace: str, quota: str, *, suspend:
 
 
 def status_of(kind: MixedKind, body: Json, stage: Stage) -> Json:
-    """Return what the operator says of a job at a stage."""
+    """Return the operator's status of a job at a stage."""
     if kind.key == "job":
         return _status_of_batch_job(kind.pods, stage)
     say = PARTS[kind.key].say
@@ -175,7 +175,7 @@ def _status_of_batch_job(pods: int, stage: Stage) -> Json:
 
 
 def companions_of(kind: MixedKind, body: Json) -> list[Json]:
-    """Return what the operator makes of a job that is held, where the controllers ask for it."""
+    """Return the objects that the operator creates for a held job, if the controllers need them."""
     if kind.key != "trainjob":
         return []
     made = job_set_of_train_job(body)
@@ -188,9 +188,9 @@ def companions_of(kind: MixedKind, body: Json) -> list[Json]:
 
 
 def pods_of(kind: MixedKind, body: Json) -> list[Json]:
-    """Return the pods that the operator makes of a released job, of full size.
+    """Return the full-size pods that the operator creates for a released job.
 
-    What stands between them and the job is their owner, and is not there itself.
+    Objects between them and the job are their owners, but do not exist themselves.
     """
     meta = body["metadata"]
     pods: list[Json] = []
@@ -266,7 +266,7 @@ _MAKERS: Final[dict[str, Callable[[Json], list[Made]]]] = {
 
 
 def gated_pods(kind: MixedKind, name: str, namespace: str, quota: str) -> list[Json]:
-    """Return a job of a kind that is made of pods: what its objects are comes first."""
+    """Return the objects of a job that consists of pods; its owner, if any, comes first."""
     owners = _owner_of_group(kind.key, name, namespace)
     references = [owner_of(_with_uid(each)) for each in owners]
     labels, annotations = _marks_of_group(kind.key, name)

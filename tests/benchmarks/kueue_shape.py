@@ -1,12 +1,12 @@
-"""Kueue's own load shape: 15,000 units in 30 queues, made directly and ended by a player.
+"""Kueue's own load: 15,000 units in 30 queues, created directly and ended by a player.
 
-Five cohorts of six queues; per queue quota min 20 and max 120 cpu below a parent of 120; three
-streams of units at once per queue. What is measured: wall time from the first create to the last
-end, CPU per unit of API server, etcd and scheduler, memory, writes, and the time to admission by
-class. The player checks at every event that no cohort is over its quota.
+Five cohorts of six queues; per queue a quota with min 20 and max 120 CPUs below a parent of 120;
+three concurrent streams of units per queue. Measured are wall time from the first create to the
+last end, CPU per unit of API server, etcd, and scheduler, memory, writes, and the time to admission
+by class. The player checks at every event that no cohort exceeds its quota.
 
-Controls are measured beside it on the same server: the bare loop of `bare_loop`, before the
-scheduler is started, and the scheduler itself before there is a unit.
+Controls on the same server: the bare loop of `bare_loop`, before the scheduler starts, and the
+scheduler itself before there is a unit.
 
 Source of the shape: kueue test/performance/scheduler, config baseline.
 """
@@ -32,7 +32,7 @@ QUEUES_PER_COHORT: Final = 6
 COHORT_CPU: Final = 120
 QUEUE_MIN_CPU: Final = 20
 WORKERS: Final = 12
-"""Connections of the player. Kueue's runner makes each queue's units with a thread of its own."""
+"""Connections of the player. Kueue's runner creates each queue's units on its own thread."""
 CONTROL_UNITS: Final = 1000
 
 
@@ -57,7 +57,7 @@ CLASSES: Final = (
 
 @dataclass
 class Measured:
-    """What one run showed, and what was measured beside it."""
+    """The results of one run and its controls."""
 
     outcome: LoadOutcome
     bare: LoadOutcome
@@ -70,7 +70,7 @@ class Measured:
 
 
 def run(share: float = 1.0, qps: float = 0) -> list[Figure]:
-    """Run the shape, or a share of its units; return the figures."""
+    """Run the load, or a share of its units; return the figures."""
     measured = measure(share, qps)
     for line in measured.errors[:5]:
         print("  in the scheduler's log:", line[:300])
@@ -84,7 +84,7 @@ def run(share: float = 1.0, qps: float = 0) -> list[Figure]:
 
 
 def measure(share: float, qps: float) -> Measured:
-    """Play the shape on a server of its own."""
+    """Play the load on a new server."""
     with ClusterWorld() as world:
         client = world.client()
         bare = measure_bare(world, max(200, round(CONTROL_UNITS * min(1.0, share * 4))))
@@ -117,12 +117,12 @@ def count_decisions(metrics: str) -> Counter[str]:
 
 
 def _limit_flags(qps: float) -> list[str]:
-    """As shipped, the burst is twice the rate."""
+    """Return the flags of a rate limit; as by default, the burst is twice the rate."""
     return [f"--kube-api-qps={qps:g}", f"--kube-api-burst={2 * qps:g}"] if qps else []
 
 
 def plan(share: float) -> LoadPlan:
-    """Return the units of all queues; a share has the first of each stream."""
+    """Return the units of all queues; a share has the first ones of each stream."""
     units = [
         PlannedUnit(
             name=f"{queue}-{each.name}-{number}",
@@ -142,7 +142,7 @@ def plan(share: float) -> LoadPlan:
 
 
 def quota_names() -> Iterator[tuple[str, str]]:
-    """Iterate over (cohort, queue)."""
+    """Yield (cohort, queue)."""
     for cohort in range(COHORTS):
         for number in range(QUEUES_PER_COHORT):
             yield f"cohort-{cohort}", f"queue-{cohort}-{number}"

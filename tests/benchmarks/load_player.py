@@ -1,16 +1,15 @@
-"""Makes units, ends those that were started, and watches the quotas: a process of its own.
+"""Creates units, ends those that were started, and checks the quotas, in its own process.
 
     plan ──► creates, each at its time ──► API server ──► scheduler dequeues
                                               │
              ends, some time after   ◄────────┴── informer: Dequeued, Succeed
 
-It is a process of its own so that its CPU counts apart, and reads the API server through the
-product's informer, which survives that a watch ends. What it sees is in the order in which it
-happened, so a quota that was exceeded at any moment is seen as exceeded.
+It is its own process so that its CPU is counted separately, and reads the API server through the
+product's informer, which survives the end of a watch. It sees changes in their order, so it detects
+any moment at which a quota is exceeded.
 
-A bare plan needs no scheduler: each worker writes all three, create, dequeue and end, with the
-same bodies over the same transport, while the informer watches. That is what the API server
-allows at most.
+A bare plan needs no scheduler: each worker sends create, dequeue, and end, with the same bodies
+over the same transport, while the informer watches. That is the maximum that the API server allows.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "default"
 TICK_SECONDS: Final = 0.005
-"""How exact the times of the plan are."""
+"""The precision of the times in the plan, in seconds."""
 SYNC_SECONDS: Final = 60.0
 PATIENCE_SECONDS: Final = 900.0
 RETRY_SECONDS: Final = 0.5
@@ -54,15 +53,15 @@ MAX_STORIES: Final = 3
 STORY_STARTS: Final = 12
 STORY_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 1.5
-"""What is written after the last end (status of queues) counts as well."""
+"""Seconds after the last end; later writes (status of queues) count too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedUnit:
-    """One unit: when it is made, what it asks for, how long it runs.
+    """One unit: when it is created, its requests, and how long it runs.
 
-    `group` is whose units together must not exceed the plan's limit; `kind` is the class for
-    which waits are counted.
+    The units of one `group` together must not exceed the plan's limit; `kind` is the class by which
+    waits are counted.
     """
 
     name: str
@@ -77,7 +76,7 @@ class PlannedUnit:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadPlan:
-    """What to play. `workers` connections write; `group_cpu` is 0 where nothing is limited."""
+    """What to play. `workers` is the number of writing connections; `group_cpu` 0 is no limit."""
 
     units: tuple[PlannedUnit, ...]
     workers: int
@@ -87,10 +86,10 @@ class LoadPlan:
 
 @dataclass
 class LoadOutcome:
-    """What was seen: seconds from the first create to the last end, waits by class, and more.
+    """The results: seconds from the first create to the last end, waits by class, and more.
 
-    `over_quota` counts the events at which a group was above the limit, `stories` tells how the
-    first of them came about.
+    `over_quota` counts the events at which a group exceeded its limit; `stories` describe the first
+    of them.
     """
 
     wall_seconds: float = 0.0
@@ -103,19 +102,19 @@ class LoadOutcome:
 
     @property
     def units_per_second(self) -> float:
-        """Whole lives per second."""
+        """Return complete lives per second."""
         return self.finished / self.wall_seconds
 
     def cpu_ms_per_unit(self, process: str) -> float:
-        """CPU milliseconds that a process used per unit."""
+        """Return the CPU milliseconds of a process per unit."""
         return 1000 * self.cpu[process] / self.finished
 
 
 def play(world: ClusterWorld, plan: LoadPlan, pids: dict[str, int] | None = None) -> LoadOutcome:
-    """Play a plan to its end, and count the CPU of the server, the player and these processes.
+    """Play a plan to its end, and measure the CPU of the server, the player, and these processes.
 
     Raises:
-        RuntimeError: not all units ended in time, or the player died.
+        RuntimeError: Not all units ended in time, or the player died.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -156,7 +155,7 @@ def _expect(pipe: Connection, word: str | None, seconds: float) -> Any:
 
 
 def play_in_process(kubeconfig: str, plan: LoadPlan, parent: Connection) -> None:
-    """Be the player: say when synced, wait for the word, play, and tell what was seen."""
+    """Run the player: report when synced, wait for the start, play, and send the results."""
     configure_logs(log_format="console", level="error", clock=SystemClock())
     client, close = connect(Path(kubeconfig))
     player = LoadPlayer(client, plan)
@@ -165,9 +164,9 @@ def play_in_process(kubeconfig: str, plan: LoadPlan, parent: Connection) -> None
         parent.send("synced")
         parent.recv()
         parent.send(player.run(parent))
-        parent.poll(SYNC_SECONDS)  # the parent reads our CPU from /proc before it hangs up
+        parent.poll(SYNC_SECONDS)  # the parent reads our CPU from /proc before it closes the pipe
     except (EOFError, BrokenPipeError):
-        pass  # the parent has gone: nobody wants to know
+        pass  # the parent has ended, so the results are not needed
     finally:
         player.stop()
         close()
@@ -175,7 +174,7 @@ def play_in_process(kubeconfig: str, plan: LoadPlan, parent: Connection) -> None
 
 @dataclass(frozen=True)
 class Started:
-    """A unit that runs, and what it was before."""
+    """A running unit, and its previous version."""
 
     planned: PlannedUnit
     moment: float
@@ -183,7 +182,7 @@ class Started:
     before: QueueUnit | None
 
     def story(self, now: float) -> str:
-        """Tell how it started, for the case that it should not have."""
+        """Return how it started, for units that should not have."""
         before = self.before
         was = "not seen" if before is None else f"{before.metadata.resource_version}"
         if before is not None and before.status.message:
@@ -195,7 +194,7 @@ class Started:
 
 
 class LoadPlayer:
-    """Creators, player and observer of one plan."""
+    """Creates, ends, and observes the units of one plan."""
 
     def __init__(self, client: ResourceClient, plan: LoadPlan) -> None:
         self._client = client
@@ -205,13 +204,13 @@ class LoadPlayer:
         self._outcome = LoadOutcome(waits={unit.kind: [] for unit in plan.units})
         self._started = 0.0
         self._created_at: dict[str, float] = {}
-        # Only the informer's thread touches these two.
+        # Only the informer's thread uses these two.
         self._running: dict[str, Started] = {}
         self._group_cpu = dict.fromkeys((unit.group for unit in plan.units), 0)
         self._lock = threading.Lock()  # guards the next two
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
-        # Ends go before creates, else the room that they make would come last.
+        # Ends go before creates, else the quota that they release would come last.
         self._urgent: deque[Callable[[], None]] = deque()
         self._creates: deque[Callable[[], None]] = deque()
         self._tasks = threading.Semaphore(0)
@@ -225,7 +224,7 @@ class LoadPlayer:
         )
 
     def sync(self) -> None:
-        """Return when the informer has seen the first list: what is created later is seen."""
+        """Return when the informer has the first list, so that later units are seen."""
         self._informer.add_handler(self._on_change)
         self._informer.start()
         deadline = time.monotonic() + SYNC_SECONDS
@@ -236,7 +235,7 @@ class LoadPlayer:
             time.sleep(TICK_SECONDS)
 
     def run(self, parent: Connection) -> LoadOutcome:
-        """Play to the end, or until the parent is gone."""
+        """Play to the end, or until the parent ends."""
         self._started = time.monotonic()
         for _ in range(self._plan.workers):
             threading.Thread(target=self._work, daemon=True).start()
@@ -272,7 +271,7 @@ class LoadPlayer:
         try:
             self._client.create(QUEUE_UNITS, NAMESPACE, unit_body(unit))
         except AlreadyExists:
-            pass  # an earlier try was carried out, and its answer lost
+            pass  # an earlier try was processed, and its answer lost
         except ApiFailure:
             self._again(lambda: self._create(unit))
 
@@ -289,7 +288,7 @@ class LoadPlayer:
             self._again(lambda: self._end(unit))
 
     def _live_bare(self, planned: PlannedUnit) -> None:
-        """Write one whole life; whatever the API server refuses here ends the run."""
+        """Write one complete life; any refusal of the API server ends the run."""
         self._created_at[planned.name] = time.monotonic()
         unit = self._client.create(QUEUE_UNITS, NAMESPACE, unit_body(planned))
         decision = Dequeue(
@@ -305,11 +304,11 @@ class LoadPlayer:
         self._end(unit)
 
     def _end_body(self, unit: QueueUnit) -> dict[str, Any]:
-        """Return what the controllers write when a job has succeeded."""
+        """Return the status that the controllers write when a job has succeeded."""
         status = status_of_move(
             unit,
             Phase.SUCCEED,
-            writer=Writer.SCHEDULER,  # which speaks for units that no controller manages
+            writer=Writer.SCHEDULER,  # the writer for units without a controller
             now=rfc3339(self._clock.now()),
             message="Succeeded",
         )
@@ -329,7 +328,7 @@ class LoadPlayer:
             try:
                 task()
             except BaseException:
-                self._over.set()  # a unit is lost: the others would be waited for in vain
+                self._over.set()  # a unit is lost, so the run cannot complete
                 raise
 
     def _hand_over(self, line: deque[Callable[[], None]], task: Callable[[], None]) -> None:
@@ -402,7 +401,7 @@ class LoadPlayer:
 
 
 def unit_body(unit: PlannedUnit) -> dict[str, Any]:
-    """Return a unit as a user would make it by hand: one pod, resources only."""
+    """Return a unit as a user would write it: one pod with only resources."""
     container = {"name": "main", "resources": {"requests": {"cpu": str(unit.cpu)}}}
     pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
     return {

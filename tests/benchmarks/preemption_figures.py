@@ -1,8 +1,8 @@
-"""How long it takes to choose whom to evict, among many units that run.
+"""The time to choose the units to evict among many running ones.
 
-In the engine, under its lock: candidates are looked up, put in order, and the filters are asked
-what would be. 10,000 units of one GPU run in 40 quotas of one tree, in `runtime` mode; a unit of
-eight GPUs wants in, and all of them have a lower priority. Times are CPU times.
+In the engine, under its lock: candidates are collected and sorted, and the filters evaluate the
+result. 10,000 units of one GPU run in 40 quotas of one tree, in `runtime` mode; a unit of eight
+GPUs is pending, and all others have a lower priority. Times are CPU times.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ANNOTATIONS: Final = {
 
 
 def run(*, quick: bool = False) -> list[Figure]:
-    """Measure a choice that finds its victims, and one that comes to nothing."""
+    """Measure a choice that finds victims, and one that does not."""
     count = RUNNING // 10 if quick else RUNNING
     engine = _full_engine(count)
     figures = []

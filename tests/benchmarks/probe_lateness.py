@@ -1,9 +1,9 @@
-"""How late a kubelet's probe is while others hold connections half open on every port.
+"""The delay of a kubelet's probe while clients hold half-open connections on every port.
 
-The ports are in a process of their own, as a program has them: health, metrics and debug, each with
-its own gate. Beside each probe some half-open connections are made to every port, so that there are
-always as many as are wanted on the client's side, and the newest of them are open on the server's.
-Control: the same probes with nobody else there.
+The ports are in their own process, as in a program: health, metrics, and debug, each with its own
+gate. With each probe, some new half-open connections are made to every port, so that their number
+on the client's side is constant, and the newest of them are open on the server's side. Control: the
+same probes without other connections.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def run(*, quick: bool = False) -> list[Figure]:
 
 
 def serve() -> None:
-    """Serve three ports until stdin ends; prints their numbers."""
+    """Serve three ports until stdin ends, and print their numbers."""
     clock = SystemClock()
     numbers = []
     for name, limit in WANTED.items():

@@ -12,7 +12,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What a process and its threads have used until now."""
+    """The usage of a process with its threads so far."""
 
     cpu_seconds: float
     rss_mb: float
@@ -20,7 +20,7 @@ class Usage:
 
 
 def usage(pid: int) -> Usage:
-    """Return what a process has used; it must be alive."""
+    """Return the usage of a process, which must be alive."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     sizes = {line.partition(":")[0]: line.split() for line in status.splitlines() if "kB" in line}
     return Usage(
@@ -37,7 +37,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def cpu_seconds_of_all() -> float:
-    """Return the time that all processors of the machine were busy, whoever it was for."""
+    """Return the time that all processors of the machine were busy, for any process."""
     first = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
     user, nice, system, _idle, _iowait, irq, softirq, *_ = (int(ticks) for ticks in first[1:])
     return (user + nice + system + irq + softirq) / TICKS
@@ -45,7 +45,7 @@ def cpu_seconds_of_all() -> float:
 
 @dataclass(frozen=True)
 class Meter:
-    """Processes that are watched together, and how they stood at the start."""
+    """Processes that are measured together, and their usage at the start."""
 
     pids: Mapping[str, int]
     before: Mapping[str, float]
@@ -53,11 +53,11 @@ class Meter:
 
     @classmethod
     def start(cls, pids: Mapping[str, int]) -> Meter:
-        """Begin to count."""
+        """Start measuring."""
         return cls(pids, {name: cpu_seconds(p) for name, p in pids.items()}, cpu_seconds_of_all())
 
     def read(self) -> dict[str, float]:
-        """Return the CPU seconds of each since the start, and of "others" on this machine."""
+        """Return the CPU seconds of each process since the start, and of "others"."""
         used = {name: cpu_seconds(pid) - self.before[name] for name, pid in self.pids.items()}
         used["others"] = cpu_seconds_of_all() - self.all_before - sum(used.values())
         return used

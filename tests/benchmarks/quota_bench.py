@@ -1,12 +1,12 @@
-"""How fast the quota cache answer: `python -m tests.benchmarks.quota_bench [--json FILE]`.
+"""The speed of the quota cache: `python -m tests.benchmarks.quota_bench [--json FILE]`.
 
-Seconds are CPU seconds of the one thread, so that a busy machine does not count.
+Seconds are CPU seconds of the thread, so that a busy machine has little effect.
 
-Two loads. `max`: 100 quotas under one parent, as in a flat cluster. `runtime`: 500 quotas in three
-levels under contention: every quota wants more than there is, so that a booking of one waits for
-the release of another, and every release wakes. A decision is one demand that is asked for, charged
-and later released, with the refusals it took to get there. The control is the same loop over plain
-dicts without any rule.
+There are two loads. `max`: 100 quotas under one parent, as in a flat cluster. `runtime`: 500 quotas
+in three levels under contention: every quota requests more than there is, so that a charge of one
+waits for the release of another, and every release wakes waiters. A decision is one demand that is
+checked, charged, and later released, including its refusals. The control is the same loop with
+plain dicts, without any rule.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WARM_UP_STARTS = 1500
 
 
 def quota(name: str, parent: str, cpu: int, share: int, *, is_parent: bool = False) -> ElasticQuota:
-    """Return a quota with max `cpu` cores (memory and GPUs to match), min a part of it."""
+    """Return a quota with max `cpu` cores (memory and GPUs to match), and min a part of it."""
     labels = (
         {QUOTA_PARENT: parent, QUOTA_IS_PARENT: "true"} if is_parent else {QUOTA_PARENT: parent}
     )
@@ -105,7 +105,7 @@ def run_flat(quotas: QuotaCache, names: list[str], count: int) -> float:
 
 
 class Contention:
-    """Demands wait for each other: the head of each quota waits until it is woken."""
+    """Contending demands: the head of each quota waits until it is woken."""
 
     def __init__(self, quotas: QuotaCache, names: list[str]) -> None:
         self.quotas = quotas
@@ -117,7 +117,7 @@ class Contention:
         self.checks = self.refusals = self.starts = self.woken = 0
 
     def run(self, starts: int) -> float:
-        """Return seconds per further start; each is checked, charged, and released at its end."""
+        """Return seconds per further start, including its check, charge, and release."""
         began = time.process_time()
         until = self.starts + starts
         while self.starts < until:
@@ -163,7 +163,7 @@ class Contention:
 
 
 def run_control(count: int) -> float:
-    """Return seconds per turn of the same loop over plain dicts, without any rule."""
+    """Return seconds per turn of the same loop with plain dicts, without any rule."""
     wanted = demands(random.Random(1), 1000)
     owners: dict[str, Demand] = {}
     used: dict[str, int] = {}
@@ -180,7 +180,7 @@ def run_control(count: int) -> float:
 
 
 def measure(count: int) -> dict[str, Figure]:
-    """Return all figures, each beside the control of the same run."""
+    """Return all figures, each with the control of the same run."""
     control = run_control(count)
     figures: dict[str, Figure] = {}
 
@@ -197,7 +197,7 @@ def measure(count: int) -> dict[str, Figure]:
     for rounding in Rounding:
         quotas, names = deep_quotas(rounding)
         load = Contention(quotas, names)
-        # Until everything is taken and every quota waits: before that nobody contends.
+        # Until everything is charged and every quota waits; before that there is no contention.
         load.run(WARM_UP_STARTS)
         load.checks = load.refusals = load.starts = load.woken = 0
         note(f"quota_runtime_{rounding.value}_decisions_per_second", load.run(count // 10))
@@ -221,7 +221,7 @@ def measure(count: int) -> dict[str, Figure]:
 
 
 def main() -> None:
-    """Print the figures, and write them to a file if one is named."""
+    """Print the figures, and write them to a file if one is given."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--json", type=Path)

@@ -1,4 +1,4 @@
-"""The quotas that benchmarks put into an API server, and one node that has it all."""
+"""The quotas that benchmarks create in an API server, and one node with all the capacity."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def create_quotas(client: ResourceClient, quotas: list[dict[str, Any]]) -> None:
 
 
 def await_queues(client: ResourceClient, count: int) -> None:
-    """Return when the scheduler has made that many queues.
+    """Return when the scheduler has created this many queues.
 
     Raises:
-        RuntimeError: it has not.
+        RuntimeError: It does not do so in time.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (made := len(client.list_page(QUEUES, namespace="koord-queue").items)) < count:

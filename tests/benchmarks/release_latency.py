@@ -1,8 +1,8 @@
-"""From a release to the next start: one unit at a time in a quota of one core.
+"""The time from a release to the next start: one unit at a time in a quota of one core.
 
-The release is the moment at which the API server has answered the write that ends a unit. The
-start is when an observer sees the next one Dequeued. Control: the API server's own time, from
-sending such a write to seeing it through the same watch.
+The release is the time at which the API server has answered the write that ends a unit. The start
+is the time at which an observer sees the next one Dequeued. Control: the API server's own time,
+from sending such a write to seeing it through the same watch.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tests.benchmarks.quota_tree_objects import create_quotas, quota
 RELEASES: Final = 200
 QUOTA: Final = "one-at-a-time"
 SETTLE_SECONDS: Final = 6.0
-"""By then the units that wait have been told why, and nothing more is written."""
+"""Seconds after which pending units have their reasons, and there are no further writes."""
 PATIENCE_SECONDS: Final = 30.0
 END: Final = {"status": {"phase": "Succeed", "message": "Succeeded", "admissions": []}}
 
 
 def measure(client: ResourceClient, releases: int = RELEASES) -> list[Figure]:
-    """Measure with a scheduler that runs already."""
+    """Measure with a running scheduler."""
     create_quotas(client, [quota(QUOTA, "", minimum=1, maximum=1)])
     observer = Observer(client)
     try:
@@ -64,7 +64,7 @@ def measure(client: ResourceClient, releases: int = RELEASES) -> list[Figure]:
 
 
 class Observer:
-    """Notes when units get into a phase, in the order in which it happened."""
+    """Records when units enter a phase, in order."""
 
     def __init__(self, client: ResourceClient) -> None:
         self._seen: queue.SimpleQueue[tuple[str, str, float]] = queue.SimpleQueue()
@@ -79,7 +79,7 @@ class Observer:
             time.sleep(0.01)
 
     def next_seen(self, phase: str) -> tuple[str, float]:
-        """Return the next unit that gets into the phase, and when it was seen there."""
+        """Return the next unit that enters the phase, and when this was seen."""
         while True:
             name, seen, moment = self._seen.get(timeout=PATIENCE_SECONDS)
             if seen == phase:

@@ -1,9 +1,9 @@
-"""The scheduler's memory with 100,000 units that wait, behind real HTTP.
+"""The scheduler's memory with 100,000 pending units, over real HTTP.
 
-The API server is the fake one, in a process of its own: the real one would take five minutes to
-create so many. The units look as the controllers make them. A few run, the others wait for quota,
-and the scheduler writes its reasons into them at the rate as shipped, so that its queue of writes
-is as full as it gets.
+The API server is the fake one, in its own process: the real one would take five minutes to create
+so many units. The units are as the controllers create them. A few run, the others wait for quota,
+and the scheduler writes its reasons into them at the default rate, so that its queue of writes is
+full.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SETTLE_SECONDS: Final = 20.0
 
 
 def run(units: int = UNITS) -> list[Figure]:
-    """Measure the scheduler without units, and with so many."""
+    """Measure the scheduler without units, and with this many."""
     with distant_server(serve) as server:
         with programs_of(server.kubeconfig) as programs:
             empty = usage(programs.start(SCHEDULER, *AS_SHIPPED).pid)
@@ -60,7 +60,7 @@ def run(units: int = UNITS) -> list[Figure]:
 
 
 def serve(parent: Connection) -> None:
-    """Be the API server: create as many units as are asked for."""
+    """Run the API server: create the requested number of units."""
     server = new_server(QUEUES, {"cpu": "5", "memory": "100Gi"})
     server.direct.create(node_body("node", allocatable={"cpu": str(5 * QUEUES), "memory": "10Ti"}))
     reply(server, parent, lambda units: _fill(server, units))
@@ -73,7 +73,7 @@ def _fill(server: FakeApiServer, units: int) -> int:
 
 
 def unit_body(number: int) -> dict[str, Any]:
-    """Return a unit as the controllers make it for a Job."""
+    """Return a unit as the controllers create it for a Job."""
     name = f"training-job-{number:06}"
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"job-uid-{number:028}"}
     return queue_unit_body(

@@ -1,7 +1,7 @@
-"""What a scrape of 500 queues costs the scheduler: CPU and bytes.
+"""The scheduler's cost of a scrape with 500 queues: CPU and bytes.
 
-Each queue has a quota of three resources, units that run and wait, and every kind of count; each
-unit is one of fifty namespaces.
+Each queue has a quota of three resources, running and pending units, and every kind of count; the
+units are in fifty namespaces.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(*, quick: bool = False) -> list[Figure]:
 
 
 def build_scrape(pending: int, queues: int) -> SharedMetrics:
-    """Return what the scheduler would show of so many queues that are full."""
+    """Return the scheduler's metrics for this many full queues."""
     load = flat_load(pending, queues)
     shared = SharedEngine(load.engine, lambda _: None)
     shown = SharedMetrics(component="benchmark", version="0", python_version="3")

@@ -4,7 +4,7 @@
     render_notes({...})                        what an installation prints
     rights("scheduler", user="ann")            the roles of one program, bound to a test user
 
-A machine without helm skips the test that asks, or fails it under CI=true.
+Without helm, a test that needs it is skipped, or fails if CI=true.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Program = Literal["scheduler", "controllers"]
 
 
 class HelmFailed(Exception):
-    """Helm ended with a status other than 0; the message is what it wrote to stderr."""
+    """Helm ended with a status other than 0; the message is its stderr."""
 
 
 Helm = Callable[[], Path]
@@ -48,7 +48,7 @@ Helm = Callable[[], Path]
 
 
 def helm_binary(helm: Helm = require_helm) -> Path:
-    """The helm to run; ends the test that asks when there is none."""
+    """Return the helm to run; ends the test if there is none."""
     try:
         return helm()
     except BinariesUnavailable as error:
@@ -63,10 +63,10 @@ def run_helm(
     kubeconfig: Path | None = None,
     helm: Helm = require_helm,
 ) -> str:
-    """Runs helm and returns its stdout; values go in as a file over the chart's own.
+    """Run helm and return its stdout; values are merged over the chart's own.
 
     Raises:
-        HelmFailed: it ended with a status other than 0.
+        HelmFailed: It ended with a status other than 0.
     """
     given = ["--values", "-"] if values is not None else []
     done = subprocess.run(
@@ -76,7 +76,7 @@ def run_helm(
         text=True,
         timeout=HELM_SECONDS,
         check=False,
-        # No cluster but the one that a test names.
+        # No cluster except the one that a test names.
         env={
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": "/nonexistent",
@@ -97,20 +97,20 @@ def render(
     kube_version: str = "1.36.3",
     helm: Helm = require_helm,
 ) -> list[Json]:
-    """The objects that an installation creates.
+    """Return the objects that an installation creates.
 
-    Asked the same again, it returns the same objects: copy what is to be changed.
+    The same arguments return the same objects: copy them before a change.
 
     Args:
-        values: over the chart's own.
-        api_versions: what the cluster serves besides what every one does.
-        release: its name.
-        namespace: where it is installed.
-        kube_version: what the cluster calls itself.
-        helm: which helm renders it.
+        values: merged over the chart's own.
+        api_versions: what the cluster serves in addition to the default.
+        release: the name of the release.
+        namespace: the namespace of the release.
+        kube_version: the version of the cluster.
+        helm: the helm that renders it.
 
     Raises:
-        HelmFailed: the values do not fit, or the chart refuses them; the message says why.
+        HelmFailed: The schema or the chart refuses the values; the message has the reason.
     """
     key = json.dumps(values or {}, sort_keys=True)
     return _rendered(key, tuple(api_versions), release, namespace, kube_version, helm)
@@ -135,7 +135,7 @@ def _rendered(
 def render_notes(
     values: Values | None = None, *, release: str = RELEASE, namespace: str = NAMESPACE
 ) -> str:
-    """What is printed after an installation into a cluster that serves no admission policies."""
+    """Return the notes of an installation into a cluster that serves no admission policies."""
     where = [f"--namespace={namespace}", "--dry-run=client", "--output=json"]
     answer = run_helm("install", release, str(CHART), *where, values=values or {})
     notes: str = json.loads(answer)["info"]["notes"]
@@ -146,7 +146,7 @@ def render_notes(
 
 
 def of_kind(objects: Iterable[Json], kind: str) -> dict[str, Json]:
-    """The objects of one kind, by name."""
+    """Return the objects of one kind, by name."""
     return {one["metadata"]["name"]: one for one in objects if one["kind"] == kind}
 
 
@@ -157,16 +157,17 @@ def rights(
     values: Values | None = None,
     namespace: str = NAMESPACE,
 ) -> list[Json]:
-    """The ClusterRole and Role of one program and their bindings, given to a user.
+    """Return the ClusterRole and Role of one program, with bindings to a user.
 
-    For a test that runs the program with that user's token: what it may do is exactly what the
-    chart lets its service account do. The namespace must exist before they are applied.
+    For a test that runs the program with that user's token: it then has exactly the rights of the
+    program's service account. The namespace must exist before they are applied.
 
     Args:
-        program: whose roles.
-        user: a user of the test's API server, in place of the service account.
-        values: of the chart; they decide about some rules (metrics.secure, debugApi.expose ...).
-        namespace: the release's, where leases and queues are.
+        program: the program with the roles.
+        user: a user of the test's API server that replaces the service account.
+        values: values of the chart, on which some rules depend (metrics.secure, debugApi.expose
+            ...).
+        namespace: the namespace of the release, with leases and queues.
     """
     objects = render(values, namespace=namespace)
     account = of_kind(objects, "Deployment")[_deployment_of(program)]["spec"]["template"]["spec"][
@@ -184,7 +185,7 @@ def rights(
 
 
 def rules_of(objects: Iterable[Json], kind: str, name: str) -> list[Json]:
-    """The rules of a Role or ClusterRole."""
+    """Return the rules of a Role or ClusterRole."""
     rules: list[Json] = of_kind(objects, kind)[name]["rules"]
     return rules
 
@@ -194,14 +195,14 @@ def _deployment_of(program: Program) -> str:
 
 
 def as_manifest(objects: Iterable[Json]) -> str:
-    """The objects as a stream for `kubectl apply --filename -`."""
+    """Return the objects as a stream for `kubectl apply --filename -`."""
     return yaml.safe_dump_all(objects, sort_keys=False)
 
 
 class StrictLoader(yaml.CSafeLoader):
-    """Refuses a key that is given twice; in C, since what is rendered is long."""
+    """Refuses duplicate keys; based on the C loader, since the rendered text is long."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT002 - the base class's signature
-        """A map, once its keys are known to differ."""
+        """Return a map, after a check that its keys differ."""
         check_keys(node)
         return super().construct_mapping(node, deep)

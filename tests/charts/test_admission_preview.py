@@ -1,4 +1,4 @@
-"""The right to create pods, and what stands beside it."""
+"""The right to create pods, and the policy that confines it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def creates_pods(objects: list[Json]) -> bool:
     "values",
     [
         pytest.param({}, id="by default"),
-        pytest.param({"controllers": {"config": {"admissionPreview": False}}}, id="said so"),
+        pytest.param({"controllers": {"config": {"admissionPreview": False}}}, id="explicitly off"),
     ],
 )
-def test_without_the_value_nobody_may_create_pods(values: Json) -> None:
+def test_without_the_value_no_account_may_create_pods(values: Json) -> None:
     objects = render(values)
     assert not creates_pods(objects)
     assert POLICY not in of_kind(objects, "ValidatingAdmissionPolicy")
@@ -47,7 +47,7 @@ def test_the_right_comes_with_the_policy_that_confines_it() -> None:
     assert POLICY in render_notes(VALUES)
 
 
-def test_the_account_is_that_of_the_controllers_whatever_its_name() -> None:
+def test_the_account_is_that_of_the_controllers_with_any_name() -> None:
     more = {"controllers": {**VALUES["controllers"], "serviceAccount": {"name": "other"}}}
     policy = of_kind(render(more, namespace="ns"), "ValidatingAdmissionPolicy")[POLICY]
     expression = policy["spec"]["matchConditions"][0]["expression"]
@@ -55,16 +55,16 @@ def test_the_account_is_that_of_the_controllers_whatever_its_name() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.29.0", "1.29.14-gke.100"])
-def test_where_nothing_confines_it_the_value_is_refused(version: str) -> None:
+def test_the_value_is_refused_if_no_policy_can_confine_the_right(version: str) -> None:
     with pytest.raises(HelmFailed, match=r"admissionPreview needs Kubernetes 1\.30"):
         render(VALUES, kube_version=version)
 
 
-def test_from_1_30_on_it_is_taken() -> None:
+def test_the_value_is_accepted_from_1_30_on() -> None:
     assert creates_pods(render(VALUES, kube_version="1.30.0-eks-1"))
 
 
-def test_what_has_answers_renewed_may_be_followed_and_only_with_the_value() -> None:
+def test_kinds_that_renew_answers_may_be_watched_only_with_the_value() -> None:
     wanted = {(each.group, each.plural) for each in FOLLOWED}
 
     def granted(values: Json) -> set[tuple[str, str]]:

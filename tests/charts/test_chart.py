@@ -1,4 +1,4 @@
-"""What the chart renders, whatever the values, and what single values change."""
+"""What the chart renders with any values, and the effect of single values."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ every_values = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.key
 
 
 def deployments(values: Json = None) -> dict[str, Json]:
-    """The Deployments by component: "scheduler", "controllers"."""
+    """Return the Deployments by component: "scheduler", "controllers"."""
     found = of_kind(render(values), "Deployment").values()
     return {one["metadata"]["labels"]["app.kubernetes.io/component"]: one for one in found}
 
 
 def pods(values: Json = None) -> dict[str, Json]:
-    """The pod templates by component."""
+    """Return the pod templates by component."""
     return {name: one["spec"]["template"] for name, one in deployments(values).items()}
 
 
 def containers(values: Json = None) -> dict[str, Json]:
-    """The containers of all pods: the first by the pod's component, sidecars by their name."""
+    """Return the containers of all pods: the first by the pod's component, sidecars by name."""
     found: dict[str, Json] = {}
     for name, pod in pods(values).items():
         first, *sidecars = pod["spec"]["containers"]
@@ -72,12 +72,12 @@ def containers(values: Json = None) -> dict[str, Json]:
 
 
 def pod_of(container: str) -> str:
-    """The component in whose pod a container runs."""
+    """Return the component of the pod in which a container runs."""
     return "scheduler" if container == CHECKS else container
 
 
 def configurations(values: Json = None) -> dict[str, str]:
-    """The text of each program's configuration file, as its pod mounts it, by component."""
+    """Return the text of each program's mounted configuration file, by component."""
     maps = of_kind(render(values), "ConfigMap")
     found = {}
     for name, pod in pods(values).items():
@@ -86,15 +86,15 @@ def configurations(values: Json = None) -> dict[str, str]:
     return found
 
 
-# ------------------------------------------------------------------- whatever the values
+# ---------------------------------------------------------------------- with any values
 
 
-def test_helm_finds_nothing_to_criticise() -> None:
+def test_helm_lint_has_no_findings() -> None:
     assert "0 chart(s) failed" in run_helm("lint", "--strict", str(CHART))
 
 
 @every_values
-def test_each_object_is_one_of_its_name_and_in_the_releases_namespace(values: Json) -> None:
+def test_each_object_has_a_unique_name_and_the_namespace_of_the_release(values: Json) -> None:
     objects = render(values, namespace="some-where")
     seen = [(one["kind"], one["metadata"]["name"]) for one in objects]
     assert sorted(set(seen)) == sorted(seen)
@@ -102,12 +102,12 @@ def test_each_object_is_one_of_its_name_and_in_the_releases_namespace(values: Js
         got = one["metadata"].get("namespace")
         want = None if one["kind"] in CLUSTER_WIDE else "some-where"
         if one["metadata"]["name"].endswith("-node-blacklist"):
-            want = "ops"  # the right to read what is there
+            want = "ops"  # the right to read existing pods
         assert got == ("monitoring" if one["kind"] == "ServiceMonitor" else want), one["metadata"]
 
 
 @every_values
-def test_each_object_says_whose_it_is(values: Json) -> None:
+def test_each_object_has_the_labels_of_the_release(values: Json) -> None:
     for one in render(values, release="night"):
         labels = one["metadata"]["labels"]
         assert labels["app.kubernetes.io/instance"] == "night"
@@ -117,7 +117,7 @@ def test_each_object_says_whose_it_is(values: Json) -> None:
 
 
 @every_values
-def test_selectors_find_the_pods_they_are_for(values: Json) -> None:
+def test_selectors_match_their_pods(values: Json) -> None:
     objects = render(values)
     labels = {name: pod["metadata"]["labels"] for name, pod in pods(values).items()}
     for one in objects:
@@ -131,7 +131,7 @@ def test_selectors_find_the_pods_they_are_for(values: Json) -> None:
 
 
 def _selector_of(one: Json) -> Json:
-    """The labels that an object selects pods by; None when it selects none."""
+    """Return the labels by which an object selects pods; None if it selects none."""
     match one["kind"]:
         case "Deployment" | "PodDisruptionBudget":
             return one["spec"]["selector"]["matchLabels"]
@@ -142,7 +142,7 @@ def _selector_of(one: Json) -> Json:
 
 
 @every_values
-def test_services_and_probes_name_ports_that_there_are(values: Json) -> None:
+def test_services_and_probes_name_existing_ports(values: Json) -> None:
     ports = {
         name: {port["name"]: port["containerPort"] for port in one["ports"]}
         for name, one in containers(values).items()
@@ -159,7 +159,7 @@ def test_services_and_probes_name_ports_that_there_are(values: Json) -> None:
 
 
 @every_values
-def test_containers_of_a_pod_are_in_nobodys_way(values: Json) -> None:
+def test_containers_of_a_pod_do_not_conflict(values: Json) -> None:
     for pod in pods(values).values():
         of_pod = [port for one in pod["spec"]["containers"] for port in one["ports"]]
         for key in ("name", "containerPort"):
@@ -168,8 +168,8 @@ def test_containers_of_a_pod_are_in_nobodys_way(values: Json) -> None:
 
 
 @every_values
-def test_pods_keep_the_restricted_profile(values: Json) -> None:
-    # The profile as the Pod Security Standards have it; the real server judges in tests/cluster.
+def test_pods_follow_the_restricted_profile(values: Json) -> None:
+    # The profile of the Pod Security Standards; tests/cluster checks it with a real server.
     for name, pod in pods(values).items():
         spec = pod["spec"]
         assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys(), name
@@ -188,7 +188,7 @@ def test_pods_keep_the_restricted_profile(values: Json) -> None:
 
 
 @every_values
-def test_every_mount_has_its_volume_and_every_file_its_mount(values: Json) -> None:
+def test_every_mount_has_a_volume_and_every_file_a_mount(values: Json) -> None:
     for name, one in containers(values).items():
         volumes = {each["name"] for each in pods(values)[pod_of(name)]["spec"]["volumes"]}
         mounts = {mount["mountPath"]: mount["name"] for mount in one["volumeMounts"]}
@@ -199,7 +199,7 @@ def test_every_mount_has_its_volume_and_every_file_its_mount(values: Json) -> No
 
 
 @every_values
-def test_the_programs_take_their_arguments(values: Json) -> None:
+def test_the_programs_accept_their_arguments(values: Json) -> None:
     for name, one in containers(values).items():
         assert one["command"] == [f"koord-queue-{name}"]
         flags = _parse(name, one["args"])
@@ -221,7 +221,7 @@ def _parse(name: str, args: list[str]) -> Json:
 
 
 @every_values
-def test_the_programs_take_their_configuration(values: Json, tmp_path: Path) -> None:
+def test_the_programs_accept_their_configuration(values: Json, tmp_path: Path) -> None:
     for name, text in configurations(values).items():
         path = tmp_path / f"{name}.yaml"
         path.write_text(text)
@@ -231,14 +231,14 @@ def test_the_programs_take_their_configuration(values: Json, tmp_path: Path) -> 
         configuration = scheduler_configuration.load_configuration(str(path))
         flags = scheduler_configuration.parse_flags(containers(values)[name]["args"])
         switches = Switches(oversell_rate=flags.oversell_rate)
-        no_handle = cast("Handle", None)  # none that comes along asks for one
+        no_handle = cast("Handle", None)  # no built-in plugin uses it
         assert build_plugins(_without_others(configuration), switches, no_handle)
 
 
 def _without_others(
     configuration: scheduler_configuration.KoordQueueConfiguration,
 ) -> scheduler_configuration.KoordQueueConfiguration:
-    """The plugins that come along; those of other people are not installed here."""
+    """Return the built-in plugins; those of others are not installed here."""
     ours = tuple(each for each in configuration.plugins if each.name in BUILT_IN)
     arguments = {n: each for n, each in configuration.plugin_configs.items() if n in BUILT_IN}
     return replace(configuration, plugins=ours, plugin_configs=arguments)
@@ -247,7 +247,7 @@ def _without_others(
 # --------------------------------------------------------------------------- single values
 
 
-def test_a_program_with_the_defaults_listens_where_upstreams_did() -> None:
+def test_a_program_with_the_defaults_listens_on_upstreams_ports() -> None:
     scheduler, controllers = (
         _parse(n, containers()[n]["args"]) for n in ("scheduler", "controllers")
     )
@@ -258,7 +258,7 @@ def test_a_program_with_the_defaults_listens_where_upstreams_did() -> None:
     assert controllers.enabled_extensions == ("job",)
 
 
-def test_what_is_asked_for_reaches_the_programs() -> None:
+def test_values_reach_the_programs() -> None:
     values = {
         "qps": 50,
         "burst": 2_000_000,
@@ -289,7 +289,7 @@ def test_what_is_asked_for_reaches_the_programs() -> None:
         pytest.param(
             {"image": {"digest": "sha256:" + "a" * 64, "tag": "x"}},
             "koord-queue@sha256:" + "a" * 64,
-            id="a digest wins",
+            id="a digest takes precedence",
         ),
         pytest.param(
             {"global": {"imagePrefix": "r.example.com/p/"}, "image": {"repository": "q"}},
@@ -315,8 +315,8 @@ def test_upstreams_resources_are_those_of_the_same_program() -> None:
     assert containers(older)["controllers"]["resources"] == {"limits": {"memory": "3Gi"}}
 
 
-def test_every_knob_of_a_pod_arrives() -> None:
-    values = VALUES["all knobs of the pods"]
+def test_every_setting_of_a_pod_is_rendered() -> None:
+    values = VALUES["all settings of the pods"]
     for name, deployment in deployments(values).items():
         pod = deployment["spec"]["template"]
         assert deployment["spec"]["replicas"] == 2
@@ -342,19 +342,17 @@ def test_every_knob_of_a_pod_arrives() -> None:
 @pytest.mark.parametrize(
     ("values", "leases"),
     [
-        pytest.param({}, ["scheduler", "controllers"], id="as it comes"),
+        pytest.param({}, ["scheduler", "controllers"], id="the defaults"),
         pytest.param(VALUES["only the scheduler"], ["scheduler"], id="only the scheduler"),
         pytest.param(
-            VALUES["nodes are asked for"],
+            VALUES["nodes are requested"],
             ["scheduler", "controllers", "admission-checks"],
             id="all programs",
         ),
         pytest.param({"leaderElection": {"enabled": False}}, [], id="no election, no leases"),
     ],
 )
-def test_helm_test_asks_for_every_lease_that_a_program_holds(
-    values: Json, leases: list[str]
-) -> None:
+def test_helm_test_checks_every_lease_that_a_program_holds(values: Json, leases: list[str]) -> None:
     objects = render(values)
     pod = of_kind(objects, "Pod")["koord-queue-test"]
     (container,) = pod["spec"]["containers"]
@@ -371,10 +369,10 @@ def test_helm_test_asks_for_every_lease_that_a_program_holds(
     assert not leases or named == {f"koord-queue-{name}" for name in leases}
 
 
-def test_the_check_controller_is_there_when_asked_for_and_has_its_own_settings() -> None:
+def test_the_check_controller_is_rendered_on_request_with_its_own_settings() -> None:
     assert CHECKS not in containers()
-    asked = VALUES["nodes are asked for"]["admissionCheckController"]
-    container = containers(VALUES["nodes are asked for"])[CHECKS]
+    asked = VALUES["nodes are requested"]["admissionCheckController"]
+    container = containers(VALUES["nodes are requested"])[CHECKS]
     flags = _parse(CHECKS, container["args"])
     assert flags.controller_name == asked["controllerName"]
     assert (flags.program.qps, flags.program.burst) == (asked["qps"], asked["burst"])
@@ -386,7 +384,7 @@ def test_the_check_controller_is_there_when_asked_for_and_has_its_own_settings()
     assert container["image"] == containers()["scheduler"]["image"]
 
 
-def test_labels_of_users_can_not_hide_a_pod_from_its_deployment() -> None:
+def test_labels_of_users_cannot_hide_a_pod_from_its_deployment() -> None:
     taken = {"app.kubernetes.io/component": "mine", "example.com/x": "y"}
     labels = pods({"scheduler": {"podLabels": taken}})["scheduler"]["metadata"]["labels"]
     assert labels["app.kubernetes.io/component"] == "scheduler"
@@ -405,7 +403,7 @@ def test_a_new_configuration_rolls_the_pods_that_read_it(values: Json, moved: se
     before, after = pods(), pods(values)
     assert {name for name in before if before[name] != after[name]} == moved
     for name in moved:
-        assert before[name]["spec"] == after[name]["spec"], "only the checksum moves"
+        assert before[name]["spec"] == after[name]["spec"], "only the checksum changes"
 
 
 def test_without_election_the_old_pod_ends_before_the_new_one_starts() -> None:
@@ -416,7 +414,7 @@ def test_without_election_the_old_pod_ends_before_the_new_one_starts() -> None:
 
 
 def test_an_exposed_debug_api_has_tls_and_a_service() -> None:
-    values = VALUES["everything that can be looked at"]
+    values = VALUES["all endpoints exposed"]
     flags = _parse("scheduler", containers(values)["scheduler"]["args"])
     assert flags.debug.address == ":19876"
     assert flags.debug.tls_certificate == "/etc/koord-queue-debug-tls/tls.crt"
@@ -425,7 +423,7 @@ def test_an_exposed_debug_api_has_tls_and_a_service() -> None:
     assert "koord-queue-debug" not in of_kind(render(), "Service")
 
 
-def test_the_controllers_debug_api_is_exposed_by_itself() -> None:
+def test_the_controllers_debug_api_is_exposed_separately() -> None:
     only = {"controllers": {"debugApi": EXPOSED}}
     flags = _parse("controllers", containers(only)["controllers"]["args"])
     assert flags.debug.address == ":19877"
@@ -441,9 +439,7 @@ def test_the_controllers_debug_api_is_exposed_by_itself() -> None:
 @pytest.mark.parametrize(
     ("program", "at"), [("scheduler", "debugApi"), ("controllers", "controllers.debugApi")]
 )
-def test_names_of_the_plain_debug_api_are_passed_on_where_it_is_not_exposed(
-    program: str, at: str
-) -> None:
+def test_names_of_the_plain_debug_api_are_used_if_it_is_not_exposed(program: str, at: str) -> None:
     def flags(settings: Json) -> Any:
         values = {"debugApi": settings}
         values = values if at == "debugApi" else {"controllers": values}
@@ -471,7 +467,7 @@ ANYONE: Json = [{"namespaceSelector": {}}]
         pytest.param(
             {"networkPolicy": {"enabled": True, "metricsFrom": []}},
             {"health": None},
-            id="metrics: nobody",
+            id="metrics: no source",
         ),
         pytest.param(
             {"networkPolicy": {"enabled": True, "debugFrom": OPS}, "debugApi": EXPOSED},
@@ -486,7 +482,7 @@ ANYONE: Json = [{"namespaceSelector": {}}]
                 "metrics": ANYONE,
                 "checks-metrics": ANYONE,
             },
-            id="the check controller's as well",
+            id="the check controller's too",
         ),
     ],
 )
@@ -519,7 +515,7 @@ def test_a_network_policy_limits_the_controllers_debug_api_by_the_same_value() -
 
 
 def _sources(policy: Json) -> Json:
-    """Return who may reach which port; None: everybody."""
+    """Return which sources may reach which port; None for all."""
     return {
         port["port"]: rule.get("from")
         for rule in policy["spec"]["ingress"]
@@ -527,7 +523,7 @@ def _sources(policy: Json) -> Json:
     }
 
 
-def test_a_scrape_brings_what_the_programs_ask_for() -> None:
+def test_a_scrape_has_what_the_programs_require() -> None:
     def endpoint(**metrics: Json) -> Json:
         values = {"metrics": {"serviceMonitor": {"enabled": True}, **metrics}}
         (one,) = of_kind(render(values), "ServiceMonitor").values()
@@ -554,13 +550,13 @@ def test_without_any_extension_there_are_no_controllers() -> None:
     ("enabled", "served", "want"),
     [
         pytest.param("auto", [POLICY_V1, POLICY_V1BETA1], "v1", id="the stable one first"),
-        pytest.param("auto", [POLICY_V1BETA1], "v1beta1", id="what an older cluster serves"),
+        pytest.param("auto", [POLICY_V1BETA1], "v1beta1", id="the version of an older cluster"),
         pytest.param("auto", [], None, id="a cluster that serves none"),
-        pytest.param(True, [], "v1", id="asked for where the cluster cannot be seen"),
+        pytest.param(True, [], "v1", id="requested without access to a cluster"),
         pytest.param(False, [POLICY_V1], None, id="not wanted"),
     ],
 )
-def test_the_admission_policy_is_there_where_it_is_served(
+def test_the_admission_policy_is_rendered_if_it_is_served(
     enabled: Json, served: list[str], want: str | None
 ) -> None:
     objects = render({"admissionPolicy": {"enabled": enabled}}, api_versions=served)
@@ -573,7 +569,7 @@ def test_the_admission_policy_is_there_where_it_is_served(
 @pytest.mark.parametrize(
     ("values", "served", "kube_version", "want"),
     [
-        pytest.param({}, [GUARD_V1], "1.30.0", True, id="the first that serves it"),
+        pytest.param({}, [GUARD_V1], "1.30.0", True, id="the first version that serves it"),
         pytest.param({}, [GUARD_V1], "1.29.9", False, id="an older cluster"),
         pytest.param({}, [], "1.36.3", False, id="a cluster that serves none"),
         pytest.param(
@@ -587,7 +583,7 @@ def test_the_admission_policy_is_there_where_it_is_served(
             [GUARD_V1],
             "1.36.3",
             False,
-            id="no policies at all are wanted",
+            id="without policies",
         ),
         pytest.param(
             {"rbac": {"create": False}}, [GUARD_V1], "1.36.3", False, id="roles of one's own"
@@ -601,7 +597,7 @@ def test_the_admission_policy_is_there_where_it_is_served(
         ),
     ],
 )
-def test_releases_are_guarded_where_the_server_and_the_roles_can(
+def test_releases_are_guarded_if_the_server_and_the_roles_support_it(
     values: Json, served: list[str], kube_version: str, want: bool
 ) -> None:
     objects = render(values, api_versions=served, kube_version=kube_version)
@@ -617,9 +613,11 @@ FROM_TWO = {"admissionPolicy": {"quotasFrom": ["kube-system", "quotas"]}}
     ("values", "checks", "guards"),
     [
         pytest.param({}, False, 0, id="open"),
-        pytest.param(FROM_TWO, False, 0, id="open, whatever is listed"),
-        pytest.param({"quotaNamespaces": "listed"}, True, 0, id="listed, by the scheduler alone"),
-        pytest.param({"quotaNamespaces": "listed", **FROM_TWO}, True, 6, id="at the door as well"),
+        pytest.param(FROM_TWO, False, 0, id="open, with any list"),
+        pytest.param({"quotaNamespaces": "listed"}, True, 0, id="listed, only by the scheduler"),
+        pytest.param(
+            {"quotaNamespaces": "listed", **FROM_TWO}, True, 6, id="listed, at admission too"
+        ),
         pytest.param(
             {"pluginConfigs": {"quotaNamespaces": "listed"}, **FROM_TWO},
             True,
@@ -654,13 +652,13 @@ def test_which_namespaces_may_name_a_quota(values: Json, checks: bool, guards: i
     [
         pytest.param(["ElasticQuotaV2"], {"quotas"}, id="ElasticQuotas"),
         pytest.param(
-            ["ElasticQuota"], {"nodes"}, id="a tree: the CRD of the others may be missing"
+            ["ElasticQuota"], {"nodes"}, id="a tree: the CRD of other kinds may be missing"
         ),
         pytest.param(["ElasticQuota", "ElasticQuotaV2"], {"nodes", "quotas"}, id="both"),
-        pytest.param(["ResourceQuota"], set(), id="none that can be named from elsewhere"),
+        pytest.param(["ResourceQuota"], set(), id="none that other namespaces can name"),
     ],
 )
-def test_each_kind_of_quota_is_guarded_where_its_plugin_runs(
+def test_each_kind_of_quota_is_guarded_if_its_plugin_runs(
     plugins: list[str], want: set[str]
 ) -> None:
     listed = [{"name": name} for name in plugins]
@@ -681,7 +679,7 @@ def test_the_crds_in_the_chart_are_the_generated_ones() -> None:
         assert copied == (ROOT / "crds" / name).read_bytes(), "run `make crds`"
 
 
-def test_they_are_rendered_as_they_are_and_outlive_the_release() -> None:
+def test_they_are_rendered_unchanged_and_outlive_the_release() -> None:
     rendered = of_kind(render(), "CustomResourceDefinition")
     for definition in DEFINITIONS:
         want = definition.body()
@@ -704,7 +702,7 @@ def chart_yaml() -> Json:
 
 
 def version() -> str:
-    """What pyproject.toml says."""
+    """Return the version in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     number: str = project["version"]
     return number
@@ -716,7 +714,7 @@ def test_chart_program_and_package_have_one_version() -> None:
     assert [one["image"] for one in images] == [f"koord-queue:{version()}"]
 
 
-def test_the_catalogue_lists_every_crd() -> None:
+def test_the_catalog_lists_every_crd() -> None:
     listed = yaml.safe_load(chart_yaml()["annotations"]["artifacthub.io/crds"])
     got = {(one["name"], one["kind"], one["version"]) for one in listed}
     assert got == set(_crd_names())

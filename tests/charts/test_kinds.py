@@ -1,4 +1,4 @@
-"""The chart's table of kinds: what a switch turns on, and that it is what the adapters say."""
+"""The chart's table of kinds: what a switch enables, and that it agrees with the adapters."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ GETS: Final = {
     "argo": {"cronworkflows.argoproj.io: get"},
     "trainjob": {"jobsets.jobset.x-k8s.io: get"},
 }
-"""What is read besides the kind itself: who may stand above a job, and what tells its pods."""
+"""Kinds that are read in addition: possible owners of a job, and sources of its pods."""
 
 OF_ALL: Final = "appwrappers.workload.codeflare.dev: get"
-"""May stand above jobs of every kind."""
+"""Possible owners of jobs of every kind."""
 
 READ_OF_PODS: Final = {
     "pod": {"replicasets.apps", "deployments.apps"},
@@ -54,25 +54,25 @@ READ_OF_PODS: Final = {
     "statefulset": {"statefulsets.apps"},
     "leaderworkerset": {"leaderworkersets.leaderworkerset.x-k8s.io", "statefulsets.apps"},
 }
-"""What is read where pods are queued: how many there will be, and who stands above them."""
+"""Kinds that are read if pods are queued: those with the number of pods, and possible owners."""
 
 
 def enabled(values: Json) -> list[str]:
-    """The extensions that the controllers are told to serve."""
+    """Return the extensions that the controllers are configured to serve."""
     arguments = containers(values)["controllers"]["args"]
     (named,) = (each for each in arguments if each.startswith("--enabled-extensions="))
     return [each for each in named.partition("=")[2].split(",") if each]
 
 
 def holding_policy(values: Json) -> Json:
-    """The policy that holds jobs which ask for the queue themselves."""
+    """Return the policy that holds jobs which name a queue."""
     return of_kind(render(values), "MutatingAdmissionPolicy")["koord-queue-hold-jobs"]["spec"]
 
 
 # ------------------------------------------------------------------------------------ switches
 
 
-def test_each_kind_that_the_controllers_know_has_its_switch() -> None:
+def test_each_kind_of_the_controllers_has_a_switch() -> None:
     assert {key for keys in SWITCHES.values() for key in keys} == set(ADAPTERS)
     assert {*ADAPTERS, *GATED} == {each.kind.key for each in EXTENSIONS}
     values = yaml.safe_load((CHART / "values.yaml").read_text())["extension"]
@@ -81,17 +81,17 @@ def test_each_kind_that_the_controllers_know_has_its_switch() -> None:
 
 
 @pytest.mark.parametrize("switch", [*SWITCHES, *GATED])
-def test_a_switch_turns_on_its_kinds_and_no_others(switch: str) -> None:
+def test_a_switch_enables_its_kinds_and_no_others(switch: str) -> None:
     assert enabled(values_with(switch)) == sorted(SWITCHES.get(switch, (switch,)))
 
 
-def test_upstreams_kinds_can_be_turned_on_by_its_names() -> None:
+def test_upstreams_kinds_can_be_enabled_by_its_names() -> None:
     names = [name for name, said in UPSTREAM["extension"].items() if "enable" in said]
     on = {"extension": {name: {"enable": True} for name in names}}
     assert set(enabled(on)) == {key for name in names for key in SWITCHES[name]}
 
 
-def test_a_kind_that_is_declared_is_served_without_any_other() -> None:
+def test_a_declared_kind_is_served_without_any_other() -> None:
     values = values_with(controllers={"config": {"kinds": [WIDGET]}})
     assert enabled(values) == []
     assert "koord-queue-controllers" in of_kind(render(values), "ServiceAccount")
@@ -113,7 +113,7 @@ def test_the_controllers_may_do_what_the_kinds_need_and_no_more(switch: str) -> 
 
 
 @pytest.mark.parametrize("switch", GATED)
-def test_where_pods_are_queued_the_controllers_may_patch_and_delete_them(switch: str) -> None:
+def test_if_pods_are_queued_the_controllers_may_patch_and_delete_them(switch: str) -> None:
     none = values_with(controllers={"config": {"kinds": [WIDGET]}})
     plain = lines(rules_of(render(none), *RULES)) - {f"widgets.example.com: {PATCHES}"}
     got = lines(rules_of(render(values_with(switch)), *RULES)) | {OF_ALL}
@@ -122,7 +122,7 @@ def test_where_pods_are_queued_the_controllers_may_patch_and_delete_them(switch:
     assert plain <= got
 
 
-def test_a_kind_that_is_followed_is_not_named_again_where_it_is_read() -> None:
+def test_a_watched_kind_is_not_repeated_among_the_kinds_read() -> None:
     got = lines(rules_of(render(values_with("jobset", "trainjob")), *RULES))
     assert [line for line in got if "jobsets" in line] == [f"jobsets.jobset.x-k8s.io: {PATCHES}"]
 
@@ -131,7 +131,7 @@ def test_a_kind_that_is_followed_is_not_named_again_where_it_is_read() -> None:
 
 
 @pytest.mark.parametrize("key", ADAPTERS)
-def test_the_policy_knows_the_kind_as_its_adapter_does(key: str) -> None:
+def test_the_policy_agrees_with_the_adapter_of_a_kind(key: str) -> None:
     adapter = ADAPTERS[key]
     (switch,) = (name for name, keys in SWITCHES.items() if key in keys)
     policy, kind = holding_policy(values_with(switch)), adapter.kind
@@ -151,7 +151,7 @@ def test_the_policy_knows_the_kind_as_its_adapter_does(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ADAPTERS)
-def test_the_policy_knows_which_jobs_are_another_controllers(key: str) -> None:
+def test_the_policy_ignores_jobs_of_another_controller(key: str) -> None:
     adapter = ADAPTERS[key]
     (switch,) = (name for name, keys in SWITCHES.items() if key in keys)
     said = [one["expression"] for one in holding_policy(values_with(switch))["matchConditions"]]
@@ -183,7 +183,7 @@ def test_the_policy_knows_which_jobs_are_another_controllers(key: str) -> None:
     ],
     ids=json.dumps,
 )
-def test_a_kind_whose_paths_lead_through_lists_is_left_to_the_controllers(changed: Json) -> None:
+def test_a_kind_with_paths_through_lists_is_left_to_the_controllers(changed: Json) -> None:
     kinds = [{**WIDGET, **changed}]
     objects = render(values_with("batchjob", controllers={"config": {"kinds": kinds}}))
     rules = of_kind(objects, "MutatingAdmissionPolicy")["koord-queue-hold-jobs"]["spec"]
@@ -191,7 +191,7 @@ def test_a_kind_whose_paths_lead_through_lists_is_left_to_the_controllers(change
     assert f"widgets.example.com: {PATCHES}" in lines(rules_of(objects, *RULES))
 
 
-def test_the_policy_leaves_pods_of_all_known_jobs_alone() -> None:
+def test_the_policy_ignores_pods_of_all_known_jobs() -> None:
     policy = of_kind(render(values_with(*GATED)), "MutatingAdmissionPolicy")
     said = policy["koord-queue-hold-pods"]["spec"]["matchConditions"]
     (listed,) = (each["expression"] for each in said if each["name"] == "not-of-a-job")
@@ -200,7 +200,7 @@ def test_the_policy_leaves_pods_of_all_known_jobs_alone() -> None:
 
 
 @pytest.mark.parametrize("on", [True, False, None])
-def test_the_policy_puts_the_gates_label_on_where_the_controllers_change_it(
+def test_the_policy_adds_the_label_of_the_gate_if_the_controllers_change_it(
     on: bool | None, tmp_path: Path
 ) -> None:
     given = {} if on is None else {"scheduleAdmissionLabel": on}
@@ -226,7 +226,7 @@ def test_the_policy_puts_the_gates_label_on_where_the_controllers_change_it(
         (False, "kueue.x-k8s.io/v1beta1/Workload", False),
     ],
 )
-def test_the_policies_leave_to_kueue_what_the_controllers_leave(
+def test_the_policies_leave_to_kueue_what_the_controllers_leave_to_it(
     said: str | bool, served: str, want: bool
 ) -> None:
     values = values_with("batchjob", "pod", controllers={"config": {"leaveToKueue": said}})
@@ -243,12 +243,12 @@ def test_the_policies_leave_to_kueue_what_the_controllers_leave(
 
 
 def _pattern(switch: str, mark: str) -> re.Pattern[str]:
-    """The first regular expression after a mark in the policy of a kind."""
+    """Return the first regular expression after a mark in the policy of a kind."""
     said = [one["expression"] for one in holding_policy(values_with(switch))["matchConditions"]]
     (about,) = (one for one in said if mark in one)
     found = re.search(r"matches\(r'(.*?)'\)", about.partition(mark)[2])
     assert found is not None
-    # In RE2, which the API server has, `$` is the very end.
+    # In RE2, which the API server uses, `$` matches only at the end of the text.
     return re.compile(found[1].removesuffix("$") + r"\Z", re.ASCII)
 
 
@@ -266,7 +266,7 @@ PARTS: Final = st.sampled_from((*NAMES, *AMOUNTS, *GLUE))
 
 @st.composite
 def needs(draw: st.DrawFn) -> str:
-    """What somebody may have written: lines or JSON, and sometimes neither."""
+    """Draw what a user may write: lines, JSON, or neither."""
     if draw(st.booleans()):
         return "".join(draw(st.lists(PARTS, max_size=12)))
     quote, names, amounts = (draw(st.sampled_from(each)) for each in (("", '"'), NAMES, AMOUNTS))
@@ -277,7 +277,7 @@ def needs(draw: st.DrawFn) -> str:
     return "\n".join(f"{name}: {amount}" for name, amount in lines_)
 
 
-def test_a_workflow_is_held_only_where_its_needs_can_be_read() -> None:
+def test_a_workflow_is_held_only_if_its_needs_can_be_read() -> None:
     pattern = _pattern("argo", "text.size()")
     held: set[str] = set()
 
@@ -288,7 +288,7 @@ def test_a_workflow_is_held_only_where_its_needs_can_be_read() -> None:
             assert read_resources(text.strip())[1] == ""
 
     check()
-    assert len(held) > 1, "the property holds of texts that are held"
+    assert len(held) > 1, "some texts are held"
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_a_workflow_is_held_only_where_its_needs_can_be_read() -> None:
         '{ "nvidia.com/gpu" : "1" }',
     ],
 )
-def test_what_people_write_on_workflows_is_read(text: str) -> None:
+def test_common_formats_on_workflows_are_read(text: str) -> None:
     assert _pattern("argo", "text.size()").search(text)
 
 
@@ -315,7 +315,7 @@ def test_what_people_write_on_workflows_is_read(text: str) -> None:
         ("'spark.dynamicAllocation.minExecutors']", "sparkConf.spark.executor.instances"),
     ],
 )
-def test_a_spark_application_is_held_only_where_its_sizes_can_be_read(mark: str, spec: str) -> None:
+def test_a_spark_application_is_held_only_if_its_sizes_can_be_read(mark: str, spec: str) -> None:
     field, _, inner = spec.partition(".")
 
     @given(st.from_regex(_pattern("spark", mark)))
@@ -326,7 +326,7 @@ def test_a_spark_application_is_held_only_where_its_sizes_can_be_read(mark: str,
     check()
 
 
-def test_the_policy_looks_at_every_setting_of_spark_that_is_read() -> None:
+def test_the_policy_checks_every_setting_of_spark_that_is_read() -> None:
     said = str(holding_policy(values_with("spark"))["matchConditions"])
     for setting in (
         *(f"spark.{role}.{name}" for role in ("driver", "executor") for name in (

@@ -1,4 +1,4 @@
-"""The roles: exactly what each program's calls need, and nothing that is not named."""
+"""The roles: exactly what each program's calls need, without wildcards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READS = "get list watch"
 
 
 def lines(rules: list[Json]) -> set[str]:
-    """One line for each resource of each rule: "pods: get list", "leases.g[name]: patch"."""
+    """Return a line for each resource of each rule: "pods: get list", "leases.g[name]: patch"."""
     return set(_lines(rules))
 
 
@@ -96,7 +96,7 @@ def test_the_controllers_rules() -> None:
     }
 
 
-def test_the_controllers_rules_follow_the_kinds_that_are_declared() -> None:
+def test_the_controllers_rules_follow_the_declared_kinds() -> None:
     test = {"path": ".status.phase", "values": ["x"]}
     widget = {
         "apiVersion": "example.com/v1",
@@ -132,7 +132,7 @@ def test_the_check_controllers_rules() -> None:
         "leases.coordination.k8s.io[koord-queue-admission-checks]: get patch",
     }
     bound = of_kind(objects, "ClusterRoleBinding")[name]["subjects"]
-    assert [each["name"] for each in bound] == ["koord-queue"], "the pod's account"
+    assert [each["name"] for each in bound] == ["koord-queue"], "the account of the pod"
     assert name not in of_kind(render(), "ClusterRole")
 
 
@@ -150,7 +150,7 @@ def test_the_rules_that_strict_queues_add() -> None:
     assert blacklist[1] not in of_kind(without, "Role")
 
 
-def test_peoples_rules() -> None:
+def test_the_rules_for_users() -> None:
     objects = render()
     for plural, singular in (("queues", "queue"), ("queueunits", "queueunit")):
         kind = f"{plural}.scheduling.x-k8s.io"
@@ -176,8 +176,8 @@ def test_peoples_rules() -> None:
 @pytest.mark.parametrize(
     ("values", "scheduler", "controllers"),
     [
-        pytest.param({}, True, True, id="metrics ask for tokens"),
-        pytest.param({"metrics": {"secure": False}}, False, False, id="nothing asks"),
+        pytest.param({}, True, True, id="metrics require tokens"),
+        pytest.param({"metrics": {"secure": False}}, False, False, id="no tokens required"),
         pytest.param(
             {
                 "metrics": {"secure": False},
@@ -185,7 +185,7 @@ def test_peoples_rules() -> None:
             },
             True,
             False,
-            id="the debug API asks",
+            id="the debug API requires them",
         ),
         pytest.param(
             {
@@ -194,11 +194,11 @@ def test_peoples_rules() -> None:
             },
             False,
             True,
-            id="the controllers' debug API asks",
+            id="the controllers' debug API requires them",
         ),
     ],
 )
-def test_only_who_asks_for_tokens_may_have_them_reviewed(
+def test_only_programs_that_require_tokens_may_review_them(
     values: Json, scheduler: bool, controllers: bool
 ) -> None:
     objects = render(values)
@@ -214,7 +214,7 @@ def test_without_election_there_is_no_lease_to_write() -> None:
     assert [line for line in got if "lease" in line] == []
 
 
-def test_aggregation_names_the_clusters_role_of_the_same_reach() -> None:
+def test_aggregation_names_the_cluster_role_of_the_same_scope() -> None:
     prefix = "rbac.authorization.k8s.io/aggregate-to-"
 
     def aggregated(values: Json = None) -> set[tuple[str, str]]:
@@ -232,7 +232,7 @@ def test_aggregation_names_the_clusters_role_of_the_same_reach() -> None:
     }
     assert aggregated({"rbac": {"usersWriteUnits": True}}) == everything
     writes = {("koord-queue-queueunit-editor", "edit"), ("koord-queue-queueunit-admin", "admin")}
-    assert aggregated() == everything - writes, "users see units, and write none"
+    assert aggregated() == everything - writes, "users read units, and write none"
     assert aggregated({"rbac": {"aggregate": False, "usersWriteUnits": True}}) == set()
     assert aggregated({"rbac": {"aggregate": False}}) == set()
 
@@ -248,7 +248,7 @@ def test_nothing_is_granted_by_wildcard(values: Json) -> None:
 
 
 @pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
-def test_each_binding_joins_a_role_that_there_is_to_an_account_that_runs(values: Json) -> None:
+def test_each_binding_has_an_existing_role_and_an_account_in_use(values: Json) -> None:
     objects = render(values)
     accounts = {
         one["spec"]["template"]["spec"]["serviceAccountName"]
@@ -270,7 +270,7 @@ def test_each_binding_joins_a_role_that_there_is_to_an_account_that_runs(values:
     assert bound == (accounts if values.get("rbac", {}).get("create", True) else set())
 
 
-def test_without_rbac_nothing_of_it_is_made() -> None:
+def test_without_rbac_no_roles_are_created() -> None:
     kinds = {one["kind"] for one in render({"rbac": {"create": False}})}
     assert [kind for kind in kinds if "Role" in kind] == []
 

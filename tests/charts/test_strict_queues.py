@@ -1,4 +1,4 @@
-"""Strict queues: one value switches both programs."""
+"""Strict queues: one value configures both programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scheduler_flags(values: Json) -> scheduler_configuration.Flags:
         ({"controller": {"enableResourceCheckWithScheduler": True}}, True),
     ],
 )
-def test_strict_mode_is_both_programs_matter(values: Json, want: bool) -> None:
+def test_strict_mode_configures_both_programs(values: Json, want: bool) -> None:
     arguments = containers(values)["controllers"]["args"]
     assert controllers_configuration.parse_flags(arguments).enable_reservation is want
     assert scheduler_flags(values).strict.is_on is want

@@ -1,4 +1,4 @@
-"""Values: a typo fails, what cannot be done fails with its reason, what does nothing is named."""
+"""Typos and impossible values fail with a reason, and values without effect are named."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ def test_a_typo_fails(values: Json, where: str) -> None:
         ({"admissionPolicy": {"quotasFrom": ["Not_One"]}}, "/admissionPolicy/quotasFrom/0"),
     ],
 )
-def test_what_the_policies_are_told_is_checked(values: Json, where: str) -> None:
+def test_the_values_of_the_policies_are_checked(values: Json, where: str) -> None:
     test_a_typo_fails(values, where)
 
 
-def test_numbers_that_helm_has_as_texts_are_numbers() -> None:
+def test_numbers_that_helm_passes_as_texts_are_numbers() -> None:
     mode = "pluginConfigs.pluginConfigs.ElasticQuotaV2.mode=max"
     given = f"oversellrate=0.5,qps=2.5,controllers.qps=7.5,{mode}"
     text = run_helm("template", "x", str(CHART), "--set", given)
@@ -109,7 +109,7 @@ def test_numbers_that_helm_has_as_texts_are_numbers() -> None:
 
 @pytest.mark.parametrize("lease", [4, 5, 8, 17])
 @pytest.mark.parametrize(("renew", "retry"), [(2, 1), (6, 5), (7, 5), (15, 12), (5, 5)])
-def test_an_election_that_can_not_work_fails_as_the_programs_would(
+def test_an_election_that_cannot_work_fails_as_in_the_programs(
     lease: int, renew: int, retry: int
 ) -> None:
     values = {"leaseDurationSeconds": lease, "renewDeadlineSeconds": renew}
@@ -123,7 +123,7 @@ def test_an_election_that_can_not_work_fails_as_the_programs_would(
         render({"leaderElection": values})
 
 
-def test_a_chart_that_depends_on_this_one_may_say_what_it_does_to_all() -> None:
+def test_a_chart_that_depends_on_this_one_may_set_global_values() -> None:
     render({"global": {"imagePrefix": "r", "storageClass": "fast"}, "enabled": True})
 
 
@@ -176,7 +176,7 @@ def test_a_chart_that_depends_on_this_one_may_say_what_it_does_to_all() -> None:
         ),
     ],
 )
-def test_what_would_be_something_else_than_asked_for_fails(values: Json, message: str) -> None:
+def test_a_value_that_cannot_be_honored_fails(values: Json, message: str) -> None:
     with pytest.raises(HelmFailed) as refused:
         render(values)
     assert message in str(refused.value)
@@ -188,17 +188,17 @@ TITLE = "NOT IN EFFECT"
 
 
 def not_in_effect(notes: str) -> list[str]:
-    """The lines of the list at the end of the notes."""
+    """Return the lines of the list at the end of the notes."""
     _, _, listed = notes.partition(TITLE)
     return [line.removeprefix("  - ") for line in listed.splitlines()[1:]]
 
 
-def test_a_plain_installation_has_nothing_to_apologise_for() -> None:
+def test_a_default_installation_has_no_values_without_effect() -> None:
     assert TITLE not in render_notes()
 
 
 @pytest.mark.parametrize("key", ["repository", "tag"])
-def test_an_image_of_upstreams_is_warned_of(key: str) -> None:
+def test_an_image_of_upstream_causes_a_warning(key: str) -> None:
     warning = "CAUTION: controller.image"
     assert warning in render_notes({"controller": {"image": {key: "v1.8.0"}}})
     assert warning not in render_notes()
@@ -222,13 +222,13 @@ def test_an_image_of_upstreams_is_warned_of(key: str) -> None:
         ),
     ],
 )
-def test_what_is_set_and_does_nothing_is_named(values: Json, named: str) -> None:
+def test_values_without_effect_are_named(values: Json, named: str) -> None:
     (line,) = not_in_effect(render_notes(values))
     assert line.startswith(named)
-    assert render(values) == render(), "it is said to do nothing"
+    assert render(values) == render(), "the value has no effect"
 
 
-def test_upstreams_own_values_say_only_what_matters() -> None:
+def test_upstreams_own_values_cause_only_relevant_notes() -> None:
     named = [line.split(":")[0] for line in not_in_effect(render_notes(UPSTREAM))]
     assert named == [
         "extension.koord-queue-controllers.repository and tag",
@@ -271,11 +271,11 @@ def test_upstreams_own_values_say_only_what_matters() -> None:
         ({"metrics": {"serviceMonitor": {"enabled": True}}}, "carry its release as a label"),
     ],
 )
-def test_notes_say_what_to_do_next(values: Json, said: str) -> None:
+def test_notes_have_the_next_steps(values: Json, said: str) -> None:
     assert said in render_notes(values)
 
 
-def test_notes_say_of_each_kind_how_it_is_held() -> None:
+def test_notes_describe_how_each_kind_is_held() -> None:
     kinds = {"config": {"kinds": [UNHELD]}}
     values = values_with("argo", "spark", controllers=kinds, admissionPolicy={"enabled": True})
     notes = render_notes(values).partition("Debug API")[0]
@@ -286,7 +286,7 @@ def test_notes_say_of_each_kind_how_it_is_held() -> None:
     assert "Widget (example.com/v1)" in later
 
 
-def test_notes_leave_out_what_does_not_apply() -> None:
+def test_notes_omit_what_does_not_apply() -> None:
     assert "bearer token" not in render_notes({"metrics": {"secure": False}})
     secret = {"metrics": {"tls": {"secretName": "s"}}}
     assert "clear text" not in render_notes(secret)

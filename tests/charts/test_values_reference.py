@@ -1,4 +1,4 @@
-"""values.schema.json and the README's table come from values.yaml, all of it."""
+"""values.schema.json and the README's table are complete and generated from values.yaml."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_stale_file_is_found(tmp_path: Path) -> None:
         ("# -- A.\n# @schema {type: [string, integer]}\na: x", {"type": ["string", "integer"]}),
         ("# -- A.\n# @schema {items: {type: string}}\na: []",
          {"type": "array", "items": {"type": "string"}}),
-        # Beside a $ref nothing counts in this draft.
+        # In this draft, keys next to a $ref are ignored.
         ('# -- A.\n# @schema {$ref: "#/definitions/x"}\na: {}',
          {"allOf": [{"$ref": "#/definitions/x"}]}),
     ],
@@ -53,7 +53,7 @@ def test_a_value_is_described_by_its_default_and_its_comment(text: str, want: An
     assert got == {"description": "A.", **want}
 
 
-def test_a_map_is_closed_unless_it_says_otherwise() -> None:
+def test_a_map_is_closed_by_default() -> None:
     text = "a:\n  # -- B.\n  b: 1\n# @schema {additionalProperties: true}\nc:\n  # -- D.\n  d: 1\n"
     schema = build_schema(read_values(text))
     assert schema["additionalProperties"] is False
@@ -73,7 +73,7 @@ def test_a_map_is_closed_unless_it_says_otherwise() -> None:
         ("# -- A.\na: null", "line 2: a: '@schema' must say its type"),
     ],
 )
-def test_a_value_that_nobody_described_is_an_error(text: str, said: str) -> None:
+def test_a_value_without_a_description_is_an_error(text: str, said: str) -> None:
     with pytest.raises(UndescribedValue) as refused:
         read_values(text)
     assert str(refused.value).startswith(said)

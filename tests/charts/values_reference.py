@@ -3,8 +3,8 @@
     python -m tests.charts.values_reference --write
     python -m tests.charts.values_reference --check
 
-A value without a comment is an error, and so is a list or an empty map whose content nobody
-described: the schema is closed, so that a typo fails before anything is installed.
+A value without a comment is an error, and so is a list or an empty map without a description of its
+content: the schema is closed, so that a typo fails before anything is installed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from queue_scheduler.plugins.resource_quota_arguments import ResourceQuotaArgume
 from shared_api.crd_schema import QUANTITY
 
 CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "koord-queue"
-# Helm below 3.18 knows nothing newer. There, what stands beside a $ref does not count.
+# Helm below 3.18 supports no newer draft. In this one, keys next to a $ref are ignored.
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 REFERENCE: Final = "#/definitions/{name}"
 TABLE_BEGIN: Final = "<!-- Made from values.yaml by `make schema`. -->\n"
@@ -44,12 +44,12 @@ TYPES: Final = {
     list: "array",
     dict: "object",
 }
-# An annotation with one of these says all about the type itself.
+# An annotation with one of these describes the type completely.
 TYPE_WORDS: Final = frozenset(("type", "enum", "$ref"))
 
 
 class UndescribedValue(Exception):
-    """A value whose comment does not say enough; the message names it and its line."""
+    """A value with a missing or incomplete comment; the message names it and its line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,19 +60,19 @@ class Value:
     default: Any
     description: str
     annotation: Schema
-    """What "@schema" adds to what the default says."""
+    """What "@schema" adds to the schema of the default."""
     children: tuple[Value, ...] = ()
-    """Of a map that is described key by key."""
+    """The keys of a map that is described key by key."""
 
 
 # ------------------------------------------------------------------------------ values.yaml
 
 
 def read_values(text: str) -> tuple[Value, ...]:
-    """The keys of a values.yaml in its order, with their comments.
+    """Return the keys of a values.yaml in order, with their comments.
 
     Raises:
-        UndescribedValue: a comment is missing or says too little.
+        UndescribedValue: A comment is missing or incomplete.
     """
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode), "a chart's values are a map"
@@ -136,9 +136,9 @@ def _check_described(value: Value, line: int) -> None:
 
 
 def build_schema(values: Sequence[Value]) -> Schema:
-    """The closed schema of the whole chart."""
+    """Return the closed schema of the whole chart."""
     body = _schema_of_map(values)
-    # A chart that depends on this one may switch it off by this name; nothing here reads it.
+    # A chart that depends on this one may disable it by this name; nothing here reads it.
     body["properties"]["enabled"] = {"type": "boolean"}
     return {"$schema": DRAFT, **body, "definitions": build_definitions()}
 
@@ -177,7 +177,7 @@ QUANTITIES: Final[Schema] = {
     },
 }
 
-# With --set, helm has a number with a point as a string.
+# With --set, helm passes a number with a decimal point as a string.
 NUMBERS: Final[Schema] = {
     "rate": {
         "anyOf": [
@@ -196,7 +196,7 @@ NUMBERS: Final[Schema] = {
     },
 }
 
-# What Kubernetes takes, as far as typos in it are likely.
+# What Kubernetes accepts, as far as typos are likely.
 KUBERNETES_TYPES: Final[Schema] = {
     "open": OPEN,
     "textMap": {"type": "object", "additionalProperties": TEXT},
@@ -234,7 +234,7 @@ KUBERNETES_TYPES: Final[Schema] = {
 
 
 def build_definitions() -> Schema:
-    """What "@schema" comments refer to; the configuration files come from the programs' types."""
+    """Return the definitions for "@schema"; those of configuration files are from the programs."""
     _, types = msgspec.json.schema_components(
         [
             KoordQueueConfiguration,
@@ -252,14 +252,14 @@ def build_definitions() -> Schema:
         **{name: _bare(body) for name, body in types.items()},
     }
     plugins = definitions["KoordQueueConfiguration"]["properties"]["pluginConfigs"]
-    # Each plugin checks its own arguments; of those that come along, they are known here too.
+    # Each plugin checks its own arguments; those of built-in plugins are known here too.
     plugins["properties"] = {
         "ElasticQuota": {"$ref": REFERENCE.format(name=ElasticQuotaTreeArguments.__name__)},
         "ElasticQuotaV2": {"$ref": REFERENCE.format(name=ElasticQuotaArguments.__name__)},
         "ResourceQuota": {"$ref": REFERENCE.format(name=ResourceQuotaArguments.__name__)},
         **{name: {"type": "object", "maxProperties": 0} for name in ("Priority", "defaultgroup")},
     }
-    # Options for all jobs stand beside the extensions, whose keys an installation may add to.
+    # Options for all jobs are next to the extensions, to whose keys an installation may add.
     definitions["ControllersConfiguration"] = {
         **definitions.pop(GeneralOptions.__name__),
         "additionalProperties": {"$ref": REFERENCE.format(name=ExtensionOptions.__name__)},
@@ -268,7 +268,7 @@ def build_definitions() -> Schema:
 
 
 def _bare(schema: Any) -> Any:
-    """A schema without what only Python's readers need."""
+    """Return a schema without what only the Python decoder needs."""
     if isinstance(schema, list):
         return [_bare(one) for one in schema]
     if not isinstance(schema, dict):
@@ -282,7 +282,7 @@ def _bare(schema: Any) -> Any:
 
 
 def build_table(values: Sequence[Value]) -> str:
-    """The table of all values, as Markdown."""
+    """Return the table of all values as Markdown."""
     rows = ["| value | default | what it is |", "| --- | --- | --- |"]
     for value in _leaves(values):
         default = json.dumps(value.default, separators=(",", ":")).replace("|", "\\|")
@@ -303,7 +303,7 @@ def _leaves(values: Sequence[Value]) -> Iterator[Value]:
 
 
 def build_files(chart: Path = CHART) -> dict[Path, str]:
-    """The text of each file that is made, by its path."""
+    """Return the text of each generated file, by path."""
     values = read_values((chart / "values.yaml").read_text(encoding="utf-8"))
     readme = chart / "README.md"
     text = readme.read_text(encoding="utf-8")
@@ -315,7 +315,7 @@ def build_files(chart: Path = CHART) -> dict[Path, str]:
 
 
 def stale_files(chart: Path = CHART) -> list[Path]:
-    """The files that are missing or differ from what values.yaml says."""
+    """Return the files that are missing or do not match values.yaml."""
     return [
         path
         for path, text in build_files(chart).items()
@@ -324,7 +324,7 @@ def stale_files(chart: Path = CHART) -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 1 when `--check` finds a stale file or a value is not described."""
+    """Run the command; return 1 if a file is stale or a value is not described."""
     parser = argparse.ArgumentParser(prog="python -m tests.charts.values_reference")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--write", action="store_true", help="write the files")

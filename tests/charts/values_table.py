@@ -1,10 +1,10 @@
-"""Values that people set, each a whole installation; what holds for all is tested with each."""
+"""Values of complete installations; properties of all installations are tested with each."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-# What a release of upstream's chart was installed with: every name of its values, some changed.
+# The values of an installation of upstream's chart: all of its keys, some changed.
 UPSTREAM: Final[dict[str, Any]] = {
     "global": {"imagePrefix": "registry.example.com/mirror"},
     "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
@@ -89,14 +89,14 @@ SWITCHES: Final = {
     "spark": ("sparkapp",),
     "argo": ("workflow",),
 }
-"""Which extensions a value stands for: `extension.NAME.enable`; kinds with a field to suspend."""
+"""The extensions of each `extension.NAME.enable`, for kinds with a field to suspend."""
 
 GATED: Final = ("pod", "podgroup", "statefulset", "leaderworkerset")
-"""Values of the same form, and extensions, of kinds that are held by the gates of their pods."""
+"""The same for kinds that are held by scheduling gates of their pods."""
 
 
 def values_with(*switches: str, **more: Any) -> dict[str, Any]:
-    """Return values that turn these on, and all others off."""
+    """Return values that enable these and disable all others."""
     names = (*SWITCHES, *GATED)
     return {"extension": {name: {"enable": name in switches} for name in names}, **more}
 
@@ -113,13 +113,13 @@ WIDGET: Final[dict[str, Any]] = {
     "succeeded": {"path": ".status.phase", "values": ["Done"]},
     "failed": {"path": ".status.phase", "values": ["Failed"]},
 }
-"""A kind that is declared, and can be held at its creation."""
+"""A declared kind that can be held at its creation."""
 
 VALUES: Final[dict[str, dict[str, Any]]] = {
-    "as it comes": {},
+    "the defaults": {},
     "upstream's values": UPSTREAM,
     "upstream's trees": {"pluginConfigs": TREES, "oversellrate": 1.5},
-    "all knobs of the pods": {
+    "all settings of the pods": {
         "imagePullSecrets": [{"name": "registry"}],
         "image": {"digest": "sha256:" + "0" * 64, "pullPolicy": "Always"},
         "nodeSelector": {"kubernetes.io/os": "linux"},
@@ -129,7 +129,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         "scheduler": ALL_KNOBS,
         "controllers": {**ALL_KNOBS, "qps": 0, "burst": 1},
     },
-    "everything that can be looked at": {
+    "all endpoints exposed": {
         "debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}},
         "controllers": {"debugApi": {"expose": True, "tls": {"secretName": "jobs-tls"}}},
         "networkPolicy": {"enabled": True},
@@ -145,7 +145,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
             },
         },
     },
-    "nodes are asked for": {
+    "nodes are requested": {
         "admissionCheckController": {
             "enabled": True,
             "controllerName": "example.com/nodes",
@@ -168,7 +168,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         "extension": {"batchjob": {"enable": False}},
         "crds": {"enabled": False},
     },
-    "accounts and rights of one's own": {
+    "custom accounts and roles": {
         "rbac": {"create": False},
         "scheduler": {"serviceAccount": {"create": False, "name": "mine"}},
         "controllers": {"serviceAccount": {"create": False, "name": "mine-too"}},
@@ -214,7 +214,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
             "retryPeriodSeconds": 1,
         }
     },
-    "a user that OpenShift chooses": {
+    "a user chosen by OpenShift": {
         "podSecurityContext": {"runAsUser": None, "runAsGroup": None},
         "admissionPolicy": {"enabled": False},
     },
@@ -231,6 +231,6 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
     "pods under Alibaba's scheduler": values_with(
         *GATED, controllers={"config": {"scheduleAdmissionLabel": True}}
     ),
-    "a kind that is declared, alone": values_with(controllers={"config": {"kinds": [WIDGET]}}),
+    "only a declared kind": values_with(controllers={"config": {"kinds": [WIDGET]}}),
     "other names": {"fullnameOverride": "batch-queue", "nameOverride": "batch"},
 }

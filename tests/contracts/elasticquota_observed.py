@@ -3,13 +3,13 @@
 `python -m tests.contracts.elasticquota_observed FILE`, FILE being the JSON of
 `elasticquota-observed.json`, plain or gzipped. Every `ob-*` (published numbers and verdicts on
 pending pods) and every non-racy `oa-*` (pods released one by one) is run, with the rounding of the
-version that was observed; `os-*` (step by step) and `or-*` (races, counted) are there to be read.
-All are of unmodified koord-schedulers, v1.8.0 and a7a1b76b. Prints one line per failure and
+observed version; `os-*` (step by step) and `or-*` (races, counted) are for reading only. All are of
+unmodified koord-schedulers, v1.8.0 and a7a1b76b. Prints one line per failure and
 `N passed, M failed`; exits 1 on any.
 
-Where the scheduler's state depends on history that no queue can see (`koord_scheduler_state`) the
-numbers need not be equal: a pass is that never more is promised than the scheduler gave.
-The line before the last counts those vectors apart.
+Where the scheduler's state depends on history that a queue cannot see (`koord_scheduler_state`),
+the numbers need not be equal: a vector passes if the queue never promises more than the scheduler
+gave. The line before the last counts those vectors separately.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def model_of(vector: Json) -> SchedulerModel:
 
 
 def is_unknowable(model: SchedulerModel) -> bool:
-    """Return whether the scheduler's numbers depend on a memory that a queue cannot see."""
+    """Return whether the scheduler's numbers depend on history that a queue cannot see."""
     states = possible_states(model.forest().trees[""], model.sums["request"])
     first, *others = (model.divide(state) for state in states)
     return any(
@@ -78,7 +78,7 @@ def divide(model: SchedulerModel) -> Division:
 
 
 def run_tree(vector: Json) -> bool:
-    """Compare what was published; return whether the state was unknowable."""
+    """Compare the published numbers; return whether the state was unknowable."""
     model = model_of(vector)
     unknowable = False
     for number, step in enumerate(vector["steps"]):
@@ -108,7 +108,7 @@ def check_published(where: str, model: SchedulerModel, published: Json) -> None:
 
 
 def expect_at_most(what: str, got: Mapping[str, int], want: Mapping[str, int]) -> None:
-    """Raise where more is promised than was given."""
+    """Raise if more is promised than was given."""
     more = {key: amount for key, amount in got.items() if amount > want.get(key, 0)}
     if more:
         raise Mismatch(f"{what}: promises {more}, the scheduler gave {want}")
@@ -122,7 +122,7 @@ def check_verdict(where: str, model: SchedulerModel, step: Json) -> None:
 
 
 def verdict(model: SchedulerModel, quota: str, request: Amounts, is_np: bool) -> Verdict:
-    """Return what PreFilter says by our numbers."""
+    """Return the verdict of PreFilter with this project's numbers."""
     return model.prefilter(
         quota,
         request,
@@ -134,7 +134,7 @@ def verdict(model: SchedulerModel, quota: str, request: Amounts, is_np: bool) ->
 
 
 def expect_verdict(where: str, model: SchedulerModel, got: Verdict, want: Json) -> None:
-    """Raise where the verdicts differ; in an unknowable state, where ours is kinder."""
+    """Raise if the verdicts differ; in an unknowable state, only if ours allows more."""
     if is_unknowable(model):
         if not got.why:
             expect(where, got.as_json(), want)
@@ -154,7 +154,7 @@ def run_admission(vector: Json) -> bool:
         expect("promised, and bound", [one["bound"] for one in vector["result"]].count(False), 0)
     unknowable = is_unknowable(model)
     pods = [{**pod, "req": requests_of(pod)} for pod in vector["candidate"]["pods"]]
-    # They were made together: each counts as a request before the first is judged.
+    # They are created together: each counts as a request before the first one is judged.
     for pod in pods:
         model.step({"pod": pod})
     for pod, want in zip(pods, vector["result"], strict=True):
@@ -167,7 +167,7 @@ def run_admission(vector: Json) -> bool:
 
 
 def is_promised(vector: Json) -> bool:
-    """Return whether the quota cache would have let the candidate through as one job."""
+    """Return whether the quota cache would have admitted the candidate as one job."""
     config, pods = vector["config"], vector["candidate"]["pods"]
     names = {pod["quota"] for pod in pods}
     if not config["runtime_quota"] or len(names) > 1 or ROOT_QUOTA in names:
@@ -183,7 +183,7 @@ def is_promised(vector: Json) -> bool:
 
 
 def quotas_of(vector: Json) -> QuotaCache:
-    """Return production's quota cache of what was built before the candidate came."""
+    """Return the quota cache of production with what existed before the candidate."""
     config = vector["config"]
     special_max = (vector.get("args") or {}).get("defaultQuotaGroupMax")
     maxima = default_special_max() if special_max is None else parse_amounts(special_max)
@@ -216,7 +216,7 @@ def quotas_of(vector: Json) -> QuotaCache:
 
 
 def requests_of(pod: Json) -> Json:
-    """Return what a pod asks for, by production's function where it has several containers."""
+    """Return the requests of a pod, by the function of production if it has several containers."""
     if "containers" not in pod and "init" not in pod:
         return dict(pod["req"])
     spec = PodSpec(
@@ -239,12 +239,12 @@ def _container(requests: Json, restart_policy: str | None = None) -> Container:
 
 
 def is_exact_test(vector: Json) -> bool:
-    """Return whether an observation is one that must come out the same: no race, no history."""
+    """Return whether an observation must be reproduced exactly: it has no race and no history."""
     return vector["id"].startswith(("ob-", "oa-")) and not vector.get("racy")
 
 
 def run_vector(vector: Json) -> tuple[str | None, bool]:
-    """Return (what is wrong or None, whether the scheduler's state was unknowable)."""
+    """Return (the mismatch or None, whether the scheduler's state was unknowable)."""
     runner = run_tree if vector["kind"] == "tree" else run_admission
     try:
         return None, runner(vector)
@@ -269,7 +269,7 @@ def run_all(vectors: Iterable[Json]) -> tuple[int, list[str], int]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the file that is named; return the exit code."""
+    """Run the given file; return the exit code."""
     if len(arguments) != 1:
         print("usage: python -m tests.contracts.elasticquota_observed FILE", file=sys.stderr)
         return 2

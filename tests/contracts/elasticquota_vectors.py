@@ -57,7 +57,7 @@ ROUNDINGS = {"hamilton": Rounding.LARGEST_REMAINDER, "half_up": Rounding.HALF_UP
 
 
 class Mismatch(AssertionError):
-    """A vector that came out otherwise."""
+    """The outcome of a vector differs."""
 
 
 def load(path: Path) -> Json:
@@ -74,7 +74,7 @@ def expect(what: str, got: object, want: object) -> None:
 
 
 def expect_amounts(what: str, got: Mapping[str, int], want: Mapping[str, int]) -> None:
-    """Raise unless the two are equal, a missing key being 0."""
+    """Raise unless the two are equal; a missing key is 0."""
     expect(what, _without_zeros(got), _without_zeros(want))
 
 
@@ -83,7 +83,7 @@ def _without_zeros(amounts: Mapping[str, int]) -> Amounts:
 
 
 def roundings_of(vector: Json) -> list[Rounding]:
-    """Return the rounding rules that a vector holds for."""
+    """Return the rounding rules that a vector applies to."""
     rounding = vector.get("rounding", "any")
     return list(ROUNDINGS.values()) if rounding == "any" else [ROUNDINGS[rounding]]
 
@@ -148,7 +148,7 @@ def run_mask_runtime(vector: Json) -> None:
 
 
 def run_shared_weight(vector: Json) -> None:
-    # Through a whole object: the annotation is read defensively.
+    # With a complete object, since the annotation is read defensively.
     quota = quota_object({"name": "q", "max": vector["max"]}, vector["annotation"])
     expect_amounts("weight", parse_quota(quota).weight, parse_amounts(vector["expect"]))
 
@@ -229,7 +229,7 @@ def run_dequeue(vector: Json) -> None:
 
 
 def dequeue_breach(vector: Json, rounding: Rounding) -> Breach | None:
-    """Return what the contract says to a dequeue vector."""
+    """Return how a dequeue vector breaks the contract, or None."""
     config = vector.get("config") or {}
     model = SchedulerModel(config, rounding)
     model.step({"total": vector["total"]})
@@ -421,7 +421,7 @@ RUNNERS: dict[str, Callable[[Json], None]] = {
 
 
 def run_vector(vector: Json) -> str | None:
-    """Return what is wrong with a vector's outcome, or None."""
+    """Return the mismatch of a vector, or None."""
     runner = RUNNERS.get(vector["kind"])
     if runner is None:
         return f"unknown kind {vector['kind']!r}"
@@ -435,7 +435,7 @@ def run_vector(vector: Json) -> str | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the file that is named; return the exit code."""
+    """Run the given file; return the exit code."""
     if len(arguments) != 1:
         print("usage: python -m tests.contracts.elasticquota_vectors FILE", file=sys.stderr)
         return 2

@@ -1,8 +1,8 @@
-"""What koord-scheduler does with quotas and pods, as far as only the vectors ask for it.
+"""What koord-scheduler does with quotas and pods, as far as only the vectors need it.
 
-The division itself is production code (`queue_scheduler.quota.runtime_division`); here is the
-bookkeeping of one scheduler around it, its verdict on a pod, and rules of its webhook and
-controllers that a job queue never applies itself.
+The division itself is production code (`queue_scheduler.quota.runtime_division`). Here are the
+scheduler's accounting around it, its verdict on a pod, and rules of its webhook and controllers
+that a job queue never applies.
 
 Source: koordinator, pkg/scheduler/plugins/elasticquota.
 """
@@ -44,7 +44,7 @@ class Verdict:
 
 @dataclass
 class CountedPod:
-    """A pod as it was counted: later edits of its quota do not change that."""
+    """A pod as it was counted; later edits of its quota do not change this."""
 
     quota: str
     amounts: Amounts
@@ -53,7 +53,7 @@ class CountedPod:
 
 
 def clamped(amounts: Mapping[str, int]) -> Amounts:
-    """Return the amounts, nothing below zero."""
+    """Return the amounts, with negative ones as zero."""
     return {key: max(0, amount) for key, amount in amounts.items()}
 
 
@@ -164,13 +164,13 @@ class SchedulerModel:
         self._count(counted, 1)
 
     def remove_pod(self, name: str) -> None:
-        """Take a pod out of the counts, if it is in."""
+        """Remove a pod from the counts, if it is counted."""
         pod = self.pods.pop(name, None)
         if pod is not None:
             self._count(pod, -1)
 
     def assign_pod(self, name: str) -> None:
-        """Count a pending pod as used: it was reserved."""
+        """Count a pending pod as used: it is reserved."""
         pod = self.pods.get(name)
         if pod is None:
             return
@@ -197,14 +197,14 @@ class SchedulerModel:
         return build_forest(self.specs.values(), specials=specials if self.divides_specials else ())
 
     def root_runtime(self) -> Amounts:
-        """Return what is divided: the total without what default and system quota use."""
+        """Return what is divided: the total minus the usage of the default and system quotas."""
         left = dict(self.total)
         for name in SPECIALS if self.has_specials else ():
             left = subtract(left, self.sums["used"].get(name, {}))
         return left
 
     def divide(self, state: DivisionState | None = None) -> Division:
-        """Return the division of this moment."""
+        """Return the current division."""
         return compute_division(
             self.forest().trees[""],
             self.sums["request"],
@@ -274,7 +274,7 @@ class SchedulerModel:
         checks_parents: bool = False,
         uses_runtime: bool = True,
     ) -> Verdict:
-        """Return whether PreFilter lets a pod with this request through."""
+        """Return the verdict of PreFilter on a pod with this request."""
         if quota == ROOT_QUOTA:
             return Verdict()
         if quota not in self.specs and quota not in SPECIALS:

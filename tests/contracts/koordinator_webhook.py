@@ -1,6 +1,6 @@
-"""Rules of Koordinator's webhooks and quota controllers, restated for the vectors alone.
+"""Rules of Koordinator's webhooks and quota controllers, restated only for the vectors.
 
-A job queue applies none of them; what production does apply is imported from there.
+A job queue applies none of them; what production applies is imported from there.
 Source: koordinator, pkg/webhook/elasticquota, pkg/quota-controller/profile, and of
 pkg/scheduler/plugins/elasticquota preempt.go and quota_overuse_revoke.go.
 """
@@ -47,7 +47,7 @@ def fill_quota(quota: Json, known: list[Json]) -> Json:
 
 
 def check_amounts(quota: Json) -> str | None:
-    """Return what is wrong with one quota's own amounts, or None."""
+    """Return what is invalid in one quota's own amounts, or None."""
     amounts = own_amounts(quota)
     for name in ("max", "min", "weight"):
         if any(amount < 0 for amount in amounts[name].values()):
@@ -88,7 +88,7 @@ class QuotaTopology:
         self.pods: dict[str, int] = {}
 
     def step(self, step: Json) -> bool:
-        """Apply one step; say whether it was accepted."""
+        """Apply one step; return whether it is accepted."""
         match step["op"]:
             case "add":
                 try:
@@ -170,7 +170,7 @@ class QuotaTopology:
 
 
 def admit_pod(vector: Json) -> tuple[bool, Amounts]:
-    """Return whether the gate EnableQuotaAdmission lets a pod be made, and the new sum."""
+    """Return whether the gate EnableQuotaAdmission allows a pod to be created, and the new sum."""
     counted = parse_amounts(vector["child_request"])
     asked = masked(parse_amounts(vector["pod"]), vector["max"])
     wanted = add(counted, asked)

@@ -3,13 +3,14 @@
     python -m tests.contracts.lost_units [SEEDS] [quiet]
 
 koord-scheduler up to 1.8 rounds shares half up, which loses single units, and refreshes quotas one
-by one. So what a queue promises and what the scheduler gives at one moment may differ by a unit,
-either way. Here jobs come and go in random trees, the real quota cache releases them, and a model
-of the scheduler judges their pods: once with the tolerance of the quota cache, and once without it.
+by one. So what a queue promises and what the scheduler gives at one moment may differ by a unit in
+either direction. Here jobs arrive and end in random trees, the real quota cache releases them, and
+a model of the scheduler judges their pods: once with the tolerance of the quota cache, and once
+without it.
 
-A turn is a second. A job's pods are made together, judged in order, and judged again each turn
-while they are refused, as something happens in a cluster every second; every tenth turn all leaves
-are refreshed. `quiet` has a tenth of the jobs, which run eight times as long.
+A turn is a second. A job's pods are created together, judged in order, and judged again each turn
+while they are refused, since something happens in a cluster every second; every tenth turn all
+leaves are refreshed. `quiet` has a tenth of the jobs, which run eight times as long.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ KEY: Final = "cpu"
 
 
 class Pace(NamedTuple):
-    """How much happens: turns in all, jobs in a turn, and how long they run."""
+    """The load: number of turns, jobs per turn, and how long they run."""
 
     turns: int
     arrivals: float
@@ -54,7 +55,7 @@ QUIET: Final = Pace(turns=1000, arrivals=0.04, shortest=160, longest=960)
 
 @dataclass
 class Job:
-    """A job, with the pods that are not bound yet."""
+    """A job with its pods that are not yet bound."""
 
     number: int
     quota: str
@@ -67,34 +68,34 @@ class Job:
 
 @dataclass
 class Counts:
-    """Jobs by what happened to them, and turns that they lost; one is one base unit."""
+    """Jobs by outcome, and the turns that they lost; "one" is one base unit."""
 
     arrived: int = 0
     released: int = 0
     waited_for_one: int = 0
-    """Were refused by the queue for one unit of a runtime."""
+    """Jobs that the queue refused for one unit of a runtime."""
     queue_turns: int = 0
-    """In which that was so."""
+    """Turns in which this happened."""
     refused_for_one: int = 0
-    """Were released, and had a pod refused by the scheduler for one unit."""
+    """Released jobs with a pod that the scheduler refused for one unit."""
     pod_turns: int = 0
-    """In which that was so."""
+    """Turns in which this happened."""
     stuck_for_one: int = 0
-    """It was so a minute later still."""
+    """Those for which this still holds a minute later."""
     refused_for_more: int = 0
 
     def add(self, other: Counts) -> None:
-        """Add those of another run."""
+        """Add the counts of another run."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
     def describe(self) -> str:
-        """Return all of them as text."""
+        """Return all counts as text."""
         return ", ".join(f"{each.name} {getattr(self, each.name)}" for each in fields(self))
 
 
 class LazyScheduler:
-    """What koord-scheduler 1.8 knows of one resource: it refreshes one chain at a time.
+    """The state of koord-scheduler 1.8 for one resource, which it refreshes one chain at a time.
 
     Source: koordinator v1.8.0, pkg/scheduler/plugins/elasticquota/core: group_quota_manager.go
     (refreshRuntimeNoLock), scale_minquota_when_over_root_res.go, runtime_quota_calculator.go.
@@ -107,12 +108,12 @@ class LazyScheduler:
         self.floors: dict[str, int] = {}
 
     def limited(self, node: NodeUsage) -> int:
-        """Return what a quota asks its parent for."""
+        """Return what a quota requests from its parent."""
         asked = self.own.get(node.name, 0) + sum(map(self.limited, node.children))
         return min(asked, node.spec.max.get(KEY, 0))
 
     def refresh(self, leaf: NodeUsage) -> int:
-        """Compute the runtimes along a chain; return the leaf's. Siblings keep their old floors."""
+        """Compute the runtimes of a chain; return the leaf's. Siblings keep their old floors."""
         total = self.total
         for node in reversed(leaf.chain):
             parent = node.parent
@@ -136,7 +137,7 @@ class LazyScheduler:
         return total
 
     def missing(self, leaf: NodeUsage, pod: int) -> int:
-        """Return how much a pod of this size lacks now; 0 or less: it passes."""
+        """Return how much a pod of this size lacks; it passes with 0 or less."""
         return self.used.get(leaf.name, 0) + pod - self.refresh(leaf)
 
 
@@ -177,7 +178,7 @@ class World:
             self.leaves.append(name)
 
     def run(self) -> Counts:
-        """Let some minutes pass."""
+        """Simulate some minutes."""
         for turn in range(self.pace.turns):
             self._end(turn)
             if self.rng.random() < self.pace.arrivals:
@@ -253,7 +254,7 @@ class World:
 
 @contextmanager
 def without_tolerance() -> Iterator[None]:
-    """Let the quota cache take the bare division of the scheduler, as they once did."""
+    """Have the quota cache use the scheduler's bare division."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (runtime_division, water_filling):
             patch.setattr(module, "completed_by", lambda *_: 0)
@@ -262,7 +263,7 @@ def without_tolerance() -> Iterator[None]:
 
 
 def count(seeds: Iterable[int], pace: Pace = BUSY) -> Counts:
-    """Run these worlds and add up."""
+    """Run these worlds and return the sum of their counts."""
     total = Counts()
     for seed in seeds:
         total.add(World(seed, pace).run())

@@ -1,15 +1,15 @@
 """Replays recorded lives of jobs: `python -m tests.contracts.operator_recordings FILE...`.
 
-A file holds what a real operator on a real API server did with one job (plain JSON or gzipped;
-`tests/data/recordings`). Every entry goes through the adapter of its kind and the machine, as if
-the informers had brought it; a request with `suspend: false` counts as the admission.
+A file has what a real operator on a real API server did with one job (plain JSON or gzipped;
+`tests/data/recordings`). Every entry goes through the adapter of its kind and the state machine, as
+if it came from the informers; a request with `suspend: false` counts as the admission.
 
-Prints one JSON line per change of (state, resumable, pods_alive, pod_sets), what broke a rule on
+Prints one JSON line per change of (state, resumable, pods_alive, pod_sets), violations of a rule on
 standard error, then `N passed, M failed` (files); exits 1 on any failure. The rules:
 
-- running only with a Running pod that nobody has deleted;
+- running only with a Running pod that is not being deleted;
 - never resumable while a pod object is being deleted;
-- never held, released or gone while a pod lives;
+- never held, released, or gone while a pod exists;
 - finished exactly from the object's final entry on, until the object is gone;
 - demand is the sum of count times requests.
 """
@@ -53,7 +53,7 @@ from shared_api.well_known_labels import RELEASED_AT
 Json = dict[str, Any]
 
 FINAL_CONDITIONS = ("Complete", "Completed", "Succeeded", "Failed")
-# Kinds that say it elsewhere in their status: path -> the words that are final.
+# Kinds that report it elsewhere in their status: path -> the final values.
 FINAL_WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "RayJob": (("jobDeploymentStatus",), frozenset({"Complete", "Failed"})),
     "SparkApplication": (("applicationState", "state"), frozenset({"COMPLETED", "FAILED"})),
@@ -64,7 +64,7 @@ FINAL_WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
 
 @dataclass
 class Line:
-    """What is printed of one moment of one job."""
+    """What is printed for one state of one job."""
 
     file: str
     name: str
@@ -100,7 +100,7 @@ class Line:
 
 @dataclass
 class RecordedJob:
-    """One object of the recorded kind, as far as the entries have told."""
+    """One object of the recorded kind, as of the entries so far."""
 
     name: str
     uid: str
@@ -128,11 +128,11 @@ class Replay:
         self._pods: dict[str, Json] = {}
         self._children: dict[tuple[str, str], Json] = {}  # by kind and name
         self._started = _start_of(self._entries)
-        self._admitted_ahead = False  # by a create, whose object is still to come
+        self._admitted_ahead = False  # by a create whose object has not been recorded yet
         self.broken: list[str] = []
 
     def run(self) -> Iterator[Line]:
-        """Yield a line for every change; what breaks a rule is collected on the way."""
+        """Yield a line for every change, and collect violations of the rules."""
         for entry in self._entries:
             if "do" in entry:
                 self._on_request(entry)
@@ -184,7 +184,7 @@ class Replay:
         for path, value in (entry.get("suspend") or {}).items():
             _put(job.body, path.split("."), value)
         if self._adapter.is_suspended(self._decode(job)) and not was_suspended:
-            job.admitted = False  # taken back
+            job.admitted = False  # revoked
 
     def _on_child(self, entry: Json) -> None:
         self._note_owner(entry["metadata"].get("uid", ""), entry["metadata"])
@@ -315,7 +315,7 @@ class Replay:
 
 
 def _follows(state: JobState, job: RecordedJob, facts: JobFacts) -> bool:
-    """Return whether the pod sets follow the job now: while it is held, and when it grows."""
+    """Return whether the pod sets follow the job: while it is held, and when it grows."""
     if state.stopped or not job.pod_sets:
         return True
     before = {each.name: each.count for each in job.pod_sets}
@@ -331,7 +331,7 @@ def _sum_of(pod_sets: tuple[JobPodSet, ...]) -> dict[str, int]:
 
 
 def _turns_off_suspend(body: Any) -> bool:
-    """Return whether a request's body holds `suspend: false`, wherever the kind has it."""
+    """Return whether a request's body has `suspend: false`, wherever the kind has the field."""
     if isinstance(body, dict):
         return body.get("suspend") is False or any(map(_turns_off_suspend, body.values()))
     if isinstance(body, list):
@@ -340,7 +340,7 @@ def _turns_off_suspend(body: Any) -> bool:
 
 
 def _is_final(kind: str, status: Json) -> bool:
-    """Judge an entry without the adapter, so that the two can disagree."""
+    """Return whether a status is final, without the adapter, so that the two can disagree."""
     if kind not in FINAL_WORDS:
         return any(
             each.get("type") in FINAL_CONDITIONS and each.get("status") == "True"
@@ -354,7 +354,7 @@ def _is_final(kind: str, status: Json) -> bool:
 
 
 def _put(body: Json, path: Sequence[str], value: Any) -> None:
-    """Set a field, or take it away for None; what lies on the way is copied, not changed."""
+    """Set a field, or remove it for None; objects on the path are copied, not changed."""
     for name in path[:-1]:
         body[name] = dict(body.get(name) or {})
         body = body[name]
@@ -365,9 +365,9 @@ def _put(body: Json, path: Sequence[str], value: Any) -> None:
 
 
 def _start_of(entries: Sequence[Json]) -> datetime:
-    """Return the wall time of t = 0: no time in an entry is later than the entry itself.
+    """Return the wall time of t = 0, as no time in an entry is later than the entry itself.
 
-    Times in objects are cut to seconds, so of all lower bounds the highest is the best.
+    Times in objects are truncated to seconds, so the highest lower bound is the best.
     """
     best = datetime.fromtimestamp(0, UTC)
     for entry in entries:
@@ -392,10 +392,10 @@ def load(path: Path) -> Json:
 
 
 def adapter_of(recording: Json) -> GenericJob[Any]:
-    """Return the adapter of the recorded kind: of its first object's apiVersion, if it says.
+    """Return the adapter of the recorded kind, by the apiVersion of its first object if it has one.
 
     Raises:
-        LookupError: No extension knows the kind.
+        LookupError: No extension handles the kind.
     """
     bodies = (each["body"] for each in recording["entries"] if each.get("do") == "create")
     created: Json = next(bodies, {})
@@ -408,14 +408,14 @@ def adapter_of(recording: Json) -> GenericJob[Any]:
 
 
 def replay(path: Path) -> tuple[list[Line], list[str]]:
-    """Return the lines of one file, and what broke a rule."""
+    """Return the lines of one file, and the violations of the rules."""
     recording = load(path)
     run = Replay(path.name, recording, adapter_of(recording))
     return list(run.run()), run.broken
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Replay the files; print lines and verdict."""
+    """Replay the files; print the lines and the result."""
     if not arguments:
         print("usage: python -m tests.contracts.operator_recordings FILE...", file=sys.stderr)
         return 2

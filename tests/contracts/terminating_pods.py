@@ -1,9 +1,8 @@
-"""Whether koord-scheduler still counts a pod that is being deleted.
+"""Whether koord-scheduler counts a pod that is being deleted.
 
-Which rule is in force depends on its gates ElasticQuotaIgnoreTerminatingPod (`GRACE`) and
+The rule depends on its gates ElasticQuotaIgnoreTerminatingPod (`GRACE`) and
 ElasticQuotaImmediateIgnoreTerminatingPod. This project's scheduler counts every pod until it is
-gone, whatever the gates: it expects more demand than koord-scheduler then sees, and what is
-covered whole is covered in part.
+deleted, whatever the gates: it then expects at least the demand that koord-scheduler sees.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import assert_never
 
 
 class TerminatingPods(StrEnum):
-    """When a pod with a deletionTimestamp stops to count."""
+    """When a pod with a deletionTimestamp stops counting."""
 
     COUNT = "count"
     GRACE = "grace"
@@ -25,8 +24,8 @@ def does_terminating_pod_count(
 ) -> bool:
     """Return whether a pod with a deletionTimestamp counts.
 
-    `seconds_since_deletion` is counted from the deletionTimestamp, to which the API server has
-    added the grace period already: koord-scheduler waits for it twice, and so does this.
+    `seconds_since_deletion` is counted from the deletionTimestamp, which includes the grace period:
+    koord-scheduler waits for it twice, and so does this function.
     """
     match rule:
         case TerminatingPods.COUNT:

@@ -1,4 +1,4 @@
-"""Every exact observation of real koord-schedulers comes out the same, and the runner can fail."""
+"""Every exact observation of real koord-schedulers is reproduced, and the runner can fail."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_observation(vector: Json) -> None:
     assert wrong is None
 
 
-# The one observation in which the tolerance (DECISIONS.md 91) gives another runtime than
-# koord-scheduler published. 1.8 gave q0 5 of the 6 that it uses, and lost the sixth by rounding.
+# The only observation in which the tolerance (DECISIONS.md 91) gives another runtime than
+# koord-scheduler published: 1.8 gave q0 5 of the 6 that it uses, and lost the sixth by rounding.
 MADE_UP_FOR = {"ob-045": "q0 runtime: got {'example.com/x': 6,"}
 
 
@@ -56,7 +56,7 @@ def test_some_whole_candidates_are_promised() -> None:
 
 
 def edited(number: int, bound: bool) -> Json:
-    """Return an admission with the fate of its first pod turned round."""
+    """Return an admission with the verdict on its first pod inverted."""
     vector: Json = copy.deepcopy([one for one in VECTORS if one["kind"] == "admission"][number])
     fate = {"allow": bound, "why": "" if bound else "limit", "exceed": [] if bound else ["cpu"]}
     vector["result"][0].update(bound=bound, result=fate)
@@ -73,12 +73,12 @@ def test_command_names_failures(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert lines[-1] == "1 passed, 1 failed"
 
 
-def test_command_takes_one_file() -> None:
+def test_command_requires_one_file() -> None:
     assert elasticquota_observed.main([]) == 2
     assert elasticquota_observed.main(["/no/such/file"]) == 2
 
 
-def test_command_counts_unknowable_states_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_counts_unknowable_states_separately(capsys: pytest.CaptureFixture[str]) -> None:
     assert elasticquota_observed.main([str(FILE)]) == 0
     unknowable, counts = capsys.readouterr().out.splitlines()
     assert unknowable.startswith("of those passed, 12 in a state that no queue can know")

@@ -21,7 +21,7 @@ def test_vector(vector: Json) -> None:
     assert elasticquota_vectors.run_vector(vector) is None
 
 
-def test_no_vector_is_about_a_unit_that_the_books_make_up_for(
+def test_no_vector_depends_on_the_tolerance_of_the_quota_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # All pass with the tolerance of the quota cache (DECISIONS.md 91) as with the bare rule.
@@ -48,7 +48,7 @@ def test_command_counts_and_names_failures(
     assert lines[-1] == "1 passed, 3 failed"
 
 
-def test_command_takes_one_file() -> None:
+def test_command_requires_one_file() -> None:
     assert elasticquota_vectors.main([]) == 2
     assert elasticquota_vectors.main(["/no/such/file"]) == 2
 

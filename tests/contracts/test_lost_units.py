@@ -1,4 +1,4 @@
-"""Without the tolerance jobs wait for a unit that nobody has; the count of them can fail."""
+"""Without the tolerance, jobs wait for a unit that no quota has; the count of them can fail."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tests.contracts.lost_units import count, main, without_tolerance
 SEEDS = range(12)
 
 
-def test_nobody_waits_for_one_unit_of_a_runtime() -> None:
+def test_no_job_waits_for_one_unit_of_a_runtime() -> None:
     with without_tolerance():
         before = count(SEEDS)
     after = count(SEEDS)
     assert before.waited_for_one >= 30
     assert after.waited_for_one == 0
-    # Of those that start for it some lack that unit at the scheduler for a moment.
+    # Some of those that start with the tolerance lack that unit at the scheduler for a moment.
     assert 50 * after.refused_for_one <= 2 * after.released
     assert after.pod_turns + after.queue_turns <= before.pod_turns + before.queue_turns
 

@@ -1,4 +1,4 @@
-"""The recorded lives of jobs, and that the runner notices what breaks a rule."""
+"""The recorded lives of jobs keep the rules, and the runner detects violations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_recordings_keep_the_rules(path: Path) -> None:
     assert lines[-1].state.state.value in {"gone", "finished", "deleting"}
 
 
-def test_the_life_of_a_job_as_it_was() -> None:
+def test_the_states_of_a_recorded_job() -> None:
     lines, _ = replay(FOLDER / "job-abcde.json.gz")
     states = [line.state.state.value for line in lines]
     told = [state for before, state in zip(["", *states], states, strict=False) if state != before]
@@ -39,7 +39,7 @@ def test_the_life_of_a_job_as_it_was() -> None:
     ]
 
 
-def test_work_that_is_done_lowers_the_demand_while_held() -> None:
+def test_completed_work_lowers_the_demand_while_the_job_is_held() -> None:
     lines, _ = replay(FOLDER / "job-indexed-j-partial.json.gz")
     demands = [line.shown()["demand"]["cpu"] for line in lines]
     assert demands[0] == "2"
@@ -47,10 +47,10 @@ def test_work_that_is_done_lowers_the_demand_while_held() -> None:
 
 
 class PartialReplay(Replay):
-    """Asks at every entry whether only a part of the job runs.
+    """Checks at every entry whether only a part of the job runs.
 
-    Of its unit everything is long ago, and counted right: only what the entries say can keep a job
-    from being found to have run in part for as long.
+    All times of its unit are long ago, and its counts are right, so only the entries can show that
+    the job has not run in part for that long.
     """
 
     def _check(self, job: RecordedJob, line: Line) -> None:
@@ -66,7 +66,7 @@ class PartialReplay(Replay):
             self.broken.append(f"{line.file} t={line.t}: {line.pods}")
 
 
-# Of other kinds some do: where their operator makes no new pod for one that has failed.
+# Some jobs of other kinds do: those whose operator does not replace a failed pod.
 LIVES_OF_JOBS = sorted(FOLDER.glob("job-*"))
 
 
@@ -92,7 +92,7 @@ def edited(tmp_path: Path, **changes: Any) -> Path:
     ("rv", "what", "entry"),
     [
         pytest.param(
-            502, "pod", {"ev": "MODIFIED", "phase": "Running"}, id="a pod that never goes"
+            502, "pod", {"ev": "MODIFIED", "phase": "Running"}, id="a pod that is never deleted"
         ),
         pytest.param(
             547,
@@ -111,7 +111,7 @@ def test_other_lives_of_the_format_are_replayed(
 
 
 class HastyAdapter(BatchJobAdapter):
-    """Takes a job for finished when its success is in sight."""
+    """Reports a job as finished before its final condition."""
 
     def status_of(self, job: BatchJob) -> StatusFacts:
         met = is_condition_true(job.status.conditions, "SuccessCriteriaMet")
@@ -119,13 +119,13 @@ class HastyAdapter(BatchJobAdapter):
         return msgspec.structs.replace(super().status_of(job), outcome=outcome)
 
 
-def test_an_adapter_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_adapter_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.contracts.operator_recordings.EXTENSIONS", (HastyAdapter(),))
     _, broken = replay(FOLDER / "job-abcde.json.gz")
     assert any("final entry" in text for text in broken)
 
 
-def test_the_command_prints_lines_and_a_verdict(
+def test_the_command_prints_lines_and_a_result(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main([str(FILES[0])]) == 0

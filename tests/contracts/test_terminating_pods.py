@@ -15,6 +15,6 @@ from tests.contracts.terminating_pods import TerminatingPods, does_terminating_p
         (TerminatingPods.IMMEDIATE, -5, False),
     ],
 )
-def test_when_it_stops_to_count(rule: TerminatingPods, seconds: int, want: bool) -> None:
+def test_when_it_stops_counting(rule: TerminatingPods, seconds: int, want: bool) -> None:
     got = does_terminating_pod_count(rule, seconds_since_deletion=seconds, grace_seconds=30)
     assert got is want

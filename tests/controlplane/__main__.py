@@ -9,7 +9,7 @@ from tests.controlplane.tool_cache import BinariesUnavailable
 
 
 def main() -> int:
-    """The exit status: 1 when the binaries cannot be had, with the reason on stderr."""
+    """Return the exit status: 1 without the binaries, with the reason on stderr."""
     try:
         folder = find_or_build()
     except BinariesUnavailable as error:

@@ -1,6 +1,6 @@
-"""The few requests that tests make to the API server by themselves, over the standard library.
+"""The requests that tests send to the API server themselves, with the standard library.
 
-The product's own client is what is being tested; tests do not check it with itself.
+The product's own client is under test, so tests do not check it with itself.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Json = Any
 
 
 class ApiError(Exception):
-    """The API server answered, and it was a refusal."""
+    """The API server refused a request."""
 
     def __init__(self, method: str, path: str, status: int, body: str) -> None:
-        """Keeps the status code and the text of the answer."""
+        """Keep the status code and the text of the answer."""
         super().__init__(f"{method} {path}: {status}: {body[:500]}")
         self.status = status
         self.body = body
@@ -32,7 +32,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class ApiClient:
-    """Requests as one user. Each opens a connection of its own, so it may be used by any thread."""
+    """Requests as one user. Each opens its own connection, so any thread may use it."""
 
     host: str
     port: int
@@ -47,24 +47,25 @@ class ApiClient:
         *,
         content_type: str = "application/json",
     ) -> Json:
-        """Makes one request and returns the decoded answer, or its text when it is not JSON.
+        """Send one request and return the decoded answer, or its text if it is not JSON.
 
         Raises:
-            ApiError: the server refused.
-            OSError: no server answers (`http.client.HTTPException` when it hangs up half way).
+            ApiError: The server refused.
+            OSError: No server answers (`http.client.HTTPException` if it closes the connection
+                early).
         """
         with closing(self._connect()) as connection:
             return self._exchange(connection, method, path, body, {"Content-Type": content_type})
 
     def create_all(self, path: str, objects: Iterable[Json]) -> None:
-        """Creates many objects over one connection: a handshake each would triple the time."""
+        """Create many objects over one connection, as a handshake each would triple the time."""
         with closing(self._connect()) as connection:
             for one in objects:
                 headers = {"Content-Type": "application/json"}
                 self._exchange(connection, "POST", path, one, headers)
 
     def is_ready(self) -> bool:
-        """Whether the server answers that it is ready; False also when nobody answers."""
+        """Return whether the server reports that it is ready; False also without an answer."""
         try:
             self.request("GET", "/readyz")
         except (ApiError, OSError, http.client.HTTPException):

@@ -1,12 +1,12 @@
 """Finding the six binaries of a control plane, or building them once.
 
-They come from one folder, never mixed from several: a kubectl of the machine beside an API server
-of ours would make a failing test a riddle. Looked for in this order:
+All come from one folder, never from several: with a kubectl of the machine and an API server of
+ours, a failing test would be hard to explain. The search order:
 
-1. `$KUBEBUILDER_ASSETS`, which users of controller-runtime have set;
+1. `$KUBEBUILDER_ASSETS`, which users of controller-runtime set;
 2. the cache, in a folder named after the pinned versions, so that a new pin is a new folder;
 3. each folder of `$PATH`;
-4. and if none holds them all, they are built from Go modules. The pins are `modules/*/go.mod`.
+4. if none has all of them, they are built from Go modules. The pins are `modules/*/go.mod`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ MODULE_FOLDERS = {KUBERNETES: "kubernetes", ETCD: "etcd", KWOK: "kwok"}
 
 # Measured: 3.7 GB of Go build cache, 1.4 GB of modules, 0.3 GB of Go, 0.4 GB of binaries.
 BUILD_DISK_BYTES = 6 * 1024**3
-# The longest, kube-apiserver, took 3 minutes on 2 cores; a machine ten times slower still passes.
+# The longest build, kube-apiserver, took 3 minutes on 2 cores; this allows a machine ten times
+# slower.
 BUILD_SECONDS = 1800.0
 STILL_BUILDING_SECONDS = 30.0
 VERSION_ANSWER_SECONDS = 30.0
@@ -52,14 +53,14 @@ VERSION_ANSWER_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Binary:
-    """One program: where it comes from and how it tells its version."""
+    """One program: its source, and how it prints its version."""
 
     name: str
     module: str
     package: str
     version_arguments: tuple[str, ...]
     build_seconds: int
-    """On 2 cores with empty caches, after those before it in BINARIES: packages are shared."""
+    """On 2 cores with empty caches, after those before it in BINARIES (shared packages)."""
 
 
 def _kubernetes(name: str, build_seconds: int, *version_arguments: str) -> Binary:
@@ -91,24 +92,24 @@ BINARIES = (
 
 
 def find_or_build(report: Report = report_to_stderr) -> Path:
-    """The folder of all six binaries; builds those that no folder has.
+    """Return the folder of all six binaries; build them if no folder has them.
 
     Args:
-        report: gets a line for each step of a build.
+        report: called with a line for each step of a build.
 
     Raises:
-        BinariesUnavailable: they are not there and cannot be built; the message says why.
+        BinariesUnavailable: They do not exist and cannot be built; the message has the reason.
     """
     found = find(report)
     return found if found is not None else _build_all(report)
 
 
 require_binaries = remember_outcome(find_or_build)
-"""The same, once per process."""
+"""`find_or_build`, once per process."""
 
 
 def find(report: Report = report_to_stderr) -> Path | None:
-    """The first folder that holds all six in the right versions, without building anything."""
+    """Return the first folder with all six in suitable versions, without a build, or None."""
     assets = os.environ.get("KUBEBUILDER_ASSETS", "")
     if assets:
         problem = problem_with(Path(assets))
@@ -116,7 +117,7 @@ def find(report: Report = report_to_stderr) -> Path | None:
             return Path(assets).absolute()
         report(f"KUBEBUILDER_ASSETS is not used: {problem}")
     cached = pinned_folder(cache_folder())
-    # Versions are not asked: what is in there was built from the pins in its name.
+    # Versions are not checked: its binaries were built from the pins in its name.
     if not _missing_in(cached):
         return cached
     folders = (Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry)
@@ -124,7 +125,7 @@ def find(report: Report = report_to_stderr) -> Path | None:
 
 
 def pinned_version(module: str) -> str:
-    """The version, such as "v1.36.3", that our go.mod pins for a module."""
+    """Return the version, such as "v1.36.3", that our go.mod pins for a module."""
     text = (MODULES / MODULE_FOLDERS[module] / "go.mod").read_text()
     pin = re.search(rf"^require {re.escape(module)} (v\S+)$", text, re.MULTILINE)
     assert pin is not None, f"go.mod pins {module}"
@@ -132,15 +133,15 @@ def pinned_version(module: str) -> str:
 
 
 def pinned_folder(cache: Path) -> Path:
-    """Where binaries of the pinned versions are kept; it may not exist yet."""
+    """Return the folder for binaries of the pinned versions; it may not exist yet."""
     versions = (f"{name}-{pinned_version(module)}" for module, name in MODULE_FOLDERS.items())
     return cache / "-".join(versions)
 
 
 def problem_with(folder: Path) -> str | None:
-    """Why a folder that somebody else filled will not do; None when it will.
+    """Return why a folder from outside is not suitable; None if it is.
 
-    A version will do when its first two numbers are the pinned ones: API and flags are the same.
+    A version is suitable if its first two numbers are the pinned ones: API and flags are the same.
     """
     missing = _missing_in(folder)
     if missing:
@@ -179,7 +180,7 @@ def _build_all(report: Report) -> Path:
     with maker_lock(report) as cache:
         folder = pinned_folder(cache)
         missing = _missing_in(folder)
-        # Whoever held the lock before may have built them.
+        # The previous holder of the lock may have built them.
         if not missing:
             return folder
         seconds = sum(binary.build_seconds for binary in missing)
@@ -190,7 +191,7 @@ def _build_all(report: Report) -> Path:
         folder.mkdir(exist_ok=True)
         for number, binary in enumerate(missing, start=1):
             _build_one(go, binary, folder, _numbered(report, f"{number}/{len(missing)}"))
-        # Kept after a failure: a second attempt needs what was downloaded and compiled.
+        # Kept after a failure: a second attempt reuses what was downloaded and compiled.
         go.remove_private_caches()
         return folder
 
@@ -217,7 +218,7 @@ def _needed_go() -> GoVersion:
 
 
 def _build_one(go: GoToolchain, binary: Binary, folder: Path, report: Report) -> None:
-    """Builds beside the final place and renames: a binary that is there is a whole one."""
+    """Build next to the final path and rename, so that an existing binary is complete."""
     unfinished = folder / f".{binary.name}.unfinished"
     log_path = folder / f".{binary.name}.log"
     report(f"building {binary.name} {pinned_version(binary.module)}, ~{binary.build_seconds} s")
@@ -249,7 +250,7 @@ def _build_one(go: GoToolchain, binary: Binary, folder: Path, report: Report) ->
 
 
 def _until_ended(process: subprocess.Popen[bytes], started: float) -> Iterator[float]:
-    """Yields the seconds since the start, now and then, while the process runs."""
+    """Yield the seconds since the start, periodically, while the process runs."""
     while True:
         try:
             process.wait(STILL_BUILDING_SECONDS)
@@ -265,7 +266,7 @@ def _until_ended(process: subprocess.Popen[bytes], started: float) -> Iterator[f
 def _linker_flags(binary: Binary) -> str:
     flags = "-s -w"
     if binary.module == KUBERNETES:
-        # Without these the API server calls itself v0.0.0, which misleads clients and the
+        # Without these, the API server reports v0.0.0, which misleads clients and the
         # emulation of older versions.
         version = pinned_version(KUBERNETES)
         major, minor = _minor(version)
@@ -276,7 +277,7 @@ def _linker_flags(binary: Binary) -> str:
 
 
 def _why_build_failed(binary: Binary, log: str) -> str:
-    # Seen with no network: "dial tcp: lookup <host>: no such host" and the like.
+    # Without a network: "dial tcp: lookup <host>: no such host" and similar.
     if re.search(r"no space left on device", log):
         reason = "the disk is full"
     elif re.search(r"dial tcp|no such host|i/o timeout|connection refused|TLS handshake", log):

@@ -1,6 +1,6 @@
-"""Starting and ending the programs of a control plane.
+"""Starting and stopping the programs of a control plane.
 
-Only processes started here are ever signalled, by the handle that started them.
+Only processes started here are signaled, by the handle that started them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Guardian:
     """Ends the processes of its group, and removes the folder, when this process dies."""
 
     def __init__(self, folder: Path) -> None:
-        """Starts the guardian of a folder."""
+        """Start the guardian of a folder."""
         self._process = subprocess.Popen(
             # -I -S: neither the environment nor installed packages may delay or break it.
             [sys.executable, "-I", "-S", str(GUARDIAN), str(folder)],
@@ -34,11 +34,11 @@ class Guardian:
 
     @property
     def group(self) -> int:
-        """The process group that programs join to be guarded."""
+        """The process group of the guarded programs."""
         return self._process.pid
 
     def dismiss(self) -> None:
-        """Ends the guardian alone; its group must be empty by now."""
+        """End only the guardian; its group must be empty."""
         self._process.kill()
         self._process.wait()
         assert self._process.stdin is not None
@@ -46,18 +46,18 @@ class Guardian:
 
 
 class ChildProcess:
-    """One program; may be started again after it ended."""
+    """One program; it may be started again after it has ended."""
 
     def __init__(
         self, command: Sequence[str], log_path: Path, environment: Mapping[str, str], group: int
     ) -> None:
-        """Prepares a program; nothing runs yet.
+        """Prepare a program without starting it.
 
         Args:
             command: the program and its arguments.
-            log_path: where stdout and stderr are appended.
+            log_path: the file to which stdout and stderr are appended.
             environment: the whole environment of the program.
-            group: the process group it joins, a Guardian's.
+            group: the process group to join, that of a Guardian.
         """
         self.name = Path(command[0]).name
         self._command = list(command)
@@ -68,21 +68,21 @@ class ChildProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id while it runs, else None."""
+        """The process id, None if it does not run."""
         return self._process.pid if self._process is not None and self.running else None
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Whether it runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def exit_status(self) -> int | None:
-        """As in subprocess: negative for a signal, None while it runs or was never started."""
+        """As in subprocess: negative for a signal; None while it runs or before its start."""
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
-        """Starts the program; it must not be running."""
+        """Start the program; it must not be running."""
         assert not self.running, f"{self.name} runs already"
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
@@ -96,18 +96,18 @@ class ChildProcess:
             )
 
     def terminate(self) -> None:
-        """Asks the program to end; returns at once."""
+        """Send the program SIGTERM; return at once."""
         if self._process is not None:
             self._process.terminate()
 
     def kill(self) -> None:
-        """Ends the program without warning, as a crash would, and waits until it is gone."""
+        """Kill the program, as in a crash, and wait until it is gone."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def kill_after(self, seconds: float) -> None:
-        """Waits so long for a program that was asked to end, then ends it without warning."""
+        """Wait this long for a terminated program, then kill it."""
         if self._process is None:
             return
         try:
@@ -116,17 +116,17 @@ class ChildProcess:
             self.kill()
 
     def log(self) -> str:
-        """Everything it wrote, over all its starts."""
+        """Return its whole log, over all starts."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
     def describe_end(self) -> str:
-        """How it ended, if it did, and the end of its log."""
+        """Return how it ended, if it did, and the end of its log."""
         state = "is running" if self.running else f"ended with status {self.exit_status}"
         return f"{self.name} {state}; the end of its log:\n{tail(self.log())}"
 
 
 def stop_all(children: Iterable[ChildProcess], seconds: float = STOP_SECONDS) -> None:
-    """Asks all to end at once, and ends those without warning that take longer than `seconds`."""
+    """Terminate all at once, and kill those that take longer than `seconds`."""
     asked = list(children)
     for child in asked:
         child.terminate()

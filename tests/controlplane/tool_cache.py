@@ -1,7 +1,7 @@
-"""The folder outside the checkout where built and fetched tools are kept, and its lock.
+"""The folder outside the checkout for built and fetched tools, and its lock.
 
-A fresh clone finds what an earlier one built. Several test processes may ask at the same moment:
-whoever makes something holds the lock, and makes it visible by a rename only when it is whole.
+A fresh clone finds what an earlier one built. Several test processes may search at the same time: a
+process that builds a tool holds the lock, and makes it visible by a rename once it is complete.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from pathlib import Path
 
 LOG_TAIL_LINES = 15
 PIP_TAIL_LINES = 3
-# A fetch of 70 MB on a slow line; beyond this the network is as good as absent.
+# For a fetch of 70 MB over a slow network.
 PIP_SECONDS = 900
 
 Report = Callable[[str], None]
 
 
 class BinariesUnavailable(Exception):
-    """A tool could neither be found nor made; the message says why in one or a few lines."""
+    """A tool was not found and could not be built; the message has the reason in a few lines."""
 
 
 def remember_outcome(find: Callable[[], Path]) -> Callable[[], Path]:
-    """The same search, asked again it answers what it did before.
+    """Return the same search, which repeats its first result.
 
-    The memory includes failure, so that a suite does not try a hopeless build once per test.
+    This includes failures, so that a suite does not retry a failing build in every test.
     """
 
     @functools.cache
@@ -53,25 +53,25 @@ def remember_outcome(find: Callable[[], Path]) -> Callable[[], Path]:
 
 
 def report_to_stderr(line: str) -> None:
-    """Writes one progress line where it does not mix with a result on stdout."""
+    """Write a progress line to stderr, separate from a result on stdout."""
     sys.stderr.write(f"controlplane: {line}\n")
     sys.stderr.flush()
 
 
 def tail(text: str, lines: int = LOG_TAIL_LINES) -> str:
-    """The last lines of a log, for an error message."""
+    """Return the last lines of a log, for an error message."""
     return "\n".join(text.strip().splitlines()[-lines:])
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder of all tools of this project; it exists when this returns.
+    """Return the folder of all tools of this project; create it if needed.
 
-    `$XDG_CACHE_HOME`, else `~/.cache`. Where HOME is empty the account's home counts, and where
+    It is in `$XDG_CACHE_HOME`, else in `~/.cache`. Without HOME, the account's home is used, and if
     that cannot be written, a folder of this user among the temporary files.
 
     Raises:
-        BinariesUnavailable: no folder can be made, or it belongs to somebody else, whose binaries
-            must not be run.
+        BinariesUnavailable: No folder can be created, or it belongs to another user, whose
+            binaries must not be run.
     """
     refused = []
     for base in _cache_bases(environ):
@@ -96,16 +96,16 @@ def _cache_bases(environ: Mapping[str, str]) -> Iterator[Path]:
     if Path(home).is_absolute():
         yield Path(home) / ".cache"
     else:
-        with suppress(KeyError):  # a container may run under a number that no account has
+        with suppress(KeyError):  # a container may have a user id without an account
             yield Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache"
     yield Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"
 
 
 @contextmanager
 def maker_lock(report: Report) -> Iterator[Path]:
-    """Holds the one lock under which tools are made; yields the cache folder.
+    """Hold the lock under which tools are built; yield the cache folder.
 
-    The kernel lets go of it when the process dies, so that a killed build blocks nobody.
+    The kernel releases it when the process ends, so that a killed build blocks no other process.
     """
     folder = cache_folder()
     with (folder / "lock").open("w") as lock_file:
@@ -118,10 +118,10 @@ def maker_lock(report: Report) -> Iterator[Path]:
 
 
 def run_pip(*arguments: str) -> None:
-    """Runs the pip of the running interpreter.
+    """Run the pip of the current interpreter.
 
     Raises:
-        BinariesUnavailable: there is no pip, or it failed; with the end of what it said.
+        BinariesUnavailable: There is no pip, or it failed; the message has the end of its output.
     """
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     try:
@@ -135,8 +135,8 @@ def run_pip(*arguments: str) -> None:
 
 
 def _why_pip_failed(action: str, log: str) -> str:
-    # pip says first, once for each attempt, that it cannot connect, and at the end that there is
-    # no such package.
+    # pip first reports, once per attempt, that it cannot connect, and finally that there is no
+    # such package.
     unreachable = re.search(r"Failed to resolve|Failed to establish|Connection", log)
     question = "; is there a network?" if unreachable else ""
     return f"pip {action} failed{question}\n{tail(log, PIP_TAIL_LINES)}"

@@ -1,21 +1,20 @@
-"""The demo: the two programs as real processes, on a real trace. `make demo` runs it.
+"""The demo: the two programs as real processes, with a real trace. `make demo` runs it.
 
-In the order in which a run goes through them:
+Its modules, in the order in which a run uses them:
 
-1. ``make_slice`` cut the load out of the full trace, once (``tests/data/traces``).
-2. ``load_plan``: the slice becomes quotas and jobs; pure. ``demo_settings``: what a person asked.
+1. ``make_slice``: cuts the load out of the full trace; done once (``tests/data/traces``).
+2. ``load_plan``: quotas and jobs from the slice; pure. ``demo_settings``: the command line.
 3. ``clusters``: where it runs: the fake API server over HTTP (``embedded_cluster``), a real
-   control plane (``local_cluster``), or a cluster of yours (``current_cluster``).
-   ``cluster_content`` puts namespaces, quotas and jobs there, and takes them away again.
-4. ``job_moves`` and ``cluster_player``: who plays the Job controller, the binding of pods and the
+   control plane (``local_cluster``), or your own cluster (``current_cluster``).
+   ``cluster_content`` creates namespaces, quotas, and jobs there, and removes them.
+4. ``job_moves`` and ``cluster_player``: play the Job controller, the binding of pods, and the
    kubelets on the fake server; the first is pure.
-5. ``program_processes``: the two programs, their addresses, and what became of them.
-6. ``event_feed`` brings what the API tells; ``cluster_picture`` is what can be seen in it now (the
-   table). ``observer`` puts it into the order in which it happened, ``account_book`` judges it,
-   ``unit_charge`` says what a job takes. All of it is independent of the two programs: it reads
-   the API and nothing else.
-7. ``queue_table``, ``terminal``: what a person sees; ``run_summary``: what came of it.
-8. ``demo_run``: one run, from start to the removal of everything. ``__main__``: the command.
+5. ``program_processes``: the two programs, their addresses, and their ends.
+6. ``event_feed`` reads changes from the API; ``cluster_picture`` keeps the current state (the
+   table). ``observer`` sorts changes by version, ``account_book`` checks them, ``unit_charge``
+   computes what a job uses. All of it is independent of the two programs: it reads only the API.
+7. ``queue_table``, ``terminal``: the display; ``run_summary``: the summary.
+8. ``demo_run``: one run, from the start to the removal of everything. ``__main__``: the command.
 
-``json_api`` is the plain door to the API server that all of them use.
+``json_api`` is the plain API client that all of them use.
 """

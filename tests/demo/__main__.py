@@ -22,15 +22,15 @@ from tests.demo.terminal import Terminal
 
 ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_INTERRUPTED: Final = 130
-"""What shells give to a program that SIGINT ended."""
+"""The exit status of shells for a program that SIGINT ended."""
 
 
 class Interrupted(BaseException):
-    """Somebody wants it to end. Not an Exception: nothing on the way may take it for an error."""
+    """The user ends the demo. Not an Exception, so that no handler treats it as an error."""
 
 
 class Interruption:
-    """The first Ctrl-C, remembered: Python drops what a handler raises inside a finalizer."""
+    """Remembers the first Ctrl-C, since Python drops what a handler raises inside a finalizer."""
 
     def __init__(self) -> None:
         self._came = False
@@ -38,18 +38,18 @@ class Interruption:
     def come(self, _number: int, _frame: object) -> NoReturn:
         """Handle a signal."""
         self._came = True
-        # A second Ctrl-C must not cut short the removal of what the first one ended.
+        # A second Ctrl-C must not interrupt the removal that the first one started.
         _ignore_signals()
         raise Interrupted
 
     def check(self) -> None:
-        """Raise what was dropped."""
+        """Raise the interruption if it was dropped."""
         if self._came:
             raise Interrupted
 
 
 def main() -> int:
-    """The exit status."""
+    """Run the demo and return the exit status."""
     settings = read_settings(sys.argv[1:], os.environ)
     clock = SystemClock()
     configure_logs(log_format="console", level="error", clock=clock)
@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def make_cluster(settings: Settings, folder: Path, clock: Clock) -> Cluster:
-    """The cluster that was asked for, not started."""
+    """Return the cluster of the settings, not started."""
     match settings.where:
         case Where.EMBEDDED:
             return EmbeddedCluster(folder, clock)

@@ -1,10 +1,10 @@
-"""Judges what happened to jobs, units, pods and quotas, told in the order in which it happened.
+"""Checks the changes of jobs, units, pods, and quotas, given in order, against rules.
 
-What must hold at every event: no decision and no pod takes a quota, or a quota above it, over its
-max; a pod exists only while its unit is admitted; a job has one unit, is released once per
-admission, and completes once, with as many pods as it wanted.
+At every event: no decision and no pod makes a quota, or a quota above it, exceed its max; a pod
+exists only while its unit is admitted; a job has one unit, is released once per admission, and
+completes once, with all its pods.
 
-A quota that is over its max because somebody lowered it breaks no rule; taking more there does.
+A quota that exceeds its max because the max was lowered breaks no rule; further usage does.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _QUOTA_PARENT: Final = "quota.scheduling.koordinator.sh/parent"
 
 @dataclass
 class Account:
-    """One job, with everything that is charged for it."""
+    """One job with its charged usage."""
 
     where: str
-    """`namespace/name`, for people."""
+    """`namespace/name`, for messages."""
     quota: str = ""
     job: Json | None = None
     unit: Json | None = None
@@ -55,17 +55,17 @@ class _Quota:
 
 
 class AccountBook:
-    """Feed it with `apply`; it answers with what was wrong, in words."""
+    """Gets events by `apply` and returns violations as texts."""
 
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
-        """By the uid of the job; of a unit without a job, by its own."""
+        """Accounts by the uid of the job, or of a unit without a job."""
         self.used: dict[str, Amounts] = {}
-        """By quota, those below it included."""
+        """Usage by quota, including its children."""
         self._quotas: dict[str, _Quota] = {}
 
     def apply(self, seen: Seen) -> list[str]:
-        """Take an event into account; return the rules that it breaks."""
+        """Apply an event; return the violations that it causes."""
         match seen.plural:
             case "elasticquotas":
                 self._on_quota(seen)
@@ -180,10 +180,10 @@ class AccountBook:
     # ----------------------------------------------------------------------------- the end
 
     def complaints_at_the_end(self, submitted: int) -> Iterator[str]:
-        """What is missing once everything should be over.
+        """Yield what is missing once all jobs should have completed.
 
         Args:
-            submitted: how many jobs there were.
+            submitted: the number of jobs.
         """
         jobs = [account for account in self.accounts.values() if account.job is not None]
         if len(jobs) != submitted:

@@ -1,6 +1,6 @@
-"""What the demo puts into a cluster: kinds, namespaces, quotas, jobs; and taking it away again.
+"""Creates the demo's kinds, namespaces, quotas, and jobs in a cluster, and removes them.
 
-Only what it made itself is ever removed. A kind that it found stays, whatever happens.
+Only objects that it created are removed. A kind that already existed always stays.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from tests.demo.load_plan import (
 )
 
 SERVED_SECONDS: Final = 120.0
-"""For a new kind to be served."""
+"""Timeout for a new kind to be served."""
 GONE_SECONDS: Final = 120.0
-"""For a namespace to be gone: its pods have a grace period."""
+"""Timeout for a namespace to be gone; its pods have a grace period."""
 POLL_SECONDS: Final = 0.2
 
 Say = Callable[[str], None]
@@ -50,7 +50,7 @@ class _Made(NamedTuple):
 
 
 class ClusterContent:
-    """Made by one run. `remove` undoes what was done so far, and may be called at any time."""
+    """The objects of one run. `remove` removes what was created so far, at any time."""
 
     def __init__(self, api: JsonApi, clock: Clock, *, queue_namespace: str) -> None:
         self._api = api
@@ -62,7 +62,7 @@ class ClusterContent:
         """Install the CRDs that are missing, and wait until they are served.
 
         Raises:
-            DemoFailed: they are not served in time.
+            DemoFailed: They are not served in time.
         """
         for path in (*sorted(OUR_CRDS.glob("*.yaml")), QUOTA_CRD):
             for body in _documents(path):
@@ -75,10 +75,10 @@ class ClusterContent:
             )
 
     def make_tenants(self, plan: LoadPlan) -> None:
-        """Make namespaces, the priority class and the quotas.
+        """Create the namespaces, the priority class, and the quotas.
 
         Raises:
-            DemoFailed: there is something of that name that the demo did not make.
+            DemoFailed: An object with such a name exists that the demo did not create.
         """
         for name in (self._queue_namespace, *plan.namespaces):
             self._make(NAMESPACES, build_namespace(name))
@@ -87,9 +87,9 @@ class ClusterContent:
             self._make(ELASTIC_QUOTAS, quota)
 
     def remove(self, say: Say) -> None:
-        """Remove all that was made, newest first, and wait for what takes its time.
+        """Remove all created objects, newest first, and wait until they are gone.
 
-        What cannot be removed is told, and the rest goes on.
+        An object that cannot be removed is reported, and the others are still removed.
         """
         newest_first, self._made = self._made[::-1], []
         kinds = [made for made in newest_first if made.kind is CUSTOM_RESOURCE_DEFINITIONS]
@@ -100,10 +100,10 @@ class ClusterContent:
             self._try(made, self._delete, say)
         for made in namespaces:
             self._try(made, self._wait_until_gone, say)
-        for made in kinds:  # last: with a kind all objects of it go, whosever they are
+        for made in kinds:  # last: a kind is removed with all its objects, also those of others
             say(f"removing the kind {made.name}, which was not there before")
             self._try(made, self._delete, say)
-        for made in kinds:  # the server takes their last objects away first
+        for made in kinds:  # the server deletes their last objects first
             self._try(made, self._wait_until_gone, say)
 
     def _try(self, made: _Made, act: Callable[[_Made], None], say: Say) -> None:
@@ -143,7 +143,7 @@ def _documents(path: Path) -> Iterable[Json]:
 
 
 class JobSubmitter:
-    """Submits the jobs of a plan, each in its time. One thread."""
+    """Submits the jobs of a plan, each at its time. For one thread."""
 
     def __init__(self, api: JsonApi, plan: LoadPlan, started_at: float) -> None:
         self._api = api
@@ -152,14 +152,14 @@ class JobSubmitter:
 
     @property
     def is_done(self) -> bool:
-        """Whether all are submitted."""
+        """Whether all jobs are submitted."""
         return not self._left
 
     def submit_due(self, now: float) -> None:
-        """Create the jobs whose time has come.
+        """Create the jobs that are due.
 
         Raises:
-            DemoFailed: the API server does not take one.
+            DemoFailed: The API server refuses one.
         """
         while self._left and self._left[0].at_seconds <= now - self._started_at:
             try:

@@ -1,6 +1,6 @@
-"""What can be seen of the jobs now, and what has been seen so far: for the table and the summary.
+"""The current state of jobs and their history so far, for the table and the summary.
 
-It takes events as they come, so two kinds may be a moment apart; the observer is exact.
+It applies events as they arrive, so two kinds may differ by a moment; the observer is exact.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENDED_PHASES: Final = frozenset(("Succeed", "Failed"))
 
 @dataclass(kw_only=True)
 class JobStory:
-    """When what happened to a job, in monotonic seconds."""
+    """The times of the events of a job, in monotonic seconds."""
 
     namespace: str
     submitted_at: float
@@ -39,7 +39,7 @@ class JobStory:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueRow:
-    """A queue at this moment; GPUs are whole numbers of the trace's."""
+    """The current state of a queue; GPUs are whole GPUs of the trace."""
 
     name: str
     waiting: int
@@ -50,31 +50,31 @@ class QueueRow:
     most: int
     longest_wait_seconds: float
     unplaced_pods: int = 0
-    """Pods of admitted jobs for which the cluster's scheduler has found no node."""
+    """The number of pods of admitted jobs for which the cluster's scheduler has found no node."""
     why_unplaced: str = ""
-    """What it says of the one that has waited longest."""
+    """The scheduler's message for the one that has waited longest."""
 
 
 @dataclass
 class GpuUse:
-    """GPUs that pods run on, added up over time."""
+    """GPUs used by running pods, summed over time."""
 
     now: dict[str, int] = field(default_factory=dict)
-    """By namespace."""
+    """GPUs in use by namespace."""
     seconds: dict[str, float] = field(default_factory=dict)
     """GPU-seconds by namespace."""
     samples: list[tuple[float, int]] = field(default_factory=list)
-    """(since when, how many), at each change."""
+    """(time, number of GPUs) at each change."""
     since: float | None = None
 
     def change(self, namespace: str, gpus: int, at: float) -> None:
-        """So many GPUs more (or fewer) are in use from this moment on."""
+        """Add this many GPUs (or remove, if negative) from this time on."""
         self.add_up(at)
         self.now[namespace] = self.now.get(namespace, 0) + gpus
         self.samples.append((at, sum(self.now.values())))
 
     def add_up(self, at: float) -> None:
-        """Count what was used until this moment."""
+        """Sum the usage until this time."""
         if self.since is not None:
             for namespace, gpus in self.now.items():
                 used = gpus * (at - self.since)
@@ -83,7 +83,7 @@ class GpuUse:
 
 
 class ClusterPicture:
-    """Apply what the feeds bring; read anything. One thread."""
+    """The state from the events of the feeds. For one thread."""
 
     def __init__(self, shape: GpuShape) -> None:
         self._shape = shape
@@ -92,12 +92,12 @@ class ClusterPicture:
         self._pod_gpus: dict[str, int] = {}
         """GPUs of each running pod, by uid."""
         self._unplaced: dict[str, tuple[str, str]] = {}
-        """(namespace, why) of each pod that fits no node, by uid, in the order of that."""
+        """(namespace, reason) of each pod that fits no node, by uid, in the order of detection."""
         self.jobs: dict[tuple[str, str], JobStory] = {}
         self.use = GpuUse()
 
     def apply(self, seen: Seen) -> None:
-        """Take an event into the picture."""
+        """Apply an event."""
         match seen.plural:
             case "elasticquotas":
                 _keep(self._quotas, seen.body["metadata"]["name"], seen)
@@ -145,21 +145,21 @@ class ClusterPicture:
 
     @property
     def submitted(self) -> int:
-        """Jobs seen so far."""
+        """The number of jobs seen so far."""
         return len(self.jobs)
 
     @property
     def ended(self) -> int:
-        """Jobs that are complete or have failed."""
+        """The number of jobs that are complete or have failed."""
         return sum(story.ended_at is not None for story in self.jobs.values())
 
     def is_everything_settled(self) -> bool:
-        """Whether every job has ended, and every unit says so too."""
+        """Whether every job has ended, and the phase of every unit too."""
         units_ended = all(phase_of(unit) in ENDED_PHASES for unit in self._units.values())
         return units_ended and all(story.ended_at is not None for story in self.jobs.values())
 
     def rows(self, names: tuple[str, ...], now: float) -> Iterator[QueueRow]:
-        """One row per queue; queue, quota and namespace have the same name here."""
+        """Yield a row per queue; queue, quota, and namespace have the same name here."""
         for name in names:
             units = [u for u in self._units.values() if u["metadata"]["namespace"] == name]
             stories = [story for story in self.jobs.values() if story.namespace == name]
@@ -187,7 +187,7 @@ class ClusterPicture:
 
 
 def why_unplaced(pod: Json) -> str:
-    """Return why the cluster's scheduler has found no node for a pod, "" where it has not said."""
+    """Return why the cluster's scheduler has found no node for a pod, "" if it has not reported."""
     for condition in pod.get("status", {}).get("conditions", ()):
         if (condition["type"], condition["status"]) == ("PodScheduled", "False"):
             return str(condition.get("message") or condition.get("reason", ""))

@@ -1,8 +1,8 @@
-"""Plays the Job controller, the binding of pods and the kubelets on the fake API server.
+"""Plays the Job controller, the binding of pods, and the kubelets on the fake API server.
 
-One `step` reads what has changed, does what has fallen due, and returns. It talks to the server in
-process, past the HTTP that the two programs and the observer use: what it writes is not counted as
-theirs. Nodes are objects of any size; a pod that fits on none is not made until one has room.
+One `step` reads changes, does what is due, and returns. It calls the server in process, without the
+HTTP that the two programs and the observer use, so its writes are not counted as theirs. Nodes are
+objects of any size; a pod that fits no node is not created until one has room.
 
     job resumed --> pods made, bound --(START_SECONDS)--> Running --(their annotation)--> Succeeded
     job suspended --> pods deleted --(STOP_SECONDS)--> gone
@@ -34,14 +34,14 @@ from tests.demo.json_api import Json, JsonApi, Kind
 from tests.demo.load_plan import RUN_SECONDS
 
 START_SECONDS: Final = 0.05
-"""From a bound pod to a running one."""
+"""Seconds from a bound pod to a running one."""
 STOP_SECONDS: Final = 0.3
-"""From a pod's deletion until its containers are gone."""
+"""Seconds from a pod's deletion until its containers are gone."""
 REST_SECONDS: Final = 0.02
-"""Between two looks; well under what a person sees."""
+"""Seconds between two steps; too short for a person to notice."""
 DEFAULT_RUN_SECONDS: Final = 1.0
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Of pod names, as Kubernetes generates them."""
+"""The characters of generated pod names, as in Kubernetes."""
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -52,7 +52,7 @@ class _Learn(Protocol):
 
 
 class ClusterPlayer:
-    """Runs jobs on a server where nothing else does. `step` belongs to one thread."""
+    """Runs jobs on a server without controllers. `step` is for one thread."""
 
     def __init__(self, api: JsonApi, *, clock: Clock, rng: random.Random) -> None:
         self._api = api
@@ -61,27 +61,27 @@ class ClusterPlayer:
         self._jobs: dict[Key, Json] = {}
         self._pods: dict[Key, Json] = {}
         self._pods_of: dict[str, set[Key]] = {}
-        """By the uid of the job."""
+        """Pods by the uid of the job."""
         self._changed: dict[Key, None] = {}
-        """Jobs to look at, in order."""
+        """Jobs to process, in order."""
         self._crowded_out: dict[Key, None] = {}
-        """Jobs with pods that fit on no node; looked at again when a pod has gone."""
+        """Jobs with pods that fit no node; processed again when a pod is gone."""
         self._room: dict[str, dict[str, int]] = {}
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._due_count = 0
         self._streams: dict[str, ResponseStream] = {}
         self._versions: dict[str, str] = {}
-        """How far each kind is known."""
+        """The last seen version of each kind."""
 
     def step(self) -> float:
-        """Read, act, return how long to rest."""
+        """Read changes, act on them, and return the seconds to rest."""
         self._follow(NODES, self._learn_node)
         self._follow(JOBS, self._learn_job)
         self._follow(PODS, self._learn_pod)
         now = self._clock.monotonic()
         while self._due and self._due[0][0] <= now:
             _, _, act = heapq.heappop(self._due)
-            # Somebody else was faster: deleted it, or wrote what no longer allows it.
+            # Another client has deleted it, or made a change that no longer allows this.
             with contextlib.suppress(ApiError):
                 act()
         changed, self._changed = self._changed, {}
@@ -89,10 +89,10 @@ class ClusterPlayer:
             self._look_at(key)
         return REST_SECONDS
 
-    # ------------------------------------------------------------------------- what is there
+    # ------------------------------------------------------------------------------ changes
 
     def _follow(self, kind: Kind, learn: _Learn) -> None:
-        """Learn all that has come in since the last time."""
+        """Process all changes since the last time."""
         if kind.plural not in self._versions:
             items, self._versions[kind.plural] = self._api.list_with_version(kind)
             for item in items:
@@ -110,7 +110,7 @@ class ClusterPlayer:
             return
         except ConnectionLost:
             stream.close()
-        del self._streams[kind.plural]  # it ended; the next step goes on where it did
+        del self._streams[kind.plural]  # it ended; the next step continues from its version
 
     def _learn_node(self, body: Json, *, is_gone: bool) -> None:
         name = body["metadata"]["name"]
@@ -188,7 +188,7 @@ class ClusterPlayer:
         self._write_status(pod, {"phase": "Succeeded", "conditions": [ended]})
 
     def _write_status(self, pod: Json, status: Json) -> bool:
-        """Write it if the pod still lives and nobody has asked for its end."""
+        """Write the status if the pod still exists and is not being deleted."""
         key = _key(pod)
         known = self._pods.get(key)
         if known is None or known["metadata"]["uid"] != pod["metadata"]["uid"]:
@@ -215,7 +215,7 @@ class ClusterPlayer:
                 job = self._api.patch(JOBS, *key, body, subresource="status")
                 self._learn_job(job, is_gone=False)
         except (NotFound, AlreadyExists):
-            return  # gone meanwhile; the watch will tell
+            return  # gone meanwhile; the watch will report it
 
     def _pods_of_job(self, job: Json) -> list[Json]:
         keys: Iterable[Key] = self._pods_of.get(job["metadata"]["uid"], ())
@@ -229,11 +229,11 @@ class ClusterPlayer:
                 return
             suffix = "".join(self._rng.choices(_SUFFIX_LETTERS, k=5))
             pod = build_pod(job, f"{job['metadata']['name']}-{suffix}", node)
-            # Learnt at once: what it takes, and that it exists, must count in this very step.
+            # Processed at once: the pod and its requests must count in this step.
             self._learn_pod(self._api.create(PODS, pod), is_gone=False)
 
     def _after(self, seconds: float, act: Callable[[], None]) -> None:
-        self._due_count += 1  # breaks ties in the order of planning
+        self._due_count += 1  # breaks ties by the order of planning
         heapq.heappush(self._due, (self._clock.monotonic() + seconds, self._due_count, act))
 
 
@@ -262,4 +262,4 @@ def _requests(pod_or_template: Json) -> dict[str, int]:
 
 
 def _ignore(_: object) -> None:
-    """For a call whose answer does not matter."""
+    """Ignore the result of a call."""

@@ -1,4 +1,4 @@
-"""What the demo needs of a cluster, and how it is reached."""
+"""The interface of the demo's clusters, and how to connect to them."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ from tests.demo.load_plan import GpuShape, LoadPlan
 
 
 class DemoFailed(Exception):
-    """The demo cannot go on; the message says why, to a person."""
+    """The demo cannot continue; the message is for the user."""
 
 
 class Cluster(Protocol):
-    """A cluster from `start` to `stop`; the latter also after a `start` that failed."""
+    """A cluster from `start` to `stop`; `stop` is called also after a `start` that failed."""
 
     kubeconfig: str
-    """A path, or several as in KUBECONFIG."""
+    """The path of the kubeconfig, or several as in KUBECONFIG."""
     context: str | None
-    """Of the kubeconfig; None: its current one."""
+    """The context of the kubeconfig; None: its current one."""
     preparation: tuple[str, ...]
-    """What a person types once in a shell, so that the lines with kubectl stay short."""
+    """Commands to run once in a shell, which make the lines with kubectl short."""
     kubectl: str
-    """How a person calls kubectl on it after that, without arguments."""
+    """How kubectl is then called, without arguments."""
     queue_namespace: str
 
     def start(self) -> None:
-        """Bring it up as far as it is the demo's to bring up.
+        """Start what the demo has to start.
 
         Raises:
-            DemoFailed: it cannot be had.
+            DemoFailed: It is not available.
         """
 
     def stop(self) -> None:
-        """Bring down what `start` brought up. Content is removed by `ClusterContent`."""
+        """Stop what `start` started. `ClusterContent` removes the content."""
 
     def gpu_shape(self) -> GpuShape:
-        """What stands for a GPU there."""
+        """Return the resources that stand for a GPU there."""
 
     def add_nodes(self, plan: LoadPlan, api: JsonApi) -> None:
-        """Make nodes that hold the load, where nodes can be made."""
+        """Create nodes for the load, if nodes can be created."""
 
     def is_throw_away(self) -> bool:
-        """Whether it goes as a whole, so that its content need not be removed."""
+        """Whether it is removed as a whole, so that its content need not be removed."""
 
     def environment(self) -> Mapping[str, str] | None:
-        """Return the environment of the programs; None: the person's own."""
+        """Return the environment of the programs; None: that of the user."""
 
     def writes_by_kind(self) -> Mapping[str, int]:
-        """Return the programs' writing requests by kind, where they can be counted."""
+        """Return the programs' write requests by kind, if they can be counted."""
 
 
 def connect(cluster: Cluster, clock: Clock, user_agent: str = "koord-queue-demo") -> JsonApi:
-    """Open connections of one's own to a cluster, as its kubeconfig says.
+    """Open new connections to a cluster by its kubeconfig.
 
     Raises:
-        SettingsError: the kubeconfig does not say how.
+        SettingsError: The kubeconfig is incomplete or invalid.
     """
     settings = load_connection(cluster.kubeconfig, cluster.context, clock=clock)
     return JsonApi(HttpTransport(settings, clock), user_agent)
 
 
 def commands(cluster: Cluster, debug_url: str, jobs_url: str) -> Iterator[str]:
-    """What a person can type in another terminal, given the URLs of the two debug APIs."""
+    """Yield commands to type in another terminal, with the URLs of the two debug APIs."""
     yield from cluster.preparation
     yield f"{cluster.kubectl} get queueunits -A"
     yield f"{cluster.kubectl} get queues,elasticquotas,jobs -A"

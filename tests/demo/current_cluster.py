@@ -1,8 +1,8 @@
-"""The cluster that the person's kubeconfig points to: after asking, and carefully.
+"""The cluster of the user's kubeconfig, used only after a confirmation.
 
-The two programs run here, against that cluster, and would take charge of whatever is labelled for
-the queue there. So the demo does not begin where anything is: quotas, queue units, jobs that name
-a queue or a quota, or the queue itself.
+The two programs run on this machine against that cluster, and would manage everything that is
+labeled for the queue there. So the demo does not start if the cluster has quotas, queue units, jobs
+that name a queue or a quota, or the queue itself.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from tests.demo.json_api import Json, JsonApi
 from tests.demo.load_plan import GPU, NO_GPUS, QUOTA_NAME, REAL_GPUS, GpuShape, LoadPlan
 
 ENOUGH_GPUS: Final = 48
-"""For the load with room to spare; with fewer a bit of CPU stands for each GPU."""
+"""Enough GPUs for the load; with fewer, a fraction of a CPU stands for each GPU."""
 SPECIAL_QUOTAS: Final = frozenset(
     ("koordinator-root-quota", "koordinator-system-quota", "koordinator-default-quota")
 )
-"""Made by koord-scheduler itself."""
+"""Quotas that koord-scheduler itself creates."""
 PROGRAMS: Final = frozenset(("koord-queue-scheduler", "koord-queue-controllers"))
-"""Names of their leases."""
+"""The names of the programs' leases."""
 QUEUE_NAME: Final = "koord-queue/queue-name"
 SUSPEND: Final = "scheduling.x-k8s.io/suspend"
 
 Ask = Callable[[str], str]
-"""Shows a question, returns what was typed."""
+"""Shows a question, and returns the typed answer."""
 
 
 class CurrentCluster:
-    """A `Cluster` that was there before."""
+    """A `Cluster` that already exists."""
 
     queue_namespace = "koord-queue-demo"
 
@@ -63,7 +63,7 @@ class CurrentCluster:
         self._has_gpus = False
 
     def start(self) -> None:
-        """Ask, and look whether it is safe."""
+        """Check that the cluster is unused, and ask for a confirmation."""
         try:
             self.context = _current_context(self.kubeconfig)
             with contextlib.closing(connect(self, self._clock)) as api:
@@ -71,7 +71,7 @@ class CurrentCluster:
                 found = list(_what_is_there(api))
         except (SettingsError, ApiFailure) as error:
             raise DemoFailed(str(error)) from error
-        # In a variable: clouds give a context a name that is as long as a line.
+        # In a variable, since the context name of a cloud may be as long as a line.
         self.preparation = (f"export CONTEXT={shlex.quote(self.context)}",)
         self.kubectl = 'kubectl --context "$CONTEXT"'
         if found:
@@ -93,32 +93,32 @@ class CurrentCluster:
             raise DemoFailed("nothing was done")
 
     def stop(self) -> None:
-        """It stays up."""
+        """Do nothing: the cluster stays."""
 
     def gpu_shape(self) -> GpuShape:
-        """GPUs where there are enough."""
+        """Return GPUs if there are enough, else CPU."""
         return REAL_GPUS if self._has_gpus else NO_GPUS
 
     def add_nodes(self, plan: LoadPlan, api: JsonApi) -> None:
-        """It has its own."""
+        """Do nothing: the cluster has its own nodes."""
 
     def is_throw_away(self) -> bool:
-        """Certainly not."""
+        """Return False: it is the user's cluster."""
         return False
 
     def environment(self) -> None:
-        """The person's: login plugins and proxies are set up there."""
+        """Return None: login plugins and proxies need the user's environment."""
         return
 
     def writes_by_kind(self) -> dict[str, int]:
-        """Nothing: the API server does not say who wrote."""
+        """Return nothing: the API server does not count writes by client."""
         return {}
 
 
 def _current_context(kubeconfig: str) -> str:
-    """The name of the current context, once: it must not change while the demo runs."""
+    """Return the name of the current context; read once, as it must not change during the demo."""
     try:
-        untyped: Any = list_kube_config_contexts  # the package has no types
+        untyped: Any = list_kube_config_contexts  # the package is untyped
         _, current = untyped(config_file=kubeconfig)
     except (ConfigException, OSError) as error:
         raise DemoFailed(f"kubeconfig {kubeconfig}: {error}") from error
@@ -132,7 +132,7 @@ def _gpus_of(nodes: list[Json]) -> int:
 
 
 def _what_is_there(api: JsonApi) -> Iterator[str]:
-    """Whatever the two programs would take charge of."""
+    """Yield what the two programs would manage."""
     for kind in (ELASTIC_QUOTAS, QUEUES, QUEUE_UNITS):
         if not api.is_served(kind):
             continue

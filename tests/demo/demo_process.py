@@ -1,4 +1,4 @@
-"""The demo as a process, for tests that start, interrupt and kill it."""
+"""The demo as a process, for tests that start, interrupt, and kill it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SHORT: Final = ("--jobs", "40", "--submit-seconds", "4")
 
 
 class DemoProcess:
-    """A short demo, with a folder for temporary files of its own.
+    """A short demo, with its own folder for temporary files.
 
     Args:
-        folder: An empty one.
-        flags: After those that make it short.
-        cluster: What `CLUSTER` says: "" for the API server in memory.
+        folder: An empty folder.
+        flags: Further flags after those that make it short.
+        cluster: The value of `CLUSTER`, "" for the API server in memory.
     """
 
     def __init__(self, folder: Path, *flags: str, cluster: str = "") -> None:
@@ -41,11 +41,11 @@ class DemoProcess:
 
     @property
     def output(self) -> str:
-        """What it has printed so far."""
+        """The output so far."""
         return self._output.read_text()
 
     def wait_for_output(self, text: str, seconds: float) -> None:
-        """Wait until it has printed this; AssertionError when it ends or takes longer."""
+        """Wait until it has printed this; raise AssertionError if it ends or takes longer."""
 
         def has_come() -> bool:
             if text in self.output:
@@ -56,7 +56,7 @@ class DemoProcess:
         wait_until(has_come, seconds, f"the demo says {text!r}: {self.output}")
 
     def programs(self) -> dict[int, str]:
-        """Running processes that were given a file of this demo's, by id."""
+        """Return running processes with a file of this demo in their command, by id."""
         processes = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
         commands = {int(entry.name): _command_of(entry) for entry in processes}
         return {pid: it for pid, it in commands.items() if str(self.temporary) in it}
@@ -68,7 +68,7 @@ class DemoProcess:
 
 @contextmanager
 def demo_starter(folder: Path, *, cluster: str = "") -> Iterator[Callable[..., DemoProcess]]:
-    """Return what starts a demo with the flags that it is given; they end with the block."""
+    """Yield a function that starts a demo with further flags; the demos end with the block."""
     started: list[DemoProcess] = []
 
     def start_one(*flags: str) -> DemoProcess:
@@ -84,7 +84,7 @@ def demo_starter(folder: Path, *, cluster: str = "") -> Iterator[Callable[..., D
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait; AssertionError with `what` when time is up."""
+    """Wait until the condition holds; raise AssertionError with `what` at the timeout."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not in {seconds:.0f} s: {what}"
@@ -95,4 +95,4 @@ def _command_of(process: Path) -> str:
     try:
         return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
-        return ""  # it has just ended
+        return ""  # the process has just ended

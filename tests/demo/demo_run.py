@@ -1,8 +1,8 @@
-"""One run of the demo: everything is started, shown, judged, and removed again.
+"""One run of the demo: everything is started, shown, checked, and removed.
 
-Whatever ends it (the load is through, Ctrl-C, a program that died) goes the same way out: the
-stack of what was started is undone, newest first. Should this very process be killed, a guardian
-ends the programs and removes the folder.
+Whatever ends it (the end of the load, Ctrl-C, a program that died), everything that was started is
+removed, newest first. If this process itself is killed, a guardian ends the programs and removes
+the folder.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from tests.demo.run_summary import RunFacts, build_summary
 from tests.demo.terminal import Terminal
 
 TURN_SECONDS: Final = 0.05
-"""Between two looks at what has come in and what is due."""
+"""Seconds between two steps of the main loop."""
 DEBUG_API_SECONDS: Final = 1.0
-"""Between two questions to the debug API."""
+"""Seconds between two requests to the debug API."""
 PATIENCE_SECONDS: Final = 60.0
-"""Without any job ending, when all are submitted: the longest runs for 37 s."""
+"""Timeout without any job ending after all are submitted; the longest runs for 37 s."""
 WATCHED: Final = (QUEUE_UNITS, ELASTIC_QUOTAS, PODS, JOBS)
 
 MakeCluster = Callable[[Settings, Path, Clock], Cluster]
 Visitor = Callable[[JsonApi], None]
-"""Called once, when everything is ready; a test's way to meddle."""
+"""Called once when everything is ready, so that a test can interfere."""
 
 
 class Outcome:
-    """What a run came to."""
+    """The outcome of a run."""
 
     def __init__(self) -> None:
         self.complaints: list[str] = []
@@ -56,21 +56,21 @@ class Outcome:
 
     @property
     def exit_status(self) -> int:
-        """0 only when every job completed, and the observer has nothing to say."""
+        """Return 0 only if every job completed and the observer has no complaints."""
         return 0 if self.is_finished and not self.complaints else 1
 
 
 class DemoRun:
-    """One run, on the calling thread, which also reads the feeds' events.
+    """One run, on the calling thread, which also processes the events of the feeds.
 
     Args:
-        settings: what was asked for.
-        terminal: where it is shown.
+        settings: the settings of the run.
+        terminal: the display.
         clock: the time.
-        make_cluster: makes the cluster that was asked for, given a folder for its files.
-        visitor: called once, when everything is ready.
-        on_leaving: called before things are removed: from now on nothing may interrupt.
-        check_interruption: raises when the user has asked to end.
+        make_cluster: returns the cluster of the settings, given a folder for its files.
+        visitor: called once when everything is ready.
+        on_leaving: called before the removal, which must not be interrupted.
+        check_interruption: raises if the user has ended the demo.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class DemoRun:
         self.outcome = Outcome()
 
     def run(self) -> None:
-        """Run until the load is through (once) or something interrupts.
+        """Run until the load has ended (with `once`) or an interruption.
 
         Raises:
-            DemoFailed: it cannot go on; everything has been removed.
+            DemoFailed: It cannot continue; everything has been removed.
         """
         started_at = self._clock.monotonic()
         with ExitStack() as stack:
@@ -229,7 +229,7 @@ class DemoRun:
     # ------------------------------------------------------------------------------ the end
 
     def _finish(self, cluster: Cluster, programs: ProgramProcesses, plan: LoadPlan) -> None:
-        self._clock.sleep(HOLD_SECONDS)  # what is still on its way counts as well
+        self._clock.sleep(HOLD_SECONDS)  # events that are still in flight count too
         self._take_events(self._clock.monotonic())
         self._observer.settle_all()
         self._picture.use.add_up(self._clock.monotonic())
@@ -259,9 +259,9 @@ class DemoRun:
 
 
 def is_of_the_load(seen: Seen, namespaces: Collection[str]) -> bool:
-    """Whether it is about the demo's own load: what people try beside it is not judged or counted.
+    """Return whether an event is about the demo's own load; other jobs are not judged or counted.
 
-    All quotas are: the load's have one above them elsewhere.
+    Events of all quotas are, since the parent of the load's quotas is in another namespace.
     """
     return seen.plural == ELASTIC_QUOTAS.plural or seen.body["metadata"]["namespace"] in namespaces
 
@@ -272,7 +272,7 @@ def _dismiss(guardian: Guardian, folder: Path) -> None:
 
 
 def _ask_for_words(programs: ProgramProcesses) -> dict[str, QueueWords]:
-    """What the debug API says of each queue; nothing where it does not answer."""
+    """Return the data of the debug API for each queue; none if it does not answer."""
     page = programs.ask_debug_api("/debug/queues?limit=100")
     if not isinstance(page, dict):
         return {}
@@ -285,7 +285,7 @@ def _ask_for_words(programs: ProgramProcesses) -> dict[str, QueueWords]:
 
 
 def _last_words(programs: ProgramProcesses) -> Iterator[str]:
-    """Why what waits is waiting, when nothing has moved for too long."""
+    """Yield why pending units wait, for a run without progress."""
     words = _ask_for_words(programs)
     if not words:
         yield "the debug API does not answer"

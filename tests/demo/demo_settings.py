@@ -1,4 +1,4 @@
-"""What a person can ask of the demo: on the command line, or through make's variables."""
+"""The settings of the demo, from the command line and make's variables."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Where(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """One run.
+    """The settings of one run.
 
     Attributes:
         where: the cluster.
-        once: end with a summary, instead of staying up when the load is through.
-        jobs: how many of the slice's jobs.
-        submit_seconds: over how many seconds they are submitted.
+        once: whether it ends with a summary when the load has ended, instead of staying up.
+        jobs: the number of jobs taken from the slice.
+        submit_seconds: the seconds over which they are submitted.
     """
 
     where: Where = Where.EMBEDDED
@@ -38,10 +38,10 @@ class Settings:
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Read them; CLUSTER and DEMO of the environment are what make passes on.
+    """Return the settings; make passes CLUSTER and DEMO in the environment.
 
     Raises:
-        SystemExit: `--help`, or something unknown; argparse has said what.
+        SystemExit: `--help`, or an invalid argument, which argparse has reported.
     """
     parser = argparse.ArgumentParser(
         prog="python -m tests.demo",

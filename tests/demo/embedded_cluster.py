@@ -1,4 +1,4 @@
-"""The fake API server over HTTP on loopback, with somebody who plays what a cluster does."""
+"""The fake API server over HTTP on loopback, with a player for the rest of a cluster."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from tests.demo.json_api import JsonApi
 from tests.demo.load_plan import REAL_GPUS, GpuShape, LoadPlan, build_node, nodes_needed
 
 PROGRAMS: Final = ("koord-queue-scheduler/", "koord-queue-controllers/")
-"""How the user agents of those begin whose writes are counted."""
+"""The prefixes of user agents whose writes are counted."""
 
 
 class CountingTransport:
-    """A transport that counts the writes of the two programs by kind, and passes all on."""
+    """A transport that counts the writes of the two programs by kind, and forwards everything."""
 
     def __init__(self, inner: FakeApiServer) -> None:
         self._inner = inner
-        # Guards the counts: each connection has a thread of its own.
+        # Guards the counts: each connection has its own thread.
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
 
     def send(self, request: Request, timeout_seconds: float) -> Response:
-        """Pass a request on."""
+        """Forward a request."""
         if request.method != "GET":
             self._count(request)
         return self._inner.send(request, timeout_seconds)
 
     def stream(self, request: Request, timeout_seconds: float) -> ResponseStream:
-        """Pass a watch on."""
+        """Forward a watch."""
         return self._inner.stream(request, timeout_seconds)
 
     def close(self) -> None:
-        """Pass it on."""
+        """Forward the call."""
         self._inner.close()
 
     def counts(self) -> dict[str, int]:
@@ -65,7 +65,7 @@ class CountingTransport:
 
 
 class EmbeddedCluster:
-    """A `Cluster` that lives in this process."""
+    """A `Cluster` in this process."""
 
     context: str | None = None
     queue_namespace = "koord-queue"
@@ -93,29 +93,29 @@ class EmbeddedCluster:
         self._face.stop()
 
     def gpu_shape(self) -> GpuShape:
-        """GPUs, since nodes may have what they like."""
+        """Return GPUs, since nodes may have any resource."""
         return REAL_GPUS
 
     def add_nodes(self, plan: LoadPlan, api: JsonApi) -> None:
-        """Make nodes of eight GPUs."""
+        """Create nodes of eight GPUs."""
         for number in range(nodes_needed(plan)):
             api.create(NODES, build_node(f"gpu-node-{number}", plan.shape))
 
     def is_throw_away(self) -> bool:
-        """It is."""
+        """Return True: it ends with the process."""
         return True
 
     def environment(self) -> Mapping[str, str]:
-        """Nothing of the person's: no proxy, no settings."""
+        """Return an environment without the user's proxy and settings."""
         return bare_environment(Path(self.kubeconfig).parent)
 
     def writes_by_kind(self) -> Mapping[str, int]:
-        """What came in over HTTP."""
+        """Return the writes over HTTP."""
         return self._transport.counts()
 
 
 def bare_environment(home: Path) -> dict[str, str]:
-    """What a program sees that must not see the person's own settings."""
+    """Return the environment of a program that must not see the user's settings."""
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home)}
 
 

@@ -1,8 +1,8 @@
-"""Brings everything that the API tells about one kind, on a connection of its own.
+"""Reads all changes of one kind from the API, on its own connection.
 
-A list, then a watch from its version; when the watch ends, another from where it ended; when that
-version is gone, a list again, and what is missing in it counts as deleted. Each change becomes a
-`Seen` in the order in which this kind's watch brought it.
+A list, then a watch from its version; when the watch ends, another one from its last version; when
+that version is too old, a list again, and objects missing from it count as deleted. Each change
+becomes a `Seen`, in the order of the watch.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from shared_api.process.clock import Clock
 from tests.demo.json_api import Json, JsonApi, Kind
 
 IDLE_SECONDS: Final = 1.0
-"""How long a step waits for news; a connection that breaks is noticed by itself."""
+"""How long a step waits for changes; a broken connection is detected at once."""
 MOST_LINES: Final = 500
-"""In one step."""
+"""Events per step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """One change, as seen from outside.
+    """One change, as seen by a client.
 
     Attributes:
         plural: the kind.
-        body: the object after the change; before it, for a deletion.
-        is_gone: the object was deleted.
-        version: the API server's order over all kinds.
-        at: when it was seen, in monotonic seconds.
+        body: the object after the change, or before a deletion.
+        is_gone: whether the object was deleted.
+        version: the resourceVersion, which orders the changes of all kinds.
+        at: the time of arrival, in monotonic seconds.
     """
 
     plural: str
@@ -43,7 +43,7 @@ class Seen:
 
 
 class EventFeed:
-    """Follows one kind. `step` belongs to one thread; `sink` may be emptied by another."""
+    """Watches one kind. `step` is for one thread; another one may empty `sink`."""
 
     def __init__(self, api: JsonApi, kind: Kind, clock: Clock, sink: deque[Seen]) -> None:
         self.kind = kind
@@ -55,7 +55,7 @@ class EventFeed:
         self._stream: ResponseStream | None = None
 
     def step(self) -> float:
-        """Bring what is there, or wait for it a while."""
+        """Read the available changes, or wait a while for them; return the seconds to rest."""
         if not self._version:
             self._list()
         if self._stream is None:
@@ -68,7 +68,7 @@ class EventFeed:
         return 0.0
 
     def unblock(self) -> None:
-        """Let a waiting step return, from another thread."""
+        """Make a waiting step return, from another thread."""
         if self._stream is not None:
             self._stream.close()
 
@@ -98,7 +98,7 @@ class EventFeed:
         except StreamIdle:
             return
         except ConnectionLost:
-            pass  # it broke, or `unblock` closed it
+            pass  # it broke or was closed by `unblock`
         stream.close()
         self._stream = None
 

@@ -1,8 +1,9 @@
-"""What the Job controller does about one job, as a pure function of the job and its pods.
+"""What the Job controller does for one job, as a pure function of the job and its pods.
 
-The statuses are those of the real controller (`tests/data/recordings/job-*`): a suspended job says
-so at once and counts the pods that still go; a resumed one gets a new start time; the end comes in
-two writes, SuccessCriteriaMet before Complete, and the second comes whatever happens in between.
+The statuses are those of the real controller (`tests/data/recordings/job-*`): a suspended job
+has its condition at once and counts the pods that still terminate; a resumed one gets a new start
+time; the end is two writes, SuccessCriteriaMet before Complete, and the second one follows whatever
+happens in between.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ _EXHAUSTED: Final = ("BackoffLimitExceeded", "Job has reached the specified back
 
 _SUCCEEDS: Final = ("SuccessCriteriaMet", "Complete", _COMPLETED)
 _FAILS: Final = ("FailureTarget", "Failed", _EXHAUSTED)
-"""The condition that announces an end, the one that says it, and why."""
+"""The condition that announces an end, the final condition, and its reason and message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobMoves:
-    """What is to be done now.
+    """The actions that are due.
 
     Attributes:
-        create: how many pods are missing.
-        delete: names of pods to be deleted.
-        status: merge patch of `status`; empty where nothing changes.
+        create: the number of missing pods.
+        delete: the names of pods to delete.
+        status: a merge patch of `status`; empty without changes.
     """
 
     create: int = 0
@@ -46,12 +47,12 @@ class _Counts:
 
 
 def plan_moves(job: Json, pods: Sequence[Json], now: str) -> JobMoves:
-    """Return what a job needs; nothing once it has ended or is being deleted.
+    """Return the actions for a job; none once it has ended or is being deleted.
 
     Args:
-        job: the Job as it is.
+        job: the current Job.
         pods: all pods that it controls.
-        now: the time as Kubernetes writes it.
+        now: the time in the format of Kubernetes.
     """
     status = job.get("status") or {}
     if job["metadata"].get("deletionTimestamp") or _has(status, "Complete", "Failed"):
@@ -71,7 +72,7 @@ def plan_moves(job: Json, pods: Sequence[Json], now: str) -> JobMoves:
 
 
 def _count(pods: Sequence[Json], status: Json) -> _Counts:
-    """Count the pods; what the status says of ended ones stays true when their objects are gone."""
+    """Count the pods; ended ones in the status stay counted when their objects are gone."""
     living, ready, succeeded, failed, terminating = [], 0, 0, 0, 0
     for pod in pods:
         phase = pod.get("status", {}).get("phase")
@@ -145,7 +146,7 @@ def _ended_pods(counts: _Counts) -> dict[str, int]:
 
 
 def _ended(spec: Json, status: Json, counts: _Counts) -> tuple[str, str, tuple[str, str]] | None:
-    """How a job ends; one whose end is announced is not judged again."""
+    """Return how a job ends; an announced end is not judged again."""
     for announced in (_SUCCEEDS, _FAILS):
         if _has(status, announced[0]):
             return announced
@@ -169,7 +170,7 @@ def _with_condition(
 
 
 def _has(status: Mapping[str, Any], *kinds: str) -> bool:
-    """Whether one of these conditions is True."""
+    """Return whether one of these conditions is True."""
     return any(
         condition["type"] in kinds and condition["status"] == "True"
         for condition in status.get("conditions") or ()
@@ -177,7 +178,7 @@ def _has(status: Mapping[str, Any], *kinds: str) -> bool:
 
 
 def _changes(old: Json, new: Json) -> Json:
-    """The merge patch that makes one status into the other."""
+    """Return the merge patch from one status to the other."""
     changed = {key: value for key, value in new.items() if old.get(key) != value or key not in old}
     return changed | {key: None for key in old if key not in new}
 
@@ -186,7 +187,7 @@ def _changes(old: Json, new: Json) -> Json:
 
 
 def build_pod(job: Json, name: str, node: str) -> Json:
-    """A pod of a job, bound to a node from its birth."""
+    """Return a pod of a job that is bound to a node from its creation."""
     template = job["spec"]["template"]
     metadata = template.get("metadata") or {}
     owner = {
@@ -212,7 +213,7 @@ def build_pod(job: Json, name: str, node: str) -> Json:
 
 
 def choose_node(free: Mapping[str, Mapping[str, int]], requests: Mapping[str, int]) -> str | None:
-    """The node on which these requests leave the least room, or None where they fit nowhere."""
+    """Return the node on which these requests leave the least room; None if they fit nowhere."""
     fitting = [
         (sum(room[name] - amount for name, amount in sorted(requests.items())), node)
         for node, room in free.items()

@@ -1,6 +1,6 @@
-"""Plain JSON to and from an API server: objects as dictionaries, nothing read into types.
+"""Plain JSON to and from an API server: objects are dictionaries, not decoded into types.
 
-The demo must see what is there, not what the product's structs make of it.
+The demo must see objects as stored, not as the product's structs represent them.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ PAGE_LIMIT: Final = 500
 _FIRST_ERROR: Final = 400
 
 Kind = ResourceType[Any]
-"""Where a kind is served; its struct is not used here."""
+"""The path of a kind; its struct is not used here."""
 
 
 class JsonApi:
-    """Requests over a transport, each tried once; refusals raise the client's errors."""
+    """Sends requests over a transport, each once; refusals raise the errors of the client."""
 
     def __init__(self, transport: Transport, user_agent: str = "koord-queue-demo") -> None:
         self._transport = transport
         self._headers = (("Accept", "application/json"), ("User-Agent", user_agent))
 
     def close(self) -> None:
-        """Close all connections; a request under way ends with ConnectionLost."""
+        """Close all connections; a request in flight ends with ConnectionLost."""
         self._transport.close()
 
     def get(self, kind: Kind, namespace: str, name: str) -> Json:
         """Return one object.
 
         Raises:
-            NotFound: there is none.
+            NotFound: It does not exist.
         """
         return self._ask("GET", kind.path(namespace, name))
 
     def get_path(self, path: str) -> Json:
-        """Return what any other path answers.
+        """Return the answer of any other path.
 
         Raises:
-            ApiError: it is refused.
+            ApiError: It is refused.
         """
         return self._ask("GET", path)
 
@@ -59,7 +59,7 @@ class JsonApi:
     def list_with_version(
         self, kind: Kind, namespace: str = "", label_selector: str = ""
     ) -> tuple[list[Json], str]:
-        """Return all objects of a kind, and the version at which a watch goes on."""
+        """Return all objects of a kind, and the version from which a watch continues."""
         items: list[Json] = []
         token = ""
         while True:
@@ -74,8 +74,8 @@ class JsonApi:
         """Open a watch; each line is an event as JSON.
 
         Raises:
-            Gone: the version is too old.
-            ApiError: it is refused.
+            Gone: The version is too old.
+            ApiError: It is refused.
         """
         query = (
             ("watch", "true"),
@@ -94,12 +94,12 @@ class JsonApi:
         """Create an object and return it.
 
         Raises:
-            AlreadyExists: there is one of that name.
+            AlreadyExists: The name is taken.
         """
         return self._ask("POST", kind.path(body["metadata"].get("namespace", "")), body)
 
     def try_create(self, kind: Kind, body: Mapping[str, Any]) -> bool:
-        """Create an object unless there is one of that name; say whether it was created."""
+        """Create an object unless its name is taken; return whether it was created."""
         try:
             self.create(kind, body)
         except AlreadyExists:
@@ -115,10 +115,10 @@ class JsonApi:
         *,
         subresource: str = "",
     ) -> Json:
-        """Merge a patch into an object and return it.
+        """Apply a merge patch to an object and return it.
 
         Raises:
-            NotFound: there is none.
+            NotFound: It does not exist.
         """
         return self._ask(
             "PATCH",
@@ -130,7 +130,7 @@ class JsonApi:
     def try_delete(
         self, kind: Kind, namespace: str, name: str, *, grace_seconds: int | None = None
     ) -> bool:
-        """Delete an object with all that it owns; say whether there was one."""
+        """Delete an object with its dependents; return whether it existed."""
         options: Json = {"propagationPolicy": "Background"}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
@@ -141,7 +141,7 @@ class JsonApi:
         return True
 
     def is_served(self, kind: Kind) -> bool:
-        """Return whether the API server knows a kind."""
+        """Return whether the API server serves a kind."""
         path = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         try:
             found = self.get_path(path)

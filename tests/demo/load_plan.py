@@ -1,13 +1,12 @@
-"""From the slice of the trace to quotas and jobs. Pure.
+"""Quotas and jobs from the slice of the trace. Pure.
 
-One quota per tenant under one root, its min in proportion to what the tenant used in the slice,
-its max at least twice that: so tenants borrow from each other, and meet at the root. The size of
-the root follows from the load: just what the slice needs when it is played at the chosen pace.
+One quota per tenant under one root, with a min in proportion to the tenant's usage in the slice and
+a max of at least twice that, so that tenants borrow from each other and compete at the root. The
+size of the root follows from the load: what the slice needs at the chosen pace.
 
-What the trace does not have is made up here, by rule: time runs faster; jobs of more than eight
-GPUs are split into workers of eight; a GPU comes with CPU and memory; every twelfth job has a
-higher priority by annotation and every thirtieth by its class; and the tenant with the largest
-jobs has the policy Block.
+What the trace lacks is added by rule: time runs faster; jobs of more than eight GPUs are split into
+workers of eight; each GPU has CPU and memory; every twelfth job has a higher priority by annotation
+and every thirtieth by its class; the tenant with the largest jobs has the policy Block.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ GPU: Final = "nvidia.com/gpu"
 WORKER_GPUS: Final = 8
 NODE_GPUS: Final = 8
 SUBMIT_SECONDS: Final = 85.0
-"""In which the whole window of the trace passes; the last jobs end about half a minute later."""
+"""Duration of the whole window of the trace; the last jobs end about half a minute later."""
 SHORTEST_RUN_SECONDS: Final = 0.1
 
 PRIORITY: Final = "scheduling.x-k8s.io/priority"
 QUOTA_NAME: Final = "quota.scheduling.koordinator.sh/name"
 RUN_SECONDS: Final = "koord-queue.test/run-seconds"
-"""Annotation on pods: how long whoever plays the kubelet lets them run."""
+"""Annotation on pods: how long the player of the kubelet runs them."""
 DEMO: Final = "koord-queue.test/demo"
-"""Label of everything that the demo makes: what is taken away at the end."""
+"""Label of all objects of the demo, which are removed at the end."""
 
 URGENT_CLASS: Final = "koord-queue-demo-urgent"
 URGENT_CLASS_VALUE: Final = 1000
@@ -46,7 +45,7 @@ _EVERY_CLASSED: Final = 30
 
 @dataclass(frozen=True, kw_only=True)
 class GpuShape:
-    """What stands for one GPU of the trace.
+    """The resources that stand for one GPU of the trace.
 
     Attributes:
         counted: the resource that tables and summaries count.
@@ -57,22 +56,22 @@ class GpuShape:
     amounts: Mapping[str, int]
 
     def quantities(self, gpus: int) -> dict[str, str]:
-        """What so many GPUs are, as Kubernetes writes it."""
+        """Return the quantities of this many GPUs."""
         return {name: format_amount(name, each * gpus) for name, each in self.amounts.items()}
 
     def gpus(self, counted_amount: int) -> int:
-        """How many GPUs an amount of the counted resource is."""
+        """Return the number of GPUs for an amount of the counted resource."""
         return counted_amount // self.amounts[self.counted]
 
 
 REAL_GPUS: Final = GpuShape(counted=GPU, amounts={GPU: 1, "cpu": 4000, "memory": 16 * 1024**3})
 NO_GPUS: Final = GpuShape(counted="cpu", amounts={"cpu": 10, "memory": 8 * 1024**2})
-"""For a cluster without GPUs: 32 of them are a third of a core."""
+"""For a cluster without GPUs; 32 of them are a third of a core."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TenantPlan:
-    """A tenant: one namespace, one quota, one queue, all of one name."""
+    """A tenant: a namespace, a quota, and a queue of the same name."""
 
     name: str
     min_gpus: int
@@ -82,7 +81,7 @@ class TenantPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedJob:
-    """One job and when it is submitted."""
+    """One job and its submission time."""
 
     at_seconds: float
     namespace: str
@@ -94,7 +93,7 @@ class PlannedJob:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadPlan:
-    """All that is put into the cluster."""
+    """All objects for the cluster."""
 
     shape: GpuShape
     total_gpus: int
@@ -105,12 +104,12 @@ class LoadPlan:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Where the jobs are."""
+        """The namespaces of the jobs."""
         return tuple(tenant.name for tenant in self.tenants)
 
 
 def take_jobs(rows: Sequence[TraceRow], count: int) -> list[TraceRow]:
-    """About so many jobs, spread evenly over the slice."""
+    """Return about this many jobs, spread evenly over the slice."""
     wanted = min(count, len(rows))
     return [rows[number * len(rows) // wanted] for number in range(wanted)]
 
@@ -118,7 +117,7 @@ def take_jobs(rows: Sequence[TraceRow], count: int) -> list[TraceRow]:
 def build_plan(
     rows: Sequence[TraceRow], *, shape: GpuShape, submit_seconds: float = SUBMIT_SECONDS
 ) -> LoadPlan:
-    """The plan for these jobs, submitted over so many seconds."""
+    """Return the plan for these jobs, submitted over this many seconds."""
     pace = WINDOW_SECONDS / submit_seconds
     total = _total_gpus(rows)
     return LoadPlan(
@@ -131,7 +130,7 @@ def build_plan(
 
 
 def _total_gpus(rows: Sequence[TraceRow]) -> int:
-    """What the load takes on average while it is submitted, in whole nodes."""
+    """Return the mean usage of the load while it is submitted, in whole nodes."""
     average = sum(row.gpu_seconds for row in rows) / WINDOW_SECONDS
     largest = max(row.gpu for row in rows)
     return max(math.ceil(average / NODE_GPUS), math.ceil(largest / NODE_GPUS)) * NODE_GPUS
@@ -160,7 +159,7 @@ def _mean_gpus(rows: Sequence[TraceRow], tenant: str) -> float:
 
 
 def share_out(total: int, weights: Mapping[str, int]) -> dict[str, int]:
-    """Divide a total in proportion to weights, whole and without rest (largest remainders)."""
+    """Return whole shares of a total in proportion to weights (largest remainders)."""
     whole = sum(weights.values())
     shares = {name: total * weight // whole for name, weight in weights.items()}
     by_rest = sorted(weights, key=lambda name: (-(total * weights[name] % whole), name))
@@ -170,7 +169,7 @@ def share_out(total: int, weights: Mapping[str, int]) -> dict[str, int]:
 
 
 def namespace_of(tenant: str) -> str:
-    """The namespace of a tenant, which is also the name of its quota and queue."""
+    """Return the namespace of a tenant, which is also the name of its quota and queue."""
     return f"vc-{tenant}"
 
 
@@ -220,7 +219,7 @@ def _template(requests: Mapping[str, str], run_seconds: float, number: int) -> J
         "name": "worker",
         "image": "busybox:1.36",
         "command": ["sleep", f"{run_seconds:.1f}"],
-        # Kubernetes wants limits for GPUs, and equal ones.
+        # Kubernetes requires limits for GPUs, equal to the requests.
         "resources": {"requests": dict(requests), "limits": dict(requests)},
     }
     spec: Json = {
@@ -234,11 +233,11 @@ def _template(requests: Mapping[str, str], run_seconds: float, number: int) -> J
     return {"metadata": {"annotations": {RUN_SECONDS: f"{run_seconds:.3f}"}}, "spec": spec}
 
 
-# --- what the jobs need around them -------------------------------------------------------------
+# --- quotas, namespaces, nodes -------------------------------------------------------------
 
 
 def build_quotas(plan: LoadPlan, queue_namespace: str) -> list[Json]:
-    """The root quota, then one per tenant."""
+    """Return the root quota, then one per tenant."""
     shape = plan.shape
     root = _quota(
         ROOT,
@@ -284,13 +283,13 @@ def _quota(
 
 
 def build_namespace(name: str) -> Json:
-    """A namespace of the demo's."""
+    """Return a namespace of the demo."""
     metadata: dict[str, Any] = {"name": name, "labels": {DEMO: "true"}}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
 def build_priority_class() -> Json:
-    """The class of the urgent jobs. It never evicts: that would be the queue's business."""
+    """Return the class of the urgent jobs. It never preempts pods; that is up to the queue."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -301,7 +300,7 @@ def build_priority_class() -> Json:
 
 
 def build_node(name: str, shape: GpuShape) -> Json:
-    """A node that holds eight GPUs, for a cluster in which nodes are only objects."""
+    """Return a node with eight GPUs, for a cluster in which nodes are only objects."""
     sizes = {**shape.quantities(NODE_GPUS), "pods": "110"}
     conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
     return {
@@ -313,5 +312,5 @@ def build_node(name: str, shape: GpuShape) -> Json:
 
 
 def nodes_needed(plan: LoadPlan) -> int:
-    """Half as many again as the quotas need: GPUs free here and there help no large job."""
+    """Return 1.5 times the need of the quotas, since scattered GPUs do not help large jobs."""
     return math.ceil(plan.total_gpus / NODE_GPUS * 3 / 2)

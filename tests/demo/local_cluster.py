@@ -1,6 +1,6 @@
-"""A real control plane on this machine, with nodes and pods that kwok pretends to run.
+"""A real control plane on this machine, with nodes and pods simulated by kwok.
 
-The chart's admission policy is in force, as after an installation: a job that names a queue or a
+The chart's admission policy is active, as after an installation: a job that names a queue or a
 quota is created suspended, so that it has no pod before the queue has seen it.
 """
 
@@ -29,7 +29,7 @@ HELM_SECONDS: Final = 60.0
 
 
 class LocalCluster:
-    """A `Cluster` of real etcd, API server, controllers and scheduler."""
+    """A `Cluster` of real etcd, API server, controllers, and scheduler."""
 
     context: str | None = None
     queue_namespace = "koord-queue"
@@ -53,23 +53,23 @@ class LocalCluster:
         self.kubeconfig = str(plane.kubeconfig)
         commands = plane.kubeconfig.parent / "bin"
         commands.mkdir()
-        (commands / "kubectl").symlink_to(binaries / "kubectl")  # of the server's own version
+        (commands / "kubectl").symlink_to(binaries / "kubectl")  # with the version of the server
         self.preparation = (
             f"export KUBECONFIG={self.kubeconfig}",
             f"export PATH={commands}:$PATH",
         )
 
     def stop(self) -> None:
-        """End all of it, and remove its folder."""
+        """Stop all processes, and remove their folder."""
         if self._plane is not None:
             self._plane.stop()
 
     def gpu_shape(self) -> GpuShape:
-        """GPUs, since kwok's nodes have what they say."""
+        """Return GPUs, since kwok's nodes may have any resource."""
         return REAL_GPUS
 
     def add_nodes(self, plan: LoadPlan, api: JsonApi) -> None:
-        """Make nodes of eight GPUs."""
+        """Create nodes of eight GPUs."""
         assert self._plane is not None, "it was started"
         amounts = plan.shape.amounts
         self._plane.create_nodes(
@@ -81,25 +81,25 @@ class LocalCluster:
         )
 
     def is_throw_away(self) -> bool:
-        """It is."""
+        """Return True: all of it is removed."""
         return True
 
     def environment(self) -> Mapping[str, str]:
-        """Nothing of the person's: no proxy, no settings."""
+        """Return an environment without the user's proxy and settings."""
         return bare_environment(Path(self.kubeconfig).parent)
 
     def writes_by_kind(self) -> Mapping[str, int]:
-        """Nothing: the API server does not say who wrote."""
+        """Return nothing: the API server does not count writes by client."""
         return {}
 
 
 def _admission_policy() -> str:
-    """Return the policy that an installation of the chart puts into force, as YAML.
+    """Return the policy that the chart installs, as YAML.
 
     Raises:
-        BinariesUnavailable: there is no helm, or it does not render the chart.
+        BinariesUnavailable: There is no helm, or it does not render the chart.
     """
-    # The policy leaves the namespace alone that the release is in.
+    # The policy excludes the namespace of the release.
     options = ("--namespace", LocalCluster.queue_namespace, "--api-versions", POLICY_API)
     done = subprocess.run(
         [require_helm(), "template", "demo", CHART, "--show-only", POLICY_TEMPLATE, *options],

@@ -1,13 +1,13 @@
 """Cuts the demo's load out of a large trace: `python -m tests.demo.make_slice FULL.csv.gz`.
 
-The full file is not in this repository; what comes out is (`tests/data/traces`, with its
-attribution). The same file in gives the same bytes out.
+The full file is not in this repository; the result is (`tests/data/traces`, with its attribution).
+The same input gives the same bytes.
 
-What is kept: the jobs of one window of 16 hours that belong to the six tenants with the most GPU
-time in it. Jobs that ran under two minutes or over half the window are left out: at the demo's
-pace the ones would be over at once, and the others would outlast the show. Of all windows that
-start on a full hour and keep 300 to 320 jobs, it is the one whose largest tenant has the smallest
-share: a queue between equals is the most to look at.
+It keeps the jobs of one window of 16 hours that belong to the six tenants with the most GPU time in
+it. Jobs that ran under two minutes or over half the window are excluded: at the demo's pace the
+former would end at once, and the latter after the demo. Of all windows that start on a full hour
+and keep 300 to 320 jobs, it takes the one whose largest tenant has the smallest share: competition
+between equal tenants shows the most.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class TraceRow:
 
     @property
     def gpu_seconds(self) -> int:
-        """How much of the cluster it took."""
+        """The GPU time of the job."""
         return self.duration_s * self.gpu
 
 
 def read_rows(path: Path) -> list[TraceRow]:
-    """The jobs of a trace file that ever ran, in the order of their submission."""
+    """Return the jobs of a trace file that ran, in order of submission."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         return [
             TraceRow(
@@ -65,10 +65,10 @@ def read_rows(path: Path) -> list[TraceRow]:
 
 
 def choose_window(rows: Sequence[TraceRow]) -> list[TraceRow]:
-    """The jobs of the best window, with times from its start.
+    """Return the jobs of the best window, with times from its start.
 
     Raises:
-        ValueError: no window keeps the wanted number of jobs.
+        ValueError: No window has a suitable number of jobs.
     """
     candidates = [
         (_largest_share(kept), start, kept)
@@ -112,7 +112,7 @@ def _largest_share(rows: Sequence[TraceRow]) -> float:
 
 
 def write_slice(rows: Iterable[TraceRow], path: Path) -> None:
-    """Write the slice; neither time nor file name get into the archive."""
+    """Write the slice, without time and file name in the archive."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -121,7 +121,7 @@ def write_slice(rows: Iterable[TraceRow], path: Path) -> None:
 
 
 def main() -> int:
-    """The exit status."""
+    """Write the slice and return the exit status."""
     if len(sys.argv) != 2:
         sys.stderr.write("usage: python -m tests.demo.make_slice FULL.csv.gz\n")
         return 2

@@ -1,9 +1,9 @@
-"""Puts what several watches tell into the one order in which it happened, and has it judged.
+"""Puts the events of several watches into their real order, and checks them.
 
-Each kind comes on a connection of its own, so a pod's end may arrive after the admission that it
-made room for. The resourceVersion is the order of all kinds (they are revisions of one store), so
-events are held back for a moment and judged in that order. One that comes later still makes the
-observer judge everything anew: late news changes the verdict, never escapes it.
+Each kind has its own connection, so a pod's end may arrive after the admission for which it freed
+quota. The resourceVersion orders all kinds (they are revisions of one store), so events are held
+back for a moment and checked in that order. If an event arrives later than that, the observer
+checks everything again, so that no event is missed.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from tests.demo.account_book import AccountBook
 from tests.demo.event_feed import Seen
 
 HOLD_SECONDS: Final = 1.0
-"""Longer than a watch is ever behind another on a machine that is not stuck."""
+"""Longer than one watch lags behind another on a responsive machine."""
 
 
 class Observer:
-    """Feed it with `add`, in any order; ask after `settle`. One thread."""
+    """Gets events by `add` in any order; complaints are valid after `settle`. For one thread."""
 
     def __init__(self, hold_seconds: float = HOLD_SECONDS) -> None:
         self._hold_seconds = hold_seconds
         self._log: list[Seen] = []
-        """All of it, by version; the first `_judged` are in the book."""
+        """All events by version; the first `_judged` are in the book."""
         self._judged = 0
         self._is_stale = False
         self.charge = AccountBook()
@@ -32,7 +32,7 @@ class Observer:
         self.late_count = 0
 
     def add(self, seen: Seen) -> None:
-        """Take an event."""
+        """Add an event."""
         place = bisect.bisect_right(self._log, seen.version, key=lambda one: one.version)
         self._log.insert(place, seen)
         if place < self._judged:
@@ -41,7 +41,7 @@ class Observer:
             self._judged += 1
 
     def settle(self, now: float) -> None:
-        """Judge what is older than the hold, but nothing that comes after something younger."""
+        """Check events older than the hold, but none with a version after a younger one."""
         if self._is_stale:
             judged, self._judged = self._judged, 0
             self._is_stale = False
@@ -53,12 +53,12 @@ class Observer:
         self._judge(ready)
 
     def settle_all(self) -> None:
-        """Judge everything, when no more is to come."""
+        """Check all events, when there are no more to come."""
         self.settle(float("inf"))
 
     @property
     def event_count(self) -> int:
-        """How many events it has been told."""
+        """The number of events added."""
         return len(self._log)
 
     def _judge(self, until: int) -> None:

@@ -1,7 +1,6 @@
-"""The two programs as processes: started, found ready, watched, ended.
+"""The two programs as processes: started, awaited, monitored, and stopped.
 
-What they write goes to one log file each. One that ends by itself ends the demo, with the end of
-its log: a person should not have to look for why nothing moves.
+Each has a log file. If one ends by itself, the demo ends and shows the end of its log.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ WRITING_METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
 SCHEDULER: Final = "koord-queue-scheduler"
 CONTROLLERS: Final = "koord-queue-controllers"
 DEBUG_PORTS: Final = {SCHEDULER: 19876, CONTROLLERS: 19877}
-"""The programs' defaults; any other where that is taken."""
+"""The default ports of the programs; if one is taken, any other."""
 FLAGS: Final = {SCHEDULER: (), CONTROLLERS: ("--enabled-extensions", "job")}
 _LISTENING: Final = re.compile(
     r" listening .* flag=(?P<flag>--\S+) port=(?P<port>\d+)$", re.MULTILINE
 )
 _REQUESTS: Final = re.compile(r"^rest_client_requests_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$")
-# The person's proxies are not for loopback.
+# The user's proxies are not for loopback.
 _opener: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class ProgramProcesses:
-    """Both programs against one cluster. One thread.
+    """Both programs for one cluster. For one thread.
 
-    Each listens on ports of its own choice, and says in its log on which: a port that was found
-    free by somebody else may be taken by the time the program asks for it.
+    Each chooses its ports and reports them in its log, since a port that another process finds free
+    may be taken before the program binds it.
     """
 
     def __init__(self, cluster: Cluster, folder: Path, group: int, clock: Clock) -> None:
@@ -62,7 +61,7 @@ class ProgramProcesses:
         anywhere = f"{LOOPBACK}:{ANY_PORT}"
         addresses = ["--health-address", anywhere, "--metrics-address", anywhere]
         addresses += ["--debug-address", f"{LOOPBACK}:{self._debug_ports[name]}"]
-        # One of each: nobody to elect, and a few seconds less until the first decision.
+        # One replica each: without an election, the first decision is a few seconds earlier.
         rest = ["--leader-elect=false", "--log-format", "console"]
         module = name.removeprefix("koord-").replace("-", "_")
         child = ChildProcess(
@@ -80,14 +79,14 @@ class ProgramProcesses:
             child.start()
 
     def stop(self) -> None:
-        """End both."""
+        """Stop both programs."""
         stop_all(self._children.values())
 
     def wait_until_ready(self) -> None:
-        """Return when both say that they are ready.
+        """Return when both report that they are ready.
 
         Raises:
-            DemoFailed: one ended, or is not ready in time.
+            DemoFailed: One has ended, or is not ready in time.
         """
         deadline = self._clock.monotonic() + READY_SECONDS
         for name in self._children:
@@ -99,7 +98,7 @@ class ProgramProcesses:
                 self._clock.sleep(POLL_SECONDS)
 
     def _give_way_to_others(self) -> None:
-        # Another demo, or a program of this name, has the usual port.
+        # Another demo or another instance of the program has the usual port.
         for name, port in self._debug_ports.items():
             child = self._children[name]
             if child.running or port == ANY_PORT:
@@ -120,19 +119,19 @@ class ProgramProcesses:
 
     @property
     def debug_url(self) -> str:
-        """Where the scheduler's debug API is, once it listens."""
+        """The URL of the scheduler's debug API, once it listens."""
         return self._url(SCHEDULER, "--debug-address")
 
     @property
     def jobs_url(self) -> str:
-        """Where the controllers' is."""
+        """The URL of the controllers' debug API."""
         return self._url(CONTROLLERS, "--debug-address")
 
     def check_alive(self) -> None:
         """Return while both run.
 
         Raises:
-            DemoFailed: one has ended; the message has the end of its log.
+            DemoFailed: One has ended; the message has the end of its log.
         """
         for child in self._children.values():
             if not child.running:
@@ -140,18 +139,18 @@ class ProgramProcesses:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids of those that run."""
+        """The ids of running processes."""
         return {name: pid for name, child in self._children.items() if (pid := child.pid)}
 
     def ask_debug_api(self, path: str) -> Any | None:
-        """Return what the debug API answers, or None where it does not."""
+        """Return the answer of the debug API, or None without one."""
         try:
             return json.loads(_get(f"{self.debug_url}{path}"))
         except (OSError, ValueError):
             return None
 
     def writes(self) -> dict[str, int]:
-        """Return the writing requests of each program so far, as its own metrics count them."""
+        """Return the write requests of each program so far, from its metrics."""
         counted: dict[str, int] = {}
         for name in self._children:
             url = f"{self._url(name, '--metrics-address')}/metrics"
@@ -163,7 +162,7 @@ class ProgramProcesses:
 
 
 def count_writes(exposition: str) -> int:
-    """Add up the requests in a metrics page that may have changed something."""
+    """Return the sum of requests in a metrics page that may have changed something."""
     total = 0.0
     for line in exposition.splitlines():
         found = _REQUESTS.match(line)
@@ -173,7 +172,7 @@ def count_writes(exposition: str) -> int:
 
 
 def find_port(log: str, flag: str) -> int:
-    """Return the port that a flag's address became, 0 while the log does not tell it."""
+    """Return the port of a flag's address, 0 until it is in the log."""
     told = (found["port"] for found in _LISTENING.finditer(log) if found["flag"] == flag)
     return int(next(told, ANY_PORT))
 

@@ -1,7 +1,7 @@
-"""The table of queues, as lines of text. Pure.
+"""The table of queues as lines of text. Pure.
 
-Per queue: the numbers, and under them why its next unit waits, in the scheduler's words. Where
-admitted jobs wait for nodes, a third line says so, in the words of the cluster's scheduler.
+Per queue: the numbers, and below them the scheduler's reason why its next unit waits. If admitted
+jobs wait for nodes, a third line has the message of the cluster's scheduler.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _REFUSAL_MARK: Final = "   \u2514 "
 _GPU_RESOURCES: Final = ("nvidia.com/gpu",)
 _DOTS: Final = "..."
 _NEVER_CUT: Final = re.compile(r": missing \S+")
-"""Of a refusal: how much the unit lacks."""
+"""The part of a refusal with the amount that the unit lacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueWords:
-    """What the debug API says of a queue."""
+    """The data of the debug API about a queue."""
 
     policy: str = "?"
     refusal: str = ""
@@ -36,7 +36,7 @@ class QueueWords:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far the run has come."""
+    """The progress of the run."""
 
     seconds: float
     planned: int
@@ -51,7 +51,7 @@ class Progress:
 def build_table(
     rows: Sequence[QueueRow], words: Mapping[str, QueueWords], progress: Progress
 ) -> list[str]:
-    """The whole display: progress, then the queues."""
+    """Return the whole display: the progress, then the queues."""
     lines = [*_progress_lines(progress), "", HEADER]
     for row in rows:
         said = words.get(row.name, QueueWords())
@@ -95,14 +95,14 @@ def _unplaced_line(row: QueueRow) -> str:
 
 
 def short_refusal(text: str) -> str:
-    """A refusal with the resource everybody here asks for in one syllable."""
+    """Return a refusal with a short name for the GPU resource."""
     for resource in _GPU_RESOURCES:
         text = text.replace(resource, "GPU")
     return text
 
 
 def usage_bar(used: int, least: int, most: int) -> str:
-    """Used of max as a bar, with the min marked in it: what is right of the mark is borrowed."""
+    """Return a bar of used and max with a mark at min; usage to its right is borrowed."""
     if most <= 0:
         return " " * BAR_CELLS
     filled = min(round(used * BAR_CELLS / most), BAR_CELLS)
@@ -112,7 +112,7 @@ def usage_bar(used: int, least: int, most: int) -> str:
 
 
 def plain_line(rows: Sequence[QueueRow], progress: Progress) -> str:
-    """All of it in one line, for a log."""
+    """Return the state in one line, for a log."""
     waiting, running = sum(row.waiting for row in rows), sum(row.running for row in rows)
     line = (
         f"{clock(progress.seconds)} {progress.submitted}/{progress.planned} jobs,"
@@ -126,13 +126,13 @@ def plain_line(rows: Sequence[QueueRow], progress: Progress) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Minutes and seconds."""
+    """Return minutes and seconds."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes:>2}:{rest:02}"
 
 
 def cut(line: str, width: int = WIDTH) -> str:
-    """A line no longer than the display is wide; how much is missing stays, names may not."""
+    """Return the line cut to the width of the display, without cutting the missing amount."""
     if len(line) <= width:
         return line
     room = width - len(_DOTS)

@@ -1,4 +1,4 @@
-"""What came of a run: jobs, waits, use of the GPUs, writes. Pure."""
+"""The summary of a run: jobs, waits, use of GPUs, writes. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TENANT_HEADER: Final = (
     f"{'TENANT':<12} {'JOBS':>5} {'WAIT P50':>10} {'WAIT P99':>10} {'GPU-SECONDS':>12} {'SHARE':>7}"
 )
 MOST_COMPLAINTS: Final = 20
-"""Lines; the rest is counted."""
+"""Complaints shown; further ones are only counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """Everything that the summary is made of."""
+    """The input of the summary."""
 
     namespaces: tuple[str, ...]
     jobs: Sequence[JobStory]
@@ -28,21 +28,21 @@ class RunFacts:
     total_gpus: int
     seconds_to_ready: float
     writes: Mapping[str, int]
-    """Writing requests of the two programs, by program."""
+    """Write requests by program."""
     writes_by_kind: Mapping[str, int] = field(default_factory=dict)
     events: int = 0
     complaints: Sequence[str] = ()
 
 
 def quantile(values: Sequence[float], fraction: float) -> float:
-    """The smallest value that this fraction of all values does not pass; 0 without values."""
+    """Return the smallest value that this fraction of values does not exceed; 0 without values."""
     if not values:
         return 0.0
     return sorted(values)[max(math.ceil(len(values) * fraction) - 1, 0)]
 
 
 def build_summary(facts: RunFacts) -> list[str]:
-    """The summary as lines."""
+    """Return the summary as lines."""
     return [
         "",
         *_run_lines(facts),
@@ -114,7 +114,7 @@ def _verdict_lines(facts: RunFacts) -> Iterator[str]:
 
 
 def spark_line(samples: Sequence[tuple[float, int]], start: float, end: float, total: int) -> str:
-    """The use over time, one cell per equal part of the run: its mean, of the total."""
+    """Return the use over time, with a cell per equal part of the run: its mean of the total."""
     width = (end - start) / SPARK_CELLS
     if width <= 0 or total <= 0:
         return ""

@@ -1,6 +1,6 @@
-"""A few lines that stay where they are on a terminal, or a line now and then in a log.
+"""A few lines refreshed in place on a terminal, or periodic lines in a log.
 
-No library: three escape sequences are all it takes.
+No library is used: three escape sequences are enough.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final, TextIO
 
 WIDTH: Final = 100
-"""Columns that every terminal has that is used for this."""
+"""The assumed width of terminals, in columns."""
 COMMANDS: Final = tuple(f"  {word} " for word in ("curl", "export", "kubectl"))
-"""How a line that is meant to be copied begins."""
+"""Prefixes of lines that are meant to be copied."""
 REFRESH_SECONDS: Final = 0.5
 PLAIN_SECONDS: Final = 5.0
 _UP: Final = "\x1b[{}A"
@@ -22,7 +22,7 @@ _CLEAR_BELOW: Final = "\x1b[J"
 
 
 class Terminal:
-    """Writes to one stream; `is_live` says whether that can be refreshed in place."""
+    """Writes to one stream; `is_live`: whether it can be refreshed in place."""
 
     def __init__(self, stream: TextIO, *, is_live: bool | None = None) -> None:
         self._stream = stream
@@ -31,19 +31,19 @@ class Terminal:
         self._next_at = 0.0
 
     def say(self, *lines: str) -> None:
-        """Write lines that stay; a table that is shown stays above them. Long ones are wrapped."""
+        """Write permanent lines, wrapped if long; a shown table stays above them."""
         self._shown_lines = 0
         self._write("".join(f"{part}\n" for line in lines for part in wrap(line)))
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time to show something again."""
+        """Return whether the display is due."""
         if now < self._next_at:
             return False
         self._next_at = now + (REFRESH_SECONDS if self.is_live else PLAIN_SECONDS)
         return True
 
     def show(self, table: Sequence[str], plain: str) -> None:
-        """Show the table over the one before it, or write the plain line."""
+        """Show the table in place of the previous one, or write the plain line."""
         if not self.is_live:
             self._write(f"{plain}\n")
             return
@@ -53,19 +53,18 @@ class Terminal:
         self._shown_lines = len(table)
 
     def _write(self, text: str) -> None:
-        # A terminal or a pipe that is not UTF-8 gets question marks, not an error.
+        # A terminal or a pipe without UTF-8 gets question marks, not an error.
         encoding = self._stream.encoding or "utf-8"
-        # One that was closed gets nothing: what was started must still be removed in order.
+        # A closed one gets nothing, since everything must still be removed in order.
         with contextlib.suppress(OSError):
             self._stream.write(text.encode(encoding, "replace").decode(encoding))
             self._stream.flush()
 
 
 def wrap(line: str) -> list[str]:
-    """Return a line as lines no wider than a terminal, broken between words, indented alike.
+    """Return a line as lines that fit the terminal, broken between words, with the same indent.
 
-    A word that is wider by itself (a path, a URL) stays whole, so that it can be copied. So does a
-    command, however long the path in it is.
+    A longer word (a path, a URL) and a command stay whole, so that they can be copied.
     """
     if line.startswith(COMMANDS):
         return [line]

@@ -1,4 +1,4 @@
-"""The observer's rules, each kept and each broken."""
+"""The rules of the observer, each with an example that keeps it and one that breaks it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def told(tell: Callable[[Story], object]) -> list[str]:
     return judge(story)[1]
 
 
-def test_a_life_without_fault_is_left_alone() -> None:
+def test_a_correct_life_has_no_complaints() -> None:
     story = Story()
     story.quota("team", 2)
     for name in ("a", "b", "c"):
@@ -72,18 +72,18 @@ def reserved_counts(story: Story) -> None:
     [
         pytest.param(over_max, "team/b takes quota team to 5", id="max"),
         pytest.param(over_parent, "team/b takes quota root to 7", id="max of the parent"),
-        pytest.param(over_by_pods, "team/a takes quota team to 6", id="more pods than granted"),
-        pytest.param(over_by_living_pods, "takes quota team to 6", id="pods that outlive"),
-        pytest.param(reserved_counts, "takes quota team to 6", id="reserved is booked"),
+        pytest.param(over_by_pods, "team/a takes quota team to 6", id="more pods than admitted"),
+        pytest.param(over_by_living_pods, "takes quota team to 6", id="pods that remain"),
+        pytest.param(reserved_counts, "takes quota team to 6", id="reserved is charged"),
     ],
 )
-def test_taking_too_much_is_seen(tell: Callable[[Story], object], want: str) -> None:
+def test_usage_above_max_is_detected(tell: Callable[[Story], object], want: str) -> None:
     wrong = told(tell)
     assert len(wrong) == 1
     assert want in wrong[0]
 
 
-def test_a_lowered_quota_is_no_fault_but_more_on_top_is() -> None:
+def test_a_lowered_quota_is_allowed_but_further_usage_is_not() -> None:
     def lower(story: Story) -> None:
         story.unit("a", "Dequeued", 4)
         story.quota("team", 2, parent="root")
@@ -104,7 +104,7 @@ def test_a_lowered_quota_is_no_fault_but_more_on_top_is() -> None:
     assert "takes quota team to 5" in told(take_more)[0]
 
 
-def test_pods_that_were_given_back_are_free() -> None:
+def test_reclaimed_pods_are_released() -> None:
     def give_back(story: Story) -> None:
         back = [{"name": "main", "count": 1}]
         story.tell("queueunits", unit_body("a", "Running", 4, reclaimable=back))
@@ -157,10 +157,10 @@ def vanished_unit(story: Story) -> None:
         pytest.param(released_while_waiting, "without being admitted", id="a release"),
         pytest.param(released_twice, "released a second time", id="two releases"),
         pytest.param(second_unit, "a second queue unit", id="two units"),
-        pytest.param(vanished_unit, "vanished while Running", id="no unit any more"),
+        pytest.param(vanished_unit, "vanished while Running", id="a deleted unit"),
     ],
 )
-def test_disorder_is_seen(tell: Callable[[Story], object], want: str) -> None:
+def test_a_wrong_order_is_detected(tell: Callable[[Story], object], want: str) -> None:
     wrong = told(tell)
     assert len(wrong) == 1
     assert want in wrong[0]
@@ -178,7 +178,7 @@ def test_an_eviction_allows_a_second_release() -> None:
     assert told(evict) == []
 
 
-def test_a_pod_of_nobody_is_not_the_queues() -> None:
+def test_a_pod_without_an_owner_is_ignored() -> None:
     foreign = pod_body("a", "Running", 4, name="foreign")
     del foreign["metadata"]["ownerReferences"]
     assert told(lambda story: story.tell("pods", foreign)) == []
@@ -213,13 +213,13 @@ def too_few_pods(story: Story) -> None:
     ("tell", "want"),
     [
         pytest.param(never_completed, "team/a completed 0 times", id="a job that waits"),
-        pytest.param(unit_left_behind, "is Running, not Succeed", id="a unit that goes on"),
+        pytest.param(unit_left_behind, "is Running, not Succeed", id="a unit that does not end"),
         pytest.param(unit_left_behind, "still charged", id="its charge"),
         pytest.param(too_few_pods, "1 of 2 pods succeeded", id="a pod that never ran"),
         pytest.param(lambda _: None, "1 jobs were submitted, 0 were seen", id="a lost job"),
     ],
 )
-def test_what_is_missing_at_the_end_is_told(tell: Callable[[Story], object], want: str) -> None:
+def test_what_is_missing_at_the_end_is_reported(tell: Callable[[Story], object], want: str) -> None:
     story = Story()
     tell(story)
     book, _ = judge(story)

@@ -1,4 +1,4 @@
-"""What the demo makes it removes, and nothing else."""
+"""The demo removes what it creates, and nothing else."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def world() -> World:
     return World()
 
 
-def test_everything_comes_and_goes(world: World) -> None:
+def test_everything_is_created_and_removed(world: World) -> None:
     before = world.names("namespaces")
     world.fill()
     assert world.names("customresourcedefinitions") == KINDS
@@ -60,14 +60,14 @@ def test_everything_comes_and_goes(world: World) -> None:
     assert world.names("priorityclasses") == set()
 
 
-def test_a_kind_that_was_there_stays(world: World) -> None:
+def test_an_existing_kind_stays(world: World) -> None:
     world.server.direct.create_from(QUOTA_CRD)
     world.fill()
     world.content.remove(world.said.append)
     assert world.names("customresourcedefinitions") == {"elasticquotas.scheduling.sigs.k8s.io"}
 
 
-def test_a_namespace_that_was_there_is_left_alone(world: World) -> None:
+def test_an_existing_namespace_is_not_used(world: World) -> None:
     world.server.direct.create(build_namespace("vc-b"))
     with pytest.raises(DemoFailed, match="vc-b exists already"):
         world.fill()
@@ -76,7 +76,7 @@ def test_a_namespace_that_was_there_is_left_alone(world: World) -> None:
     assert "vc-a" not in world.names("namespaces")
 
 
-def test_what_can_not_be_removed_is_told_and_the_rest_goes(world: World) -> None:
+def test_what_cannot_be_removed_is_reported_and_the_rest_is_removed(world: World) -> None:
     world.fill()
     world.server.faults.fail(503, times=1, match=Match(verb="delete", name="vc-a"))
     world.content.remove(world.said.append)
@@ -84,7 +84,7 @@ def test_what_can_not_be_removed_is_told_and_the_rest_goes(world: World) -> None
     assert world.names("customresourcedefinitions") == set()
 
 
-def test_jobs_are_submitted_in_their_time(world: World) -> None:
+def test_jobs_are_submitted_at_their_time(world: World) -> None:
     world.fill()
     submitter = JobSubmitter(world.api, world.plan, started_at=1000.0)
     submitter.submit_due(1000.0)

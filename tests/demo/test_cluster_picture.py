@@ -1,4 +1,4 @@
-"""What the table shows and the summary counts."""
+"""The numbers of the table and the summary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_row_counts_units_by_phase() -> None:
     (row,) = picture_of(story).rows(("team",), now=100.0)
     assert (row.waiting, row.running, row.done) == (1, 2, 1)
     assert (row.used, row.least, row.most) == (4, 1, 8)
-    assert row.longest_wait_seconds == pytest.approx(98.0)  # job a came at second 2
+    assert row.longest_wait_seconds == pytest.approx(98.0)  # job a was created at second 2
 
 
 def test_a_job_has_its_times() -> None:
@@ -38,7 +38,7 @@ def test_a_job_has_its_times() -> None:
     assert picture.is_everything_settled()
 
 
-def test_it_is_not_over_before_the_units_say_so() -> None:
+def test_it_is_not_settled_before_the_units_have_ended() -> None:
     story = Story()
     story.whole_life("a")
     last = story.told.pop()
@@ -70,7 +70,7 @@ def test_gpus_are_counted_while_pods_run() -> None:
     assert use.seconds == {"team": 8.0}
 
 
-def test_use_goes_on_until_it_is_asked_for() -> None:
+def test_use_is_summed_up_to_the_time_of_the_question() -> None:
     use = GpuUse()
     use.change("a", 2, at=1.0)
     use.change("b", 1, at=2.0)
@@ -78,7 +78,7 @@ def test_use_goes_on_until_it_is_asked_for() -> None:
     assert use.seconds == {"a": 6.0, "b": 2.0}
 
 
-def test_a_quota_that_is_gone_has_no_limits() -> None:
+def test_a_deleted_quota_has_no_limits() -> None:
     story = Story()
     story.quota("team", 8)
     story.tell("elasticquotas", story.told[0].body, is_gone=True)

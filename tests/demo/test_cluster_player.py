@@ -1,4 +1,4 @@
-"""Jobs on the fake API server live and end as on a real cluster."""
+"""Jobs on the fake API server run and end as in a real cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class World:
         self.direct.patch("jobs", name, {"spec": {"suspend": to}}, namespace="default")
 
     def pass_time(self, seconds: float) -> None:
-        """Let time go by in small steps, as the player's thread would."""
+        """Advance the time in small steps, as the player's thread would."""
         for _ in range(max(round(seconds / 0.1), 1)):
             self.player.step()
             self.clock.advance(0.1)
@@ -65,7 +65,7 @@ def world() -> World:
     return World()
 
 
-def test_a_held_job_has_no_pods(world: World) -> None:
+def test_a_suspended_job_has_no_pods(world: World) -> None:
     world.submit("train", 1)
     world.pass_time(1)
     assert world.pods() == []
@@ -102,7 +102,7 @@ def test_a_suspended_job_loses_its_pods_after_a_while(world: World) -> None:
     assert not world.is_true("train", "Complete")
 
 
-def test_a_resumed_job_starts_anew(world: World) -> None:
+def test_a_resumed_job_starts_again(world: World) -> None:
     world.submit("train", 4, suspend=False)
     world.pass_time(1)
     world.suspend("train", to=True)
@@ -112,7 +112,7 @@ def test_a_resumed_job_starts_anew(world: World) -> None:
     assert world.is_true("train", "Complete")
 
 
-def test_pods_that_fit_on_no_node_wait_for_room(world: World) -> None:
+def test_pods_that_fit_no_node_wait_for_room(world: World) -> None:
     world.submit("first", 8, suspend=False)
     world.submit("second", 8, suspend=False)
     world.pass_time(1)
@@ -123,7 +123,7 @@ def test_pods_that_fit_on_no_node_wait_for_room(world: World) -> None:
     assert world.is_true("second", "Complete")
 
 
-def test_a_pod_deleted_by_hand_is_replaced(world: World) -> None:
+def test_a_manually_deleted_pod_is_replaced(world: World) -> None:
     world.submit("train", 1, suspend=False)
     world.pass_time(1)
     world.direct.delete("pods", world.pods()[0]["metadata"]["name"], "default")
@@ -131,7 +131,7 @@ def test_a_pod_deleted_by_hand_is_replaced(world: World) -> None:
     assert world.is_true("train", "Complete")
 
 
-def test_a_deleted_job_takes_its_pods_along(world: World) -> None:
+def test_the_pods_of_a_deleted_job_are_deleted(world: World) -> None:
     world.submit("train", 8, suspend=False)
     world.pass_time(1)
     world.direct.delete("jobs", "train", "default", "Background")
@@ -142,7 +142,7 @@ def test_a_deleted_job_takes_its_pods_along(world: World) -> None:
     assert world.phases() == ["Running"]
 
 
-def test_a_broken_watch_goes_on_where_it_was(world: World) -> None:
+def test_a_broken_watch_continues_from_its_version(world: World) -> None:
     world.submit("train", 1, suspend=False)
     world.pass_time(1)
     world.server.drop_watches()
@@ -150,7 +150,7 @@ def test_a_broken_watch_goes_on_where_it_was(world: World) -> None:
     assert world.is_true("train", "Complete")
 
 
-def test_jobs_of_another_controller_are_left_alone(world: World) -> None:
+def test_jobs_of_another_controller_are_ignored(world: World) -> None:
     row = TraceRow(submit_time_s=0, duration_s=600, tenant="a", gpu=1)
     body = build_plan([row], shape=REAL_GPUS).jobs[0].body
     body["metadata"] |= {"name": "foreign", "namespace": "default"}

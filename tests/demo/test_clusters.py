@@ -51,7 +51,7 @@ def current(folder: Path) -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("make", [embedded, local, current])
-def test_a_command_is_one_line_of_a_terminal(
+def test_a_command_fits_one_line_of_a_terminal(
     make: Callable[[Path], AbstractContextManager[Cluster]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -60,7 +60,7 @@ def test_a_command_is_one_line_of_a_terminal(
     with make(tmp_path) as cluster:
         lines = [f"{INDENT}{each}" for each in commands(cluster, URL, URL)]
     assert [wrap(line) for line in lines] == [[line] for line in lines]
-    # A path or a name is as long as it is; what is typed after it is not.
+    # A path or a name may be long; what is typed after it is not.
     assert [line for line in lines if len(line) > WIDTH and "export" not in line] == []
     assert sum("kubectl" in line for line in lines) == 2
 

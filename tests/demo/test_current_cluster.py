@@ -1,4 +1,4 @@
-"""The demo does not touch a cluster where it could do harm, nor one that nobody agreed to."""
+"""The demo uses no cluster where it could do harm, and none without a confirmation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAN = build_plan([TraceRow(submit_time_s=0, duration_s=600, tenant="a", gpu=1)]
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedCluster]:
-    """A cluster that was there before, reached as KUBECONFIG says."""
+    """An existing cluster, which KUBECONFIG points to."""
     cluster = EmbeddedCluster(tmp_path, SystemClock())
     cluster.start()
     monkeypatch.setenv("KUBECONFIG", cluster.kubeconfig)
@@ -62,7 +62,7 @@ def held_lease() -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("there")
-def test_it_begins_after_a_yes() -> None:
+def test_it_starts_after_a_yes() -> None:
     cluster, asked = current("yes")
     cluster.start()
     assert cluster.context == "demo"
@@ -78,7 +78,7 @@ def test_anything_else_is_a_no(answer: str) -> None:
         cluster.start()
 
 
-def test_gpus_are_used_where_there_are_enough(there: EmbeddedCluster) -> None:
+def test_gpus_are_used_if_there_are_enough(there: EmbeddedCluster) -> None:
     for number in range(6):
         there.server.direct.create(build_node(f"n{number}", REAL_GPUS))
     cluster, _ = current()
@@ -94,7 +94,7 @@ def test_gpus_are_used_where_there_are_enough(there: EmbeddedCluster) -> None:
         pytest.param(held_lease(), "Lease default/koord-queue-scheduler", id="the queue itself"),
     ],
 )
-def test_a_cluster_in_use_is_left_alone(
+def test_a_cluster_in_use_is_refused(
     there: EmbeddedCluster, body: dict[str, Any], words: str
 ) -> None:
     for manifest in (OUR_CRDS, QUOTA_CRD):
@@ -113,7 +113,7 @@ def test_jobs_that_are_not_marked_do_not_matter(there: EmbeddedCluster) -> None:
     assert len(asked) == 1
 
 
-def test_a_missing_kubeconfig_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_kubeconfig_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
     cluster, _ = current()
     with pytest.raises(DemoFailed, match="nowhere"):

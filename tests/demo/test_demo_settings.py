@@ -1,4 +1,4 @@
-"""What make and the command line say."""
+"""Settings from make and the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.demo.demo_settings import ALL_JOBS, Where, read_settings
         ),
     ],
 )
-def test_where_and_how(
+def test_cluster_and_mode(
     arguments: list[str], environment: dict[str, str], want: tuple[Where, bool]
 ) -> None:
     got = read_settings(arguments, environment)
@@ -37,7 +37,7 @@ def test_where_and_how(
         pytest.param(["--jobs", "0"], {}, "above 0", id="jobs"),
     ],
 )
-def test_nonsense_is_told_in_one_line(
+def test_an_invalid_setting_is_reported_in_one_line(
     arguments: list[str],
     environment: dict[str, str],
     words: str,

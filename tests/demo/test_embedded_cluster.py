@@ -1,4 +1,4 @@
-"""The cluster that lives in the demo's own process."""
+"""The cluster in the demo's own process."""
 
 from __future__ import annotations
 

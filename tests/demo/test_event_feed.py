@@ -1,4 +1,4 @@
-"""Nothing that happens to a kind escapes its feed."""
+"""A feed gets every change of its kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class World:
         return self.server.direct.create(build_namespace(name))
 
     def news(self) -> list[tuple[str, bool]]:
-        for _ in range(3):  # a break, a list, a watch: each may take a step of its own
+        for _ in range(3):  # a break, a list, and a watch may each take a step
             self.feed.step()
         got = [(seen.body["metadata"]["name"], seen.is_gone) for seen in self.sink]
         self.sink.clear()
@@ -41,13 +41,13 @@ def world() -> World:
     return made
 
 
-def test_what_is_there_comes_first() -> None:
+def test_existing_objects_come_first() -> None:
     world = World()
     world.create("a")
     assert ("a", False) in world.news()
 
 
-def test_changes_come_in_their_order(world: World) -> None:
+def test_changes_come_in_order(world: World) -> None:
     world.create("a")
     world.server.direct.patch("namespaces", "a", {"metadata": {"labels": {"x": "y"}}})
     assert world.news() == [("a", False), ("a", False)]
@@ -55,7 +55,7 @@ def test_changes_come_in_their_order(world: World) -> None:
     assert world.news()[-1] == ("a", True)
 
 
-def test_versions_are_the_servers(world: World) -> None:
+def test_versions_are_those_of_the_server(world: World) -> None:
     body = world.create("a")
     world.feed.step()
     assert world.sink[0].version == int(body["metadata"]["resourceVersion"])
@@ -70,7 +70,7 @@ def test_a_watch_that_ends_loses_nothing(world: World, how: str) -> None:
     assert world.news() == [("a", False), ("b", False)]
 
 
-def test_what_went_while_nobody_looked_is_gone(world: World) -> None:
+def test_objects_deleted_between_watches_are_gone(world: World) -> None:
     world.create("a")
     world.news()
     world.server.drop_watches()

@@ -1,4 +1,4 @@
-"""The player's Job controller says what the real one says."""
+"""The player's Job controller writes what the real one writes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def merged(status: Json, patch: Json) -> Json:
 
 
 def said(status: Json) -> Json:
-    """A status without its times, and without what is zero: the real one leaves some of it out."""
+    """Return a status without times and zeros, some of which the real controller omits."""
     conditions = [(c["type"], c["status"], c["reason"]) for c in status.get("conditions", ())]
     counts = ("active", "ready", "succeeded", "terminating")
     return {
@@ -48,7 +48,7 @@ def said(status: Json) -> Json:
     }
 
 
-def test_a_life_reads_like_the_recorded_one() -> None:
+def test_a_life_equals_the_recorded_one() -> None:
     recording = json.loads(gzip.decompress(RECORDING.read_bytes()))
     want: list[Json] = []
     for entry in recording["entries"]:
@@ -80,19 +80,19 @@ def test_a_life_reads_like_the_recorded_one() -> None:
 @pytest.mark.parametrize(
     ("body", "pods", "create", "delete"),
     [
-        pytest.param(job(suspend=True), [], 0, (), id="held: no pods"),
+        pytest.param(job(suspend=True), [], 0, (), id="suspended: no pods"),
         pytest.param(job(), [], 2, (), id="resumed: all pods"),
         pytest.param(job(), [pod("a")], 1, (), id="one is missing"),
         pytest.param(job(), [pod("a", "Succeeded"), pod("b")], 0, (), id="one is done"),
         pytest.param(job(), [pod("a", deleted=True), pod("b")], 1, (), id="one is replaced"),
         pytest.param(job(suspend=True), [pod("a"), pod("b")], 0, ("a", "b"), id="suspended"),
         pytest.param(
-            job(suspend=True), [pod("a", deleted=True)], 0, (), id="suspended: still going"
+            job(suspend=True), [pod("a", deleted=True)], 0, (), id="suspended: still terminating"
         ),
         pytest.param(job(), [pod("a", "Failed"), pod("b")], 0, ("b",), id="one failed for good"),
     ],
 )
-def test_pods_are_made_and_deleted(
+def test_pods_are_created_and_deleted(
     body: Json, pods: list[Json], create: int, delete: tuple[str, ...]
 ) -> None:
     moves = plan_moves(body, pods, NOW)
@@ -109,7 +109,7 @@ def test_nothing_happens_after_the_end(end: str) -> None:
 @pytest.mark.parametrize(
     ("announced", "said"), [("SuccessCriteriaMet", "Complete"), ("FailureTarget", "Failed")]
 )
-def test_an_announced_end_comes_though_it_is_suspended_and_its_pods_are_gone(
+def test_an_announced_end_follows_even_if_suspended_and_without_pods(
     announced: str, said: str
 ) -> None:
     status = {"conditions": [{"type": announced, "status": "True"}]}
@@ -117,14 +117,14 @@ def test_an_announced_end_comes_though_it_is_suspended_and_its_pods_are_gone(
     assert [each["type"] for each in moves.status["conditions"]] == [announced, said]
 
 
-def test_pods_that_were_counted_stay_counted_when_their_objects_are_gone() -> None:
+def test_counted_pods_stay_counted_when_their_objects_are_gone() -> None:
     status = merged({}, plan_moves(job(), [pod("a", "Succeeded"), pod("b")], NOW).status)
     assert status["succeeded"] == 1
     moves = plan_moves(job(status=status), [pod("b")], NOW)
     assert (moves.create, moves.delete, moves.status) == (0, (), {})
 
 
-def test_a_status_that_says_it_already_is_not_written_again() -> None:
+def test_an_unchanged_status_is_not_written_again() -> None:
     pods = [pod("a"), pod("b")]
     status = merged({}, plan_moves(job(), pods, NOW).status)
     assert plan_moves(job(status=status), pods, "2026-11-01T10:00:09Z").status == {}
@@ -143,7 +143,7 @@ def test_a_pod_belongs_to_its_job() -> None:
         pytest.param({"n1": {"gpu": 8}, "n2": {"gpu": 3}}, "n2", id="where the least is left"),
         pytest.param({"n1": {"gpu": 1}, "n2": {"gpu": 3}}, "n2", id="where it fits"),
         pytest.param({"n1": {"gpu": 1}}, None, id="nowhere"),
-        pytest.param({"n1": {"cpu": 9}}, None, id="a resource that is not there"),
+        pytest.param({"n1": {"cpu": 9}}, None, id="a missing resource"),
     ],
 )
 def test_nodes_are_chosen(free: dict[str, dict[str, int]], want: str | None) -> None:

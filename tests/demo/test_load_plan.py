@@ -38,7 +38,7 @@ def test_mins_add_up_to_the_root(plan: LoadPlan) -> None:
     assert all(tenant.min_gpus < tenant.max_gpus <= plan.total_gpus for tenant in plan.tenants)
 
 
-def test_tenants_can_be_over_their_min_only_by_borrowing(plan: LoadPlan) -> None:
+def test_tenants_can_exceed_their_min_only_by_borrowing(plan: LoadPlan) -> None:
     assert sum(tenant.max_gpus for tenant in plan.tenants) > plan.total_gpus
 
 
@@ -56,7 +56,7 @@ def test_large_jobs_are_split_into_workers(plan: LoadPlan) -> None:
         assert requests[GPU] == "8"
 
 
-def test_jobs_arrive_held_and_named(plan: LoadPlan) -> None:
+def test_jobs_are_created_suspended_and_labeled(plan: LoadPlan) -> None:
     names = Counter((job.namespace, job.name) for job in plan.jobs)
     assert set(names.values()) == {1}
     assert all(job.body["spec"]["suspend"] for job in plan.jobs)
@@ -84,7 +84,7 @@ def test_some_jobs_are_urgent_and_one_queue_blocks(plan: LoadPlan) -> None:
     assert [tenant.policy for tenant in plan.tenants].count("Block") == 1
 
 
-def test_quotas_hang_under_one_root(plan: LoadPlan) -> None:
+def test_quotas_have_one_root(plan: LoadPlan) -> None:
     root, *tenants = build_quotas(plan, "queues")
     assert root["metadata"]["name"] == ROOT
     assert root["spec"]["max"] == {GPU: "32", "cpu": "128", "memory": "512Gi"}
@@ -92,7 +92,7 @@ def test_quotas_hang_under_one_root(plan: LoadPlan) -> None:
     assert parents == {ROOT}
 
 
-def test_a_cluster_without_gpus_gets_a_bit_of_cpu() -> None:
+def test_a_cluster_without_gpus_uses_fractions_of_cpus() -> None:
     small = build_plan(read_rows(SLICE), shape=NO_GPUS)
     assert build_quotas(small, "queues")[0]["spec"]["max"] == {"cpu": "320m", "memory": "256Mi"}
     assert NO_GPUS.gpus(320) == 32
@@ -117,7 +117,7 @@ def test_a_job_larger_than_the_mean_still_fits() -> None:
     st.integers(0, 1000),
     st.dictionaries(st.text(max_size=3), st.integers(1, 10**9), min_size=1, max_size=8),
 )
-def test_shares_are_whole_and_leave_no_rest(total: int, weights: dict[str, int]) -> None:
+def test_shares_are_whole_without_a_rest(total: int, weights: dict[str, int]) -> None:
     shares = share_out(total, weights)
     assert sum(shares.values()) == total
     whole = sum(weights.values())

@@ -9,7 +9,7 @@ from tests.demo.told_events import Story
 
 
 def busy_story() -> Story:
-    """Jobs that follow each other closely in a quota that holds one."""
+    """Return events of jobs that closely follow each other in a quota for one job."""
     story = Story()
     story.quota("team", 2)
     for name in ("a", "b", "c", "d"):
@@ -17,7 +17,7 @@ def busy_story() -> Story:
     return story
 
 
-def test_events_of_several_watches_are_put_in_order() -> None:
+def test_events_of_several_watches_are_sorted() -> None:
     story = busy_story()
     for seed in range(20):
         mixed = list(story.told)
@@ -29,7 +29,7 @@ def test_events_of_several_watches_are_put_in_order() -> None:
         assert observer.violations == []
 
 
-def test_late_news_changes_the_verdict() -> None:
+def test_a_late_event_changes_the_result() -> None:
     story = Story()
     story.quota("team", 2)
     story.unit("a", "Dequeued", 2)
@@ -47,7 +47,7 @@ def test_late_news_changes_the_verdict() -> None:
     assert observer.late_count == 1
 
 
-def test_a_late_fault_is_found_as_well() -> None:
+def test_a_late_violation_is_found_too() -> None:
     story = Story()
     story.quota("team", 2)
     story.unit("a", "Dequeued", 2)
@@ -63,7 +63,7 @@ def test_a_late_fault_is_found_as_well() -> None:
     assert len(observer.violations) == 1
 
 
-def test_the_young_are_held_back_with_all_that_follows() -> None:
+def test_recent_events_are_held_back_with_all_later_versions() -> None:
     story = Story()
     story.quota("team", 1)
     story.unit("a", "Dequeued", 2)

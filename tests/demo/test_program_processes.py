@@ -1,4 +1,4 @@
-"""Ports and counters; that processes come and go is tests/scenarios/test_demo_once.py."""
+"""Ports and counters; tests/scenarios/test_demo_once.py covers the processes."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ LOG = """\
     ("flag", "port"),
     [("--debug-address", 4363), ("--health-address", 3800), ("--metrics-address", 0)],
 )
-def test_ports_are_read_from_whole_lines_of_the_log(flag: str, port: int) -> None:
+def test_ports_are_read_from_complete_lines_of_the_log(flag: str, port: int) -> None:
     assert find_port(LOG, flag) == port

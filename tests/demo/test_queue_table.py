@@ -1,4 +1,4 @@
-"""The table fits the terminal and says what it should."""
+"""The table fits the terminal and has the expected content."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ROW = QueueRow(
 REFUSAL = "needs more nvidia.com/gpu than the max of quota vc-6c71a0 leaves: missing 2 (limit 12"
 
 
-def test_the_table_says_how_a_queue_stands() -> None:
+def test_the_table_shows_the_state_of_a_queue() -> None:
     words = {"vc-6c71a0": QueueWords(policy="Block", refusal=REFUSAL)}
     text = "\n".join(build_table([ROW], words, PROGRESS))
     for part in ("vc-6c71a0", "Block", "12 of  6 / 12", "28.2 s", "1:23", "31 of 32", "4000"):
@@ -72,7 +72,7 @@ def test_no_line_is_wider_than_the_display() -> None:
     ],
 )
 @pytest.mark.parametrize("length", [9, 20, 28, 36, 63])
-def test_how_much_is_missing_is_never_cut(reason: Reason, length: int) -> None:
+def test_the_missing_amount_is_never_cut(reason: Reason, length: int) -> None:
     name, many = "q" * length, 10**9
     refusal = full_message(
         Refusal(
@@ -94,7 +94,7 @@ def test_how_much_is_missing_is_never_cut(reason: Reason, length: int) -> None:
     assert re.search(f": missing {many}( |$)", lines[-1]), lines[-1]
 
 
-def test_a_queue_that_nobody_waits_in_gives_no_reason() -> None:
+def test_an_empty_queue_has_no_reason() -> None:
     idle = QueueRow(
         name="a", waiting=0, running=0, done=1, used=0, least=1, most=2, longest_wait_seconds=0
     )
@@ -102,7 +102,7 @@ def test_a_queue_that_nobody_waits_in_gives_no_reason() -> None:
     assert build_table([idle], words, PROGRESS)[-1] == ""
 
 
-def test_admitted_jobs_that_fit_no_node_are_named() -> None:
+def test_admitted_jobs_that_fit_no_node_are_shown() -> None:
     row = dataclasses.replace(
         ROW, unplaced_pods=2, why_unplaced="0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
     )
@@ -111,7 +111,7 @@ def test_admitted_jobs_that_fit_no_node_are_named() -> None:
     )
 
 
-def test_violations_are_loud() -> None:
+def test_violations_are_shown() -> None:
     broken = Progress(**{**PROGRESS.__dict__, "violations": 2})
     assert "2 VIOLATIONS" in build_table([], {}, broken)[1]
 

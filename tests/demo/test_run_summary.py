@@ -56,7 +56,7 @@ def test_the_summary_has_the_numbers() -> None:
         assert part in lines
 
 
-def test_each_tenant_has_its_waits_and_its_share() -> None:
+def test_each_tenant_has_waits_and_a_share() -> None:
     lines = {line.split()[0]: line.split() for line in build_summary(facts()) if line}
     assert lines["a"][1:] == ["1", "0.50", "s", "0.50", "s", "20", "67", "%"]
     assert lines["b"][1:] == ["1", "3.00", "s", "3.00", "s", "10", "33", "%"]

@@ -1,4 +1,4 @@
-"""What reaches the terminal."""
+"""The output on the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ClosedStream(io.StringIO):
         raise BrokenPipeError
 
 
-def test_a_table_is_written_over_the_one_before() -> None:
+def test_a_table_replaces_the_previous_one() -> None:
     stream = io.StringIO()
     terminal = Terminal(stream, is_live=True)
     terminal.show(["one", "two"], "")
@@ -37,14 +37,14 @@ def test_a_table_is_written_over_the_one_before() -> None:
         pytest.param(f"{'a-' * 40} {'b-' * 40}", ["a-" * 40, "b-" * 40], id="no hyphens"),
     ],
 )
-def test_lines_are_as_wide_as_a_terminal(line: str, want: list[str]) -> None:
+def test_lines_are_wrapped_to_the_terminal(line: str, want: list[str]) -> None:
     assert wrap(line) == want
     stream = io.StringIO()
     Terminal(stream, is_live=False).say(line)
     assert stream.getvalue().splitlines() == want
 
 
-def test_what_is_said_stays() -> None:
+def test_permanent_lines_stay() -> None:
     stream = io.StringIO()
     terminal = Terminal(stream, is_live=True)
     terminal.show(["one"], "")
@@ -59,7 +59,7 @@ def test_a_log_gets_plain_lines_without_escapes() -> None:
     assert stream.getvalue() == "plain\n"
 
 
-def test_it_is_due_often_on_a_terminal_and_seldom_in_a_log() -> None:
+def test_it_is_due_often_on_a_terminal_and_rarely_in_a_log() -> None:
     for is_live, seconds in ((True, REFRESH_SECONDS), (False, PLAIN_SECONDS)):
         terminal = Terminal(io.StringIO(), is_live=is_live)
         assert terminal.is_due(100.0)
@@ -67,7 +67,7 @@ def test_it_is_due_often_on_a_terminal_and_seldom_in_a_log() -> None:
         assert terminal.is_due(100.0 + seconds)
 
 
-def test_letters_that_a_stream_does_not_know_are_no_error() -> None:
+def test_characters_outside_the_encoding_are_no_error() -> None:
     stream = NarrowStream()
     Terminal(stream).say("\u2588 bar")
     assert stream.getvalue() == "? bar\n"

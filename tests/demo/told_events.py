@@ -1,4 +1,4 @@
-"""Builds what the feeds bring, for tests of those who judge it."""
+"""Builds the events of feeds, for tests of what checks them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Story:
-    """Tells events one after another: versions count up, a second passes between two."""
+    """Builds events in order, with increasing versions and a second between two."""
 
     def __init__(self) -> None:
         self.told: list[Seen] = []
@@ -42,7 +42,7 @@ class Story:
         self.tell("pods", pod_body(job, phase, gpus, name=name or f"{job}-pod"))
 
     def whole_life(self, name: str, gpus: int = 1) -> None:
-        """Everything as it should be."""
+        """Add the events of a correct life."""
         self.job(name, suspend=True)
         self.unit(name, "Enqueued", gpus)
         self.unit(name, "Dequeued", gpus)

@@ -1,8 +1,8 @@
-"""What a job takes from its quota, read off the objects alone.
+"""The quota usage of a job, computed only from the objects.
 
-Written apart from the scheduler's own usage, which it checks: from the decision until the end,
-a unit takes the larger of what its living pods ask for and what it was granted. After the end, or
-an eviction, what still lives.
+Independent of the scheduler's own usage, which it checks: from the decision until the end, a unit
+uses the larger of the requests of its living pods and its admissions. After the end or an eviction,
+it uses the requests of pods that still live.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shared_api.quantity import amount
 from tests.demo.json_api import Json
 
 Amounts = dict[str, int]
-"""Base units by resource."""
+"""Amounts in base units, by resource."""
 
 MOST_ANCESTORS: Final = 16
 """A longer chain is a loop."""
@@ -23,27 +23,27 @@ BOOKED_PHASES: Final = frozenset(
     ("Reserved", "Dequeued", "Running", "SchedReady", "SchedSucceed", "SchedFailed")
 )
 ADMITTED_PHASES: Final = frozenset(("Dequeued", "Running", "SchedSucceed"))
-"""In which pods may exist."""
+"""Phases in which pods may exist."""
 
 
 def phase_of(unit: Json) -> str:
-    """The unit's phase; a unit nobody has written to is Enqueued."""
+    """Return the unit's phase; a unit without one is Enqueued."""
     phase: str = unit.get("status", {}).get("phase") or "Enqueued"
     return phase
 
 
 def occupies_quota(unit: Json) -> bool:
-    """Whether the unit has been granted quota that it has not given back."""
+    """Return whether the unit has admitted quota that it has not released."""
     return phase_of(unit) in BOOKED_PHASES
 
 
 def is_living(pod: Json) -> bool:
-    """Whether a pod holds what it asked for, terminating or not."""
+    """Return whether a pod still uses its requests, terminating or not."""
     return pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}
 
 
 def requests_of(pod_or_template: Json) -> Amounts:
-    """What a pod asks for. The demo's pods have plain containers and nothing else."""
+    """Return the requests of a pod. The demo's pods have only plain containers."""
     total: Amounts = {}
     for container in pod_or_template["spec"].get("containers", ()):
         for name, text in (container.get("resources", {}).get("requests") or {}).items():
@@ -52,7 +52,7 @@ def requests_of(pod_or_template: Json) -> Amounts:
 
 
 def granted_to(unit: Json) -> Amounts:
-    """What a booked unit was granted, less the pods that it gave back."""
+    """Return the admissions of a charged unit, without reclaimed pods."""
     status = unit["status"]
     templates = {each["name"]: each["template"] for each in unit["spec"].get("podSet", ())}
     given_back = {each["name"]: each["count"] for each in status.get("reclaimablePods") or ()}
@@ -67,7 +67,7 @@ def granted_to(unit: Json) -> Amounts:
 
 
 def charge_of(unit: Json | None, pods: Iterable[Json]) -> Amounts:
-    """What a job takes now."""
+    """Return the current usage of a job."""
     total: Amounts = {}
     for pod in pods:
         if is_living(pod):
@@ -80,7 +80,7 @@ def charge_of(unit: Json | None, pods: Iterable[Json]) -> Amounts:
 
 
 def is_condition_true(body: Json, kind: str) -> bool:
-    """Whether an object says so of itself."""
+    """Return whether an object has this condition with status True."""
     return any(
         condition["type"] == kind and condition["status"] == "True"
         for condition in body.get("status", {}).get("conditions") or ()
@@ -88,7 +88,7 @@ def is_condition_true(body: Json, kind: str) -> bool:
 
 
 def chain_of(quota: str, parent_of: Callable[[str], str]) -> Iterator[str]:
-    """A quota and those above it; `parent_of` says "" of one without."""
+    """Yield a quota and its ancestors; `parent_of` returns "" for a root."""
     for _ in range(MOST_ANCESTORS):
         if not quota:
             return
@@ -97,6 +97,6 @@ def chain_of(quota: str, parent_of: Callable[[str], str]) -> Iterator[str]:
 
 
 def controller_uid(pod: Json) -> str:
-    """The uid of the job that a pod belongs to, or ""."""
+    """Return the uid of the job of a pod, or ""."""
     owners: list[Json] = pod["metadata"].get("ownerReferences") or []
     return next((owner["uid"] for owner in owners if owner.get("controller")), "")

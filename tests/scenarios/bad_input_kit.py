@@ -1,4 +1,4 @@
-"""What a user sees of bad input, and that all else goes on."""
+"""What users see of bad input, and a check that other units are not affected."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from tests.queue_scheduler.scheduler_world import SchedulerWorld
 
 TOLD_SECONDS = 10.0
-"""By then reason, condition and event are there: two seconds of patience, and one sweep."""
+"""Within this time, reason, condition, and event are written: two seconds and one sweep."""
 
 Logs = list[MutableMapping[str, Any]]
 
 
 def assert_all_else_goes_on(world: SchedulerWorld) -> None:
-    """A unit of another quota starts at once."""
+    """Check that a unit of another quota starts at once."""
     world.add_quota("good", cpu=1)
     world.add_unit("good-unit", "good")
     world.settle(1.0)
@@ -22,7 +22,7 @@ def assert_all_else_goes_on(world: SchedulerWorld) -> None:
 
 
 def warning_of(logs: Logs, name: str, reason: str) -> str:
-    """Return the words of the one warning about an object, for one reason."""
+    """Return the message of the only warning with this reason about an object."""
     (line,) = [
         line
         for line in logs

@@ -1,4 +1,4 @@
-"""A scheduler over the fake API server, both programs over one, and what is logged."""
+"""A scheduler or both programs with a fake API server, and their logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.scenarios.town import Town
 
 @pytest.fixture
 def logs() -> Iterator[Logs]:
-    """What the scheduler logs while the test runs."""
+    """The logs of the scheduler during the test."""
     with capture_logs() as logs:
         yield logs
 

@@ -1,4 +1,4 @@
-"""What scenarios of preemption are made of: the whole scheduler, and a job side by hand."""
+"""A complete scheduler for scenarios of preemption, in which the test plays the job side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOTH = {PREEMPTS: "true", WAITS: "true"}
 
 
 class Stage:
-    """A world with the job side that scenarios play."""
+    """A world in which the test plays the job side."""
 
     def __init__(self, world: SchedulerWorld) -> None:
         self.world = world
@@ -32,7 +32,7 @@ class Stage:
         annotations: dict[str, str] = BOTH,
         protect: str = "0s",
     ) -> None:
-        """Start, with a queue `team` that was made before its quota."""
+        """Start with a queue `team` that was created before its quota."""
         configuration = KoordQueueConfiguration(
             plugin_configs={"ElasticQuotaV2": {"mode": "max"}},
             default_reclaim_protect_time=protect,
@@ -45,7 +45,7 @@ class Stage:
         self.world.settle()
 
     def share(self, nodes: int, quotas: dict[str, tuple[int, int, str]], mode: str) -> None:
-        """Start with so many cpu, and quotas (min, max, whether they reclaim) below one parent."""
+        """Start with this many CPUs, and quotas (min, max, reclaim policy) below one parent."""
         self.world.server.direct.delete("nodes", "node")
         self.world.direct.create(node_body("node", allocatable={"cpu": nodes}))
         plugins = {"ElasticQuotaV2": {"mode": mode}}
@@ -64,7 +64,7 @@ class Stage:
         self.world.settle()
 
     def add(self, name: str, priority: int = 0, cpu: int = 1, **more: Any) -> None:
-        """Create a unit and let the scheduler see it; its job side is the test's to play."""
+        """Create a unit and let the scheduler see it; the test plays its job side."""
         metadata = more.pop("metadata", {})
         marks = {**metadata.get("annotations", {}), MANAGED_BY: "controllers"}
         more["metadata"] = {**metadata, "annotations": marks}
@@ -79,7 +79,7 @@ class Stage:
         return self.world.phase(name)
 
     def asked_back(self, name: str) -> int:
-        """Return how many replicas the scheduler wants back of the first admission."""
+        """Return how many replicas of the first admission the scheduler reclaims."""
         admissions = self.status(name).get("admissions") or [{}]
         return int(admissions[0].get("reclaimState", {}).get("replicas", 0))
 
@@ -89,7 +89,7 @@ class Stage:
         return str(found.get("status", "")), str(found.get("reason", ""))
 
     def run(self, name: str) -> None:
-        """Let the pods of a unit run, as its job side says."""
+        """Report the pods of a unit as running, as its job side does."""
         admissions = [
             {**each, "running": each["replicas"]} for each in self.status(name)["admissions"]
         ]
@@ -104,7 +104,7 @@ class Stage:
         )
 
     def stop(self, name: str) -> None:
-        """Let the job of an evicted unit have stopped, as its job side says: it is free."""
+        """Report the job of an evicted unit as stopped, as its job side does."""
         conditions = [
             {**each, "status": "False", "reason": "Requeued"} if each["type"] == "Evicted" else each
             for each in self.status(name)["conditions"]

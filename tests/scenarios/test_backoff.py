@@ -1,4 +1,4 @@
-"""A job whose pods do not come: evicted, put off, tried again; both programs over one server."""
+"""A job whose pods do not start: evicted, requeued with backoff, retried; with both programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JITTER = 1.1
 """Backoffs are spread by a tenth."""
 
 
-def test_a_job_that_times_out_is_put_off_and_tried_again(town: Town) -> None:
+def test_a_job_that_times_out_is_retried_after_a_backoff(town: Town) -> None:
     town.create_job()
     town.let_pods_time_out()
     town.pass_time(5.0)
@@ -38,7 +38,7 @@ def test_a_job_that_times_out_is_put_off_and_tried_again(town: Town) -> None:
     assert "requeueState" not in town.jobs.get_unit()["status"]
 
 
-def test_a_second_time_out_waits_twice_as_long(town: Town) -> None:
+def test_the_backoff_after_a_second_timeout_is_twice_as_long(town: Town) -> None:
     town.create_job()
     town.let_pods_time_out()
     town.let_pods_time_out()
@@ -48,14 +48,14 @@ def test_a_second_time_out_waits_twice_as_long(town: Town) -> None:
     town.pass_until("Dequeued", 2 * FIRST_BACKOFF)
 
 
-def test_a_backoff_outlives_both_programs(town: Town) -> None:
+def test_a_backoff_survives_a_restart_of_both_programs(town: Town) -> None:
     town.create_job()
     town.let_pods_time_out()
     town.start()
     town.pass_until("Dequeued", 2 * FIRST_BACKOFF)
 
 
-def test_a_job_without_pods_does_not_hold_a_line_that_waits_for_them(town: Town) -> None:
+def test_a_job_without_pods_does_not_block_a_queue_that_waits_for_pods(town: Town) -> None:
     town.start(running_timeout=0.0)
     waits = {"metadata": {"annotations": {"koord-queue/wait-for-pods-running": "true"}}}
     town.scheduling.direct.patch("queues", "gold", waits, namespace=QUEUE_NAMESPACE)
@@ -75,7 +75,7 @@ def test_a_job_without_pods_does_not_hold_a_line_that_waits_for_them(town: Town)
     assert (town.jobs.phase(), town.jobs.phase("next")) == ("TimeoutBackoff", "Dequeued")
 
 
-def test_after_as_many_as_its_limit_it_rests_until_its_owner_wants_it(town: Town) -> None:
+def test_at_the_backoff_limit_it_is_held_until_its_owner_resumes_it(town: Town) -> None:
     town.start(running_timeout=0.0)
     town.jobs.job(
         annotations={
@@ -84,7 +84,7 @@ def test_after_as_many_as_its_limit_it_rests_until_its_owner_wants_it(town: Town
         }
     )
     town.pass_time(0.2)
-    for turn in ("first", "after its owner wanted it"):
+    for turn in ("first", "after its owner resumed it"):
         town.let_pods_time_out()
         town.let_pods_time_out(ends="Enqueued")
         town.pass_time(10 * FIRST_BACKOFF)

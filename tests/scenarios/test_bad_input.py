@@ -1,6 +1,6 @@
-"""Bad input, one object at a time: its owner is told where they look, and all else goes on.
+"""Bad input, one object at a time: it is reported where its owner looks, and affects nothing else.
 
-Every story ends with a good unit of a good quota that starts: nobody else noticed.
+Every test ends with the start of a valid unit of a valid quota.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def requesting(amount: Any, resource: str = "cpu") -> dict[str, Any]:
         pytest.param(template(overhead={"cpu": "x"}), "cpu", id="overhead"),
     ],
 )
-def test_a_unit_whose_demand_can_not_be_read_is_told_and_in_nobodys_way(
+def test_a_unit_with_an_unreadable_demand_is_reported_and_blocks_no_other(
     logs: Logs, world: SchedulerWorld, pods: dict[str, Any], says: str
 ) -> None:
     world.add_unit("bad", podSet=[pods], priority=9)
@@ -76,10 +76,10 @@ def test_a_unit_whose_demand_can_not_be_read_is_told_and_in_nobodys_way(
     [
         pytest.param({"request": {"cpu": "9e999"}}, "spec.request: cpu", id="request"),
         pytest.param({"resource": {"cpu": "9e999"}}, "spec.resource: cpu", id="resource"),
-        pytest.param({}, "no demand: spec.podSet, spec.request", id="no demand at all"),
+        pytest.param({}, "no demand: spec.podSet, spec.request", id="no demand"),
     ],
 )
-def test_a_total_that_can_not_be_read_names_its_field(
+def test_the_reason_for_an_unreadable_total_names_its_field(
     logs: Logs, world: SchedulerWorld, spec: dict[str, Any], says: str
 ) -> None:
     world.add_unit("bad", podSet=None, **spec)
@@ -104,7 +104,7 @@ def test_a_total_that_can_not_be_read_names_its_field(
         ),
     ],
 )
-def test_what_the_schema_can_refuse_is_refused_with_its_path(
+def test_what_the_schema_covers_is_refused_with_its_path(
     world: SchedulerWorld, spec: dict[str, Any], path: str
 ) -> None:
     with pytest.raises(Invalid, match=path):
@@ -129,7 +129,7 @@ def test_what_the_schema_can_refuse_is_refused_with_its_path(
         pytest.param(requesting(["1"]), ".resources.requests[...]", id="an amount that is a list"),
     ],
 )
-def test_a_unit_that_does_not_fit_its_type_is_told_with_the_path(
+def test_a_unit_that_cannot_be_decoded_is_reported_with_the_path(
     logs: Logs, world: SchedulerWorld, pods: dict[str, Any], path: str
 ) -> None:
     world.add_unit("bad", podSet=[pods])
@@ -146,7 +146,7 @@ def test_a_unit_that_does_not_fit_its_type_is_told_with_the_path(
     assert world.phase("bad") == "Dequeued"
 
 
-def test_unreadable_before_the_program_starts_is_told_as_well(world: SchedulerWorld) -> None:
+def test_a_unit_that_is_unreadable_before_the_start_is_reported_too(world: SchedulerWorld) -> None:
     world.stop()
     world.add_unit("bad", podSet=[template(containers={"name": "c"})])
     world.start()
@@ -170,7 +170,9 @@ def test_unreadable_before_the_program_starts_is_told_as_well(world: SchedulerWo
         pytest.param(template(), id="no containers"),
     ],
 )
-def test_null_as_go_writes_it_is_empty(world: SchedulerWorld, pods: dict[str, Any]) -> None:
+def test_null_for_an_empty_list_as_go_writes_it_is_empty(
+    world: SchedulerWorld, pods: dict[str, Any]
+) -> None:
     world.add_unit("empty", podSet=[pods])
     world.settle()
     assert world.phase("empty") == "Dequeued"
@@ -212,7 +214,7 @@ def test_a_template_of_200_kilobytes(world: SchedulerWorld) -> None:
         ),
         pytest.param(
             [elastic_quota_body("x", max={"cpu": ABSURD})],
-            "x", "UnreadableAmount", "NoQuota", id="an absurd amount",
+            "x", "UnreadableAmount", "NoQuota", id="an unreadable amount",
         ),
         pytest.param(
             [elastic_quota_body("x", max={"cpu": "-1"})],
@@ -220,7 +222,7 @@ def test_a_template_of_200_kilobytes(world: SchedulerWorld) -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_quota_that_makes_no_sense_is_told_and_hurts_only_its_own(
+def test_an_invalid_quota_is_reported_and_affects_only_its_own_units(
     logs: Logs,
     world: SchedulerWorld,
     quotas: list[dict[str, Any]],
@@ -240,7 +242,7 @@ def test_a_quota_that_makes_no_sense_is_told_and_hurts_only_its_own(
     assert_all_else_goes_on(world)
 
 
-def test_a_quota_of_the_wrong_type_is_told(logs: Logs, world: SchedulerWorld) -> None:
+def test_a_quota_of_the_wrong_type_is_reported(logs: Logs, world: SchedulerWorld) -> None:
     body = elastic_quota_body("odd")
     world.direct.create({**body, "spec": {"max": {"cpu": ["1"]}}})
     world.settle(TOLD_SECONDS)
@@ -260,7 +262,9 @@ def test_a_quota_that_is_repaired_admits(world: SchedulerWorld) -> None:
     assert world.phase("waiting") == "Dequeued"
 
 
-def test_two_quotas_of_one_name_the_younger_is_told(logs: Logs, world: SchedulerWorld) -> None:
+def test_of_two_quotas_with_one_name_the_younger_is_reported(
+    logs: Logs, world: SchedulerWorld
+) -> None:
     world.direct.create(namespace_body("elsewhere"))
     world.clock.advance(60.0)
     world.add_quota("team", cpu=100, namespace="elsewhere")
@@ -277,7 +281,7 @@ def test_two_quotas_of_one_name_the_younger_is_told(logs: Logs, world: Scheduler
     assert world.reason("big") == "ExceedsQuota"
 
 
-def test_a_unit_of_a_quota_that_is_not_there(logs: Logs, world: SchedulerWorld) -> None:
+def test_a_unit_of_a_quota_that_does_not_exist(logs: Logs, world: SchedulerWorld) -> None:
     world.add_unit("lost", "nowhere")
     world.settle(TOLD_SECONDS)
     assert world.reason("lost") == "NoQuota"
@@ -286,8 +290,8 @@ def test_a_unit_of_a_quota_that_is_not_there(logs: Logs, world: SchedulerWorld) 
     assert_all_else_goes_on(world)
 
 
-def test_what_comes_in_any_order_before_the_start_is_not_told(logs: Logs) -> None:
-    """Its queue is made as soon as this process leads."""
+def test_objects_in_any_order_before_the_start_are_not_reported(logs: Logs) -> None:
+    """The queue is created as soon as this process leads."""
     with running_world() as world:
         world.add_unit("ahead", "late", cpu=3)
         world.add_unit("early", "late", cpu=2)
@@ -316,7 +320,7 @@ def test_a_quota_deleted_with_units_in_it(logs: Logs, world: SchedulerWorld) -> 
     assert_all_else_goes_on(world)
     world.add_quota()
     world.settle(TOLD_SECONDS)
-    assert world.phase("wait") == "Enqueued"  # what runs is still charged to it
+    assert world.phase("wait") == "Enqueued"  # running units are still charged to it
     world.finish("run")
     world.settle()
     assert world.phase("wait") == "Dequeued"
@@ -326,7 +330,7 @@ def test_a_quota_deleted_with_units_in_it(logs: Logs, world: SchedulerWorld) -> 
 
 
 def test_a_queue_deleted_with_units_in_it(logs: Logs, world: SchedulerWorld) -> None:
-    """One that a person made: nobody makes it again."""
+    """A queue that a person created is not created again."""
     takes = {"annotations": {"koord-queue/available-quota-in-queue": "*"}}
     world.direct.create(queue_body("mine", metadata=takes))
     world.add_unit("wait", cpu=9, queue="mine")
@@ -342,7 +346,9 @@ def test_a_queue_deleted_with_units_in_it(logs: Logs, world: SchedulerWorld) -> 
     assert_all_else_goes_on(world)
 
 
-def test_a_unit_of_a_queue_that_does_not_take_its_quota(logs: Logs, world: SchedulerWorld) -> None:
+def test_a_unit_in_a_queue_that_does_not_accept_its_quota(
+    logs: Logs, world: SchedulerWorld
+) -> None:
     world.direct.create(queue_body("mine"))
     world.add_unit("astray", queue="mine")
     world.add_unit("lost", queue="nowhere")
@@ -353,7 +359,7 @@ def test_a_unit_of_a_queue_that_does_not_take_its_quota(logs: Logs, world: Sched
     assert_all_else_goes_on(world)
 
 
-def test_an_unknown_policy_leaves_the_last_good_one_in_force(
+def test_with_an_unknown_policy_the_last_valid_one_stays_in_force(
     logs: Logs, world: SchedulerWorld
 ) -> None:
     patch = {"spec": {"queuePolicy": "Lottery"}}

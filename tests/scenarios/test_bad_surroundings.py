@@ -1,4 +1,4 @@
-"""The API server goes, a kind is missing, the clock jumps: the scheduler goes on where it was."""
+"""The scheduler continues after an outage of the API server, a missing kind, or a clock jump."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_api_server_is_down_for_a_minute(logs: Logs, world: SchedulerWorld) 
     world.server.go_down()
     world.settle(60.0)
     assert "connection refused" in warnings_of(logs, "cannot follow")[0]
-    world.add_unit("second", cpu=4)  # it comes back with news
+    world.add_unit("second", cpu=4)  # it comes back with changes
     world.finish("first")
     world.server.come_up()
     world.settle(10.0)
@@ -53,7 +53,7 @@ def test_the_api_server_is_down_for_a_minute(logs: Logs, world: SchedulerWorld) 
 
 
 def test_a_unit_that_is_being_written_when_the_server_goes_down(world: SchedulerWorld) -> None:
-    """It is booked once, whatever became of the write."""
+    """It is charged once, whether the write was done or not."""
     world.add_unit("a", cpu=3)
     world.add_unit("b", cpu=3)
     world.server.faults.lose_answer(times=30)
@@ -64,7 +64,7 @@ def test_a_unit_that_is_being_written_when_the_server_goes_down(world: Scheduler
     assert phases == ["Dequeued", "Enqueued"]
 
 
-def test_the_quota_kind_is_missing_and_comes(logs: Logs) -> None:
+def test_the_quota_kind_is_missing_and_is_installed_later(logs: Logs) -> None:
     with running_world(quotas=False) as world:
         world.start()
         assert world.scheduler is not None
@@ -86,7 +86,7 @@ def test_the_quota_kind_is_missing_and_comes(logs: Logs) -> None:
 
 @pytest.mark.parametrize("seconds", [3600.0, -3600.0, 10 * 365 * 86400.0])
 def test_the_clock_jumps(world: SchedulerWorld, seconds: float) -> None:
-    """Order is by the server's creation times; what is measured is measured elsewhere."""
+    """Order is by the server's creation times; durations are measured on the monotonic clock."""
     world.add_unit("first", cpu=4)
     world.settle()
     world.add_unit("older", cpu=4)
@@ -97,13 +97,13 @@ def test_the_clock_jumps(world: SchedulerWorld, seconds: float) -> None:
     world.finish("first")
     world.settle(1.0)
     want = {"older": "Dequeued", "younger": "Enqueued"}
-    if seconds < 0:  # the server's clock jumped too: by its own times the other one is older
+    if seconds < 0:  # the server's clock jumped too: by its times the other unit is older
         want = {"older": "Enqueued", "younger": "Dequeued"}
     assert {name: world.phase(name) for name in want} == want
 
 
-def test_the_clock_jumps_and_the_leader_stays_the_leader(world: SchedulerWorld) -> None:
-    """Leases are judged by what was observed, on the monotonic clock."""
+def test_the_leader_keeps_its_lease_when_the_clock_jumps(world: SchedulerWorld) -> None:
+    """Leases expire by the monotonic clock since the last observed change."""
 
     def elector(name: str) -> LeaderElector:
         rng = random.Random(name)

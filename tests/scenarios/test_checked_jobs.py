@@ -1,4 +1,4 @@
-"""A job whose queue asks for admission checks; both programs over one server."""
+"""A job whose queue requires admission checks; with both programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.scenario
 
 @pytest.fixture(autouse=True)
 def reserved(town: Town) -> None:
-    """The queue asks for a check, and a job is reserved for it."""
+    """Set up a queue that requires a check, and a job with reserved quota."""
     spec = {"spec": {"admissionChecks": [{"name": "nodes"}]}}
     town.scheduling.direct.patch("queues", "gold", spec, namespace=QUEUE_NAMESPACE)
     town.pass_time(0.5)
@@ -45,7 +45,7 @@ def run(town: Town) -> None:
     assert town.jobs.phase() == "Running"
 
 
-def test_a_job_is_released_when_its_check_is_ready_and_has_its_whole_time_to_run_in(
+def test_a_job_is_released_when_its_check_is_ready_with_its_full_running_timeout(
     town: Town,
 ) -> None:
     town.pass_time(3 * RUNNING_TIMEOUT)
@@ -55,7 +55,7 @@ def test_a_job_is_released_when_its_check_is_ready_and_has_its_whole_time_to_run
     assert (town.jobs.phase(), town.jobs.is_suspended()) == ("Dequeued", False)
 
 
-def test_a_refused_job_stays_suspended_and_is_asked_about_again(town: Town) -> None:
+def test_a_refused_job_stays_suspended_and_is_checked_again(town: Town) -> None:
     say(town, "Rejected", message="no such nodes")
     assert (town.jobs.phase(), town.jobs.is_suspended()) == ("TimeoutBackoff", True)
     town.pass_until("Reserved", 15.0)
@@ -64,7 +64,7 @@ def test_a_refused_job_stays_suspended_and_is_asked_about_again(town: Town) -> N
     assert "requeueState" not in town.jobs.get_unit()["status"]
 
 
-def test_a_backoff_of_the_jobs_own_does_not_cut_what_the_check_wants(town: Town) -> None:
+def test_the_backoff_of_a_job_does_not_shorten_that_of_its_check(town: Town) -> None:
     town.annotate("koord-queue/backoff-timeout", "5s")
     say(town, "Retry", requeueAfterSeconds=600)
     town.pass_time(60.0)
@@ -73,7 +73,7 @@ def test_a_backoff_of_the_jobs_own_does_not_cut_what_the_check_wants(town: Town)
     assert (parse_time(until) - town.scheduling.clock.now()).total_seconds() > 500.0
 
 
-def test_revoked_capacity_stops_the_job_and_it_comes_again(town: Town) -> None:
+def test_revoked_capacity_stops_the_job_and_requeues_it(town: Town) -> None:
     run(town)
     say(town, "Retry", message="capacity revoked", requeueAfterSeconds=60)
     unit = town.jobs.get_unit()
@@ -91,14 +91,14 @@ def test_revoked_capacity_stops_the_job_and_it_comes_again(town: Town) -> None:
     assert states(town) == ["Pending"]
 
 
-def test_a_job_that_is_stopped_while_it_is_reserved_gives_its_place_back(town: Town) -> None:
+def test_a_job_that_is_stopped_while_reserved_releases_its_quota(town: Town) -> None:
     town.annotate("scheduling.x-k8s.io/active", "false")
     town.pass_time(2.0)
     say(town, "Ready")
     assert (town.jobs.phase(), town.jobs.is_suspended()) == ("Enqueued", True)
 
 
-def test_each_run_goes_where_its_check_has_found_nodes(town: Town) -> None:
+def test_each_run_uses_the_nodes_that_its_check_has_found(town: Town) -> None:
     say(town, "Ready", podSetUpdates=[in_zone("z1")])
     town.pass_time(1.0)
     assert (town.jobs.is_suspended(), zone_of(town)) == (False, "z1")
@@ -111,13 +111,13 @@ def test_each_run_goes_where_its_check_has_found_nodes(town: Town) -> None:
     assert town.jobs.get_unit()["status"]["accumulatedPastExecutionTimeSeconds"] > 0
     town.pass_until("Reserved", 90.0)
     shown = town.jobs.get_unit()["spec"]["podSet"][0]["template"]["spec"]
-    assert "nodeSelector" not in shown, "what the user wants"
+    assert "nodeSelector" not in shown, "the user's own template"
     say(town, "Ready", podSetUpdates=[in_zone("z2")])
     town.pass_time(1.0)
     assert (town.jobs.is_suspended(), zone_of(town)) == (False, "z2")
 
 
-def test_a_job_that_its_check_contradicts_makes_room(town: Town) -> None:
+def test_a_job_that_contradicts_its_check_releases_its_quota(town: Town) -> None:
     mine = {"nodeSelector": {"zone": "mine"}}
     town.jobs.patch_job({"spec": {"template": {"spec": mine}}})
     say(town, "Ready", podSetUpdates=[in_zone("z1")])
@@ -129,7 +129,7 @@ def test_a_job_that_its_check_contradicts_makes_room(town: Town) -> None:
     assert any(reason == "PodSetUpdatesConflict" and why in note for reason, note in town.told())
     town.jobs.job("next")
     town.pass_time(5.0)
-    assert town.jobs.phase("next") == "Reserved", "its quota is free"
+    assert town.jobs.phase("next") == "Reserved", "the quota of the first job is released"
 
 
 def in_zone(zone: str) -> Json:

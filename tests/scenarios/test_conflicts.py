@@ -1,4 +1,4 @@
-"""Every second write of both programs is answered 409 for a minute: slower, and nothing else."""
+"""Every second write of both programs gets a 409 for a minute; this only slows them down."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ pytestmark = pytest.mark.scenario
 STORM_SECONDS = 60.0
 NAMES = tuple(f"job-{number}" for number in range(6))
 MOST_WRITES = 30
-"""Of one object in its whole life: a life without trouble costs a job two and its unit four."""
+"""Writes of one object in its life; without conflicts, a job needs two and its unit four."""
 
 
 def refuse_every_second_write(town: Town) -> Counter[str]:
-    """Let it begin; return what is refused of each kind."""
+    """Install the fault; return a counter of refused writes by kind."""
     numbers, refused = count(), Counter[str]()
 
     def is_refused(info: RequestInfo) -> bool:
@@ -34,17 +34,17 @@ def refuse_every_second_write(town: Town) -> Counter[str]:
 
 
 class Cluster:
-    """Pods of released jobs run for three seconds, then the job is done; a stopped job has none."""
+    """Runs the pods of a released job for three seconds, then ends it; a stopped job has none."""
 
     def __init__(self, town: Town) -> None:
         self._town = town
         self._running_since: dict[str, float] = {}
         self.ended: list[str] = []
         self.most = 0
-        """Units that were admitted at a time."""
+        """The largest number of units admitted at the same time."""
 
     def turn(self) -> None:
-        """Let a moment pass."""
+        """Let some time pass."""
         town, jobs = self._town, self._town.jobs
         now = town.scheduling.clock.monotonic()
         for name in NAMES:
@@ -70,7 +70,7 @@ class Cluster:
 
 
 def test_every_second_write_is_a_conflict_for_a_minute(town: Town) -> None:
-    """Of six jobs two fit at a time: each has one unit and ends, most of them while it lasts."""
+    """Of six jobs, two fit at a time; each has one unit and ends, most during the faults."""
     refused = refuse_every_second_write(town)
     for name in NAMES:
         town.jobs.job(name, parallelism=1, completions=1, suspend=name < "job-3")

@@ -1,4 +1,4 @@
-"""The demo's observer says no: whoever exceeds a quota, or runs past the queue, is named."""
+"""The demo's observer reports a quota that is exceeded, and a job that runs without admission."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.demo.load_plan import QUOTA_NAME, REAL_GPUS, build_plan
 from tests.demo.make_slice import TraceRow
 from tests.demo.terminal import Terminal
 
-# The run itself has deadlines; they come before this one.
+# The deadlines of the run itself are earlier than this one.
 pytestmark = [pytest.mark.scenario, pytest.mark.timeout(600)]
 
 TENANT = "vc-6214e9"
-"""Its max is 2 GPUs in the short run."""
+"""A tenant whose max is 2 GPUs in the short run."""
 UNIT_SECONDS = 100.0
 
 
 def run_with(visitor: Callable[[JsonApi], None]) -> DemoRun:
-    """Run the demo in this process, with somebody who meddles once it is ready."""
+    """Run the demo in this process, with a client that interferes once it is ready."""
     settings = Settings(once=True, jobs=40, submit_seconds=4.0)
     terminal = Terminal(io.StringIO())
     run = DemoRun(settings, terminal, SystemClock(), make_cluster=make_cluster, visitor=visitor)
@@ -57,7 +57,7 @@ def submit_extra_job(api: JsonApi, gpus: int) -> Json:
 
 
 def admit_above_the_quota(api: JsonApi) -> None:
-    """Write what only the scheduler may write: an admission that its quota has no room for."""
+    """Write an admission that exceeds the quota, as only the scheduler may write one."""
     unit = submit_extra_job(api, gpus=4)
     (pod_set,) = unit["spec"]["podSet"]
     admission = {"name": pod_set["name"], "replicas": pod_set["count"], "running": 0}
@@ -66,7 +66,7 @@ def admit_above_the_quota(api: JsonApi) -> None:
 
 
 def release_past_the_queue(api: JsonApi) -> None:
-    """Resume a job that its quota will never have room for."""
+    """Resume a job that never fits its quota."""
     submit_extra_job(api, gpus=4)
     api.patch(JOBS, TENANT, "planted", {"spec": {"suspend": False}})
 
@@ -89,7 +89,7 @@ def release_past_the_queue(api: JsonApi) -> None:
 def test_the_observer_sees_a_planted_fault(
     visitor: Callable[[JsonApi], None], want: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A job that can never start would be waited for. Until then the others end, one by one.
+    # The run would wait for a job that can never start. Until then the others end, one by one.
     monkeypatch.setattr("tests.demo.demo_run.PATIENCE_SECONDS", 10.0)
     outcome = run_with(visitor).outcome
     assert outcome.exit_status == 1
@@ -98,7 +98,7 @@ def test_the_observer_sees_a_planted_fault(
 
 
 def try_a_job_elsewhere(api: JsonApi) -> None:
-    """Apply, beside the load, a job that no queue holds, and one that no quota has room for."""
+    """Apply, in addition to the load, a job outside the queues and one that fits no quota."""
     for name, labels in (("mine", {}), ("too-large", {QUOTA_NAME: "philly"})):
         row = TraceRow(submit_time_s=0, duration_s=600, tenant="6214e9", gpu=64)
         body = build_plan([row], shape=REAL_GPUS, submit_seconds=96.0).jobs[0].body
@@ -107,7 +107,7 @@ def try_a_job_elsewhere(api: JsonApi) -> None:
         api.create(JOBS, body)
 
 
-def test_what_people_try_beside_the_load_is_not_judged() -> None:
+def test_jobs_in_addition_to_the_load_are_not_judged() -> None:
     outcome = run_with(try_a_job_elsewhere).outcome
     assert outcome.complaints == []
     assert outcome.exit_status == 0

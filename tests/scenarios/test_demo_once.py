@@ -1,4 +1,4 @@
-"""The demo, shortened: it ends by itself, and leaves nothing behind."""
+"""A short run of the demo ends by itself, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from tests.demo.demo_process import DemoProcess, demo_starter, wait_until
 from tests.demo.program_processes import CONTROLLERS, DEBUG_PORTS, LOOPBACK, SCHEDULER
 
-# Longer than all of the deadlines below together.
+# Longer than the sum of the deadlines below.
 pytestmark = [pytest.mark.scenario, pytest.mark.timeout(600)]
 
 READY = "ready after"
@@ -60,7 +60,7 @@ def test_another_port_is_used_where_the_usual_one_is_taken(
     usual = DEBUG_PORTS[program]
     with ExitStack() as stack:
         until = time.monotonic() + READY_SECONDS
-        while time.monotonic() < until:  # a demo of another test may let go of it
+        while time.monotonic() < until:  # the demo of another test may release it
             with suppress(OSError):
                 stack.enter_context(socket.create_server((LOOPBACK, usual)))
                 break
@@ -87,7 +87,7 @@ def test_signals_leave_no_process_and_no_file(
     assert demo.leaves_nothing()
 
 
-def test_a_killed_demo_takes_its_programs_along(start: Callable[..., DemoProcess]) -> None:
+def test_the_programs_of_a_killed_demo_end(start: Callable[..., DemoProcess]) -> None:
     demo = start()
     demo.wait_for_output(READY, READY_SECONDS)
     demo.process.kill()

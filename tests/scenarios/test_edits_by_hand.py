@@ -1,7 +1,7 @@
-"""Somebody edits what only the programs write: statuses wiped, admissions changed.
+"""Manual edits of what only the programs write: emptied statuses and changed admissions.
 
-Both programs over one server. Whatever is edited, no quota is promised twice while pods live, and
-every job runs in the end.
+With both programs. Whatever is edited, no quota is given twice while pods exist, and every job
+finally runs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ WHOLE = {"cpu": "2"}
 
 
 def entry(replicas: int, *, name: str = "main", **more: Any) -> Json:
-    """One entry of the admissions."""
+    """Return an entry of the admissions."""
     return {"name": name, "replicas": replicas, "running": 0, **more}
 
 
 def run_main(town: Town) -> None:
-    """Let job `main` take the whole quota and run, and job `later` wait for it."""
+    """Run job `main` with the whole quota, and let job `later` wait for it."""
     town.create_job()
     town.pass_until("Dequeued", 5.0)
     town.pass_time(1.5)
@@ -40,7 +40,7 @@ def run_main(town: Town) -> None:
 
 
 def let_main_end(town: Town) -> None:
-    """End `main`, and let the job behind it start."""
+    """End `main`, and let the next job start."""
     for number in range(2):
         town.delete_pod(number)
     town.jobs.complete()
@@ -55,13 +55,13 @@ def let_main_end(town: Town) -> None:
     [
         pytest.param([entry(1)], id="lowered"),
         pytest.param([entry(1, resources={"cpu": "1"})], id="lowered with its amounts"),
-        pytest.param([entry(0)], id="lowered to nothing"),
+        pytest.param([entry(0)], id="lowered to zero"),
         pytest.param([entry(5)], id="raised"),
-        pytest.param([entry(2**63 - 1)], id="raised beyond measure"),
+        pytest.param([entry(2**63 - 1)], id="raised to the largest integer"),
         pytest.param([entry(2, resources={"cpu": "90"})], id="its amounts raised"),
         pytest.param([entry(2, name="other", resources=WHOLE)], id="its set renamed"),
         pytest.param([entry(2, name="other")], id="its set renamed, without amounts"),
-        pytest.param([entry(2, resources={"cpu": "9e99"})], id="its amounts absurd"),
+        pytest.param([entry(2, resources={"cpu": "9e99"})], id="its amounts unreadable"),
         pytest.param([entry(2), entry(2, name="other", resources=WHOLE)], id="a set added"),
         pytest.param([], id="removed"),
     ],
@@ -76,8 +76,8 @@ def test_admissions_edited_while_the_job_runs(town: Town, edited: list[Json]) ->
     let_main_end(town)
 
 
-def test_a_count_of_backoffs_that_can_not_be_raised_further(town: Town) -> None:
-    """The eviction is carried out all the same, and the unit waits the longest time."""
+def test_a_count_of_backoffs_that_cannot_be_incremented(town: Town) -> None:
+    """The eviction still happens, and the unit waits for the longest backoff."""
     run_main(town)
     asked = {"type": "Evicted", "status": "True", "reason": "AdmissionCheck", "message": ""}
     others = town.jobs.get_unit()["status"]["conditions"]
@@ -95,7 +95,7 @@ def test_a_count_of_backoffs_that_can_not_be_raised_further(town: Town) -> None:
 
 
 def wipe(town: Town, name: str = "main") -> None:
-    """Empty a unit's status, as another client's replace does."""
+    """Empty a unit's status, as a replace by another client does."""
     status = town.jobs.get_unit(name)["status"]
     town.jobs.patch_unit_status(dict.fromkeys(status), name)
     assert town.jobs.get_unit(name)["status"] == {"phase": "Enqueued"}
@@ -142,7 +142,7 @@ def test_a_status_that_is_wiped_between_the_release_and_the_pods(town: Town) -> 
 
 
 def test_a_status_that_is_wiped_while_pods_live(town: Town) -> None:
-    """It is taken at its word: the job is held again. Nobody has its quota before its pods go."""
+    """The emptied status applies: the job is held again; its quota is free without its pods."""
     run_main(town)
     wipe(town)
     town.pass_time(5.0)
@@ -157,7 +157,7 @@ def test_a_status_that_is_wiped_while_pods_live(town: Town) -> None:
 
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_admissions_lowered_before_the_release(town: Town, replicas: int) -> None:
-    """What is missing is granted again, and the job is released whole."""
+    """The missing replicas are admitted again, and the complete job is released."""
     asks = {"spec": {"admissionChecks": [{"name": "nodes"}]}}
     town.jobs.direct.patch("queues", "gold", asks, namespace=QUEUE_NAMESPACE)
     town.create_job()

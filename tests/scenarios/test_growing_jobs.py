@@ -1,4 +1,4 @@
-"""Jobs that are scaled while they run; both programs over one server."""
+"""Jobs that are scaled while they run; with both programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.scenario
 
 
-def test_a_running_job_is_granted_what_it_grows_by_when_there_is_room(bare_town: Town) -> None:
+def test_the_growth_of_a_running_job_is_admitted_when_it_fits(bare_town: Town) -> None:
     bare_town.scheduling.add_quota("gold", cpu=4)
     bare_town.pass_time(5.0)
     bare_town.jobs.job("first", completions=10)

@@ -1,4 +1,4 @@
-"""A job whose queue asks for nodes: all three programs over one server, the test the autoscaler."""
+"""A job whose queue requests nodes; with all three programs, and the test as the autoscaler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KUEUE = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
 
 
 class GrowingTown:
-    """A town with the third program and an autoscaler; its queue asks for nodes."""
+    """A town with the third program and an autoscaler; its queue requests nodes."""
 
     def __init__(self, town: Town) -> None:
         self.town = town
@@ -57,7 +57,7 @@ class GrowingTown:
         self.checks = CheckController(host, CONTROLLER, judge, informer_wait_seconds=0.0)
 
     def pass_time(self, seconds: float) -> None:
-        """Let all three programs work while so much time passes."""
+        """Let all three programs work for this long."""
         until = self.town.scheduling.clock.monotonic() + seconds
         while self.town.scheduling.clock.monotonic() < until:
             for step in self.checks.steps():
@@ -75,7 +75,7 @@ class GrowingTown:
         return sum(len(self.town.scheduling.direct.list(kind)) for kind in kinds)
 
     def run_job(self) -> None:
-        """Have the nodes, and let the job's pods run there."""
+        """Provide the nodes, and let the job's pods run there."""
         self.autoscaler.provision()
         self.pass_time(2.0)
         assert (self.phase(), self.town.jobs.is_suspended()) == ("Dequeued", False)
@@ -84,7 +84,7 @@ class GrowingTown:
         assert self.phase() == "Running"
 
     def put_back_seconds(self) -> float:
-        """Return how long the unit waits in all since it was put back."""
+        """Return how long the unit waits in total after it was requeued."""
         status = self.unit()["status"]
         assert status["phase"] == "TimeoutBackoff"
         since, until = status["lastUpdateTime"], status["requeueState"]["requeueAt"]
@@ -96,7 +96,7 @@ def growing(town: Town) -> GrowingTown:
     return GrowingTown(town)
 
 
-def test_a_job_starts_on_the_nodes_that_were_asked_for(growing: GrowingTown) -> None:
+def test_a_job_starts_on_the_requested_nodes(growing: GrowingTown) -> None:
     assert (growing.phase(), growing.town.jobs.is_suspended()) == ("Reserved", True)
     request = growing.autoscaler.the_request()
     assert [each["count"] for each in request["spec"]["podSets"]] == [2]
@@ -105,13 +105,13 @@ def test_a_job_starts_on_the_nodes_that_were_asked_for(growing: GrowingTown) -> 
     assert template["metadata"]["annotations"][CONSUME] == request["metadata"]["name"]
     growing.autoscaler.expire()
     growing.pass_time(2.0)
-    assert growing.phase() == "Running", "its pods are there"
+    assert growing.phase() == "Running", "its pods are running"
     growing.town.jobs.complete()
     growing.pass_time(2.0)
     assert (growing.phase(), growing.made()) == ("Succeed", 0)
 
 
-def test_without_nodes_it_waits_as_long_as_the_config_says_and_asks_again(
+def test_without_nodes_it_waits_for_the_configured_time_and_retries(
     growing: GrowingTown,
 ) -> None:
     first = growing.autoscaler.the_request()["metadata"]["name"]
@@ -125,7 +125,7 @@ def test_without_nodes_it_waits_as_long_as_the_config_says_and_asks_again(
     growing.run_job()
 
 
-def test_at_the_limit_it_is_rejected_and_comes_again_all_the_same(growing: GrowingTown) -> None:
+def test_at_the_limit_it_is_rejected_and_still_requeued(growing: GrowingTown) -> None:
     growing.autoscaler.fail()
     growing.pass_time(44.0)
     growing.autoscaler.fail()
@@ -136,7 +136,7 @@ def test_at_the_limit_it_is_rejected_and_comes_again_all_the_same(growing: Growi
     assert growing.phase() == "Reserved"
 
 
-def test_nodes_that_are_taken_away_put_the_job_back(growing: GrowingTown) -> None:
+def test_a_job_is_requeued_when_its_nodes_are_removed(growing: GrowingTown) -> None:
     growing.run_job()
     growing.autoscaler.revoke()
     growing.pass_time(2.0)
@@ -149,7 +149,7 @@ def test_nodes_that_are_taken_away_put_the_job_back(growing: GrowingTown) -> Non
     growing.run_job()
 
 
-def test_a_job_that_goes_leaves_nothing_behind(growing: GrowingTown) -> None:
+def test_a_deleted_job_leaves_nothing_behind(growing: GrowingTown) -> None:
     assert growing.made() == 2
     growing.town.scheduling.direct.delete("jobs", "main", "team", propagation="Background")
     growing.pass_time(10.0)

@@ -1,7 +1,7 @@
-"""Preemption as upstream's suites tell it (P1 to P5), by this house's rules.
+"""Preemption as in upstream's test suites (P1 to P5), with the rules of this project.
 
-Where upstream's job side lowers the victim's replicas, here the victim is Evicted first, its job
-is stopped, and then it is Enqueued with no admissions.
+Where upstream's job side lowers the victim's replicas, here the victim is Evicted first, its job is
+stopped, and then it is Enqueued without admissions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def stage() -> Iterator[Stage]:
         yield Stage(world)
 
 
-def test_p1_who_is_refused_evicts_who_does_not_run(stage: Stage) -> None:
+def test_p1_a_refused_unit_evicts_one_that_does_not_run(stage: Stage) -> None:
     stage.open(2)
     assert BOTH.items() <= stage.world.queue()["metadata"]["annotations"].items()
     stage.add("victim", 10, cpu=2)
@@ -41,7 +41,7 @@ def test_p1_who_is_refused_evicts_who_does_not_run(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block"])
-def test_p2_p3_who_fits_starts_at_once_in_place_of_who_is_in_flight(
+def test_p2_p3_a_unit_that_fits_starts_at_once_instead_of_one_in_flight(
     stage: Stage, policy: str
 ) -> None:
     stage.open(4, policy=policy)
@@ -52,7 +52,7 @@ def test_p2_p3_who_fits_starts_at_once_in_place_of_who_is_in_flight(
     assert stage.asked_back("victim") == 1
     assert stage.phase("preemptor") == "Dequeued"
     assert stage.status("preemptor")["admissions"][0]["replicas"] == 1
-    assert stage.phase("victim") == "Dequeued"  # nobody has stopped it
+    assert stage.phase("victim") == "Dequeued"  # it has not been stopped
 
 
 def test_p4_the_victim_starts_again_when_it_has_stopped(stage: Stage) -> None:
@@ -74,7 +74,7 @@ def test_p5_the_order_after_a_preemption(stage: Stage) -> None:
     assert (stage.phase("c"), stage.asked_back("a")) == ("Dequeued", 1)
     stage.add("b", 2)
     stage.world.settle(3.0)
-    assert stage.phase("b") == "Enqueued"  # c is under way
+    assert stage.phase("b") == "Enqueued"  # c is in flight
     stage.run("c")
     assert stage.phase("b") == "Dequeued"
     stage.world.settle(3.0)
@@ -91,7 +91,7 @@ def test_p5_the_order_after_a_preemption(stage: Stage) -> None:
         pytest.param({PREEMPTS: "true"}, "Priority", {}, True, id="without waiting for pods"),
         pytest.param({PREEMPTS: "true"}, "Block", {}, True, id="Block"),
         pytest.param({PREEMPTS: "true"}, "FIFO", {}, False, id="never FIFO"),
-        pytest.param({WAITS: "true"}, "Priority", {}, False, id="not switched on"),
+        pytest.param({WAITS: "true"}, "Priority", {}, False, id="not enabled"),
         pytest.param({}, "Priority", {}, False, id="no annotation"),
         pytest.param({PREEMPTS: "true"}, "Priority", {"priority": 100}, False, id="equal priority"),
         pytest.param({PREEMPTS: "true"}, "Priority", {"firm": True}, False, id="not preemptible"),
@@ -105,7 +105,7 @@ def test_p5_the_order_after_a_preemption(stage: Stage) -> None:
         ),
     ],
 )
-def test_who_may_be_evicted(
+def test_which_units_may_be_evicted(
     stage: Stage, annotations: dict[str, str], policy: str, victim: dict[str, int], *, evicts: bool
 ) -> None:
     stage.open(2, policy=policy, annotations=annotations)
@@ -117,7 +117,7 @@ def test_who_may_be_evicted(
     assert (stage.asked_back("victim") == 1) is evicts
 
 
-def test_who_was_admitted_lately_is_left_alone_until_that_is_over(stage: Stage) -> None:
+def test_a_unit_is_not_evicted_shortly_after_its_admission(stage: Stage) -> None:
     stage.open(2, protect="5m")
     stage.add("victim", 10, cpu=2)
     stage.add("preemptor", 100, cpu=2)
@@ -127,7 +127,7 @@ def test_who_was_admitted_lately_is_left_alone_until_that_is_over(stage: Stage) 
     assert stage.asked_back("victim") == 1
 
 
-def test_nobody_is_evicted_if_all_together_are_not_enough(stage: Stage) -> None:
+def test_no_unit_is_evicted_if_all_together_do_not_free_enough(stage: Stage) -> None:
     stage.open(4, annotations={PREEMPTS: "true"})
     stage.add("low", 1, cpu=2)
     stage.add("high", 200, cpu=2)
@@ -135,20 +135,20 @@ def test_nobody_is_evicted_if_all_together_are_not_enough(stage: Stage) -> None:
     assert stage.asked_back("low") == 0
 
 
-def test_the_room_goes_to_whom_it_was_made_for(stage: Stage) -> None:
+def test_freed_capacity_is_reserved_for_the_preemptor(stage: Stage) -> None:
     stage.open(4, annotations={PREEMPTS: "true"})
     stage.add("low", 1, cpu=3)
     stage.add("preemptor", 100, cpu=3)
     assert stage.asked_back("low") == 1
     stage.add("small", 50, cpu=1)
-    assert stage.phase("small") == "Dequeued"  # there is room beside the preemptor
+    assert stage.phase("small") == "Dequeued"  # it fits in addition to the preemptor
     stage.add("taker", 50, cpu=1)
     stage.stop("low")
     assert stage.phase("preemptor") == "Dequeued"
     assert stage.phase("taker") == "Enqueued"
 
 
-def test_room_is_kept_while_victims_are_not_gone(stage: Stage) -> None:
+def test_capacity_is_reserved_while_victims_are_not_gone(stage: Stage) -> None:
     stage.open(4, annotations={PREEMPTS: "true"})
     stage.add("low", 1, cpu=2)
     stage.add("preemptor", 100, cpu=4)
@@ -159,10 +159,10 @@ def test_room_is_kept_while_victims_are_not_gone(stage: Stage) -> None:
     stage.world.direct.delete("queueunits", "preemptor", "default")
     stage.world.settle()
     assert stage.phase("taker") == "Dequeued"
-    assert stage.evicted("low") == ("True", "Preempted")  # it was announced
+    assert stage.evicted("low") == ("True", "Preempted")  # the eviction is announced
 
 
-def test_the_room_is_kept_after_a_restart_and_no_second_round_begins(stage: Stage) -> None:
+def test_capacity_stays_reserved_after_a_restart_without_a_second_round(stage: Stage) -> None:
     stage.open(4, annotations={PREEMPTS: "true"})
     stage.add("low", 1, cpu=2)
     stage.add("other", 2, cpu=1)
@@ -177,7 +177,7 @@ def test_the_room_is_kept_after_a_restart_and_no_second_round_begins(stage: Stag
     assert stage.phase("preemptor") == "Dequeued"
 
 
-def test_a_second_round_begins_when_the_first_is_over(stage: Stage) -> None:
+def test_a_second_round_starts_when_the_first_is_over(stage: Stage) -> None:
     stage.open(4, annotations={PREEMPTS: "true"})
     stage.add("low", 1, cpu=2)
     stage.add("other", 2, cpu=2)
@@ -189,8 +189,8 @@ def test_a_second_round_begins_when_the_first_is_over(stage: Stage) -> None:
     assert (stage.phase("preemptor"), stage.asked_back("other")) == ("Dequeued", 1)
 
 
-def test_the_room_is_kept_until_the_pods_of_a_victim_are_gone(stage: Stage) -> None:
-    """The victim's unit is free before the server has told of its pods' end."""
+def test_capacity_is_reserved_until_the_pods_of_a_victim_are_gone(stage: Stage) -> None:
+    """The victim's unit is released before the end of its pods is observed."""
     stage.open(2, annotations={PREEMPTS: "true"})
     stage.add("low", 1, cpu=2)
     pod = pod_body("low-0", requests={"cpu": 2})
@@ -209,7 +209,7 @@ def test_the_room_is_kept_until_the_pods_of_a_victim_are_gone(stage: Stage) -> N
     assert stage.phase("preemptor") == "Dequeued"
 
 
-def test_no_round_begins_while_victims_of_one_leave_whose_unit_is_gone(stage: Stage) -> None:
+def test_no_round_starts_while_victims_of_a_deleted_preemptor_stop(stage: Stage) -> None:
     stage.open(4, annotations={PREEMPTS: "true"})
     stage.add("low", 1, cpu=2)
     stage.add("other", 2, cpu=2)
@@ -221,8 +221,8 @@ def test_no_round_begins_while_victims_of_one_leave_whose_unit_is_gone(stage: St
     assert stage.asked_back("other") == 1
 
 
-def test_victim_and_preemptor_are_told_who_and_how_much(stage: Stage) -> None:
-    """Of 3 cpu 1 is free."""
+def test_events_on_victim_and_preemptor_name_units_and_amounts(stage: Stage) -> None:
+    """Of 3 CPUs, 1 is free."""
     stage.open(3, annotations={PREEMPTS: "true"})
     stage.add("victim", 10, cpu=2)
     stage.add("preemptor", 100, cpu=3)

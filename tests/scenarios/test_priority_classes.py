@@ -1,7 +1,7 @@
-"""Values of PriorityClasses that come, change and go while jobs wait: which job starts first.
+"""Which job starts first when PriorityClasses appear, change, and disappear while jobs wait.
 
-Both programs over one server: the controllers write a class's value into units, and the scheduler
-orders its line by that. The value of a class cannot be edited: it is deleted and made again.
+With both programs: the controllers write a class's value into units, and the scheduler orders its
+queue by it. The value of a class is immutable, so the class is deleted and created again.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ CLASS = "team-class"
     ("classed", "values", "want"),
     [
         pytest.param("younger", [], "older", id="the class is missing"),
-        pytest.param("younger", [1000], "younger", id="it comes, and is high"),
-        pytest.param("younger", [1000, -5], "older", id="it was high, and is low"),
-        pytest.param("younger", [1000, None], "older", id="it was high, and is gone"),
-        pytest.param("older", [-5], "younger", id="it comes, and is low"),
-        pytest.param("older", [-5, 1000], "older", id="it was low, and is high"),
-        pytest.param("older", [-5, None], "younger", id="it is gone: pods would be refused"),
+        pytest.param("younger", [1000], "younger", id="created with a high value"),
+        pytest.param("younger", [1000, -5], "older", id="changed from high to low"),
+        pytest.param("younger", [1000, None], "older", id="deleted after a high value"),
+        pytest.param("older", [-5], "younger", id="created with a low value"),
+        pytest.param("older", [-5, 1000], "older", id="changed from low to high"),
+        pytest.param("older", [-5, None], "younger", id="deleted: pods would be refused"),
     ],
 )
-def test_the_value_of_its_class_counts_when_a_job_gets_its_turn(
+def test_jobs_start_in_the_order_of_the_current_values_of_their_classes(
     town: Town, classed: str, values: list[int | None], want: str
 ) -> None:
     town.jobs.job("first")
@@ -52,12 +52,12 @@ def test_the_value_of_its_class_counts_when_a_job_gets_its_turn(
 
 
 def started(town: Town) -> list[str]:
-    """Return which of the two that waited have been released."""
+    """Return which of the two waiting jobs have been released."""
     return [name for name in ("older", "younger") if not town.jobs.is_suspended(name)]
 
 
 def put_class(town: Town, value: int | None) -> None:
-    """Do what an administrator does; None: delete the class."""
+    """Create or replace the class as an administrator does; None deletes it."""
     direct = town.jobs.direct
     if any(each["metadata"]["name"] == CLASS for each in direct.list("priorityclasses")):
         direct.delete("priorityclasses", CLASS)
@@ -67,7 +67,7 @@ def put_class(town: Town, value: int | None) -> None:
 
 
 def template_of(priority_class: str) -> dict[str, Any]:
-    """Return a template of one cpu; "": it names no class."""
+    """Return a template of one CPU; "" for no class."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     named = {"priorityClassName": priority_class} if priority_class else {}
     return {"spec": {"restartPolicy": "Never", "containers": [container], **named}}

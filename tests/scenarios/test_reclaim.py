@@ -1,4 +1,4 @@
-"""An owner takes back what others borrow of his min, where his quota says so."""
+"""A quota reclaims what others borrow of its min, if its policy allows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stage() -> Iterator[Stage]:
 
 
 def lend(stage: Stage, policy: str, mode: str, *, priority: int = 0, cpu: int = 2) -> None:
-    """Let `lender` own 6 of 10 cpu, and `borrower`, who owns 4, take all of them."""
+    """Give `lender` 6 of 10 CPUs, and let `borrower`, which owns 4, use all of them."""
     stage.share(10, {"lender": (6, 10, policy), "borrower": (4, 10, "")}, mode)
     for number in range(10 // cpu):
         stage.add(f"b{number}", priority, cpu=cpu, quota="borrower")
@@ -34,7 +34,7 @@ def evicted(stage: Stage) -> list[str]:
 
 
 @MODES
-def test_an_owner_gets_back_what_he_is_owed(stage: Stage, mode: str) -> None:
+def test_a_quota_gets_back_its_min(stage: Stage, mode: str) -> None:
     lend(stage, "Any", mode)
     stage.add("owner", cpu=4, quota="lender")
     assert len(evicted(stage)) == 2
@@ -56,13 +56,13 @@ def test_an_owner_gets_back_what_he_is_owed(stage: Stage, mode: str) -> None:
         pytest.param("LowerPriority", -1, 4, 2, id="a lower priority"),
         pytest.param("Never", 0, 4, 0, id="never"),
         pytest.param("", 0, 4, 0, id="by default never"),
-        pytest.param("Sometimes", 0, 4, 0, id="a word that nobody knows"),
-        pytest.param("Any", 0, 6, 3, id="all of his min"),
-        pytest.param("Any", 0, 7, 0, id="more than his min"),
+        pytest.param("Sometimes", 0, 4, 0, id="an unknown value"),
+        pytest.param("Any", 0, 6, 3, id="all of its min"),
+        pytest.param("Any", 0, 7, 0, id="more than its min"),
     ],
 )
 @MODES
-def test_what_may_be_taken_back(
+def test_what_may_be_reclaimed(
     stage: Stage, mode: str, policy: str, priority: int, cpu: int, want: int
 ) -> None:
     lend(stage, policy, mode, priority=priority)
@@ -74,8 +74,8 @@ def test_what_may_be_taken_back(
 
 
 @MODES
-def test_nobody_falls_below_what_is_his(stage: Stage, mode: str) -> None:
-    """One of the borrower's five cpu would leave him with less than four."""
+def test_no_quota_falls_below_its_min(stage: Stage, mode: str) -> None:
+    """Without one of its units, the borrower would have less than four CPUs."""
     lend(stage, "Any", mode, cpu=5)
     stage.add("owner", cpu=6, quota="lender")
     assert len(evicted(stage)) == 0
@@ -85,7 +85,7 @@ def test_nobody_falls_below_what_is_his(stage: Stage, mode: str) -> None:
 
 
 @MODES
-def test_what_is_not_preemptible_stays(stage: Stage, mode: str) -> None:
+def test_a_unit_that_is_not_preemptible_stays(stage: Stage, mode: str) -> None:
     labels = {"quota.scheduling.koordinator.sh/preemptible": "false"}
     stage.share(10, {"lender": (6, 10, "Any"), "borrower": (4, 10, "")}, mode)
     stage.add("firm", cpu=4, quota="borrower", metadata={"labels": labels})
@@ -95,8 +95,8 @@ def test_what_is_not_preemptible_stays(stage: Stage, mode: str) -> None:
 
 
 @MODES
-def test_what_one_child_borrows_of_another_is_their_own_business(stage: Stage, mode: str) -> None:
-    """`inner` uses more than its own, and its parent `house` no more than is the house's."""
+def test_borrowing_between_children_of_one_parent_is_not_reclaimed(stage: Stage, mode: str) -> None:
+    """`inner` uses more than its min, but its parent `house` does not."""
     stage.share(10, {"lender": (4, 10, "Any"), "house": (6, 10, ""), "third": (0, 10, "")}, mode)
     stage.world.direct.delete("elasticquotas", "house", "default")
     stage.world.add_quota("house", min={"cpu": 6}, max={"cpu": 10}, parent="org", is_parent=True)
@@ -109,12 +109,12 @@ def test_what_one_child_borrows_of_another_is_their_own_business(stage: Stage, m
     assert evicted(stage) == ["lent"]
 
 
-# --- in words -----------------------------------------------------------------------------------
+# --- messages -----------------------------------------------------------------------------------
 
 
 @MODES
-def test_victims_and_owner_are_told_who_and_how_much(stage: Stage, mode: str) -> None:
-    """Of 10 cpu 8 are borrowed; the owner asks for 5, so 3 are missing and two units have to go."""
+def test_events_on_victims_and_owner_name_units_and_amounts(stage: Stage, mode: str) -> None:
+    """Of 10 CPUs, 8 are used; the owner requests 5, so 3 are missing and two units are evicted."""
     lend(stage, "Any", mode)
     stage.world.direct.delete("queueunits", "b0", "default")
     stage.world.settle(30.0)
@@ -136,7 +136,7 @@ def test_victims_and_owner_are_told_who_and_how_much(stage: Stage, mode: str) ->
     )
     lost = re.fullmatch(r"([0-9]+) s of run time are lost\)", rest)
     assert lost is not None, told
-    # Both have run for a bit more than half a minute.
+    # Both have run for a little more than half a minute.
     assert 60 <= int(lost[1]) <= 80
 
 

@@ -1,4 +1,4 @@
-"""What a user got wrong before anything runs: exit code 2, one line that says what and where."""
+"""Invalid configuration: exit code 2, and one line that names the error and its place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ADDRESSES = ("--health-address", "--metrics-address", "--debug-address")
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Path:
-    """A cluster where nobody answers: none of these programs gets as far as to ask."""
+    """The kubeconfig of a cluster that does not answer; no program here sends a request."""
     path = tmp_path / "kubeconfig"
     config = {
         "apiVersion": "v1",
@@ -44,7 +44,7 @@ def taken_port() -> Iterator[int]:
 
 
 def refused_start(module: str, kubeconfig: Path, *flags: str) -> list[str]:
-    """Start a program that must refuse; return the lines of its log and of what it says."""
+    """Start a program that must refuse; return the lines of its log and its error."""
     free = [f"{flag}=127.0.0.1:0" for flag in ADDRESSES]
     done = subprocess.run(
         [sys.executable, "-m", module, f"--kubeconfig={kubeconfig}", *free, *flags],
@@ -59,7 +59,7 @@ def refused_start(module: str, kubeconfig: Path, *flags: str) -> list[str]:
 
 
 def refusal(module: str, kubeconfig: Path, *flags: str) -> str:
-    """Start a program that must refuse; return the one line that it says."""
+    """Start a program that must refuse; return its one line of error."""
     lines = refused_start(module, kubeconfig, *flags)
     said = [line for line in lines if not line.startswith("{")]
     assert len(said) == 1, lines
@@ -154,7 +154,7 @@ def test_a_port_in_use_is_named_with_its_flag(
         ),
     ],
 )
-def test_flags_that_make_no_sense(kubeconfig: Path, flags: list[str], says: str) -> None:
+def test_invalid_flags_are_refused(kubeconfig: Path, flags: list[str], says: str) -> None:
     assert says in refusal("queue_scheduler", kubeconfig, *flags)
 
 
@@ -191,5 +191,5 @@ def test_settings_without_effect_are_named_in_one_line_of_the_log(
 
 
 @pytest.mark.parametrize("module", PROGRAMS)
-def test_a_kubeconfig_that_is_not_there(tmp_path: Path, module: str) -> None:
+def test_a_kubeconfig_that_does_not_exist(tmp_path: Path, module: str) -> None:
     assert "none.yaml" in refusal(module, tmp_path / "none.yaml")

@@ -1,4 +1,4 @@
-"""Nodes before jobs: both programs over one server, the test plays koord-scheduler."""
+"""Nodes are reserved before jobs start; with both programs, and the test as koord-scheduler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def begin(town: Town, *names: str, cpu: int = 4) -> None:
-    """Make quota gold and Jobs of two pods each in it."""
+    """Create quota gold, and Jobs of two pods each in it."""
     town.scheduling.add_quota("gold", cpu=cpu)
     town.pass_time(5.0)
     for name in names:
@@ -58,7 +58,7 @@ def test_a_job_runs_on_nodes_that_were_reserved_for_it(strict_town: Town) -> Non
     assert phases(town, "train") == ["Succeed"]
 
 
-def test_refused_it_lets_others_have_the_quota_and_comes_back(strict_town: Town) -> None:
+def test_after_a_refusal_others_use_the_quota_and_the_job_is_requeued(strict_town: Town) -> None:
     town = strict_town
     begin(town, "large", "small", cpu=2)
     first, second = sorted(["large", "small"], key=town.jobs.phase, reverse=True)
@@ -72,7 +72,7 @@ def test_refused_it_lets_others_have_the_quota_and_comes_back(strict_town: Town)
     town.pass_time(3.0)
     town.jobs.run_pods(name=second)
     town.pass_time(15.0)
-    assert phases(town, first, second) == ["Enqueued", "Running"], "there is no quota for it now"
+    assert phases(town, first, second) == ["Enqueued", "Running"], "the quota is in use"
     town.jobs.complete(second)
     for number in range(2):
         town.jobs.direct.delete("pods", f"{second}-{number}", "team")
@@ -82,7 +82,7 @@ def test_refused_it_lets_others_have_the_quota_and_comes_back(strict_town: Town)
     assert len(of_job(town, first)) == 2
 
 
-def test_nobody_of_less_priority_takes_the_nodes_meanwhile(strict_town: Town) -> None:
+def test_no_job_of_lower_priority_takes_the_nodes_meanwhile(strict_town: Town) -> None:
     town = strict_town
     begin(town)
     town.jobs.job("high", annotations={"scheduling.x-k8s.io/priority": "5"})
@@ -99,7 +99,7 @@ def test_nobody_of_less_priority_takes_the_nodes_meanwhile(strict_town: Town) ->
     assert phases(town, "high", "low") == ["SchedSucceed", "SchedReady"]
 
 
-def test_stopped_while_its_nodes_are_asked_for_it_gives_everything_back(strict_town: Town) -> None:
+def test_a_job_stopped_while_its_nodes_are_requested_releases_everything(strict_town: Town) -> None:
     town = strict_town
     begin(town, "train", "next", cpu=2)
     (asking,) = [n for n in ("train", "next") if town.jobs.phase(n) == "SchedReady"]
@@ -112,7 +112,7 @@ def test_stopped_while_its_nodes_are_asked_for_it_gives_everything_back(strict_t
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
-def test_in_a_stopped_queue_nobody_starts_who_asks_for_nodes(
+def test_in_a_stopped_queue_no_job_that_requests_nodes_starts(
     strict_town: Town, policy: str
 ) -> None:
     town = strict_town
@@ -134,12 +134,12 @@ def test_in_a_stopped_queue_nobody_starts_who_asks_for_nodes(
 
 
 def stop_queue(town: Town, policy: str | None) -> None:
-    """Write the stop policy of queue gold, or take it off."""
+    """Write the stop policy of queue gold, or remove it."""
     body = {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}}
     town.scheduling.direct.patch("queues", "gold", body, namespace="koord-queue")
 
 
-def test_a_job_that_is_deleted_leaves_no_reservation(strict_town: Town) -> None:
+def test_a_deleted_job_leaves_no_reservation(strict_town: Town) -> None:
     town = strict_town
     begin(town, "train", "next", cpu=2)
     (asking,) = [n for n in ("train", "next") if town.jobs.phase(n) == "SchedReady"]
@@ -150,7 +150,7 @@ def test_a_job_that_is_deleted_leaves_no_reservation(strict_town: Town) -> None:
     assert set(town.koord_scheduler.reservations()) == set(of_job(town, other))
 
 
-def test_with_nobody_to_answer_its_quota_comes_back_after_half_an_hour(strict_town: Town) -> None:
+def test_without_an_answer_its_quota_is_released_after_half_an_hour(strict_town: Town) -> None:
     town = strict_town
     begin(town, "train")
     town.scheduling.clock.advance(30 * 60)

@@ -1,4 +1,4 @@
-"""Units that could be read, and cannot any more: they stand aside until they are mended."""
+"""Units that become unreadable are on hold until they are repaired."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATH = "$.spec.podSet[0].template.spec.containers"
 
 
 def break_unit(world: SchedulerWorld, name: str) -> dict[str, Any]:
-    """Make a unit's demand one that cannot be read; return the patch that mends it."""
+    """Make a unit's demand unreadable; return the patch that repairs it."""
     good = world.unit(name)["spec"]["podSet"]
     bad = [{**good[0], "template": {"spec": {"containers": "x"}}}]
     world.direct.patch("queueunits", name, {"spec": {"podSet": bad}}, namespace="default")
@@ -23,14 +23,14 @@ def break_unit(world: SchedulerWorld, name: str) -> dict[str, Any]:
 
 
 def held(world: SchedulerWorld) -> float | None:
-    """Return how many units of the queue are held for a demand that cannot be read."""
+    """Return how many units of the queue are on hold for an unreadable demand."""
     labels = {"queue": "team", "reason": "InvalidDemand"}
     return world.metrics.registry.get_sample_value("koord_queue_pending_units", labels)
 
 
 @pytest.fixture(params=["Block", "FIFO"])
 def full(world: SchedulerWorld, request: pytest.FixtureRequest) -> SchedulerWorld:
-    """A queue that blocks, with one cpu free: `head` needs two and `next`, behind it, one."""
+    """A queue that blocks, with one CPU free: `head` needs two, and `next`, behind it, one."""
     policy = {"metadata": {"labels": {"koord-queue/queue-policy": request.param}}}
     world.direct.patch("elasticquotas", "team", policy, namespace="default")
     world.settle()
@@ -44,7 +44,9 @@ def full(world: SchedulerWorld, request: pytest.FixtureRequest) -> SchedulerWorl
     return world
 
 
-def test_a_waiting_unit_that_breaks_blocks_nobody_and_comes_back(full: SchedulerWorld) -> None:
+def test_a_pending_unit_that_becomes_unreadable_blocks_no_other_until_repaired(
+    full: SchedulerWorld,
+) -> None:
     mend = break_unit(full, "head")
     full.settle(TOLD_SECONDS)
     assert full.phase("next") == "Dequeued"
@@ -59,7 +61,7 @@ def test_a_waiting_unit_that_breaks_blocks_nobody_and_comes_back(full: Scheduler
     assert full.phase("head") == "Dequeued"
 
 
-def test_it_stays_aside_when_its_quota_changes(full: SchedulerWorld) -> None:
+def test_it_stays_on_hold_when_its_quota_changes(full: SchedulerWorld) -> None:
     break_unit(full, "head")
     full.settle()
     more = {"spec": {"max": {"cpu": 9}, "min": {"cpu": 9}}}
@@ -69,7 +71,9 @@ def test_it_stays_aside_when_its_quota_changes(full: SchedulerWorld) -> None:
     assert held(full) == 1
 
 
-def test_one_that_breaks_while_it_is_admitted_is_not_decided_again(world: SchedulerWorld) -> None:
+def test_an_admitted_unit_that_becomes_unreadable_is_not_decided_again(
+    world: SchedulerWorld,
+) -> None:
     world.server.faults.fail(409, match=UNIT_STATUS)
     world.add_unit("a")
     world.settle(0.2)
@@ -91,7 +95,7 @@ PROOF = {
 }
 
 
-def test_an_adopted_unit_that_breaks_is_booked_while_its_status_says_so(
+def test_an_adopted_unreadable_unit_is_charged_as_its_status_says(
     world: SchedulerWorld,
 ) -> None:
     world.direct.create(queue_unit_body("ran", quota="team", metadata=BLOCKED))

@@ -1,4 +1,4 @@
-"""What the user of a job reads on it while it waits; both programs over one server."""
+"""What users read on a job while it waits; with both programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.scenario
 SILVER = {"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "silver"}}}
 
 
-def test_a_job_whose_quota_is_missing_says_so_once_and_another_one_again(bare_town: Town) -> None:
+def test_a_missing_quota_is_reported_once_and_again_for_another_quota(bare_town: Town) -> None:
     bare_town.jobs.job()
     bare_town.pass_time(12.0)
     ((reason, note),) = bare_town.told()
@@ -27,7 +27,7 @@ def test_a_job_whose_quota_is_missing_says_so_once_and_another_one_again(bare_to
     assert any("silver does not exist" in note for note in notes)
 
 
-def test_a_job_of_which_the_demand_can_not_be_read_says_so(bare_town: Town) -> None:
+def test_an_unreadable_demand_is_reported_on_the_job(bare_town: Town) -> None:
     bare_town.scheduling.add_quota("gold", cpu=2)
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1e999"}}}
     pod = {"restartPolicy": "Never", "containers": [container]}
@@ -38,14 +38,14 @@ def test_a_job_of_which_the_demand_can_not_be_read_says_so(bare_town: Town) -> N
     assert "requests.cpu: exponent 999" in note
 
 
-def test_a_job_that_waits_for_room_says_so_and_one_that_starts_costs_no_write_more(
+def test_waiting_for_quota_is_reported_and_a_start_costs_no_further_write(
     bare_town: Town,
 ) -> None:
     bare_town.scheduling.add_quota("gold", cpu=2)
     bare_town.pass_time(5.0)
     for name in ("first", "second"):
         bare_town.jobs.job(name)
-        bare_town.pass_time(4.0)  # after ten seconds the first one's unit says that no pods come
+        bare_town.pass_time(4.0)  # after ten seconds the unit of the first job reports missing pods
     own = [entry for entry in bare_town.jobs.server.journal if entry.info.name == "first"]
     bare_town.pass_time(10.0)
     assert not bare_town.jobs.is_suspended("first")

@@ -1,4 +1,4 @@
-"""Jobs that change while they run, or must give their place back; both programs over one server."""
+"""Jobs that change while they run, or must release their quota; with both programs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"
 
 @pytest.fixture
 def wide_town() -> Iterator[Town]:
-    """A town whose quota has room for four pods."""
+    """A town whose quota is four pods."""
     with running_world() as scheduling:
         yield Town(scheduling, cpu=4)
 
 
-def test_the_quota_of_pods_that_are_scaled_away_returns_when_they_are_gone(wide_town: Town) -> None:
+def test_scaling_down_releases_quota_when_the_pods_are_gone(wide_town: Town) -> None:
     town, jobs = wide_town, wide_town.jobs
     run_elastic(town, pods=3)
     jobs.job("next")
     town.pass_time(5.0)
-    assert jobs.phase("next") == "Enqueued", "two pods do not fit beside three"
+    assert jobs.phase("next") == "Enqueued", "two pods do not fit in addition to three"
     jobs.patch_job({"spec": {"parallelism": 1}})
     town.pass_time(5.0)
     assert jobs.get_unit()["status"]["reclaimablePods"] == [{"name": "main", "count": 2}]
-    assert jobs.phase("next") == "Enqueued", "its pods live, and hold what they ask for"
+    assert jobs.phase("next") == "Enqueued", "the pods still exist, and are charged"
     town.delete_pod(2)
     town.pass_time(5.0)
     assert jobs.phase("next") == "Dequeued", "two of four are free"
@@ -41,7 +41,7 @@ def test_the_quota_of_pods_that_are_scaled_away_returns_when_they_are_gone(wide_
     assert jobs.phase("last") == "Dequeued"
 
 
-def test_growth_beyond_the_quota_is_recorded_and_holds_back_others(wide_town: Town) -> None:
+def test_growth_beyond_the_quota_is_charged_and_delays_others(wide_town: Town) -> None:
     town, jobs = wide_town, wide_town.jobs
     run_elastic(town, pods=2)
     jobs.patch_job({"spec": {"parallelism": 5}})
@@ -55,14 +55,14 @@ def test_growth_beyond_the_quota_is_recorded_and_holds_back_others(wide_town: To
     town.pass_time(2.0)
     jobs.job("next", parallelism=1, completions=1)
     town.pass_time(5.0)
-    assert jobs.phase("next") == "Enqueued", "its five pods hold more than there is"
+    assert jobs.phase("next") == "Enqueued", "five pods exceed the quota"
     for number in (3, 4):
         town.delete_pod(number)
     town.pass_time(5.0)
     assert jobs.phase("next") == "Dequeued"
 
 
-def test_who_is_preempted_goes_before_those_that_came_later(town: Town) -> None:
+def test_a_preempted_job_starts_before_later_ones(town: Town) -> None:
     jobs = town.jobs
     run_elastic(town, pods=2)
     town.pass_time(2.0)
@@ -75,14 +75,14 @@ def test_who_is_preempted_goes_before_those_that_came_later(town: Town) -> None:
     jobs.patch_unit_status({"conditions": [*others, asked]})
     town.pass_time(2.0)
     assert jobs.is_suspended()
-    assert jobs.phase("later") == "Enqueued", "its pods live"
+    assert jobs.phase("later") == "Enqueued", "the pods still exist"
     jobs.end_pods()
     town.pass_time(3.0)
     assert (jobs.phase(), jobs.phase("later")) == ("Dequeued", "Enqueued")
     assert not jobs.is_suspended()
 
 
-def test_a_job_whose_time_is_used_up_makes_room(town: Town) -> None:
+def test_a_job_at_its_maximum_execution_time_releases_its_quota(town: Town) -> None:
     jobs = town.jobs
     run_elastic(town, pods=2, annotations={MAX_EXEC: "20"})
     jobs.job("later")
@@ -97,7 +97,7 @@ def test_a_job_whose_time_is_used_up_makes_room(town: Town) -> None:
 
 
 def run_elastic(town: Town, *, pods: int, **more: Any) -> None:
-    """Bring a job with enough work for more pods to Running."""
+    """Run a job that has enough work for more pods."""
     town.jobs.job(parallelism=pods, completions=100, **more)
     town.pass_time(0.2)
     town.pass_until("Dequeued", 5.0)

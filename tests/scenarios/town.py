@@ -1,4 +1,4 @@
-"""One cluster with both programs, and what its people do."""
+"""One cluster with both programs, and what its users do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Town:
             self.pass_time(1.0)
 
     def start(self, running_timeout: float = RUNNING_TIMEOUT) -> None:
-        """Start both programs, in place of those before."""
+        """Start both programs, in place of the previous ones."""
         options = {"job": {"runningTimeout": f"{running_timeout:g}s"}}
         strict = self._is_strict
         self.scheduling.start(*(["--strictDequeueMode"] if strict else []))
@@ -38,14 +38,14 @@ class Town:
         self.jobs.start(*flags, configuration=configuration)
 
     def pass_time(self, seconds: float) -> None:
-        """Let both programs work while so much time passes."""
+        """Let both programs work for this long."""
         until = self.scheduling.clock.monotonic() + seconds
         while self.scheduling.clock.monotonic() < until:
             self.scheduling.settle(0.1)
             self.jobs.settle(0.1)
 
     def pass_until(self, phase: str, within: float) -> None:
-        """Let time pass until the unit has a phase."""
+        """Let time pass until the unit has this phase."""
         until = self.scheduling.clock.monotonic() + within
         while self.jobs.phase() != phase:
             assert self.scheduling.clock.monotonic() < until, self.jobs.get_unit()["status"]
@@ -59,12 +59,12 @@ class Town:
         )
 
     def create_job(self) -> None:
-        """Create the job, and let it have its unit."""
+        """Create the job, and wait for its unit."""
         self.jobs.job()
         self.pass_time(0.2)
 
     def add_pod(self, number: int, name: str = "main") -> None:
-        """Let one more pod of a job run, which asks for what the template says."""
+        """Run another pod of a job, with the requests of its template."""
         job, pod_name = self.jobs.get_job(name), f"{name}-{number}"
         pod = pod_of(job, pod_name)
         template = job["spec"]["template"]
@@ -75,21 +75,21 @@ class Town:
         self.jobs.direct.patch("pods", pod_name, running, namespace="team", subresource="status")
 
     def delete_pod(self, number: int, name: str = "main") -> None:
-        """Let a pod of a job go."""
+        """Delete a pod of a job."""
         self.jobs.direct.delete("pods", f"{name}-{number}", "team")
 
     def annotate(self, key: str, text: str) -> None:
-        """Do what the job's owner does."""
+        """Annotate the job, as its owner does."""
         self.jobs.patch_job({"metadata": {"annotations": {key: text}}})
 
     def let_pods_time_out(self, ends: str = "TimeoutBackoff") -> None:
-        """Let the job's pods stay Pending until it is evicted, and then end."""
+        """Keep the job's pods Pending until it is evicted, and then delete them."""
         self.pass_until("Dequeued", 2 * FIRST_BACKOFF)
         self.pass_time(1.0)
         assert not self.jobs.is_suspended()
         self.jobs.run_pods(phase="Pending")
         self.pass_time(RUNNING_TIMEOUT + 1.0)
         assert self.jobs.is_suspended()
-        assert self.jobs.phase() == "Dequeued", "booked until its pods are gone"
+        assert self.jobs.phase() == "Dequeued", "charged until its pods are gone"
         self.jobs.end_pods()
         self.pass_until(ends, 2.0)

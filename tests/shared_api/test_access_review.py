@@ -1,4 +1,4 @@
-"""Who may read: two questions to the API server, and how long their answers are believed."""
+"""Which users may read: two reviews by the API server, and how long their answers are cached."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def get_job(name: str) -> ResourceRight:
 
 
 class Desk:
-    """A server that knows ann, and the reviewer that asks it."""
+    """A server that knows user ann, and a reviewer that asks it."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -71,7 +71,7 @@ def desk() -> Desk:
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer  ", "Basic YTpi", "ann-token"])
-def test_without_a_bearer_token_nobody_is_asked(desk: Desk, header: str) -> None:
+def test_without_a_bearer_token_there_is_no_review(desk: Desk, header: str) -> None:
     assert desk.judge(header) is HTTPStatus.UNAUTHORIZED
     assert not desk.asked()
 
@@ -91,7 +91,7 @@ def test_a_user_with_and_without_rights(desk: Desk) -> None:
     assert desk.judge("bearer ann-token") is HTTPStatus.OK
 
 
-def test_the_whole_user_is_passed_on(desk: Desk) -> None:
+def test_the_whole_user_is_forwarded(desk: Desk) -> None:
     desk.allow(answer=True)
     desk.judge()
     assert desk.specs == [
@@ -113,7 +113,7 @@ def test_for_a_namespace_the_right_is_to_list_its_units(desk: Desk) -> None:
     assert desk.specs[0]["resourceAttributes"]["namespace"] == "team"
 
 
-def test_yes_is_believed_for_a_minute_and_no_for_seconds(desk: Desk) -> None:
+def test_yes_is_cached_for_a_minute_and_no_for_seconds(desk: Desk) -> None:
     desk.allow(answer=True)
     for _ in range(3):
         desk.judge()
@@ -128,7 +128,7 @@ def test_yes_is_believed_for_a_minute_and_no_for_seconds(desk: Desk) -> None:
     assert desk.judge() is HTTPStatus.OK
 
 
-def test_an_answer_counts_for_what_was_asked_only(desk: Desk) -> None:
+def test_an_answer_counts_only_for_its_question(desk: Desk) -> None:
     desk.allow(answer=True)
     for right in (METRICS, PathRight("/debug/queues"), list_units_in("a"), list_units_in("b")):
         for _ in range(2):
@@ -151,7 +151,7 @@ def test_the_right_to_one_object_names_it(desk: Desk) -> None:
     }
 
 
-def test_where_a_token_is_enough_no_right_is_asked_for(desk: Desk) -> None:
+def test_if_a_token_is_enough_no_right_is_reviewed(desk: Desk) -> None:
     desk.allow(answer=False)
     assert desk.judge(right=TokenOnly()) is HTTPStatus.OK
     assert desk.judge("Bearer nobody", TokenOnly()) is HTTPStatus.UNAUTHORIZED
@@ -167,7 +167,7 @@ def test_a_server_that_does_not_answer_is_neither_yes_nor_no(desk: Desk) -> None
     assert desk.judge() is HTTPStatus.OK
 
 
-def test_strangers_can_not_fill_the_memory_nor_are_tokens_kept(desk: Desk) -> None:
+def test_the_cache_is_bounded_and_keeps_no_tokens(desk: Desk) -> None:
     for number in range(MAX_REMEMBERED + 10):
         desk.judge(f"Bearer stranger-{number}")
     kept = vars(desk.reviewer)["_verdicts"]

@@ -25,7 +25,7 @@ def test_jitter_spreads_around_the_pause_and_around_the_cap() -> None:
         assert pause * 1.08 < max(got) <= pause * 1.1
 
 
-def test_a_seed_repeats_the_pauses_and_without_one_there_is_no_chance() -> None:
+def test_a_seed_repeats_the_pauses_and_without_one_there_is_no_jitter() -> None:
     backoff = Backoff(base_seconds=1, cap_seconds=60, jitter=0.5)
     assert backoff.seconds(3, random.Random(7)) == backoff.seconds(3, random.Random(7))
     assert backoff.seconds(3) == 8.0

@@ -1,4 +1,4 @@
-"""Types become structural schemas, with what is said beside their fields."""
+"""Types become structural schemas, with the annotations of their fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from shared_api.objects.pod import PodTemplate, QuantityText
 class Leaf(WireStruct, frozen=True):
     """A leaf.
 
-    And in a second paragraph, for programmers.
+    A second paragraph, for programmers.
     """
 
     leaf_name: Annotated[str, text("Its name.", longest=5, pattern="^a", required=True)] = "a"
@@ -128,7 +128,7 @@ def test_a_struct_is_an_object_with_its_docstrings_first_paragraph() -> None:
         ),
     ],
 )
-def test_each_type_has_its_form(name: str, want: dict[str, Any]) -> None:
+def test_each_type_has_its_schema(name: str, want: dict[str, Any]) -> None:
     got = dict(property_of(name))
     want = dict(want)
     got.pop("description", None)
@@ -136,7 +136,7 @@ def test_each_type_has_its_form(name: str, want: dict[str, Any]) -> None:
     assert got == want
 
 
-def test_a_map_bounds_its_keys_and_its_values() -> None:
+def test_a_map_limits_its_keys_and_values() -> None:
     marks = property_of("marks")
     assert (marks["type"], marks["maxProperties"]) == ("object", 7)
     assert marks["additionalProperties"]["maximum"] == 2147483647
@@ -156,7 +156,7 @@ def test_required_fields_are_listed_and_no_others() -> None:
     assert schema_of(Tree)["required"] == ["rings"]
 
 
-def test_types_of_kubernetes_keep_its_schema() -> None:
+def test_types_of_kubernetes_keep_their_schema() -> None:
     assert schema_of(PodTemplate) == {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
@@ -183,6 +183,6 @@ def test_a_type_without_a_structural_schema_is_an_error(kind: Any) -> None:
         schema_of(odd)
 
 
-def test_what_is_said_beside_a_field_is_not_checked_while_decoding() -> None:
+def test_annotations_of_a_field_are_not_checked_while_decoding() -> None:
     stored = b'{"leafName": "longer than five", "unknown": 1}'
     assert msgspec.json.decode(stored, type=Leaf).leaf_name == "longer than five"

@@ -1,4 +1,4 @@
-"""The files under crds/ say what the types say, within limits, and what upstream accepts."""
+"""The files under crds/ agree with the types, have limits, and accept what upstream accepts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from shared_api.waiting_reasons import NOT_WRITTEN
 
 ROOT = Path(__file__).parents[2]
 CRDS = ROOT / "crds"
-# What `kubectl apply` can carry in the annotation in which it keeps what was last applied.
+# The limit of the annotation in which `kubectl apply` keeps the last applied object.
 ANNOTATION_BYTES = 262_144
-# Far below it: the schema is walked at every write.
+# Far below it, since the schema is walked at every write.
 MOST_BYTES = 32_768
 
 both = pytest.mark.parametrize("definition", DEFINITIONS, ids=["Queue", "QueueUnit"])
 
 
 def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """All nodes of a schema, with their paths: `spec.podSet[].name`, `spec.request{}`."""
+    """Yield all nodes of a schema with their paths: `spec.podSet[].name`, `spec.request{}`."""
     yield path, schema
     for name, child in schema.get("properties", {}).items():
         yield from nodes(child, f"{path}.{name}" if path else name)
@@ -80,7 +80,7 @@ def test_a_file_is_one_document_under_a_header_that_names_the_command(
 
 
 @both
-def test_it_is_far_smaller_than_what_apply_can_carry(definition: Definition) -> None:
+def test_it_is_far_smaller_than_the_limit_of_apply(definition: Definition) -> None:
     size = len(json.dumps(definition.body()))
     assert size < MOST_BYTES < ANNOTATION_BYTES
 
@@ -108,7 +108,7 @@ def _is_bounded(node: dict[str, Any]) -> bool:
 
 
 @both
-def test_every_field_is_explained(definition: Definition) -> None:
+def test_every_field_has_a_description(definition: Definition) -> None:
     given_by_kubernetes = {"metadata", "spec.podSet[].template"}
     silent = [
         path
@@ -165,7 +165,7 @@ QUEUE_UNIT_FIELDS = """
     [(QUEUE, QUEUE_FIELDS), (QUEUE_UNIT, QUEUE_UNIT_FIELDS)],
     ids=["Queue", "QueueUnit"],
 )
-def test_every_field_of_upstream_is_there(definition: Definition, fields: str) -> None:
+def test_every_field_of_upstream_exists(definition: Definition, fields: str) -> None:
     got = {f"{path}:{node.get('type')}" for path, node in own_nodes(definition).items()}
     assert set(fields.split()) - got == set()
 
@@ -181,11 +181,11 @@ def test_every_field_of_upstream_is_there(definition: Definition, fields: str) -
         ("status.podOwners", 32),
     ],
 )
-def test_lists_take_as_many_items_as_decided(path: str, most: int) -> None:
+def test_lists_have_the_chosen_limits(path: str, most: int) -> None:
     assert own_nodes(QUEUE_UNIT)[path]["maxItems"] == most
 
 
-def test_nothing_is_required_that_a_manifest_may_leave_out() -> None:
+def test_fields_that_a_manifest_may_omit_are_not_required() -> None:
     required = {path: node["required"] for path, node in own_nodes(QUEUE_UNIT).items()
                 if "required" in node}  # fmt: skip
     assert required == {
@@ -197,7 +197,7 @@ def test_nothing_is_required_that_a_manifest_may_leave_out() -> None:
     }
 
 
-def test_the_server_defaults_to_what_the_structs_default_to() -> None:
+def test_the_defaults_of_server_and_structs_agree() -> None:
     schema = own_nodes(QUEUE_UNIT)
     assert schema["status"]["default"] == {"phase": "Enqueued", "message": NOT_WRITTEN}
     assert schema["status.phase"]["default"] == QueueUnitStatus().phase == "Enqueued"

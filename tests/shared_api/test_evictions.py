@@ -1,4 +1,4 @@
-"""Which evictions end in a backoff, and how long that is at least."""
+"""Which evictions lead to a backoff, and its minimum length."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def unit(**status: object) -> QueueUnit:
         ("False", "BackoffTimeout", False),
     ],
 )
-def test_which_evictions_end_in_a_backoff(status: str, reason: str, *, want: bool) -> None:
+def test_which_evictions_lead_to_a_backoff(status: str, reason: str, *, want: bool) -> None:
     evicted = unit(conditions=(Condition(type="Evicted", status=status, reason=reason),))
     assert ends_in_backoff(evicted) is want
     assert eviction_reason(evicted) == (reason if status == "True" else "")
 
 
-def test_backoffs_are_counted_from_what_the_unit_says() -> None:
+def test_backoffs_are_counted_from_the_unit() -> None:
     assert backoffs_of(unit()) == 0
     assert backoffs_of(unit(requeue_state=RequeueState(count=3))) == 3
-    assert backoffs_of(unit(requeue_state=RequeueState(count=-3))) == 0, "written by hand"
+    assert backoffs_of(unit(requeue_state=RequeueState(count=-3))) == 0, "edited manually"
     most = unit(requeue_state=RequeueState(count=2**31 - 1))
     assert backoffs_of(most) + 1 == 2**31 - 1, "the field holds no more"
 
@@ -64,7 +64,7 @@ def test_backoffs_are_counted_from_what_the_unit_says() -> None:
         ((("Retry", 50), ("Rejected", 70), ("Pending", 90)), 70, True),
     ],
 )
-def test_how_long_checks_want_a_unit_to_wait(
+def test_how_long_checks_delay_a_unit(
     states: tuple[tuple[str, int | None], ...], seconds: int, *, refused: bool
 ) -> None:
     said = tuple(
@@ -76,7 +76,7 @@ def test_how_long_checks_want_a_unit_to_wait(
 
 
 def granted(*replicas: int, phase: str = "Dequeued", asked: bool = False) -> QueueUnit:
-    """Build a unit that asks for a pod of each set, and was granted so many."""
+    """Return a unit with one pod per set, of which this many replicas are admitted."""
     state = ReclaimState(replicas=1) if asked else None
     names = [f"s{n}" for n in range(len(replicas))]
     admissions = tuple(
@@ -94,8 +94,8 @@ def granted(*replicas: int, phase: str = "Dequeued", asked: bool = False) -> Que
         pytest.param(granted(0, 0, phase="Running"), True, id="while it ran"),
         pytest.param(granted(0, -1), True, id="and below"),
         pytest.param(granted(0, 1), False, id="a part"),
-        pytest.param(granted(0, 0, asked=True), False, id="it is asked to"),
-        pytest.param(granted(), False, id="no admissions, as old versions left it"),
+        pytest.param(granted(0, 0, asked=True), False, id="a reclaim is requested"),
+        pytest.param(granted(), False, id="no admissions, as with old versions"),
         pytest.param(granted(0, 0, phase="Enqueued"), False, id="not booked"),
     ],
 )
@@ -103,7 +103,7 @@ def test_given_back(given: QueueUnit, *, want: bool) -> None:
     assert is_given_back(given) is want
 
 
-def test_what_has_a_job_side_or_asks_for_no_pods_has_not_given_them_back() -> None:
+def test_a_unit_with_a_job_side_or_without_pods_is_not_given_back() -> None:
     given = granted(0)
     managed = {"koord-queue/managed-by": "koord-queue-controllers"}
     assert not is_given_back(replace(given, metadata=ObjectMeta(annotations=managed)))

@@ -22,7 +22,7 @@ BODY: dict[str, Any] = {
     [
         pytest.param(".spec.replicas", 3, id="a field"),
         pytest.param("spec.replicas", 3, id="without the first dot"),
-        pytest.param("{.spec.replicas}", 3, id="as kubectl has it"),
+        pytest.param("{.spec.replicas}", 3, id="in the form of kubectl"),
         pytest.param("$.spec.replicas", 3, id="from the root"),
         pytest.param(".spec.groups[1].size", 2, id="by position"),
         pytest.param(".spec.2nd", 4, id="a name that begins with a digit"),
@@ -32,10 +32,10 @@ BODY: dict[str, Any] = {
         pytest.param(".status.conditions[?(@.type=='Gone')].status", None, id="no such item"),
         pytest.param(".spec.nothing.there", None, id="not there"),
         pytest.param(".spec.replicas.deeper", None, id="through a number"),
-        pytest.param(".spec[0]", None, id="a map is no list"),
+        pytest.param(".spec[0]", None, id="a map is not a list"),
     ],
 )
-def test_what_stands_there(path: str, want: object) -> None:
+def test_the_value_at_a_path(path: str, want: object) -> None:
     assert parse_path(path).read(BODY) == want
 
 
@@ -50,7 +50,7 @@ def test_what_stands_there(path: str, want: object) -> None:
         pytest.param(".spec.a b", "' b' cannot be read", id="a blank"),
     ],
 )
-def test_what_is_no_path_says_from_where_on(path: str, says: str) -> None:
+def test_the_error_for_an_invalid_path_has_the_rest(path: str, says: str) -> None:
     with pytest.raises(FieldPathError) as raised:
         parse_path(path)
     assert says in str(raised.value)
@@ -61,6 +61,6 @@ def test_a_patch_sets_the_field() -> None:
     assert path.patch(value=True) == {"spec": {"runPolicy": {"suspend": True}}}
 
 
-def test_a_field_in_a_list_can_not_be_set() -> None:
+def test_a_field_in_a_list_cannot_be_set() -> None:
     with pytest.raises(FieldPathError, match="in a list"):
         parse_path(".spec.groups[0].suspend").patch(value=True)

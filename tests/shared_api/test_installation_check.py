@@ -1,4 +1,4 @@
-"""What is told of an installation, part by part."""
+"""The check of an installation, part by part."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def lease(seconds_ago: float, holder: str = "a", lasts: int | None = 15) -> Leas
 @pytest.mark.parametrize(
     ("found", "want"),
     [
-        pytest.param(None, "does not exist", id="the program never led"),
-        pytest.param(lease(1, holder=""), "has no holder", id="it gave the lease up"),
-        pytest.param(lease(16), "last renewed 16 s ago, by a: it has stopped", id="it is dead"),
-        pytest.param(lease(16, lasts=None), "16 s ago", id="a lease that says no duration"),
+        pytest.param(None, "does not exist", id="the program has never led"),
+        pytest.param(lease(1, holder=""), "has no holder", id="it released the lease"),
+        pytest.param(lease(16), "last renewed 16 s ago, by a: it has stopped", id="it has stopped"),
+        pytest.param(lease(16, lasts=None), "16 s ago", id="a lease without a duration"),
         pytest.param(Lease(spec=LeaseSpec(holder_identity="a")), "never", id="never renewed"),
         pytest.param(lease(14), "", id="it leads"),
         pytest.param(lease(-2), "", id="by a clock that is ahead"),
     ],
 )
-def test_a_lease_says_whether_its_program_works(found: Lease | None, want: str) -> None:
+def test_a_lease_shows_whether_its_program_runs(found: Lease | None, want: str) -> None:
     answer = judge_lease("x", found, NOW)
     assert answer.is_good == (not want)
     assert want in answer.text
 
 
 class World:
-    """A server in virtual time, and a check that asks it for one lease."""
+    """A server in virtual time, and a check of one lease."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -81,7 +81,7 @@ def test_every_part_has_a_line() -> None:
     ]
 
 
-def test_what_is_not_there_yet_is_waited_for_and_not_for_ever() -> None:
+def test_missing_parts_are_awaited_for_a_limited_time() -> None:
     world = World()
     began = world.clock.monotonic()
     answers = world.check.wait(3 * PAUSE_SECONDS)

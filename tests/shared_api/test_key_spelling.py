@@ -1,4 +1,4 @@
-"""Keys of jobs that have no effect, and what they were meant to be."""
+"""Keys of jobs without effect, and the keys they were meant to be."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ MEANT_QUOTA = f"nothing reads it. Did you mean {QUOTA}?"
             [],
             "Label koord-queue/queue has no effect: nothing reads it."
             " Did you mean koord-queue/queue-name?",
-            id="our own prefix: far away, too",
+            id="our own prefix: at any distance",
         ),
         pytest.param(
             [],
             ["kube-queue/something-else-altogether"],
             "Annotation kube-queue/something-else-altogether has no effect: nothing reads it.",
-            id="our own prefix, near to nothing",
+            id="our own prefix, similar to no key",
         ),
         pytest.param(
             [],
@@ -79,26 +79,26 @@ def test_a_key_without_effect_is_explained(
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param("app.kubernetes.io/name", id="somebody else's"),
+        pytest.param("app.kubernetes.io/name", id="a key of others"),
         pytest.param("name", id="without a prefix"),
         pytest.param("quota.scheduling.koordinator.sh/parent", id="a key that quotas have"),
         pytest.param("quota.scheduling.koordinator.sh/names-of-all", id="too far from any"),
-        pytest.param("koord-queue/released-at", id="copied along with a finished job"),
+        pytest.param("koord-queue/released-at", id="copied with a finished job"),
         pytest.param("kueue.x-k8s.io/priority-class", id="Kueue's"),
     ],
 )
-def test_other_keys_are_nobodys_mistake(key: str) -> None:
+def test_other_keys_are_not_reported(key: str) -> None:
     assert explain_unread_keys({key: "x"}, {key: "x"}) == []
 
 
-def test_what_is_read_is_known() -> None:
+def test_keys_that_are_read_are_known() -> None:
     assert (
         explain_unread_keys(dict.fromkeys(JOB_LABELS, "x"), dict.fromkeys(JOB_ANNOTATIONS, "x"))
         == []
     )
 
 
-def test_every_key_that_the_page_on_jobs_offers_is_known() -> None:
+def test_every_key_on_the_page_about_jobs_is_known() -> None:
     page = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
     rows = page.partition("## What a job can ask for")[2].partition("\n## ")[0]
     of_jobs = [
@@ -117,7 +117,9 @@ def test_every_key_that_the_page_on_jobs_offers_is_known() -> None:
         pytest.param("name", "names", 1, id="one too many"),
         pytest.param("name", "nmae", 2, id="two in the wrong order"),
         pytest.param("name", "queue", MAX_EDITS + 1, id="another word"),
-        pytest.param("name", "a-much-longer-name", MAX_EDITS + 1, id="by its length alone"),
+        pytest.param(
+            "name", "a-much-longer-name", MAX_EDITS + 1, id="the length alone is too different"
+        ),
         pytest.param("", "", 0, id="nothing"),
     ],
 )

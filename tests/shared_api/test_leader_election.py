@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 class FakeLease:
-    """The one lease on the server; each candidate reaches it through a `FakeLock`."""
+    """The only lease on the server; each candidate uses it through a `FakeLock`."""
 
     def __init__(self) -> None:
         self.lease: Lease | None = None
@@ -53,15 +53,17 @@ class FakeLease:
 
 
 class FakeLock:
-    """One candidate's way to the lease, with faults."""
+    """One candidate's access to the lease, with faults."""
 
     def __init__(self, server: FakeLease, clock: VirtualClock) -> None:
         self.server = server
         self.clock = clock
         self.cut_off = False
         self.answers_lost = False
-        self.seconds = 0.0  # that a request takes, half of them on the way there
-        self.on_way: dict[str, Callable[[], None]] = {}  # what happens once, there or back
+        self.seconds = 0.0  # duration of a request, half of it before it arrives
+        self.on_way: dict[
+            str, Callable[[], None]
+        ] = {}  # called once, before or after the request arrives
         self.loses_next_write = False  # its answer
 
     def read(self) -> Lease | None:
@@ -93,7 +95,7 @@ class FakeLock:
 
 
 class Candidate:
-    """An elector, its lock, and what its callbacks were told."""
+    """An elector, its lock, and the calls of its callbacks."""
 
     def __init__(self, name: str, server: FakeLease, clock: VirtualClock) -> None:
         self.lock = FakeLock(server, clock)
@@ -114,7 +116,7 @@ class Candidate:
 
 
 class World:
-    """Two candidates that step when their rest is over."""
+    """Two candidates, each of which steps after its rest."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock(start=100)
@@ -124,7 +126,7 @@ class World:
         self.due: dict[Candidate, float] = {self.a: 100.0}
 
     def holder(self) -> str | None:
-        """Return whom the lease on the server names."""
+        """Return the holder in the lease on the server."""
         assert self.server.lease is not None
         return self.server.lease.spec.holder_identity
 
@@ -132,7 +134,7 @@ class World:
         self.due[self.b] = self.clock.monotonic()
 
     def run(self, seconds: float) -> None:
-        """Let this much time pass, step whoever is due, and check that there is one writer."""
+        """Let time pass, step candidates that are due, and check that there is one writer."""
         until = self.clock.monotonic() + seconds
         while self.due:
             who = min(self.due, key=lambda each: self.due[each])
@@ -149,7 +151,7 @@ class World:
         if rest is None:
             del self.due[who]
         else:
-            # Never the same instant again, so that a hurried retry cannot stop the clock.
+            # Never at the same instant again, so that an immediate retry cannot stop the clock.
             self.due[who] = self.clock.monotonic() + max(rest, 0.001)
 
     def check(self) -> None:
@@ -162,7 +164,7 @@ def world() -> World:
     return World()
 
 
-def test_the_first_candidate_leads_and_goes_on_leading(world: World) -> None:
+def test_the_first_candidate_leads_and_keeps_leading(world: World) -> None:
     world.run(1)
     world.admit_b()
     world.run(120)
@@ -174,7 +176,7 @@ def test_the_first_candidate_leads_and_goes_on_leading(world: World) -> None:
     assert (lease.spec.lease_transitions, lease.spec.lease_duration_seconds) == (0, 15)
 
 
-def test_a_new_leader_writes_only_when_its_predecessors_last_write_must_be_over(
+def test_a_new_leader_writes_only_after_the_last_possible_write_of_the_old_one(
     world: World,
 ) -> None:
     world.run(3.9)
@@ -192,14 +194,14 @@ def test_a_leader_that_is_cut_off_stops_before_the_other_starts(world: World) ->
     world.run(SETTINGS.renew_deadline_seconds + 2)
     assert world.a.stopped == ["not renewed within the renew deadline"]
     assert world.a.elector.writable_seconds() == 0
-    assert world.a not in world.due, "a process that lost the lease is over"
+    assert world.a not in world.due, "a process that loses the lease ends"
     world.run(20)
     assert (world.b.started, world.b.elector.is_leader()) == (1, True)
     assert world.server.lease is not None
     assert world.server.lease.spec.lease_transitions == 1
 
 
-def test_a_short_outage_costs_nobody_the_lease(world: World) -> None:
+def test_a_short_outage_does_not_cost_the_lease(world: World) -> None:
     world.run(10)
     world.admit_b()
     for lock in (world.a.lock, world.b.lock):
@@ -211,7 +213,7 @@ def test_a_short_outage_costs_nobody_the_lease(world: World) -> None:
     assert (world.a.elector.is_leader(), world.a.stopped, world.b.started) == (True, [], 0)
 
 
-def test_a_renewal_counts_from_before_it_was_sent(world: World) -> None:
+def test_a_renewal_counts_from_the_time_before_it_is_sent(world: World) -> None:
     world.a.lock.seconds = 2.0
     world.step(world.a)  # reads for 2 s, creates for 2 s
     assert world.a.elector.time_left() == SETTINGS.lease_seconds - 2.0
@@ -234,7 +236,7 @@ def test_a_renewal_whose_outcome_is_unknown_extends_nothing(world: World) -> Non
     assert world.a.elector.time_left() > 10
 
 
-def test_a_lease_won_too_slowly_is_not_used(world: World) -> None:
+def test_a_lease_acquired_too_slowly_is_not_used(world: World) -> None:
     world.a.lock.seconds = SETTINGS.renew_deadline_seconds
     world.step(world.a)
     assert (world.a.started, world.a.elector.is_leader()) == (0, False)
@@ -251,7 +253,7 @@ def test_a_leader_that_sees_another_holder_stops_at_once(world: World) -> None:
     assert not world.a.elector.is_leader()
 
 
-def test_a_lease_deleted_by_hand_is_made_again_by_its_leader(world: World) -> None:
+def test_a_manually_deleted_lease_is_created_again_by_its_leader(world: World) -> None:
     world.run(10)
     world.server.lease = None
     world.run(10)
@@ -259,7 +261,7 @@ def test_a_lease_deleted_by_hand_is_made_again_by_its_leader(world: World) -> No
     assert world.server.lease is not None
 
 
-def test_a_released_lease_is_taken_at_the_next_retry_without_a_wait(world: World) -> None:
+def test_a_released_lease_is_acquired_at_the_next_retry(world: World) -> None:
     world.run(10)
     world.admit_b()
     world.run(1)
@@ -269,12 +271,14 @@ def test_a_released_lease_is_taken_at_the_next_retry_without_a_wait(world: World
     assert world.a.elector.step() is None
     world.run(SETTINGS.retry_seconds * 1.2)
     assert world.b.elector.writable_seconds() > 0
-    assert world.a.stopped == [], "a release is no loss"
+    assert world.a.stopped == [], "a release is not a loss"
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["answered", "answer lost"])
 @pytest.mark.parametrize("way", ["there", "back"])
-def test_what_a_try_under_way_wins_is_released_too(world: World, way: str, lost: bool) -> None:
+def test_a_lease_acquired_during_a_release_is_released_too(
+    world: World, way: str, lost: bool
+) -> None:
     world.a.lock.loses_next_write = lost
     world.a.lock.on_way[way] = world.a.elector.release
     assert world.a.elector.step() is None
@@ -283,7 +287,7 @@ def test_what_a_try_under_way_wins_is_released_too(world: World, way: str, lost:
 
 
 @pytest.mark.parametrize("leads", [False, True])
-def test_no_lead_outlives_a_release_that_comes_just_before_it(
+def test_a_release_just_before_the_lead_starts_ends_it(
     world: World, monkeypatch: pytest.MonkeyPatch, leads: bool
 ) -> None:
     if leads:
@@ -299,7 +303,7 @@ def test_no_lead_outlives_a_release_that_comes_just_before_it(
 
 
 @pytest.mark.parametrize("leads", [False, True])
-def test_a_lease_whose_write_was_not_answered_is_released(world: World, leads: bool) -> None:
+def test_a_lease_whose_write_got_no_answer_is_released(world: World, leads: bool) -> None:
     if leads:
         world.run(1)
     world.a.lock.loses_next_write = True
@@ -309,7 +313,7 @@ def test_a_lease_whose_write_was_not_answered_is_released(world: World, leads: b
     assert world.holder() == ""
 
 
-def test_releasing_what_one_does_not_hold_or_cannot_reach_is_harmless(world: World) -> None:
+def test_releasing_a_lease_that_is_not_held_or_not_reachable_is_harmless(world: World) -> None:
     world.b.elector.release()
     assert world.server.version == 0
     world.run(1)
@@ -330,7 +334,7 @@ def test_jumps_of_the_wall_clock_change_nothing(world: World, jump: float) -> No
 
 @pytest.mark.properties
 @given(st.lists(st.tuples(st.sampled_from("abx"), st.floats(0.1, 20), st.floats(0, 4)), max_size=8))
-def test_whatever_the_network_does_there_is_one_writer_at_most(
+def test_whatever_the_network_does_there_is_at_most_one_writer(
     faults: list[tuple[str, float, float]],
 ) -> None:
     world = World()
@@ -350,10 +354,10 @@ def observed(holder: str | None, since: float, seconds: int | None = 15) -> Obse
 @pytest.mark.parametrize(
     ("lease", "want"),
     [
-        pytest.param(None, Verdict.CREATE, id="there is none"),
+        pytest.param(None, Verdict.CREATE, id="no lease"),
         pytest.param(observed("me", 0), Verdict.RENEW, id="mine, however old"),
         pytest.param(observed("", 100), Verdict.ACQUIRE, id="released"),
-        pytest.param(observed(None, 100), Verdict.ACQUIRE, id="made by hand, without a holder"),
+        pytest.param(observed(None, 100), Verdict.ACQUIRE, id="created manually, without a holder"),
         pytest.param(observed("you", 85.1), Verdict.WAIT, id="seen to change within its duration"),
         pytest.param(observed("you", 85), Verdict.ACQUIRE, id="unchanged for its duration"),
         pytest.param(observed("you", 85, 60), Verdict.WAIT, id="its own duration is longer"),
@@ -361,13 +365,13 @@ def observed(holder: str | None, since: float, seconds: int | None = 15) -> Obse
         pytest.param(observed("you", 85.1, None), Verdict.WAIT, id="no duration: the usual one"),
     ],
 )
-def test_the_verdict_rests_on_what_was_seen_here(
+def test_the_verdict_depends_on_local_observations(
     lease: ObservedLease | None, want: Verdict
 ) -> None:
     assert judge_lease(lease, "me", 100, 15) is want
 
 
-def test_a_version_seen_again_keeps_the_time_at_which_it_was_first_seen() -> None:
+def test_a_version_keeps_the_time_of_its_first_observation() -> None:
     lease = Lease(metadata=ObjectMeta(resource_version="7"), spec=LeaseSpec(holder_identity="you"))
     first = observe(None, lease, 10)
     assert observe(first, lease, 20).since == 10

@@ -1,4 +1,4 @@
-"""When a process begins to decide."""
+"""When a process starts to decide."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Lead:
 
 
 class Cache:
-    """A cache that gets somewhere when it is told to."""
+    """A cache whose progress a test sets."""
 
     def __init__(self) -> None:
         self.resource_version = "5"
@@ -60,13 +60,13 @@ def made(
     return takeover, opened
 
 
-def test_it_opens_once_when_leading_and_caught_up() -> None:
+def test_it_opens_once_when_leading_and_up_to_date() -> None:
     lead, cache = Lead(), Cache()
     takeover, opened = made(lead, cache)
     assert takeover.step() is not None
     assert not takeover.is_open()
     lead.seconds = WRITE_SECONDS
-    assert takeover.step() is not None  # the cache is behind what the server has
+    assert takeover.step() is not None  # the cache is behind the server
     assert not takeover.is_open()
     cache.resource_version = "7"
     assert takeover.step() is None
@@ -75,7 +75,7 @@ def test_it_opens_once_when_leading_and_caught_up() -> None:
     assert opened == ["open"]
 
 
-def test_too_little_of_the_lease_is_not_leading() -> None:
+def test_it_stays_closed_with_too_little_time_left_on_the_lease() -> None:
     lead, cache = Lead(), Cache()
     cache.resource_version = "7"
     lead.seconds = WRITE_SECONDS - 0.1
@@ -84,7 +84,7 @@ def test_too_little_of_the_lease_is_not_leading() -> None:
     assert opened == []
 
 
-def test_caches_that_are_not_complete_are_waited_for() -> None:
+def test_it_waits_for_incomplete_caches() -> None:
     lead, cache = Lead(), Cache()
     lead.seconds, cache.resource_version = 10.0, "7"
     ready = [False]
@@ -108,7 +108,7 @@ def test_a_server_that_does_not_answer_is_asked_again() -> None:
     assert opened == ["open"]
 
 
-def test_no_write_begins_that_could_outlive_the_lease() -> None:
+def test_no_write_starts_that_could_outlive_the_lease() -> None:
     lead, cache = Lead(), Cache()
     lead.seconds, cache.resource_version = WRITE_SECONDS, "7"
     takeover, _ = made(lead, cache)

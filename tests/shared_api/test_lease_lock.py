@@ -1,4 +1,4 @@
-"""Tests of shared_api.lease_lock, over the client and the fake API server."""
+"""Tests of shared_api.lease_lock with the client and the fake API server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_lease_is_created_read_and_renewed(lock: ApiLeaseLock) -> None:
     assert lock.read() == renewed
 
 
-def test_who_is_late_is_told_so(lock: ApiLeaseLock) -> None:
+def test_a_late_write_raises(lock: ApiLeaseLock) -> None:
     version = lock.write(LeaseSpec(holder_identity="a"), "").metadata.resource_version
     with pytest.raises(AlreadyExists):
         lock.write(LeaseSpec(holder_identity="b"), "")

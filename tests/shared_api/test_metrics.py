@@ -1,4 +1,4 @@
-"""Tests of shared_api.metrics: every series is driven through the behaviour that counts it."""
+"""Tests of shared_api.metrics: every series is driven by the behavior that it counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def metrics() -> SharedMetrics:
     return SharedMetrics(component="koord-queue", version="1.2.3", python_version="3.11.7")
 
 
-def test_a_work_queue_reports_itself(metrics: SharedMetrics) -> None:
+def test_a_work_queue_has_metrics(metrics: SharedMetrics) -> None:
     clock = VirtualClock(start=0)
     observer = metrics.work_queues.of_queue("jobs")
     queue = WorkQueue[str](clock, backoff=lambda _: 1.0, observer=observer)
@@ -53,7 +53,7 @@ def test_requests_are_counted_by_code_and_timed_by_verb(metrics: SharedMetrics) 
     assert sample(metrics, f"{duration}_bucket", verb="patch", host="h:6443", le="0.5") == 3
 
 
-def test_the_process_says_what_it_is_and_whether_it_leads(metrics: SharedMetrics) -> None:
+def test_the_process_reports_its_version_and_whether_it_leads(metrics: SharedMetrics) -> None:
     build = {"component": "koord-queue", "version": "1.2.3", "python_version": "3.11.7"}
     assert sample(metrics, "koord_queue_build_info", **build) == 1
     assert sample(metrics, "koord_queue_leader") == 0
@@ -71,13 +71,13 @@ def test_failing_steps_are_counted(metrics: SharedMetrics) -> None:
     assert sample(metrics, errors, thread="queue") == 2
 
 
-def test_two_registries_in_one_process_do_not_meet(metrics: SharedMetrics) -> None:
+def test_two_registries_in_one_process_are_independent(metrics: SharedMetrics) -> None:
     other = SharedMetrics(component="x", version="y", python_version="z")
     metrics.process.on_leading(leading=True)
     assert sample(other, "koord_queue_leader") == 0
 
 
-def test_the_exposition_parses_and_has_no_series_of_birth_times(metrics: SharedMetrics) -> None:
+def test_the_exposition_parses_and_has_no_created_series(metrics: SharedMetrics) -> None:
     metrics.process.on_loop_error("queue-a", ValueError("no"))
     body, content_type = metrics.exposition()
     assert content_type.startswith("text/plain; version=0.0.4")
@@ -86,7 +86,7 @@ def test_the_exposition_parses_and_has_no_series_of_birth_times(metrics: SharedM
     assert b"_created" not in body
 
 
-def test_nothing_is_left_of_an_informer_that_has_stopped(metrics: SharedMetrics) -> None:
+def test_a_stopped_informer_has_no_series(metrics: SharedMetrics) -> None:
     def resources() -> set[str]:
         samples = (each for one in metrics.registry.collect() for each in one.samples)
         return {each.labels["resource"] for each in samples if "resource" in each.labels}

@@ -1,4 +1,4 @@
-"""Where an admission is booked, whatever is written into the unit later."""
+"""Where an admission is charged, whatever is written into the unit later."""
 
 from __future__ import annotations
 
@@ -41,43 +41,43 @@ OWN: dict[str, str] = {"mine": "x"}
     [
         pytest.param(unit(labels={QUOTA_NAME: "b"}), id="another quota"),
         pytest.param(unit(labels={TREE_QUOTA_NAME: "b"}), id="another node of a tree"),
-        pytest.param(unit(labels={PREEMPTIBLE: "false"}), id="not to be evicted"),
+        pytest.param(unit(labels={PREEMPTIBLE: "false"}), id="not preemptible"),
         pytest.param(unit(queue="b"), id="another queue"),
         pytest.param(unit(labels={QUEUE_NAME: "b"}), id="another queue by a label"),
         pytest.param(unit(annotations={QUEUE_NAME: "b"}), id="another queue by an annotation"),
         pytest.param(unit(labels={"kube-queue/queue-name": "b"}), id="by its older spelling"),
     ],
 )
-def test_a_booked_unit_is_read_as_it_was_admitted(edited: QueueUnit) -> None:
+def test_a_charged_unit_is_read_as_it_was_admitted(edited: QueueUnit) -> None:
     got = as_admitted(edited)
     assert (got.metadata.labels, got.spec.queue) == ({QUOTA_NAME: "a"}, "a")
     assert got.status == edited.status
     assert not got.metadata.annotations
     freed = replace(edited, status=replace(edited.status, phase="Enqueued"))
-    assert as_admitted(freed) is freed, "in the queue again it is where it says"
+    assert as_admitted(freed) is freed, "in the queue again, its own fields count"
 
 
 @pytest.mark.parametrize(
     "of",
     [
-        pytest.param(unit(), id="nobody has edited it"),
-        pytest.param(unit(labels=OWN), id="labels of the user's own are none of it"),
+        pytest.param(unit(), id="not edited"),
+        pytest.param(unit(labels=OWN), id="other labels of the user"),
         pytest.param(unit(placement=None, labels={QUOTA_NAME: "b"}), id="of an older version"),
         pytest.param(unit("Enqueued", labels={QUOTA_NAME: "b"}), id="it waits"),
-        pytest.param(unit("Succeed", labels={QUOTA_NAME: "b"}), id="it has ended"),
+        pytest.param(unit("Succeed", labels={QUOTA_NAME: "b"}), id="finished"),
     ],
 )
 def test_any_other_unit_is_read_as_it_is(of: QueueUnit) -> None:
     assert as_admitted(of) is of
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_a_written_placement_is_read_back() -> None:
     of = unit("Enqueued", placement=None, labels={**OWN, PREEMPTIBLE: "false"}, queue="q")
     body = placement_body(of, "a")
     assert body == {"quota": "a", "queue": "q", "labels": {QUOTA_NAME: "a", PREEMPTIBLE: "false"}}
 
 
-def test_labels_of_an_earlier_placement_go() -> None:
+def test_labels_of_an_earlier_placement_are_removed() -> None:
     left = replace(IN_A, labels={PREEMPTIBLE: "false", QUOTA_NAME: "b"})
     body = placement_body(unit("Enqueued", placement=left), "a")
     assert body["labels"] == {PREEMPTIBLE: None, QUOTA_NAME: "a"}

@@ -1,4 +1,4 @@
-"""What a pod is charged with is what Kubernetes' own function says."""
+"""The charged amounts of a pod are those of Kubernetes' own function."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_agrees_with_kubernetes(pod: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({}, {}, id="no containers ask for nothing"),
+        pytest.param({}, {}, id="no containers, no requests"),
         pytest.param(
             {"containers": [container(cpu="500m"), container(cpu=1, memory="1Ki")]},
             {"cpu": 1500, "memory": 1024},
@@ -72,7 +72,7 @@ def test_agrees_with_kubernetes(pod: dict[str, Any]) -> None:
         pytest.param(
             {"containers": [container(cpu=1)], "initContainers": [sidecar(cpu=2)]},
             {"cpu": 3000},
-            id="a sidecar runs beside the containers",
+            id="a sidecar runs in parallel to the containers",
         ),
         pytest.param(
             {
@@ -80,7 +80,7 @@ def test_agrees_with_kubernetes(pod: dict[str, Any]) -> None:
                 "initContainers": [sidecar(cpu=2), container(cpu=5)],
             },
             {"cpu": 7000},
-            id="a sidecar runs beside the init containers after it",
+            id="a sidecar runs in parallel to the init containers after it",
         ),
         pytest.param(
             {
@@ -88,12 +88,12 @@ def test_agrees_with_kubernetes(pod: dict[str, Any]) -> None:
                 "initContainers": [container(cpu=5), sidecar(cpu=2)],
             },
             {"cpu": 5000},
-            id="but not beside those before it",
+            id="but not to those before it",
         ),
         pytest.param(
             {"containers": [container(cpu=1)], "overhead": {"cpu": "250m", "memory": "1Mi"}},
             {"cpu": 1250, "memory": 2**20},
-            id="overhead comes on top",
+            id="overhead is added",
         ),
         pytest.param(
             {
@@ -107,12 +107,12 @@ def test_agrees_with_kubernetes(pod: dict[str, Any]) -> None:
         pytest.param(
             {"containers": [container(cpu=1)], "resources": {"limits": {"cpu": 4, "memory": 8}}},
             {"cpu": 1000, "memory": 8},
-            id="a pod-level limit counts where no container asks",
+            id="a pod-level limit counts if no container has a request",
         ),
         pytest.param(
             {"containers": [{}], "resources": {"requests": {"cpu": 1}, "limits": {"cpu": 4}}},
             {"cpu": 1000},
-            id="a pod-level limit is no request beside one",
+            id="a pod-level limit does not count in addition to a request",
         ),
         pytest.param(
             {
@@ -178,12 +178,12 @@ def test_pod_requests(spec: dict[str, Any], want: Amounts) -> None:
         ({"resources": {"limits": {"cpu": -1}}}, "^resources.limits.cpu: -1 is negative"),
     ],
 )
-def test_an_error_carries_the_path(spec: dict[str, Any], want: str) -> None:
+def test_an_error_has_the_path(spec: dict[str, Any], want: str) -> None:
     with pytest.raises(QuantityError, match=want):
         requests_of(spec)
 
 
-def test_the_spec_is_left_alone() -> None:
+def test_the_spec_is_not_changed() -> None:
     spec = msgspec.convert(
         {
             "containers": [container({"memory": "1Gi"}, cpu=1)],
@@ -200,17 +200,19 @@ def test_the_spec_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("change", "want"),
     [
-        pytest.param({"priority": 5}, True, id="what is no request"),
+        pytest.param({"priority": 5}, True, id="another field"),
         pytest.param({"containers": [container(cpu=2)]}, False, id="a container"),
         pytest.param({"containers": [container({"cpu": 2}, cpu=1)]}, False, id="a limit"),
-        pytest.param({"containers": [container(cpu="1000m")]}, False, id="the same in other words"),
+        pytest.param(
+            {"containers": [container(cpu="1000m")]}, False, id="the same amount in another format"
+        ),
         pytest.param({"initContainers": [container(cpu=2)]}, False, id="an init container"),
-        pytest.param({"initContainers": [sidecar(cpu=3)]}, False, id="one that goes on running"),
+        pytest.param({"initContainers": [sidecar(cpu=3)]}, False, id="a sidecar"),
         pytest.param({"overhead": {"cpu": "1m"}}, False, id="overhead"),
-        pytest.param({"resources": {"requests": {"cpu": 1}}}, False, id="of the whole pod"),
+        pytest.param({"resources": {"requests": {"cpu": 1}}}, False, id="a pod-level request"),
     ],
 )
-def test_specs_that_ask_alike(change: dict[str, Any], want: bool) -> None:
+def test_specs_with_equal_requests(change: dict[str, Any], want: bool) -> None:
     spec = {"containers": [container(cpu=1)], "initContainers": [container(cpu=3)]}
     one, other = (msgspec.convert(each, PodSpec) for each in (spec, {**spec, **change}))
     assert ask_alike(one, other) is want

@@ -1,4 +1,4 @@
-"""What both programs are around their work: start, election, probes, metrics, signals, end."""
+"""The common frame of both programs: start, election, probes, metrics, signals, end."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ FLAGS = ProgramFlags(
     log_level="info",
 )
 FAST_LEASE = {"leader_elect": True, "lease_seconds": 5, "renew_deadline_seconds": 1.0}
-"""Lost a second after the last renewal."""
+"""A lease that is lost a second after the last renewal."""
 SAFE_LEASE = {"leader_elect": True, "lease_seconds": 40, "renew_deadline_seconds": 30.0}
-"""Not lost because the machine is busy; and lost sooner than a server's wish for a minute ends."""
+"""Long enough for a busy machine, and shorter than a minute of Retry-After."""
 
 
 @pytest.fixture(autouse=True)
 def _process_as_before() -> Iterator[None]:
-    """A program sets up its whole process: signals, logs, the thread switch."""
+    """Restore what a program sets in its process: signals, logs, the thread switch interval."""
     numbers = (signal.SIGTERM, signal.SIGINT)
     handlers = [signal.getsignal(number) for number in numbers]
     interval, root = sys.getswitchinterval(), logging.getLogger()
@@ -88,7 +88,7 @@ def face(server: FakeApiServer) -> Iterator[HttpFace]:
 
 
 class StubWork:
-    """A `Work` that runs a script on a thread of its own once it leads, then ends the program."""
+    """A `Work` that runs a script on its own thread once it leads, then ends the program."""
 
     def __init__(self, program: Program, script: Callable[[StubWork], None] | None) -> None:
         self.program = program
@@ -126,7 +126,7 @@ class StubWork:
 
 
 class Runner:
-    """Runs programs against the fake server, and knows where they listen."""
+    """Runs programs with the fake server, and knows the ports on which they listen."""
 
     def __init__(self, face: HttpFace, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self._kubeconfig = folder / "kubeconfig"
@@ -158,7 +158,7 @@ class Runner:
         return code, work
 
     def port(self, flag: str) -> int:
-        """Return the port that a flag's address became, from the log."""
+        """Return the port of a flag's address, from the log."""
         self._log += self._capsys.readouterr().err
         for line in reversed(self._log.splitlines()):
             event = json.loads(line)
@@ -238,7 +238,7 @@ def test_metrics_over_tls(runner: Runner) -> None:
     assert seen == [200, 200]
 
 
-def test_secure_metrics_ask_for_a_token_and_the_right_to_get_them(
+def test_secure_metrics_require_a_token_and_the_right_to_get_them(
     runner: Runner, server: FakeApiServer
 ) -> None:
     server.reviews.users.update(
@@ -259,7 +259,7 @@ def test_secure_metrics_ask_for_a_token_and_the_right_to_get_them(
     assert seen == [401, 401, 403, 200]
 
 
-def test_strangers_use_up_nothing_of_what_the_work_may_ask(
+def test_reviews_of_unknown_tokens_do_not_use_the_rate_of_the_work(
     runner: Runner, server: FakeApiServer
 ) -> None:
     match = Match(verb="create", plural="tokenreviews")
@@ -275,7 +275,7 @@ def test_strangers_use_up_nothing_of_what_the_work_may_ask(
         seen.append(program.flow.seconds_until(Lane.NORMAL))
 
     runner.run(script, qps=0.1, burst=1)
-    assert seen == [503, 503, 0.0], "only who asks for strangers has to rest"
+    assert seen == [503, 503, 0.0], "only the client for reviews is held"
 
 
 def test_of_two_replicas_the_second_leads_when_the_first_has_ended(
@@ -296,7 +296,7 @@ def test_of_two_replicas_the_second_leads_when_the_first_has_ended(
 
 
 def test_a_busy_server_does_not_cost_the_lease(runner: Runner, server: FakeApiServer) -> None:
-    """It asks for more patience than a lease has; the election goes on at its own pace."""
+    """Its Retry-After is longer than a lease; the election keeps its own pace."""
     renewals: list[bool] = []
     renewed_again = threading.Event()
 
@@ -317,8 +317,8 @@ def test_a_busy_server_does_not_cost_the_lease(runner: Runner, server: FakeApiSe
     assert (code, work.story) == (0, ["start", "leading", "stop"])
 
 
-def test_a_lost_lease_ends_it_with_its_own_code(runner: Runner, server: FakeApiServer) -> None:
-    """The script goes on until the program is told to end by the election."""
+def test_a_lost_lease_ends_it_with_a_distinct_code(runner: Runner, server: FakeApiServer) -> None:
+    """The script runs until the election ends the program."""
     program = runner.program(retry_seconds=0.2, **FAST_LEASE)
     work = StubWork(program, None)
     server.faults.fail(503, times=EVERY_TIME, match=Match(verb="patch", plural="leases"))
@@ -326,7 +326,7 @@ def test_a_lost_lease_ends_it_with_its_own_code(runner: Runner, server: FakeApiS
     assert work.story == ["start", "leading", "stop"]
 
 
-def test_a_port_in_use_is_refused_before_any_work_begins(runner: Runner) -> None:
+def test_a_port_in_use_is_refused_before_any_work_starts(runner: Runner) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         program = runner.program(health_address=f"127.0.0.1:{port}")
@@ -346,7 +346,7 @@ def test_a_port_in_use_is_refused_before_any_work_begins(runner: Runner) -> None
         OpenFilesError("the process may open 200 files"),
     ],
 )
-def test_what_a_user_did_wrong_is_one_line_and_exit_code_2(
+def test_a_configuration_error_is_one_line_and_exit_code_2(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def main(_: Sequence[str]) -> int:
@@ -356,7 +356,7 @@ def test_what_a_user_did_wrong_is_one_line_and_exit_code_2(
     assert capsys.readouterr().err == f"error: {error}\n"
 
 
-def test_the_code_of_a_program_is_passed_on() -> None:
+def test_the_exit_code_of_a_program_is_returned() -> None:
     assert run_program(len, ["a", "b", "c"]) == 3
 
 

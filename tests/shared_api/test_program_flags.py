@@ -1,4 +1,4 @@
-"""The flags that both programs have."""
+"""The flags of both programs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_defaults() -> None:
         ("--leader-elect-retry-period=0.5", "retry_seconds", 0.5),
     ],
 )
-def test_upstreams_spellings_are_taken(argument: str, field: str, want: object) -> None:
+def test_upstreams_spellings_are_accepted(argument: str, field: str, want: object) -> None:
     assert getattr(read(argument), field) == want
 
 
@@ -74,7 +74,7 @@ def test_a_lease_lasts_whole_seconds(text: str, capsys: pytest.CaptureFixture[st
 
 
 class AddedFlags(argparse.ArgumentParser):
-    """Keeps what was added."""
+    """Records the added flags."""
 
     def __init__(self) -> None:
         self.added: list[argparse.Action] = []
@@ -85,7 +85,7 @@ class AddedFlags(argparse.ArgumentParser):
         return self.added[-1]
 
 
-def test_every_flag_has_help_and_says_its_default() -> None:
+def test_every_flag_has_help_with_its_default() -> None:
     parser = AddedFlags()
     add_program_flags(parser, lease_name="some-lease", metrics_address=":9")
     assert [flag.dest for flag in parser.added if not flag.help] == []
@@ -95,18 +95,18 @@ def test_every_flag_has_help_and_says_its_default() -> None:
     assert silent == []
 
 
-def test_no_limit_is_a_rate_too() -> None:
+def test_no_limit_is_a_valid_rate() -> None:
     assert (read("--qps=0").qps, read("--qps=0.5").qps) == (0, 0.5)
 
 
-def test_the_level_that_was_asked_for_by_name_comes_before_a_verbosity() -> None:
+def test_a_level_by_name_takes_precedence_over_a_verbosity() -> None:
     assert read("--v=4", "--log-level=warning").log_level == "warning"
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        pytest.param(["--leader-elect=maybe"], "--leader-elect 'maybe'", id="no truth value"),
+        pytest.param(["--leader-elect=maybe"], "--leader-elect 'maybe'", id="not a boolean"),
         pytest.param(["--writers=0"], "--writers 0", id="no writer"),
         *(
             pytest.param([f"--kube-api-qps={text}"], f"--kube-api-qps {text}:", id=f"qps {text}")
@@ -129,15 +129,13 @@ def test_the_level_that_was_asked_for_by_name_comes_before_a_verbosity() -> None
         pytest.param(["--metrics-tls-certificate=c"], "go together", id="a certificate alone"),
     ],
 )
-def test_what_makes_no_sense_is_one_line_that_names_the_flag(
-    arguments: list[str], says: str
-) -> None:
+def test_an_invalid_value_is_one_line_that_names_the_flag(arguments: list[str], says: str) -> None:
     with pytest.raises(FlagError, match=says) as caught:
         read(*arguments)
     assert "\n" not in str(caught.value)
 
 
-def test_a_certificate_goes_with_its_key() -> None:
+def test_a_certificate_with_its_key() -> None:
     flags = read("--metrics-tls-certificate=c", "--metrics-tls-key=k")
     assert (flags.metrics_tls_certificate, flags.metrics_tls_key) == ("c", "k")
     check_pair("--x", "", "")
@@ -147,7 +145,7 @@ def test_a_certificate_goes_with_its_key() -> None:
     ("text", "want"),
     [("true", True), ("T", True), ("1", True), ("False", False), ("f", False), ("0", False)],
 )
-def test_truth_is_written_as_in_go(text: str, want: bool) -> None:
+def test_booleans_are_read_as_in_go(text: str, want: bool) -> None:
     assert parse_bool("--x", text) is want
 
 
@@ -165,9 +163,7 @@ def config_file(folder: Path, text: str) -> str:
         pytest.param("{a: 1, a: 1}", "`a` .*on line 1 .*line 1, column 8", id="on one line"),
     ],
 )
-def test_a_key_that_is_given_twice_is_named_with_its_line(
-    tmp_path: Path, text: str, says: str
-) -> None:
+def test_a_duplicate_key_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ConfigurationError, match=says) as caught:
         read_config_file(config_file(tmp_path, text))
     assert str(caught.value).startswith("--config ")
@@ -178,12 +174,14 @@ def test_a_key_that_is_given_twice_is_named_with_its_line(
     ("text", "want"),
     [
         pytest.param("", {}, id="empty"),
-        pytest.param("a: {x: 1}\nb: {x: 1}\n", {"a": {"x": 1}, "b": {"x": 1}}, id="apart"),
+        pytest.param(
+            "a: {x: 1}\nb: {x: 1}\n", {"a": {"x": 1}, "b": {"x": 1}}, id="in different maps"
+        ),
         pytest.param("1: a\n'1': b\n", {1: "a", "1": "b"}, id="a number and a text"),
         pytest.param(
             "a: [&x {b: 1, c: 2}]\nd: {<<: *x, b: 3}\n",
             {"a": [{"b": 1, "c": 2}], "d": {"b": 3, "c": 2}},
-            id="what is merged in may be overridden",
+            id="merged keys may be overridden",
         ),
     ],
 )

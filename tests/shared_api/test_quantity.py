@@ -1,4 +1,4 @@
-"""Quantities are what Kubernetes reads and writes, exactly, and bounded."""
+"""Quantities are read and written exactly as by Kubernetes, within limits."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def test_refuses_what_is_too_large_where_go_caps_or_overflows(text: str) -> None
         (True, "bool"),
     ],
 )
-def test_absurd_input_is_an_error_at_once(quantity: QuantityText, reason: str) -> None:
+def test_extreme_input_is_an_error_at_once(quantity: QuantityText, reason: str) -> None:
     with pytest.raises(QuantityError, match=reason) as caught:
         parse_quantity(quantity)
-    assert len(str(caught.value)) < 200, "the message must not carry the absurdity on"
+    assert len(str(caught.value)) < 200, "the message must not contain the whole text"
 
 
 @pytest.mark.parametrize("text", [f"1e-{MAX_EXPONENT}", f"0e{MAX_EXPONENT}", "0" * MAX_LENGTH])
-def test_the_limits_themselves_are_allowed(text: str) -> None:
+def test_values_at_the_limits_are_allowed(text: str) -> None:
     assert parse_quantity(text).nanos in {0, 1}
 
 
@@ -117,7 +117,7 @@ def test_the_largest_quantities() -> None:
         (1.0, "1"),
         (2.5, "2500m"),
         (1e-6, "1u"),
-        # Go writes an exponent from 1e-7 down, Python already from 1e-5 down.
+        # Go writes an exponent from 1e-7 down, Python from 1e-5 down.
         (1e-5, "10u"),
         (1.5e-7, "150e-9"),
         # And from 1e21 up, Python from 1e16 up.
@@ -192,7 +192,7 @@ def test_base_units_are_milli_for_cpu_and_whole_units_else(
         ("hugepages-2Mi", 2**21, "2Mi"),
         ("nvidia.com/gpu", 8, "8"),
         ("pods", 4000, "4k"),
-        # A sum may be larger than any quantity; there is no suffix above E and Ei.
+        # A sum may exceed any quantity; there is no suffix above E and Ei.
         ("cpu", 10**24, "1000E"),
         ("memory", 2**73, "8192Ei"),
     ],
@@ -253,7 +253,7 @@ def test_an_amount_survives_being_written_and_read(resource: str, base_units: in
 
 @pytest.mark.properties
 @given(st.floats(min_value=-1e15, max_value=1e15, allow_nan=False))
-def test_a_float_is_never_taken_for_less_than_it_is(number: float) -> None:
+def test_a_float_is_never_read_as_less_than_it_is(number: float) -> None:
     nanos = parse_quantity(number).nanos
     assert abs(nanos) >= abs(math.trunc(number)) * NANOS
     assert nanos == 0 or (nanos > 0) == (number > 0)
@@ -261,7 +261,7 @@ def test_a_float_is_never_taken_for_less_than_it_is(number: float) -> None:
 
 @pytest.mark.properties
 @given(st.text(alphabet="0123456789.+-eEinumkKMGTP ", max_size=MAX_LENGTH + 6))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
     if is_quantity(text):
         assert abs(parse_quantity(text).nanos) <= MAX_UNITS * NANOS
 
@@ -272,7 +272,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         pytest.param("cpu", (4000, 3000), ("4", "3"), id="whole cores"),
         pytest.param("cpu", (4000, 3500, 0), ("4000m", "3500m", "0"), id="one is in milli"),
         pytest.param("cpu", (10_000_000,), ("10000",), id="thousands of cores"),
-        pytest.param("memory", (2**31, 2**30), ("2Gi", "1Gi"), id="the largest unit of all"),
+        pytest.param("memory", (2**31, 2**30), ("2Gi", "1Gi"), id="the largest unit that fits all"),
         pytest.param("memory", (2**30, 2**20), ("1024Mi", "1Mi"), id="the smaller of two units"),
         pytest.param("memory", (2**30, 1), ("1073741824", "1"), id="one is in bytes"),
         pytest.param("memory", (0, 0), ("0", "0"), id="nothing"),

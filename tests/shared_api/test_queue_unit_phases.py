@@ -1,4 +1,4 @@
-"""The life of a QueueUnit: legal and illegal moves, what is booked, which conditions follow."""
+"""The phases of a QueueUnit: legal and illegal transitions, which are charged, and conditions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def evicted(status: str = "True", reason: str = "Preempted") -> Condition:
 
 
 def marked(phase: str, *conditions: Condition) -> QueueUnit:
-    """Return a unit with the annotation by which older versions said that it was adopted."""
+    """Return a unit with the annotation by which older versions marked adopted units."""
     of = unit(phase, *conditions)
     annotations = {**of.metadata.annotations, "koord-queue/adopted": "true"}
     meta = msgspec.structs.replace(of.metadata, annotations=annotations)
@@ -82,23 +82,23 @@ def marked(phase: str, *conditions: Condition) -> QueueUnit:
     [
         pytest.param(unit("Enqueued"), False, id="waiting"),
         pytest.param(unit(""), False, id="a phase that was never written"),
-        pytest.param(unit("Preempted"), False, id="a word of another version"),
+        pytest.param(unit("Preempted"), False, id="a phase of another version"),
         pytest.param(unit("Reserved"), True, id="reserved"),
         pytest.param(unit("Dequeued"), True, id="dequeued"),
         pytest.param(unit("Running"), True, id="running"),
-        pytest.param(unit("SchedReady"), True, id="nodes being reserved"),
+        pytest.param(unit("SchedReady"), True, id="reserving nodes"),
         pytest.param(unit("SchedSucceed"), True, id="nodes reserved"),
-        pytest.param(unit("SchedFailed"), True, id="nodes not found: until somebody frees it"),
+        pytest.param(unit("SchedFailed"), True, id="nodes not found: until it is released"),
         pytest.param(unit("TimeoutBackoff"), False, id="backed off"),
         pytest.param(unit("Succeed"), False, id="succeeded"),
         pytest.param(unit("Failed"), False, id="failed"),
-        pytest.param(unit("Running", evicted()), True, id="eviction asked for: until stopped"),
+        pytest.param(unit("Running", evicted()), True, id="eviction requested: until stopped"),
         pytest.param(unit("Running", adopted=True), True, id="adopted"),
         pytest.param(marked("Enqueued"), False, id="an annotation proves nothing"),
-        pytest.param(marked("Enqueued", evicted()), False, id="nor does it with an eviction"),
+        pytest.param(marked("Enqueued", evicted()), False, id="nor with an eviction"),
     ],
 )
-def test_what_is_booked(of: QueueUnit, want: bool) -> None:
+def test_which_units_are_charged(of: QueueUnit, want: bool) -> None:
     assert occupies_quota(of) is want
 
 
@@ -132,22 +132,22 @@ def test_all_but_the_demand_is_salvaged(
     [
         pytest.param({"spec": {"priority": "x"}, "status": {"phase": "Running"}}, id="in the spec"),
         pytest.param({"status": {"phase": 7}}, id="without a spec"),
-        pytest.param({"spec": "x", "status": {"phase": "Running"}}, id="a spec that is none"),
+        pytest.param({"spec": "x", "status": {"phase": "Running"}}, id="a spec of the wrong type"),
     ],
 )
-def test_what_is_broken_elsewhere_is_not_salvaged(broken: dict[str, object]) -> None:
+def test_a_unit_that_is_unreadable_elsewhere_is_not_salvaged(broken: dict[str, object]) -> None:
     body = {"metadata": {"name": "a"}, **broken}
     with pytest.raises(msgspec.ValidationError):
         salvage_unit(body, "it is odd")
 
 
-def test_an_eviction_is_under_way_until_the_unit_is_free() -> None:
+def test_an_eviction_is_in_progress_until_the_unit_is_released() -> None:
     assert is_being_evicted(unit("Running", evicted()))
     assert not is_being_evicted(unit("TimeoutBackoff", evicted()))
     assert not is_being_evicted(unit("Running", evicted("False")))
 
 
-def test_a_unit_is_waited_for_until_it_runs_or_is_put_back() -> None:
+def test_the_queue_waits_for_a_unit_until_it_runs_or_is_requeued() -> None:
     awaited = Condition(type=PODS_READY, status="False", reason=WAITED_FOR)
     of = unit("Dequeued", awaited)
     assert is_waited_for(of)
@@ -206,18 +206,27 @@ def test_legal_moves(of: QueueUnit, to: Phase, writer: Writer) -> None:
         pytest.param(unit("Dequeued"), Phase.RUNNING, SCHEDULER, id="the controllers see the pods"),
         pytest.param(unit("Running"), Phase.DEQUEUED, CONTROLLERS, id="a retry stays Running"),
         pytest.param(unit("Running"), Phase.ENQUEUED, SCHEDULER, id="the scheduler only asks"),
-        pytest.param(unit("TimeoutBackoff"), Phase.ENQUEUED, CONTROLLERS, id="one alarm clock"),
+        pytest.param(
+            unit("TimeoutBackoff"),
+            Phase.ENQUEUED,
+            CONTROLLERS,
+            id="only the scheduler ends a backoff",
+        ),
         pytest.param(unit("Reserved"), Phase.RUNNING, CONTROLLERS, id="running with checks open"),
-        pytest.param(unit("Succeed"), Phase.ENQUEUED, SCHEDULER, id="final is final"),
-        pytest.param(unit("Succeed"), Phase.FAILED, CONTROLLERS, id="and does not change its mind"),
+        pytest.param(unit("Succeed"), Phase.ENQUEUED, SCHEDULER, id="out of a final phase"),
+        pytest.param(
+            unit("Succeed"), Phase.FAILED, CONTROLLERS, id="one final phase does not become another"
+        ),
     ],
 )
-def test_illegal_moves_raise_with_the_story(of: QueueUnit, to: Phase, writer: Writer) -> None:
+def test_illegal_moves_raise_with_the_history_of_the_unit(
+    of: QueueUnit, to: Phase, writer: Writer
+) -> None:
     with pytest.raises(IllegalMoveError, match="team/a"):
         check_move(of, to, writer)
 
 
-def test_nothing_leaves_a_final_phase_and_everything_else_can_end() -> None:
+def test_no_move_leaves_a_final_phase_and_every_other_phase_can_end() -> None:
     assert not [move for move in MOVES if move[0] in FINAL_PHASES]
     for phase in set(Phase) - FINAL_PHASES:
         assert {to for start, to in MOVES if start is phase} >= FINAL_PHASES
@@ -227,7 +236,7 @@ def test_every_phase_is_reached() -> None:
     assert {to for _, to in MOVES} == set(Phase)
 
 
-def test_unknown_words_wait() -> None:
+def test_unknown_phases_count_as_pending() -> None:
     assert phase_of(unit("Preempted")) is Phase.ENQUEUED
     assert phase_of(unit("SchedSucceed")) is Phase.SCHED_SUCCEED
 
@@ -271,38 +280,38 @@ def test_conditions_follow_the_phase(phase: Phase, want: dict[str, str]) -> None
     assert shown(conditions_of(phase, (), now=NOW, message="m")) == want
 
 
-def test_a_unit_back_in_line_shows_that_it_was_evicted_and_ran() -> None:
+def test_a_requeued_unit_shows_that_it_was_evicted_and_ran() -> None:
     ran = conditions_of(Phase.RUNNING, (evicted(),), now=OLD)
     back = conditions_of(Phase.ENQUEUED, ran, now=NOW)
     assert shown(back)["Evicted"] == "False/Requeued"
     assert shown(back)["PodsReady"] == "False/Pending"
 
 
-def test_conditions_without_words_of_their_own_have_the_status_message() -> None:
+def test_conditions_without_their_own_message_have_the_status_message() -> None:
     for phase, kind in ((Phase.TIMEOUT_BACKOFF, EVICTED), (Phase.SCHED_FAILED, "Admitted")):
         found = find_condition(conditions_of(phase, (), now=NOW, message="why"), kind)
         assert found is not None
         assert found.message == "why"
 
 
-def test_the_reason_of_an_eviction_outlives_the_backoff_it_leads_to() -> None:
+def test_the_reason_of_an_eviction_is_kept_through_its_backoff() -> None:
     after = conditions_of(Phase.TIMEOUT_BACKOFF, (evicted(reason="CheckRetry"),), now=NOW)
     assert shown(after)["Evicted"] == "True/CheckRetry"
 
 
-def test_after_the_end_nothing_claims_to_hold_quota() -> None:
+def test_after_the_end_no_condition_claims_quota() -> None:
     after = shown(conditions_of(Phase.FAILED, conditions_of(Phase.RUNNING, (), now=OLD), now=NOW))
     assert [after[each][:5] for each in ("QuotaReserved", "Admitted", "PodsReady")] == ["False"] * 3
 
 
-def test_a_transition_time_moves_only_when_the_status_flips() -> None:
+def test_a_transition_time_changes_only_with_the_status() -> None:
     before = (Condition(type="X", status="True", reason="A", last_transition_time=OLD),)
     same = with_condition(before, Condition(type="X", status="True", reason="B"), now=NOW)
     flipped = with_condition(before, Condition(type="X", status="False", reason="B"), now=NOW)
     assert [each.last_transition_time for each in (*same, *flipped)] == [OLD, NOW]
 
 
-def test_that_nothing_is_requested_is_said_until_the_admission_ends() -> None:
+def test_the_reason_nothing_requested_is_kept_until_the_admission_ends() -> None:
     free = Condition(type=QUOTA_RESERVED, status="True", reason=NOTHING_REQUESTED, message="none")
     runs = conditions_of(Phase.RUNNING, (free,), now=NOW)
     assert find_condition(runs, QUOTA_RESERVED) == free
@@ -312,12 +321,12 @@ def test_that_nothing_is_requested_is_said_until_the_admission_ends() -> None:
     assert not has_nothing_requested(conditions_of(Phase.DEQUEUED, back, now=NOW))
 
 
-def test_conditions_of_others_stay() -> None:
+def test_conditions_of_other_writers_stay() -> None:
     mine = Condition(type="Mine", status="True", reason="A", last_transition_time=OLD)
     assert find_condition(conditions_of(Phase.RUNNING, (mine,), now=NOW), "Mine") == mine
 
 
-def test_a_move_that_frees_empties_what_was_granted() -> None:
+def test_a_move_that_releases_quota_empties_the_admissions() -> None:
     of = unit(
         "Running",
         admissions=(Admission(name="main", replicas=2),),
@@ -331,7 +340,7 @@ def test_a_move_that_frees_empties_what_was_granted() -> None:
         assert (status["podState"], status["placement"]) == (None, None)
 
 
-def test_a_move_to_running_forgets_the_backoffs_and_keeps_the_admissions() -> None:
+def test_a_move_to_running_resets_the_backoffs_and_keeps_the_admissions() -> None:
     of = unit(
         "Dequeued",
         admissions=(Admission(name="main", replicas=2),),
@@ -343,7 +352,7 @@ def test_a_move_to_running_forgets_the_backoffs_and_keeps_the_admissions() -> No
     assert status["lastUpdateTime"] == NOW
 
 
-def test_written_conditions_have_all_that_the_schema_requires() -> None:
+def test_written_conditions_have_all_required_fields() -> None:
     status = status_of_move(unit("Dequeued"), Phase.RUNNING, writer=CONTROLLERS, now=NOW)
     conditions = status["conditions"]
     assert isinstance(conditions, list)
@@ -351,7 +360,7 @@ def test_written_conditions_have_all_that_the_schema_requires() -> None:
     assert all(each.keys() == required for each in conditions)
 
 
-def test_a_story_tells_conditions_in_the_order_of_time() -> None:
+def test_a_history_has_the_conditions_in_order_of_time() -> None:
     late = Condition(type="B", status="True", reason="Late", last_transition_time=NOW)
     early = Condition(type="A", status="True", reason="Early", last_transition_time=OLD)
     story = story_of(unit("Running", late, early, message="hello"))

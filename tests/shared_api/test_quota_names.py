@@ -1,4 +1,4 @@
-"""Which quota a namespace and a pod have, by koord-scheduler's own rule."""
+"""The quota of a namespace and of a pod, by koord-scheduler's rule."""
 
 from __future__ import annotations
 
@@ -36,24 +36,22 @@ def names_of(*quotas: ElasticQuota) -> QuotaNames:
 @pytest.mark.parametrize(
     ("quotas", "want"),
     [
-        pytest.param([], "", id="no quota, no name"),
-        pytest.param([quota("team", "team")], "team", id="a quota in the namespace named like it"),
-        pytest.param(
-            [quota("team", "other")], "", id="the same name in another namespace is not it"
-        ),
+        pytest.param([], "", id="no quota"),
+        pytest.param([quota("team", "team")], "team", id="a quota in the namespace with its name"),
+        pytest.param([quota("team", "other")], "", id="the same name in another namespace"),
         pytest.param([quota("gold", "sys", '["team"]')], "gold", id="an annotation lists it"),
         pytest.param(
             [quota("gold", "sys", '["team"]'), quota("team", "team")],
             "team",
-            id="its own quota comes before a list",
+            id="its own quota before a list",
         ),
         pytest.param(
             [quota("b", "sys", '["team"]', "2026-02"), quota("c", "sys", '["team"]', "2026-01")],
             "c",
-            id="of two lists the older quota's counts",
+            id="the list of the older quota",
         ),
-        pytest.param([quota("gold", "sys", "team")], "", id="an annotation that is no JSON"),
-        pytest.param([quota("gold", "sys", '{"a": 1}')], "", id="an annotation that is no list"),
+        pytest.param([quota("gold", "sys", "team")], "", id="an annotation that is not JSON"),
+        pytest.param([quota("gold", "sys", '{"a": 1}')], "", id="an annotation that is not a list"),
         pytest.param(
             [quota(DEFAULT_QUOTA, "sys", '["team"]')], "", id="the default quota never counts"
         ),
@@ -63,7 +61,7 @@ def test_quota_of_namespace(quotas: list[ElasticQuota], want: str) -> None:
     assert names_of(*quotas).quota_of_namespace("team") == want
 
 
-def test_a_label_comes_before_the_namespace() -> None:
+def test_a_label_takes_precedence_over_the_namespace() -> None:
     names = names_of(quota("team", "team"))
     assert names.quota_of({QUOTA_NAME: "gold"}, "team") == "gold"
     assert names.quota_of({"alibabacloud.com/quota-name": "silver"}, "team") == "silver"
@@ -77,11 +75,11 @@ def test_a_label_comes_before_the_namespace() -> None:
         pytest.param("team", "ns2", "team", id="the label first"),
         pytest.param("gone", "ns1", DEFAULT_QUOTA, id="a label that names no quota"),
         pytest.param(SYSTEM_QUOTA, "ns1", SYSTEM_QUOTA, id="a special quota by label"),
-        pytest.param("", "team-ns", "team-ns", id="named like the namespace, before any list"),
+        pytest.param("", "team-ns", "team-ns", id="the name of the namespace, before any list"),
         pytest.param("", "ns1", "team", id="listed twice: the oldest"),
         pytest.param("", "ns2", "young", id="listed"),
-        pytest.param("", "ns3", DEFAULT_QUOTA, id="what the default quota lists is nothing"),
-        pytest.param("", "somewhere", DEFAULT_QUOTA, id="the quota's own namespace is nothing"),
+        pytest.param("", "ns3", DEFAULT_QUOTA, id="a list of the default quota does not count"),
+        pytest.param("", "somewhere", DEFAULT_QUOTA, id="the quota's own namespace does not count"),
     ],
 )
 def test_quota_of_pod(label: str, namespace: str, want: str) -> None:

@@ -57,11 +57,11 @@ def test_a_demand_is_not_negative_but_an_amount_may_be() -> None:
         ({"cpu": 0}, {"cpu": -1}, False),
     ],
 )
-def test_fits_looks_at_what_is_demanded(demand: Amounts, room: Amounts, *, want: bool) -> None:
+def test_fits_checks_only_demanded_resources(demand: Amounts, room: Amounts, *, want: bool) -> None:
     assert fits(demand, room) is want
 
 
-def test_maximum_takes_a_missing_key_as_zero_on_either_side() -> None:
+def test_maximum_treats_a_missing_key_as_zero_on_either_side() -> None:
     assert maximum({"cpu": -1, "memory": 3}, {"gpu": -2, "memory": 5}) == {
         "cpu": 0,
         "memory": 5,
@@ -76,7 +76,7 @@ def test_amounts_are_written_in_the_order_of_names() -> None:
 
 @pytest.mark.properties
 @given(lists, lists)
-def test_what_is_added_can_be_taken_off_again(first: Amounts, second: Amounts) -> None:
+def test_subtraction_reverses_addition(first: Amounts, second: Amounts) -> None:
     assert add(first, second) == add(second, first)
     rest = subtract(add(first, second), second)
     assert without_zeros(rest) == without_zeros(first)
@@ -84,7 +84,7 @@ def test_what_is_added_can_be_taken_off_again(first: Amounts, second: Amounts) -
 
 @pytest.mark.properties
 @given(lists, lists)
-def test_arguments_are_left_alone(first: Amounts, second: Amounts) -> None:
+def test_arguments_are_not_changed(first: Amounts, second: Amounts) -> None:
     before = dict(first), dict(second)
     for operation in (add, subtract, maximum):
         got = operation(first, second)
@@ -95,7 +95,7 @@ def test_arguments_are_left_alone(first: Amounts, second: Amounts) -> None:
 
 @pytest.mark.properties
 @given(lists, st.integers(0, 50))
-def test_scaling_is_adding_as_often(amounts: Amounts, factor: int) -> None:
+def test_scaling_is_repeated_addition(amounts: Amounts, factor: int) -> None:
     total: Amounts = {}
     for _ in range(factor):
         total = add(total, amounts)

@@ -1,4 +1,4 @@
-"""Deprecated names are those of Koordinator, and are replaced as koord-scheduler replaces them."""
+"""Deprecated names are those of Koordinator, and are replaced as by koord-scheduler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared_api.resource_names import (
 )
 
 
-def test_two_batch_names_go_to_kubernetes_and_six_of_devices_come_from_there() -> None:
+def test_two_batch_names_map_to_kubernetes_and_six_device_names_from_it() -> None:
     assert RENAMED_BATCH == {
         "koordinator.sh/batch-cpu": "kubernetes.io/batch-cpu",
         "koordinator.sh/batch-memory": "kubernetes.io/batch-memory",
@@ -48,7 +48,7 @@ def test_two_batch_names_go_to_kubernetes_and_six_of_devices_come_from_there() -
         pytest.param(
             {"kubernetes.io/gpu-core": 60, "koordinator.sh/gpu-core": 40},
             None,
-            id="a name is left where the new one is there too",
+            id="a name stays if the new one is present too",
         ),
     ],
 )
@@ -67,6 +67,6 @@ def test_a_list_without_deprecated_names_is_not_copied() -> None:
     assert rename_deprecated(amounts) is amounts
 
 
-def test_one_name_has_its_current_one() -> None:
+def test_a_name_is_mapped_to_the_current_one() -> None:
     assert current_name("kubernetes.io/gpu") == "koordinator.sh/gpu"
     assert current_name("cpu") == "cpu"

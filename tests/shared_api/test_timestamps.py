@@ -1,4 +1,4 @@
-"""Times as texts: written as Kubernetes does, read from servers and from people."""
+"""Times as texts: written as by Kubernetes, read from servers and from users."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def test_times_are_written_in_utc_with_fixed_width() -> None:
         pytest.param("2026-11-01T12:00:00Z", NOON.replace(microsecond=0), id="metav1.Time"),
         pytest.param("2026-11-01T12:00:00.123456Z", NOON, id="metav1.MicroTime"),
         pytest.param("2026-11-01T20:00:00.123456+08:00", NOON, id="an offset"),
-        pytest.param("2026-11-01T12:00:00.123456789Z", NOON, id="nanoseconds are cut"),
+        pytest.param("2026-11-01T12:00:00.123456789Z", NOON, id="nanoseconds are truncated"),
     ],
 )
-def test_what_the_server_writes_is_read(text: str, want: datetime) -> None:
+def test_times_of_the_server_are_read(text: str, want: datetime) -> None:
     got = parse_time(text)
     assert (got, got.tzinfo) == (want, UTC)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-01", "2026-11-01T12:00:00"])
-def test_a_text_that_is_no_moment_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"zone|isoformat"):
         parse_time(text)
 
@@ -56,7 +56,7 @@ def test_a_text_that_is_no_moment_is_refused(text: str) -> None:
         ("0001-01-01T00:00:00+14:00", None),
     ],
 )
-def test_what_people_write_is_read_or_is_nothing(text: str | None, want: datetime | None) -> None:
+def test_times_of_users_are_read_or_none(text: str | None, want: datetime | None) -> None:
     assert read_time(text) == want
 
 
@@ -66,17 +66,19 @@ def test_what_people_write_is_read_or_is_nothing(text: str | None, want: datetim
         pytest.param("2026-11-01T10:00:00Z", datetime(2026, 11, 1, 10, tzinfo=UTC), id="past"),
         pytest.param("2026-11-01T12:01:00Z", NOON.replace(minute=1, microsecond=0), id="skew"),
         pytest.param("2026-11-01T12:01:01Z", None, id="future"),
-        pytest.param("0001-01-01T00:00:00Z", datetime(1, 1, 1, tzinfo=UTC), id="the first moment"),
-        pytest.param("9999-12-31T23:59:59Z", None, id="the last moment"),
+        pytest.param(
+            "0001-01-01T00:00:00Z", datetime(1, 1, 1, tzinfo=UTC), id="the first possible time"
+        ),
+        pytest.param("9999-12-31T23:59:59Z", None, id="the last possible time"),
         pytest.param("soon", None, id="no time"),
         pytest.param(None, None, id="none"),
     ],
 )
-def test_a_time_to_come_says_not_since_when(text: str | None, want: datetime | None) -> None:
+def test_a_future_time_is_not_a_past_time(text: str | None, want: datetime | None) -> None:
     assert read_past(text, NOON) == want
 
 
-def test_a_time_in_whole_seconds_may_stand_for_any_moment_of_its_second() -> None:
+def test_a_time_in_whole_seconds_may_be_any_time_in_its_second() -> None:
     assert end_of_second("2026-11-01T12:00:00Z") == "2026-11-01T12:00:00.999999Z"
     assert end_of_second("2026-11-01T12:00:00.25Z") == "2026-11-01T12:00:00.999999Z"
     assert [end_of_second(text) for text in (None, "", "soon")] == [None, None, None]

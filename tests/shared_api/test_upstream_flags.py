@@ -1,4 +1,4 @@
-"""Flags of upstream's that are taken without effect."""
+"""Flags of upstream that are accepted without effect."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def read(*arguments: str) -> dict[str, str]:
     return read_upstream_flags(parser().parse_args(with_two_dashes(arguments)), FLAGS)
 
 
-def test_nothing_was_given() -> None:
+def test_no_flag_is_given() -> None:
     assert read() == {}
 
 
-def test_each_that_was_given_is_told_once_with_what_to_use_instead() -> None:
+def test_each_given_flag_is_reported_once_with_its_replacement() -> None:
     got = read("-some-number", "-1", "--neverMode=false", "--some-number=2")
     assert got == {"--some-number": "ask the moon", "--neverMode": "there is none"}
 
 
-def test_what_a_flag_was_given_each_time() -> None:
+def test_all_values_of_a_repeated_flag() -> None:
     got = parser().parse_args(["--some-number=1", "--some-number", "2", "--switch"])
     assert values_of(got, "--some-number") == ["1", "2"]
     assert values_of(got, "--switch") == ["true"]
@@ -49,7 +49,7 @@ def test_what_a_flag_was_given_each_time() -> None:
 
 
 @pytest.mark.parametrize("argument", ["--neverMode", "-neverMode=T"])
-def test_a_value_that_can_not_be_honoured_is_one_line(argument: str) -> None:
+def test_an_unsupported_value_is_one_line(argument: str) -> None:
     with pytest.raises(FlagError, match=r"--neverMode=.* is not available .*: there is none$"):
         read(argument)
 
@@ -59,14 +59,14 @@ def test_a_switch_is_true_or_false() -> None:
         read("--switch=maybe")
 
 
-def test_help_tells_what_to_use_instead() -> None:
+def test_help_has_the_replacement() -> None:
     text = " ".join(parser().format_help().split())
     assert "taken and have no effect" in text
     assert "ask the moon" in text
     assert "there is none; only false" in text
 
 
-def test_names_have_two_dashes_and_are_there_once() -> None:
+def test_names_have_two_dashes_and_are_unique() -> None:
     names = [flag.name for flag in KLOG_FLAGS]
     assert all(name.startswith("--") for name in names)
     assert len(set(names)) == len(names)

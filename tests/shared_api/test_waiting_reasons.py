@@ -1,4 +1,4 @@
-"""What both programs know of the reasons why a unit waits."""
+"""The reasons why a unit waits, as both programs know them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shared_api.crds import QUEUE_UNIT
 from shared_api.waiting_reasons import NOT_WRITTEN, TO_MEND
 
 
-def test_a_reason_that_is_not_written_reads_waiting_by_the_crd() -> None:
+def test_a_message_that_is_not_written_has_the_default_of_the_crd() -> None:
     version = QUEUE_UNIT.body()["spec"]["versions"][0]
     status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
     assert status["default"]["message"] == NOT_WRITTEN
@@ -14,5 +14,5 @@ def test_a_reason_that_is_not_written_reads_waiting_by_the_crd() -> None:
     assert columns["MESSAGE"] == ".status.message"
 
 
-def test_that_is_none_to_mend() -> None:
+def test_the_default_is_not_a_reason_to_repair() -> None:
     assert NOT_WRITTEN not in TO_MEND

@@ -24,7 +24,7 @@ def as_number(key: str) -> None:
 
 
 class Recorder:
-    """A WorkQueueObserver that keeps what it sees."""
+    """A WorkQueueObserver that records its calls."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[object, ...]] = []
@@ -58,13 +58,13 @@ def queue(clock: VirtualClock) -> Iterator[WorkQueue[str]]:
     queue.validate()
 
 
-def test_a_key_that_is_added_twice_is_given_out_once(queue: WorkQueue[str]) -> None:
+def test_a_key_that_is_added_twice_is_returned_once(queue: WorkQueue[str]) -> None:
     for key in ("a", "b", "a"):
         queue.add(key)
     assert [queue.try_get(), queue.try_get(), queue.try_get()] == ["a", "b", None]
 
 
-def test_a_key_in_work_is_not_given_to_a_second_worker_but_again_when_done(
+def test_a_key_in_work_is_not_given_to_a_second_worker_but_returns_when_done(
     queue: WorkQueue[str],
 ) -> None:
     queue.add("a")
@@ -83,7 +83,9 @@ def test_done_without_get_is_a_bug_of_the_caller(queue: WorkQueue[str]) -> None:
         queue.done("a")
 
 
-def test_a_delayed_key_comes_when_it_is_due(queue: WorkQueue[str], clock: VirtualClock) -> None:
+def test_a_delayed_key_is_returned_when_it_is_due(
+    queue: WorkQueue[str], clock: VirtualClock
+) -> None:
     queue.add_after("later", 5)
     queue.add_after("now", 0)
     assert queue.seconds_until_ready() == 0
@@ -96,7 +98,7 @@ def test_a_delayed_key_comes_when_it_is_due(queue: WorkQueue[str], clock: Virtua
     assert queue.seconds_until_ready() is None
 
 
-def test_of_two_delays_of_one_key_the_earlier_counts_and_the_other_is_void(
+def test_of_two_delays_of_one_key_only_the_earlier_counts(
     queue: WorkQueue[str], clock: VirtualClock
 ) -> None:
     queue.add_after("a", 5)
@@ -109,7 +111,7 @@ def test_of_two_delays_of_one_key_the_earlier_counts_and_the_other_is_void(
     assert queue.try_get() is None
 
 
-def test_a_failing_key_comes_back_later_each_time_until_it_is_forgotten(
+def test_a_failing_key_is_delayed_longer_each_time_until_it_is_forgotten(
     queue: WorkQueue[str], clock: VirtualClock
 ) -> None:
     rests = []
@@ -126,12 +128,12 @@ def test_a_failing_key_comes_back_later_each_time_until_it_is_forgotten(
     assert queue.seconds_until_ready() == 1
 
 
-def test_a_failing_key_comes_back_no_earlier_than_asked(queue: WorkQueue[str]) -> None:
+def test_a_failing_key_returns_no_earlier_than_requested(queue: WorkQueue[str]) -> None:
     queue.add_rate_limited("a", at_least_seconds=60)
     assert queue.seconds_until_ready() == 60
 
 
-def test_work_ends_with_the_key_and_says_how_long_there_is_none(
+def test_work_processes_a_key_and_returns_how_long_there_is_none(
     queue: WorkQueue[str], clock: VirtualClock
 ) -> None:
     seen: list[str] = []
@@ -144,7 +146,7 @@ def test_work_ends_with_the_key_and_says_how_long_there_is_none(
     assert (seen, queue.retries("a"), queue.longest_processing_seconds()) == (["a", "b"], 0, 0)
 
 
-def test_a_key_whose_work_raises_comes_again(queue: WorkQueue[str]) -> None:
+def test_a_key_whose_work_raises_is_retried(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with pytest.raises(ValueError, match="invalid literal"):
         queue.work(as_number)
@@ -152,7 +154,7 @@ def test_a_key_whose_work_raises_comes_again(queue: WorkQueue[str]) -> None:
     assert queue.longest_processing_seconds() == 0
 
 
-def test_after_shut_down_the_line_is_worked_off_and_nothing_new_comes_in(
+def test_after_shut_down_queued_keys_are_returned_and_no_new_ones_accepted(
     queue: WorkQueue[str], clock: VirtualClock
 ) -> None:
     queue.add("a")
@@ -164,7 +166,7 @@ def test_after_shut_down_the_line_is_worked_off_and_nothing_new_comes_in(
     assert [queue.try_get(), queue.try_get()] == ["a", None]
 
 
-def test_the_observer_sees_depths_and_durations(clock: VirtualClock) -> None:
+def test_the_observer_gets_depths_and_durations(clock: VirtualClock) -> None:
     recorder = Recorder()
     queue = WorkQueue[str](clock, backoff=doubling, observer=recorder)
     queue.add("a")
@@ -185,7 +187,7 @@ def test_the_observer_sees_depths_and_durations(clock: VirtualClock) -> None:
     ]
 
 
-def test_on_ready_is_called_whenever_a_resting_worker_should_look(clock: VirtualClock) -> None:
+def test_on_ready_is_called_whenever_a_resting_worker_should_wake(clock: VirtualClock) -> None:
     wakes: list[None] = []
     queue = WorkQueue[str](clock, backoff=doubling, on_ready=lambda: wakes.append(None))
 
@@ -198,9 +200,9 @@ def test_on_ready_is_called_whenever_a_resting_worker_should_look(clock: Virtual
     assert wakes_of(lambda: queue.add("a")) == 0, "it is in the queue already"
     assert wakes_of(queue.try_get) == 0
     assert wakes_of(lambda: queue.add("a")) == 0, "it is in work"
-    assert wakes_of(lambda: queue.done("a")) == 1, "and back in the queue"
+    assert wakes_of(lambda: queue.done("a")) == 1, "it is back in the queue"
     assert wakes_of(lambda: queue.add_after("b", 5)) == 1
-    assert wakes_of(lambda: queue.add_after("c", 9)) == 0, "the worker wakes for b before"
+    assert wakes_of(lambda: queue.add_after("c", 9)) == 0, "the worker wakes earlier for b"
     assert wakes_of(queue.shut_down) == 1
 
 
@@ -221,7 +223,7 @@ def test_every_key_is_worked_on_after_its_last_add_and_never_twice_at_once(
     clock = VirtualClock(start=0)
     queue = WorkQueue[str](clock, backoff=doubling)
     in_work: list[str] = []
-    owed: set[str] = set()  # added, and not taken since
+    owed: set[str] = set()  # added, and not returned since
     for action, key in actions:
         match action:
             case "add":
@@ -238,7 +240,7 @@ def test_every_key_is_worked_on_after_its_last_add_and_never_twice_at_once(
                 got = queue.try_get()
                 assert got is None or got not in in_work
                 in_work += [got] if got else []
-            case _:  # nothing is in work that could be done
+            case _:  # no key is in work
                 pass
         queue.validate()
         owed -= set(in_work) if action == "get" else set()
@@ -249,7 +251,7 @@ def test_every_key_is_worked_on_after_its_last_add_and_never_twice_at_once(
     assert not owed
 
 
-def test_many_threads_lose_no_key_and_share_none() -> None:
+def test_with_many_threads_no_key_is_lost_or_shared() -> None:
     queue = WorkQueue[int](SystemClock(), backoff=doubling)
     seen: list[int] = []
     busy: set[int] = set()
@@ -282,13 +284,11 @@ def test_many_threads_lose_no_key_and_share_none() -> None:
     assert set(seen) == set(range(1000))
 
 
-def test_a_key_that_is_taken_takes_its_delay_with_it(
-    queue: WorkQueue[str], clock: VirtualClock
-) -> None:
+def test_a_returned_key_loses_its_delay(queue: WorkQueue[str], clock: VirtualClock) -> None:
     queue.add_after("a", 5)
     queue.add("a")
     assert queue.try_get() == "a"
-    queue.add_after("a", 7)  # asked for again, while it is worked on
+    queue.add_after("a", 7)  # delayed again while it is in work
     queue.done("a")
     clock.advance(5)
     assert queue.try_get() is None
@@ -297,7 +297,7 @@ def test_a_key_that_is_taken_takes_its_delay_with_it(
     assert queue.try_get() == "a"
 
 
-def test_delays_end_together_and_none_too_early(clock: VirtualClock) -> None:
+def test_delays_end_together_and_not_too_early(clock: VirtualClock) -> None:
     queue = WorkQueue[str](clock, backoff=doubling, delay_step_seconds=0.5)
     clock.advance(0.2)
     for key, seconds in (("a", 0.1), ("b", 0.3), ("c", 0.4)):
@@ -310,7 +310,7 @@ def test_delays_end_together_and_none_too_early(clock: VirtualClock) -> None:
     assert queue.try_get() == "c"
 
 
-def test_who_looks_after_delays_is_told_of_them_and_wakes_a_worker(clock: VirtualClock) -> None:
+def test_on_delay_is_called_for_delays_and_start_due_wakes_a_worker(clock: VirtualClock) -> None:
     heard: list[str] = []
     queue = WorkQueue[str](
         clock,
@@ -327,10 +327,10 @@ def test_who_looks_after_delays_is_told_of_them_and_wakes_a_worker(clock: Virtua
     assert heard == ["delay", "ready"]
     queue.add("b")
     assert [queue.try_get(), queue.try_get()] == ["a", "b"]
-    assert queue.start_due() is None, "the delay of b is void"
+    assert queue.start_due() is None, "the delay of b is canceled"
 
 
-def test_a_worker_that_blocks_has_another_take_what_is_in_line(clock: VirtualClock) -> None:
+def test_a_worker_that_blocks_wakes_another_for_queued_keys(clock: VirtualClock) -> None:
     wakes: list[None] = []
     queue = WorkQueue[str](clock, backoff=doubling, on_ready=lambda: wakes.append(None))
     queue.add("a")

@@ -1,18 +1,17 @@
 """The hashed requirement files: ``python -m tests.tidy.dependency_locks [--upgrade]`` writes them.
 
-pip-compile does the work. Around it: the groups of pyproject.toml are read, nothing of the machine
-(registry, folders) gets into the files, and the versions already locked stay unless ``--upgrade``
-is given. It locks for the oldest supported Python, since markers of dependencies mostly take
-packages away as Python grows newer.
+pip-compile resolves. This module reads the groups of pyproject.toml, keeps the machine's settings
+(registry, folders) out of the files, and keeps locked versions unless ``--upgrade`` is given. It
+locks for the oldest supported Python, since newer ones mostly need fewer dependencies.
 
-The files are installed with ``--no-deps``: pip then resolves nothing and asks the registry only for
-what is pinned, so that nothing published later can break an installation. In return the lock has to
-be complete: `missing` finds what a supported Python would lack. An installation without
-``--no-deps`` works as well, since pins name their extras: `missing_extras` finds one that does not.
+The files are installed with ``--no-deps``: pip then resolves nothing and requests only pinned
+versions, so that a later release cannot break an installation. In return, the lock must be
+complete: `missing` finds what a supported Python would lack. An installation without ``--no-deps``
+works too, since pins have their extras: `missing_extras` finds pins without them.
 
-What is locked has to be installable on every supported Python. Whether a package excludes one,
-`excluded` says; whether it has a wheel for it, only the registry knows, so that is asked when the
-files are written.
+Every locked package must be installable on every supported Python. `excluded` finds packages that
+exclude one; whether there is a wheel for it is known only to the registry, so that is checked when
+the files are written.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ HEADERS = {
     "requirements-test.txt": "What development, tests and the programs need, locked.",
 }
 LARGEST = "requirements-test.txt"
-"""The others are cuts of it."""
+"""The complete file; the others are subsets of it."""
 OLDEST_PYTHON = (3, 11)
 QUIET_OPTIONS = (
     "--quiet",
@@ -58,7 +57,7 @@ _PIN = re.compile(
 
 
 def supported_pythons() -> list[str]:
-    """The versions that pyproject.toml names, such as "3.14"."""
+    """Return the versions in pyproject.toml, such as "3.14"."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     prefix = "Programming Language :: Python :: 3."
     rows: list[str] = settings["project"]["classifiers"]
@@ -66,7 +65,7 @@ def supported_pythons() -> list[str]:
 
 
 def wanted(name: str) -> list[str]:
-    """The requirements that pyproject.toml states for one of the files."""
+    """Return the requirements in pyproject.toml for one of the files."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     runtime: list[str] = settings["project"]["dependencies"]
     groups: dict[str, list[str | dict[str, str]]] = settings["dependency-groups"]
@@ -88,10 +87,10 @@ def _group(groups: dict[str, list[str | dict[str, str]]], name: str) -> Iterator
 
 
 def locked(text: str) -> dict[str, tuple[str, int]]:
-    """Package -> (version, number of hashes) of a requirement file.
+    """Return the packages of a requirement file, each with (version, number of hashes).
 
     Raises:
-        ValueError: a line is neither a pinned package, a hash of one, nor a comment.
+        ValueError: A line is neither a pinned package, a hash of one, nor a comment.
     """
     found: dict[str, tuple[str, int]] = {}
     name = ""
@@ -108,13 +107,13 @@ def locked(text: str) -> dict[str, tuple[str, int]]:
 
 
 def locked_extras(text: str) -> dict[str, frozenset[str]]:
-    """Package -> the extras that a requirement file names of it."""
+    """Return the packages of a requirement file, each with its extras."""
     pins = filter(None, map(_PIN.fullmatch, text.splitlines()))
     return {pin["name"]: frozenset(filter(None, (pin["extras"] or "").split(","))) for pin in pins}
 
 
 def canonical(requirement: str) -> str:
-    """The name of a requirement as lock files spell it."""
+    """Return the name of a requirement as lock files spell it."""
     name = re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -125,13 +124,13 @@ def missing(
     python: str,
     requires: Callable[[str], Iterable[str]],
 ) -> set[str]:
-    """The packages that an installation without resolving would lack, as ``package <- by whom``.
+    """Return packages that an installation without resolving would lack, as ``package <- parent``.
 
     Args:
         wanted: requirements, with their extras.
         locked: names of the packages in the lock, canonical.
-        python: the version for which markers are judged: "3.14".
-        requires: the requirements of a locked package, as its metadata states them.
+        python: the version for which markers are evaluated: "3.14".
+        requires: returns the requirements in the metadata of a locked package.
     """
     known = set(locked)
     needed = _needed(wanted, known, python, requires)
@@ -145,16 +144,16 @@ def missing_extras(
     python: str,
     requires: Callable[[str], Iterable[str]],
 ) -> set[str]:
-    """The extras that are asked for and not named in the lock, as ``package[extra] <- by whom``.
+    """Return required extras that are missing in the lock, as ``package[extra] <- parent``.
 
-    Where pip resolves, a pin without its extra is another requirement than the one that is asked
-    for: pip then takes the newest version, for which the lock has no hash.
+    If pip resolves, a pin without its extra is not the required one: pip then takes the newest
+    version, for which the lock has no hash.
 
     Args:
         wanted: requirements, with their extras.
         locked: the extras in the lock, by package.
-        python: the version for which markers are judged: "3.14".
-        requires: the requirements of a locked package, as its metadata states them.
+        python: the version for which markers are evaluated: "3.14".
+        requires: returns the requirements in the metadata of a locked package.
     """
     return {
         f"{name}[{extra}] <- {by_whom}"
@@ -170,7 +169,7 @@ def _needed(
     python: str,
     requires: Callable[[str], Iterable[str]],
 ) -> Iterator[tuple[Requirement, str]]:
-    """Walk through what is wanted and what the known packages of that require, with by whom."""
+    """Yield the wanted requirements and those of known packages, each with its parent."""
     environment = {key: str(value) for key, value in default_environment().items()}
     environment |= {"python_version": python, "python_full_version": f"{python}.0"}
     seen: set[tuple[str, str]] = set()
@@ -192,12 +191,13 @@ def _needed(
 def excluded(
     locked: Iterable[str], pythons: Iterable[str], requires_python: Callable[[str], str]
 ) -> set[str]:
-    """The packages that say themselves that a Python is not for them, as ``package on 3.14``.
+    """Return the packages that exclude a Python by their metadata, as ``package on 3.14``.
 
     Args:
         locked: names of packages.
         pythons: versions: "3.14".
-        requires_python: what the metadata of a package says, such as ">=3.9,<3.14"; "" for any.
+        requires_python: returns the field of a package's metadata, such as ">=3.9,<3.14"; "" for
+            any.
     """
     return {
         f"{name} on {python}"
@@ -208,17 +208,17 @@ def excluded(
 
 
 def wheel_trouble(path: Path, python: str, *options: str) -> str:
-    """What pip says where a Python finds no wheel, with a locked hash, of a package; else "".
+    """Return pip's error if a package has no wheel with a locked hash for a Python, else "".
 
-    Nothing is installed, and that Python need not be here.
+    Nothing is installed, and that Python need not be available.
 
     Args:
         path: a requirement file.
         python: the version: "3.14".
-        options: further ones for pip.
+        options: further options for pip.
     """
     with tempfile.TemporaryDirectory() as folder:
-        # For another Python pip insists on a target, and on taking no sources.
+        # For another Python, pip requires a target and no sources.
         where = ["--only-binary=:all:", f"--python-version={python}", f"--target={folder}"]
         what = ["--no-deps", "--require-hashes", f"--requirement={path}", *options]
         done = subprocess.run(
@@ -231,7 +231,7 @@ def wheel_trouble(path: Path, python: str, *options: str) -> str:
 
 
 def unresolved_installs(text: str) -> list[str]:
-    """The commands of a file that install a requirement file and let pip resolve, one line each."""
+    """Return the commands of a file that install a requirement file without ``--no-deps``."""
     joined = re.sub(r"\\\n\s*", " ", text)
     return [
         line.strip()
@@ -242,7 +242,7 @@ def unresolved_installs(text: str) -> list[str]:
 
 
 def write_lock(name: str, *, upgrade: bool, constraints: Path | None) -> None:
-    """Resolve one file anew and write it."""
+    """Resolve one file and write it."""
     target = ROOT / name
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder, "wanted.in"), Path(folder, "locked.txt")
@@ -260,7 +260,7 @@ def write_lock(name: str, *, upgrade: bool, constraints: Path | None) -> None:
 
 
 def main() -> int:
-    """Write all three, the largest first; 1 where a supported Python cannot install them."""
+    """Write all three, the largest first; return 1 if a supported Python cannot install them."""
     if sys.version_info[:2] != OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         print(f"lock: run this with Python {oldest}, for instance make lock PYTHON=python{oldest}")

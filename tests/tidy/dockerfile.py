@@ -1,7 +1,7 @@
-"""The rules for the Dockerfile: ``python -m tests.tidy.dockerfile [FILE]`` prints what breaks them.
+"""The rules for the Dockerfile: ``python -m tests.tidy.dockerfile [FILE]`` prints violations.
 
-They are what a cluster's admission and a careful reader ask of an image, and can be checked where
-no container engine runs. Building it cannot.
+They are what a cluster's admission and a careful reader require of an image, and can be checked
+without a container engine, unlike the build.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PIP_INSTALL = re.compile(r"\bpip3?\b[^&|;]*\binstall\b[^&|;]*")
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction, its continuation lines joined; ``stage`` counts from 0."""
+    """One instruction with joined continuation lines; ``stage`` counts from 0."""
 
     line: int
     word: str
@@ -32,7 +32,7 @@ class Instruction:
 
 
 def instructions(text: str) -> Iterator[Instruction]:
-    """The instructions of a Dockerfile, comments left out. Here-documents are not supported."""
+    """Yield the instructions of a Dockerfile without comments. Here-documents are not supported."""
     stage = -1
     start = 0
     pieces: list[str] = []
@@ -51,7 +51,7 @@ def instructions(text: str) -> Iterator[Instruction]:
 
 
 def lint(path: PurePosixPath, text: str) -> Iterator[Finding]:
-    """Everything about a Dockerfile that breaks a rule."""
+    """Yield the violations of rules in a Dockerfile."""
     found = list(instructions(text))
     stages: set[str] = set()
     for instruction in found:
@@ -125,7 +125,7 @@ def _is_exec_form(rest: str) -> bool:
 
 
 def main() -> int:
-    """The exit status: 1 when a rule is broken; the findings are printed."""
+    """Print the findings; return 1 if there are any."""
     path = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "Dockerfile"
     findings = list(lint(PurePosixPath(path.name), path.read_text(encoding="utf-8")))
     for finding in findings:

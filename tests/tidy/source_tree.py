@@ -1,4 +1,4 @@
-"""The files of the checkout, read and parsed once; what rules take and what they give."""
+"""The files of the checkout, read and parsed once; the input and output of rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("shared_api", "queue_scheduler", "queue_controllers")
-# What an unpacked archive may hold besides the project, where git cannot be asked.
+# What an unpacked archive may contain in addition to the project, without git.
 NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -19,7 +19,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that breaks a rule, in the form that editors can jump to."""
+    """One violation of a rule, in a format that editors can jump to."""
 
     path: PurePosixPath
     line: int
@@ -38,7 +38,7 @@ class SourceFile:
 
     @functools.cached_property
     def tree(self) -> ast.Module:
-        """The parsed file. Every node carries line numbers."""
+        """The parsed file. Every node has line numbers."""
         return ast.parse(self.text, filename=str(self.path))
 
     @property
@@ -47,7 +47,7 @@ class SourceFile:
         return self.path.parts[0] in PACKAGES
 
     def finding(self, line: int, message: str) -> Finding:
-        """A finding in this file."""
+        """Return a finding in this file."""
         return Finding(self.path, line, message)
 
 
@@ -56,7 +56,7 @@ Rule = Callable[[SourceFile], Iterable[Finding]]
 
 @functools.cache
 def project_files() -> tuple[PurePosixPath, ...]:
-    """Every file that is tracked or could be committed, sorted, relative to the root."""
+    """Return every file that is tracked or could be committed, sorted, relative to the root."""
     try:
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -75,7 +75,7 @@ def project_files() -> tuple[PurePosixPath, ...]:
 
 @functools.cache
 def source_files() -> tuple[SourceFile, ...]:
-    """Every Python file of the project, in the order of their paths."""
+    """Return every Python file of the project, sorted by path."""
     return tuple(
         SourceFile(path, (ROOT / path).read_text(encoding="utf-8"))
         for path in project_files()
@@ -84,22 +84,22 @@ def source_files() -> tuple[SourceFile, ...]:
 
 
 def shipped_files() -> Iterator[SourceFile]:
-    """The Python files of the three packages."""
+    """Yield the Python files of the three packages."""
     return (source for source in source_files() if source.is_shipped)
 
 
 def planted(text: str, path: str = "queue_scheduler/engine/engine.py") -> SourceFile:
-    """A source that exists only in a test of a rule."""
+    """Return a source that exists only in a test of a rule."""
     return SourceFile(PurePosixPath(path), text)
 
 
 def functions(source: SourceFile) -> Iterator[FunctionNode]:
-    """Every function and method of a file, nested ones included."""
+    """Yield every function and method of a file, including nested ones."""
     for node in ast.walk(source.tree):
         if isinstance(node, FunctionNode):
             yield node
 
 
 def report(rule: Rule, sources: Iterable[SourceFile]) -> str:
-    """All findings of a rule, one per line; empty when there is none."""
+    """Return all findings of a rule, one per line; "" if there is none."""
     return "\n".join(str(finding) for source in sources for finding in rule(source))

@@ -1,4 +1,4 @@
-"""Nothing in the repository knows the machine it was written on, or where packages come from."""
+"""No file names paths of one machine or addresses of package registries."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from tests.tidy.source_tree import ROOT, Finding, project_files
 
-# Folders of one person or one build machine; a path in a URL has something in front of it.
+# Folders of one user or one build machine; a path in a URL has something before it.
 MACHINE_PATH = re.compile(r"(?<![\w.$~%-])/(?:work|root|home/\w+|Users/\w+)/")
-# Where packages come from is the setting of a machine: mirrors and caches stand in its way.
+# The package registry is a setting of the machine, which may have mirrors and caches.
 REGISTRY_HOST = re.compile(
     r"\b(?:pypi\.org|pythonhosted\.org|registry\.npmjs\.org|proxy\.golang\.org|sum\.golang\.org)\b"
 )
@@ -20,17 +20,17 @@ REGISTRY_OPTION = re.compile(
     r"--(?:extra-)?index-url|--trusted-host|--find-links|\bPIP_INDEX_URL\b|\bGOPROXY=(?!off)"
 )
 
-# Files that must name what they look for.
+# Files that must name what they search for.
 EXCEPTIONS = {
     "tests/data/crds/mpijobs-v2beta1.yaml": "a default of that kind is a path in containers",
     "tests/tidy/test_addresses.py": "the rule itself",
     "tests/tidy/test_dependency_locks.py": "a planted option that the lock files may not hold",
-    "tests/tidy/dependency_locks.py": "tells pip-compile to leave these options out",
+    "tests/tidy/dependency_locks.py": "tells pip-compile to omit these options",
 }
 
 
 def addresses(path: PurePosixPath, text: str) -> Iterator[Finding]:
-    """Lines that name a machine's folders, a package registry or an option that sets one."""
+    """Yield lines that name a machine's folders, a package registry, or an option that sets one."""
     for number, line in enumerate(text.splitlines(), start=1):
         for pattern, message in (
             (MACHINE_PATH, "the path of one machine"),
@@ -51,7 +51,7 @@ def _texts() -> Iterator[tuple[PurePosixPath, str]]:
             continue  # a compressed trace or another binary
 
 
-def test_files_know_no_addresses() -> None:
+def test_files_have_no_addresses() -> None:
     findings = (finding for path, text in _texts() for finding in addresses(path, text))
     assert "\n".join(map(str, findings)) == ""
 
@@ -81,5 +81,5 @@ def test_addresses_are_found(line: str) -> None:
         "https://kubernetes.io/docs/work/",
     ],
 )
-def test_other_text_is_left_alone(line: str) -> None:
+def test_other_text_is_no_finding(line: str) -> None:
     assert not list(addresses(PurePosixPath("README.md"), line))

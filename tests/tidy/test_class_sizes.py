@@ -1,11 +1,11 @@
-"""Classes that do more than one thing, or know more than one can keep in mind.
+"""Classes that do more than one thing, or are too large to understand.
 
-Modules have no limit in lines: a module is as long as its subject. A class is another matter, since
-every method may change what every other one relies on.
+Modules have no limit in lines: a module is as long as its subject. Classes do, since every method
+may change what every other one relies on.
 
-Methods are counted that are public. What a protocol of the project asks for is counted there, once
-for all who implement it whole: they are meant to be seen through it. Lines are those with code,
-without docstrings, comments and blank ones.
+Public methods are counted. Those of a protocol of the project count only there, not in classes that
+implement it completely: these are used through the protocol. Lines are those with code, without
+docstrings, comments, and blank ones.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ MOST_METHODS: Final = 15
 MOST_LINES: Final = 300
 
 LARGER: Final = {
-    "Engine": "the one door to what the scheduler believes: a method for each fact and question",
-    "QuotaCache": "the one door to its package: every fact of a quota must reach ledger, trees and"
-    " whoever waits, and every question must find them in step",
-    "UnitCache": "a unit stands in one line, one count and one set of holds: entering and leaving"
-    " all of them is one undo",
-    "SchedulingQueue": "who is next is one comparison of classes, bands, depth and what is in"
-    " flight; every question has the same answer",
-    "QueueSet": "lines and turns: whatever moves in one is told to the other in the same call",
-    "PreemptionRounds": "a round, its nominations and who stands behind it change in one step",
+    "Engine": "the only interface to the scheduler's state: a method for each fact and query",
+    "QuotaCache": "the only interface of its package: ledger, trees and waiters get every fact of a"
+    " quota, and are consistent for every query",
+    "UnitCache": "a unit is in one queue, one count and one set of holds: it enters and leaves all"
+    " of them together",
+    "SchedulingQueue": "the next unit is one comparison of classes, bands, depth and units in"
+    " flight; every query has the same answer",
+    "QueueSet": "queues and turns: a change of one is applied to the other in the same call",
+    "PreemptionRounds": "a round, its nominations and the units behind it change in one step",
     "FakeApiServer": "all that a server may do to its clients, one method for each fault",
     "Scheduler": "the composition root: every part is made and connected in one place",
     "Controllers": "the composition root: every part is made and connected in one place",
 }
-"""By name of the class: why it is not two."""
+"""By name of the class: why it is not split."""
 
 
 def large_classes(source: SourceFile) -> Iterator[Finding]:
-    """Classes over a limit."""
+    """Yield classes above a limit."""
     for node in _classes(source):
         problem = _find_problem(source, node)
         if problem and node.name not in LARGER:
@@ -63,7 +63,7 @@ def _find_problem(source: SourceFile, node: ast.ClassDef) -> str:
 
 
 def _own_methods(node: ast.ClassDef) -> frozenset[str]:
-    """Return the public methods of a class without those of protocols that it has whole."""
+    """Return the public methods of a class without those of protocols that it implements."""
     methods = _public_methods(node)
     if not _is_protocol(node):
         for protocol in _protocols():
@@ -125,7 +125,7 @@ def test_every_exception_is_needed() -> None:
         for node in _classes(source)
         if _find_problem(source, node)
     }
-    assert set(LARGER) <= large, "these are small by now"
+    assert set(LARGER) <= large, "these classes are below the limits"
 
 
 def methods(count: int) -> str:
@@ -138,7 +138,7 @@ def test_many_public_methods_are_found() -> None:
     assert report(large_classes, [planted("class Some:\n" + methods(MOST_METHODS + 1))])
 
 
-def test_methods_of_a_protocol_that_is_implemented_whole_do_not_count() -> None:
+def test_methods_of_a_protocol_that_is_implemented_completely_do_not_count() -> None:
     protocol = max(_protocols(), key=len)
     asked_for = "".join(f"  def {name}(self): ...\n" for name in sorted(protocol))
     whole = f"class Some:\n{methods(MOST_METHODS)}{asked_for}"

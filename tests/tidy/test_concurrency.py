@@ -1,4 +1,4 @@
-"""Threads only, and few of them hold a lock."""
+"""Only threads, and locks only in a few modules."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tests.tidy.source_tree import (
     source_files,
 )
 
-# Modules that bring locks, threads or processes with them.
+# Modules that provide locks, threads, or processes.
 THREADING_MODULES = frozenset(
     ("_thread", "concurrent.futures", "multiprocessing", "queue", "threading")
 )
 
-# Who may import them, and what for. A lock's own comment names the fields it guards.
+# Modules that may import them, and why. The comment of a lock names the fields it guards.
 LOCK_HOLDERS = {
-    "queue_controllers/watches/pod_preview.py": "answers that every worker looks for",
+    "queue_controllers/watches/pod_preview.py": "answers shared by all workers",
     "queue_scheduler/debug_api/app.py": "one answer is built at a time",
-    "queue_scheduler/cycles/dequeue_cycle.py": "refusals that every writer hears of",
-    "queue_scheduler/cycles/preemption_cycle.py": "answers of a round that every writer hears of",
+    "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",
+    "queue_scheduler/cycles/preemption_cycle.py": "answers of a round reported by every writer",
     "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",
     "queue_scheduler/cycles/shared_engine.py": "the one lock around the engine",
-    "shared_api/metrics.py": "counts of whoever counts for an object, read by scrapes",
+    "shared_api/metrics.py": "counts of all threads, read by scrapes",
     "shared_api/access_review.py": "verdicts remembered for all request threads",
     "shared_api/client/response_decoding.py": "decoders are made one at a time",
     "shared_api/client/flow_control.py": "one budget of requests for all threads",
@@ -41,18 +41,18 @@ LOCK_HOLDERS = {
     "shared_api/process/clock.py": "waits for an Event that others own",
     "shared_api/program.py": "an Event that ends the process",
     "shared_api/process/alarm.py": "how a thread rests and is woken",
-    "shared_api/process/loop_thread.py": "starts, wakes and stops every thread there is",
+    "shared_api/process/loop_thread.py": "starts, wakes and stops every thread",
     "shared_api/testing/virtual_clock.py": "it wakes those that wait, in any thread",
     "shared_api/fake_api_server/": "it answers several threads; no program imports it",
     "shared_api/work_queue.py": "keys handed over from informers to workers",
 }
 
-# Coroutines that a framework asks for; everything else is a plain def.
+# Coroutines that a framework requires; all other functions are plain.
 ASYNC_PLACES: dict[str, str] = {}
 
 
 def coroutines(source: SourceFile) -> Iterator[Finding]:
-    """``async def`` anywhere but in the places above."""
+    """Yield each ``async def`` except in the places above."""
     if _listed(source.path, ASYNC_PLACES):
         return
     for node in ast.walk(source.tree):
@@ -61,7 +61,7 @@ def coroutines(source: SourceFile) -> Iterator[Finding]:
 
 
 def stray_threading(source: SourceFile) -> Iterator[Finding]:
-    """Imports of threading and its kin outside the list of lock holders."""
+    """Yield imports of threading and similar modules outside the list of lock holders."""
     if _listed(source.path, LOCK_HOLDERS):
         return
     for line, module in _imports(source.tree):
@@ -93,7 +93,7 @@ def test_only_lock_holders_import_threading() -> None:
     assert report(stray_threading, shipped_files()) == ""
 
 
-def test_lock_holders_that_exist_hold_something() -> None:
+def test_listed_lock_holders_import_threading() -> None:
     holders = {
         str(source.path)
         for source in shipped_files()
@@ -134,5 +134,5 @@ def test_stray_threading_is_found(text: str) -> None:
         ),
     ],
 )
-def test_allowed_imports_are_left_alone(path: str, text: str) -> None:
+def test_allowed_imports_are_no_finding(path: str, text: str) -> None:
     assert not report(stray_threading, [planted(text, path)])

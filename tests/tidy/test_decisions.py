@@ -1,4 +1,4 @@
-"""Every entry of DECISIONS.md is found by its subject, or is replaced."""
+"""Every entry of DECISIONS.md is in the index by subject, or is replaced."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _ENTRY: Final = re.compile(r'^(\d+)\. (?:<a id="d(\d+)"></a>)?\*\*', re.MULTILIN
 
 
 def sections(text: str) -> dict[str, str]:
-    """Return what stands under each heading of the second level."""
+    """Return the text under each heading of the second level."""
     _, *parts = _SECTION.split(text)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def entries(text: str) -> list[str]:
-    """Return the numbers of a section's entries, in its order."""
+    """Return the numbers of a section's entries, in order."""
     return [number for number, _ in _ENTRY.findall(text)]
 
 
 def badly_placed(text: str) -> list[str]:
-    """Return what is wrong with the place of the entries, each with its number."""
+    """Return the errors in the index of the entries, each with its number."""
     parts = sections(text)
     links = Counter(to for _, to in _LINK.findall(parts["By subject"]))
     standing, replaced = entries(parts["The decisions"]), entries(parts["Replaced"])
@@ -54,12 +54,12 @@ def test_every_entry_is_in_the_index_once_or_replaced() -> None:
         ("[1](#d1) a, [2](#d2) b, [4](#d4) c", ["4: no such entry"]),
     ],
 )
-def test_an_entry_out_of_place_is_found(index: str, want: list[str]) -> None:
+def test_an_error_in_the_index_is_found(index: str, want: list[str]) -> None:
     text = f"# D\n\n## By subject\n\n{index}\n\n## The decisions\n\n1. **A.**\n\n2. **B.**\n"
     assert badly_placed(f"{text}\n## Replaced\n\n3. **C.** By 2.\n") == want
 
 
-def test_a_link_leads_to_the_entry_that_it_names() -> None:
+def test_a_link_has_the_number_of_its_entry() -> None:
     assert [link for link in _LINK.findall(TEXT) if link[0] != link[1]] == []
     assert [entry for entry in _ENTRY.findall(TEXT) if entry[0] != entry[1]] == []
 

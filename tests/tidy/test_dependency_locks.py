@@ -1,4 +1,4 @@
-"""The lock files hold all that an installation needs, with hashes, and agree with each other."""
+"""The lock files have all that an installation needs, with hashes, and agree with each other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _metadata(package: str) -> list[str]:
 
 @pytest.mark.parametrize("python", supported_pythons())
 @pytest.mark.parametrize("name", HEADERS)
-def test_every_supported_python_finds_all_it_needs(name: str, python: str) -> None:
+def test_the_locks_are_complete_for_every_supported_python(name: str, python: str) -> None:
     assert missing(wanted(name), LOCKS[name], python, _metadata) == set()
 
 
@@ -80,13 +80,13 @@ def test_a_package_that_excludes_a_python_is_found(says: str, want: set[str]) ->
     ("tag", "troubled"),
     [
         pytest.param("py3-none-any", set(), id="pure"),
-        pytest.param("cp311-none-any", {"3.14"}, id="for the oldest alone"),
+        pytest.param("cp311-none-any", {"3.14"}, id="for the oldest only"),
     ],
 )
 def test_a_pin_without_a_wheel_for_a_python_is_found(
     tmp_path: Path, tag: str, troubled: set[str]
 ) -> None:
-    """The lock is asked for in this way when it is written: a test has no registry to ask."""
+    """The lock is checked in this way when it is written, since a test has no registry."""
     wheel = tmp_path / f"thing-1-{tag}.whl"
     said = "Metadata-Version: 2.1\nName: thing\nVersion: 1\n"
     with ZipFile(wheel, "w") as archive:
@@ -115,7 +115,7 @@ PACKAGES = {
         pytest.param(["pytest-cov"], "3.11", {"tomli <- coverage"}, id="through an extra"),
         pytest.param(["pytest-cov"], "3.12", set(), id="not for this Python"),
         pytest.param(["coverage"], "3.11", set(), id="only with the extra"),
-        pytest.param(["structlog"], "3.14", {"typing-extensions <- structlog"}, id="newer alone"),
+        pytest.param(["structlog"], "3.14", {"typing-extensions <- structlog"}, id="newer only"),
     ],
 )
 def test_an_incomplete_lock_is_found(rows: list[str], python: str, want: set[str]) -> None:
@@ -124,8 +124,8 @@ def test_an_incomplete_lock_is_found(rows: list[str], python: str, want: set[str
 
 @pytest.mark.parametrize("python", supported_pythons())
 @pytest.mark.parametrize("name", HEADERS)
-def test_every_extra_that_is_asked_for_is_named(name: str, python: str) -> None:
-    """So that an installation that resolves finds its hashes, whatever is published later."""
+def test_every_required_extra_is_locked(name: str, python: str) -> None:
+    """An installation with resolving then finds its hashes, whatever is published later."""
     assert missing_extras(wanted(name), locked_extras(TEXTS[name]), python, _metadata) == set()
 
 
@@ -147,7 +147,7 @@ def test_locked_installs_resolve_nothing(name: str) -> None:
     assert unresolved_installs((ROOT / name).read_text(encoding="utf-8")) == []
 
 
-def test_every_file_that_installs_from_a_lock_is_looked_at() -> None:
+def test_every_file_that_installs_from_a_lock_is_checked() -> None:
     texts = {
         str(path): (ROOT / path).read_text(encoding="utf-8", errors="replace")
         for path in project_files()
@@ -159,7 +159,7 @@ def test_every_file_that_installs_from_a_lock_is_looked_at() -> None:
 
 @pytest.mark.parametrize("name", ["Makefile", "Dockerfile"])
 def test_every_environment_from_a_lock_is_checked(name: str) -> None:
-    """With --no-deps pip does not say what is missing."""
+    """With --no-deps, pip does not report what is missing."""
     text = (ROOT / name).read_text(encoding="utf-8")
     checks = re.findall(r"-m pip (?:--python \S+ )?check\b", text)
     assert len(checks) == text.count("--require-hashes")
@@ -183,7 +183,7 @@ def test_every_package_has_its_hashes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-build.txt"])
-def test_smaller_locks_are_cuts_of_the_largest(name: str) -> None:
+def test_smaller_locks_are_subsets_of_the_largest(name: str) -> None:
     assert LOCKS[name].items() - LOCKS["requirements-test.txt"].items() == set()
 
 

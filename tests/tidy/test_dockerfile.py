@@ -1,4 +1,4 @@
-"""The Dockerfile keeps the rules of ``tests.tidy.dockerfile``, and those can be broken."""
+"""The Dockerfile follows the rules of ``tests.tidy.dockerfile``, and violations are found."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def test_broken_rules_are_found(old: str, new: str, want: str) -> None:
     assert want in findings
 
 
-def test_a_port_is_no_tag() -> None:
+def test_a_port_is_not_a_tag() -> None:
     text = CLEAN.replace("FROM python:3.13-slim\n", "FROM localhost:5000/python\n")
     assert "neither tag nor digest" in "\n".join(map(str, lint(PATH, text)))

@@ -1,4 +1,4 @@
-"""Amounts are exact integers: no float and no true division where they are computed."""
+"""Amounts are exact integers: they are computed without floats and true division."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXACT_PLACES = (
     "shared_api/resource_list.py",
 )
 
-# (file, function): why it touches float64.
+# (file, function): why it uses float64.
 FLOAT_FUNCTIONS = {
     ("shared_api/quantity.py", "_parse_number"): (
         "a JSON number may arrive as a float; its shortest digits are read, nothing is computed"
@@ -41,7 +41,7 @@ FLOAT_FUNCTIONS = {
 
 
 def inexact_arithmetic(source: SourceFile) -> Iterator[Finding]:
-    """Division, float literals and the name ``float`` in exact code."""
+    """Yield divisions, float literals, and the name ``float`` in exact code."""
     if not str(source.path).startswith(EXACT_PLACES):
         return
     allowed = {
@@ -119,5 +119,5 @@ def test_inexact_arithmetic_is_found(path: str, text: str) -> None:
         ),
     ],
 )
-def test_exact_arithmetic_is_left_alone(path: str, text: str) -> None:
+def test_exact_arithmetic_is_no_finding(path: str, text: str) -> None:
     assert not report(inexact_arithmetic, [planted(text, path)])

@@ -1,4 +1,4 @@
-"""Unit tests stand where their module stands, under the same names."""
+"""Unit tests have the paths and names of their modules."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.tidy.source_tree import PACKAGES, Finding, project_files
 
 
 def strays(files: Iterable[PurePosixPath]) -> Iterator[Finding]:
-    """Unit tests without the module they test, and folders without the package they mirror.
+    """Yield unit tests without a module, and folders without a package.
 
     ``test_reflector.py`` belongs to ``reflector.py`` or the package ``reflector``; so does
-    ``test_reflector_relist.py``, for a module whose tests do not fit into one file.
+    ``test_reflector_relist.py``, for a module whose tests need several files.
     """
     present = frozenset(files)
     folders = {parent for path in present for parent in path.parents}
@@ -45,7 +45,7 @@ def test_unit_tests_mirror_the_tree() -> None:
     assert "\n".join(map(str, strays(project_files()))) == ""
 
 
-def test_files_that_start_first_are_there() -> None:
+def test_files_that_start_first_exist() -> None:
     assert set(LONGEST) <= {path.name for path in project_files()}
 
 
@@ -80,9 +80,9 @@ def test_strays_are_found(test: str) -> None:
         pytest.param("tests/queue_scheduler/test_quota.py", id="a package"),
         pytest.param("tests/queue_scheduler/test_main.py", id="the program"),
         pytest.param("tests/queue_scheduler/quota/conftest.py", id="fixtures"),
-        pytest.param("tests/shared_api/scripted_server.py", id="what tests stand on"),
+        pytest.param("tests/shared_api/scripted_server.py", id="a helper of tests"),
         pytest.param("tests/properties/test_never_over.py", id="not a unit test"),
     ],
 )
-def test_mirrored_tests_are_left_alone(test: str) -> None:
+def test_mirrored_tests_are_no_finding(test: str) -> None:
     assert not list(strays([*PLANTED, PurePosixPath(test)]))

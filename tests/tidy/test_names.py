@@ -1,4 +1,4 @@
-"""Names that say nothing, packages that nest too deep, and ``__init__`` files that hold code."""
+"""Meaningless names, packages that are nested too deeply, and ``__init__`` files with code."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.tidy.source_tree import (
     source_files,
 )
 
-# Anything could be in a module with such a name, and after a year it is.
+# A module with such a name collects unrelated code.
 EMPTY_WORDS = frozenset(
     ("base", "common", "core", "helper", "helpers", "manager", "managers", "misc", "util", "utils")
 )
-# A package, a package in it, a module: deeper, nobody finds anything.
+# A package, a package in it, a module: deeper trees are hard to search.
 MOST_PATH_PARTS = 3
 
 WORDS_OF_A_CLASS_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
 def meaningless_names(source: SourceFile) -> Iterator[Finding]:
-    """Modules, folders and classes named after nothing in the field."""
+    """Yield modules, folders, and classes with a name that has no meaning in the field."""
     for part in source.path.with_suffix("").parts:
         for word in EMPTY_WORDS.intersection(part.lower().split("_")):
             yield source.finding(1, f"{part!r} says nothing: name it after what it is, not {word}")
@@ -40,13 +40,13 @@ def meaningless_names(source: SourceFile) -> Iterator[Finding]:
 
 
 def deep_packages(source: SourceFile) -> Iterator[Finding]:
-    """Modules below the second level of packages."""
+    """Yield modules below the second level of packages."""
     if source.is_shipped and len(source.path.parts) > MOST_PATH_PARTS:
         yield source.finding(1, "two levels of packages at most")
 
 
 def maps_with_code(source: SourceFile) -> Iterator[Finding]:
-    """``__init__`` files that are not one docstring, a map of the package; in tests, or empty."""
+    """Yield ``__init__`` files other than a docstring (a map of the package), or empty in tests."""
     if source.path.name != "__init__.py":
         return
     if source.is_shipped and ast.get_docstring(source.tree) is None:
@@ -55,7 +55,7 @@ def maps_with_code(source: SourceFile) -> Iterator[Finding]:
         yield source.finding(node.lineno, "an __init__.py is a map: code goes into a module")
 
 
-def test_names_say_something() -> None:
+def test_names_have_a_meaning() -> None:
     assert report(meaningless_names, source_files()) == ""
 
 
@@ -71,7 +71,7 @@ def test_init_files_are_maps() -> None:
     ("path", "text"),
     [
         pytest.param("shared_api/utils.py", "", id="a module of utilities"),
-        pytest.param("shared_api/common/quantity.py", "", id="a folder for all"),
+        pytest.param("shared_api/common/quantity.py", "", id="a folder for anything"),
         pytest.param("queue_scheduler/quota_manager.py", "", id="one word of the name"),
         pytest.param("queue_scheduler/quota.py", "class QuotaManager: ...", id="a class"),
         pytest.param("queue_scheduler/quota.py", "class HTTPBase: ...", id="after an acronym"),

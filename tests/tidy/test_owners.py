@@ -1,4 +1,4 @@
-"""State that is written by another module than the one whose class has it."""
+"""State is written only in the module of its class."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from tests.tidy.source_tree import Finding, SourceFile, planted, report, source_files
 
 OWNED: Final = "queue_scheduler/quota_cache/"
-"""Here sums, marks and caches follow from each other: each is kept by who computes it."""
+"""Packages in which sums, marks, and caches depend on each other, so each has one writer."""
 
 
 def foreign_writes(source: SourceFile) -> Iterator[Finding]:
-    """Fields, or items of them, that are set in a module without the class that has them."""
+    """Yield writes to fields, or items of them, outside the module of their class."""
     if not str(source.path).startswith(OWNED):
         return
     own = _own_fields(source.tree)
@@ -79,7 +79,7 @@ def test_foreign_writes_are_found(text: str) -> None:
     assert report(foreign_writes, [planted(text, OWNED + "reclaim.py")])
 
 
-def test_its_own_module_may_write_it() -> None:
+def test_the_module_of_the_class_may_write_it() -> None:
     owner = "class Books:\n def __init__(self):\n  self.used = {}\n"
     text = owner + "def add(books):\n books.used['cpu'] = 2\n"
     assert not report(foreign_writes, [planted(text, OWNED + "tree_usage.py")])

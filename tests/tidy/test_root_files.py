@@ -1,4 +1,4 @@
-"""The files in the root say the same things."""
+"""The files in the root are consistent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _settings() -> dict[str, Any]:
 
 
 def undocumented_targets(makefile: str) -> set[str]:
-    """Phony targets that ``make help`` does not list."""
+    """Return phony targets that ``make help`` does not list."""
     phony = set(re.findall(r"^\.PHONY: (\S+)$", makefile, re.MULTILINE))
     return phony - set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
 
@@ -65,5 +65,5 @@ def test_programs_can_be_run_as_modules(script: str) -> None:
     assert (module.rpartition(".")[2], function) == ("__main__", "main")
 
 
-def test_the_changelog_has_room_for_the_next_change() -> None:
+def test_the_changelog_has_a_section_for_the_next_change() -> None:
     assert "\n## Unreleased\n" in _text("CHANGELOG.md")

@@ -1,4 +1,4 @@
-"""Functions, tests and tables that have grown too long to read at once.
+"""Functions, tests, and tables that are too long to read at once.
 
 Classes: `test_class_sizes`.
 """
@@ -20,18 +20,18 @@ from tests.tidy.source_tree import (
     source_files,
 )
 
-# Aim for 20; a docstring is a contract and is not counted.
+# Aim for 20; docstrings are contracts and are not counted.
 MOST_FUNCTION_LINES = 60
 MOST_TEST_LINES = 40
 MOST_TABLE_ROWS = 30
 MOST_NESTING = 3
 
-# A with or a try holds something; it is no further case to keep in mind.
+# A with or a try adds no case to keep in mind.
 BLOCKS = (ast.If, ast.For, ast.While, ast.Match)
 
 
 def long_functions(source: SourceFile) -> Iterator[Finding]:
-    """Functions and tests over their limit."""
+    """Yield functions and tests above their limit."""
     for node in functions(source):
         most = MOST_TEST_LINES if _is_test(source, node) else MOST_FUNCTION_LINES
         lines = _code_lines(node)
@@ -40,7 +40,7 @@ def long_functions(source: SourceFile) -> Iterator[Finding]:
 
 
 def long_tables(source: SourceFile) -> Iterator[Finding]:
-    """Parametrized tables of more rows than one reads."""
+    """Yield parametrized tables with too many rows."""
     for node in ast.walk(source.tree):
         match node:
             case ast.Call(
@@ -55,7 +55,7 @@ def long_tables(source: SourceFile) -> Iterator[Finding]:
 
 
 def deep_nesting(source: SourceFile) -> Iterator[Finding]:
-    """Functions with blocks in blocks in blocks in blocks."""
+    """Yield functions with too deeply nested blocks."""
     for node in functions(source):
         depth = max((_depth(statement) for statement in node.body), default=0)
         if depth > MOST_NESTING:
@@ -78,7 +78,7 @@ def _code_lines(node: FunctionNode) -> int:
 
 
 def _depth(node: ast.AST) -> int:
-    """Blocks around the deepest statement; an elif stands beside its if, not in it."""
+    """Return the blocks around the deepest statement; an elif is at the level of its if."""
     if isinstance(node, FunctionNode | ast.ClassDef | ast.expr):
         return 0
     below = max((_depth(child) for child in _children(node)), default=0)
@@ -109,7 +109,9 @@ def test_nesting_is_shallow() -> None:
     [
         pytest.param("shared_api/quantity.py", "parse", MOST_FUNCTION_LINES, id="a function"),
         pytest.param("tests/test_quantity.py", "test_parse", MOST_TEST_LINES, id="a test"),
-        pytest.param("tests/test_quantity.py", "build", MOST_FUNCTION_LINES, id="beside a test"),
+        pytest.param(
+            "tests/test_quantity.py", "build", MOST_FUNCTION_LINES, id="a helper of tests"
+        ),
     ],
 )
 def test_long_functions_are_found(path: str, name: str, most: int) -> None:
@@ -136,6 +138,6 @@ def test_deep_nesting_is_found() -> None:
     assert report(deep_nesting, [planted(text.format("while c:\n      x = 1"))])
 
 
-def test_elif_stands_beside_its_if() -> None:
+def test_elif_is_at_the_level_of_its_if() -> None:
     text = "def f():\n if a:\n  x = 1\n elif b:\n  x = 1\n elif c:\n  if d:\n   if e:\n    x = 1\n"
     assert not report(deep_nesting, [planted(text)])

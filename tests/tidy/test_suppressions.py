@@ -1,4 +1,4 @@
-"""Whoever silences a tool says which complaint and why."""
+"""Every suppression of a tool has a code and a reason."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tests.tidy.source_tree import Finding, SourceFile, planted, report, source_
 SUPPRESSION = re.compile(
     r"#\s*(noqa|type:\s*ignore|pragma:\s*no\s*(?:cover|branch))", re.IGNORECASE
 )
-# For a whole file or a stretch of it: that belongs into pyproject.toml, with its reason.
+# For a whole file or a range of lines: that belongs in pyproject.toml, with its reason.
 WHOLESALE = re.compile(r"#\s*(?:ruff|flake8|mypy|pyright|pylint):", re.IGNORECASE)
-# What a suppression looks like when it is complete: the codes, then a dash or a second #.
+# A complete suppression: the codes, then a dash or a second #.
 REASON = r"\s*(?:--?|#)\s*\w.*"
 COMPLETE = {
     "noqa": re.compile(r"noqa:\s*[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*" + REASON),
     "type": re.compile(r"type:\s*ignore\[[a-z, -]+\]" + REASON),
     "pragma": re.compile(r"pragma:\s*no\s*(?:cover|branch)" + REASON),
 }
-# Marks that take a test out of the run; skipif and xfail name their condition, not their reason.
+# Marks that exclude a test; skipif and xfail have a condition, but no reason by themselves.
 SILENCING_MARKS = frozenset(("skip", "skipif", "xfail"))
 
 
 def bare_suppressions(source: SourceFile) -> Iterator[Finding]:
-    """Comments that silence a tool without code or reason, or for a whole file."""
+    """Yield comments that silence a tool without code or reason, or for a whole file."""
     for line, comment in _comments(source):
         found = SUPPRESSION.search(comment)
         if WHOLESALE.search(comment):
@@ -41,7 +41,7 @@ def bare_suppressions(source: SourceFile) -> Iterator[Finding]:
 
 
 def silent_skips(source: SourceFile) -> Iterator[Finding]:
-    """Tests taken out of the run without a reason."""
+    """Yield tests that are excluded without a reason."""
     for node in ast.walk(source.tree):
         for decorator in getattr(node, "decorator_list", ()):
             call = decorator if isinstance(decorator, ast.Call) else None
@@ -99,7 +99,7 @@ def test_bare_suppressions_are_found(comment: str) -> None:
         "# says noqa, and means the word",
     ],
 )
-def test_complete_suppressions_are_left_alone(comment: str) -> None:
+def test_complete_suppressions_are_no_finding(comment: str) -> None:
     assert not report(bare_suppressions, [planted(f"x = 1  {comment}\n")])
 
 
@@ -115,6 +115,6 @@ def test_silent_skips_are_found(mark: str) -> None:
     assert report(silent_skips, [planted(f"@{mark}\ndef test_x(): ...\n")])
 
 
-def test_skips_with_a_reason_are_left_alone() -> None:
+def test_skips_with_a_reason_are_no_finding() -> None:
     text = "@pytest.mark.skipif(OLD, reason='needs 3.12')\ndef test_x(): ...\n"
     assert not report(silent_skips, [planted(text)])

@@ -1,6 +1,6 @@
-"""The table of upstream's tests says what is: every id has its row, every row its tests.
+"""The table of upstream's tests is correct: every id has a row, every row its tests.
 
-One of them is on a real API server, and says its id itself.
+One of them uses a real API server, and contains the id.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TABLE: Final = (ROOT / "tests" / "cluster" / "upstream" / "README.md").read_text
 ROWS: Final = [row.split("|") for row in TABLE.splitlines() if row.startswith("| `")]
 
 SCHEDULERS: Final = {"P": 5, "A": 2, "C": 2, "R": 1, "K": 5, "I": 5, "E": 3}
-"""How many ids each letter has."""
+"""The number of ids per letter."""
 NAMED: Final = {"QueueV2", "tree", "V2 accounting", "job failure", "further"}
 LAST_OF_CONTROLLERS: Final = 68
 
@@ -29,7 +29,7 @@ CLUSTER: Final = ROOT / "tests" / "cluster"
 
 
 def ids_of(text: str) -> set[str]:
-    """Return the ids of a cell or of a docstring, ranges spelt out."""
+    """Return the ids of a cell or of a docstring, with ranges expanded."""
     found: set[str] = set()
     for part in text.replace("`", "").split(","):
         first, _, last = part.strip().partition(" to ")
@@ -44,13 +44,13 @@ def ids_of(text: str) -> set[str]:
 
 @cache
 def files_of(name: str) -> list[Path]:
-    """Return the files of tests that have this name."""
+    """Return the test files with this name."""
     return sorted((ROOT / "tests").rglob(name))
 
 
 @cache
 def functions_of(name: str) -> set[str]:
-    """Return the tests in them."""
+    """Return the tests in files with this name."""
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in files_of(name))
     return {each.name for tree in trees for each in tree.body if isinstance(each, ast.FunctionDef)}
 
@@ -79,7 +79,7 @@ def test_every_row_names_a_test_on_a_real_server() -> None:
 
 
 def named_in_cluster_tests() -> set[str]:
-    """Return the ids in their docstrings, their names, and those of their parameters."""
+    """Return the ids in docstrings, names, and parameters of cluster tests."""
     said: set[str] = set()
     for path in CLUSTER.glob("test_*.py"):
         text = path.read_text(encoding="utf-8")
@@ -90,6 +90,6 @@ def named_in_cluster_tests() -> set[str]:
 
 def test_ids_in_tests_are_those_of_the_table() -> None:
     known = {one for row in ROWS for one in ids_of(row[1])}
-    # One may be several situations, or begin those of several ids: `P4-end`, `K1-K5`.
+    # An id may be part of a situation's id, or a range of ids: `P4-end`, `K1-K5`.
     on_any_cluster = {name.partition("-")[0] for name in SITUATIONS}
     assert named_in_cluster_tests() | on_any_cluster == known

@@ -1,6 +1,6 @@
-"""README.md and docs/ say what is: examples are accepted, what they name exists, links lead there.
+"""README.md and docs/ are correct: examples are accepted, names exist, and links have targets.
 
-And what there is they tell: every setting, key, metric, route and reason.
+They are also complete: they have every setting, key, metric, route, and reason.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ TEXT: Final = "\n".join(PAGES.values())
 README: Final = PurePosixPath("README.md")
 
 README_LINES: Final = 170
-"""As much as one reads before one tries it; all else has a page in docs/."""
+"""Maximum length of the README; further text has a page in docs/."""
 
 NO_EFFECT: Final = {well_known_labels.PREFIX + "queue-args"}
-"""Keys of upstream's that are named because nothing reads them."""
+"""Keys of upstream that are named because they are not read."""
 
 NO_KEYS: Final = {
     well_known_labels.PREFIX,
@@ -85,15 +85,15 @@ NO_KEYS: Final = {
     well_known_labels.ALL_QUOTAS,
     *well_known_labels.SPECIAL_QUOTAS,
 }
-"""Other texts that stand beside the keys."""
+"""Other texts in the tables of keys."""
 
 NO_EVENTS: Final = {"Pod", "QueueUnit", "Schedule"}
-"""What is said beside the reasons of events: kinds, and the action of all of them."""
+"""Other texts at the reasons of events: kinds, and the common action."""
 
 KIT: Final = {"testing", "fake_api_server"}
 
 NOT_TOLD: Final = {
-    # Kinds that are read, written or asked for, and their fields.
+    # Kinds that are read, written, or requested, and their fields.
     "BearerToken",
     "ClusterTrainingRuntime",
     "CronJob",
@@ -110,7 +110,7 @@ NOT_TOLD: Final = {
     "TokenReview",
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
-    # What other programs say: the API server, and operators in their conditions.
+    # Words of other programs: the API server, and operators in their conditions.
     "AlreadyExists",
     "HeadPodReady",
     "NotFound",
@@ -123,7 +123,7 @@ NOT_TOLD: Final = {
     # Operators of label selectors.
     "DoesNotExist",
     "NotIn",
-    # Gates of upstream's, which are taken as they come.
+    # Feature gates of upstream, which are accepted unchanged.
     "AllAlpha",
     "AllBeta",
     "ElasticQuotaTreeBuildQueueForQuota",
@@ -132,11 +132,11 @@ NOT_TOLD: Final = {
     "QueueUnitActive",
     "QueueUnitConditions",
     "QueueUnitRequeueState",
-    # Values of a metric's label that are names of actions, and a name of a cache.
+    # Values of a metric's label that are names of actions, and the name of a cache.
     "DeleteUnit",
     "ScheduledPod",
 }
-"""Texts of several words in one that no user of the project meets as a reason."""
+"""Texts in camel case that users do not see as a reason."""
 
 OUR_PREFIXES: Final = (
     well_known_labels.PREFIX,
@@ -146,7 +146,7 @@ OUR_PREFIXES: Final = (
 
 
 def known_keys() -> set[str]:
-    """Labels and annotations that are read or written."""
+    """Return the labels and annotations that are read or written."""
     values = [value for name, value in vars(well_known_labels).items() if name.isupper()]
     texts = [value for value in values if isinstance(value, str)]
     lists = [each for value in values if isinstance(value, tuple) for each in value]
@@ -154,12 +154,12 @@ def known_keys() -> set[str]:
 
 
 def is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
-    """Return whether a node is a text that is written out."""
+    """Return whether a node is a string literal."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def keys_of(*structs: type[msgspec.Struct]) -> set[str]:
-    """The keys that a file may have for these."""
+    """Return the keys that a file may have for these structs."""
     return {field.encode_name for struct in structs for field in msgspec.structs.fields(struct)}
 
 
@@ -167,7 +167,7 @@ def apply(documents: Iterable[dict[str, Any]]) -> None:
     """Create the objects on a server that has the kinds.
 
     Raises:
-        Invalid: one is refused.
+        Invalid: An object is refused.
     """
     server = FakeApiServer(clock=VirtualClock(), rng=random.Random(1))
     server.direct.create_from(ROOT / "crds")
@@ -178,13 +178,13 @@ def apply(documents: Iterable[dict[str, Any]]) -> None:
 
 
 def unknown_keys(text: str) -> set[str]:
-    """Labels and annotations that a text names and no constant holds."""
+    """Return labels and annotations in a text that no constant has."""
     named = {word.partition(":")[0] for word in quoted(text) if word.startswith(OUR_PREFIXES)}
     return named - known_keys() - NO_EFFECT - set(OUR_PREFIXES)
 
 
 def unknown_flags(text: str, helps: str) -> set[str]:
-    """Flags that a text names and no help does."""
+    """Return flags in a text that no help has."""
     named = {word.partition("=")[0] for word in quoted(text) if word.startswith("--")}
     return {flag for flag in named if flag != "--help" and flag not in helps.split()}
 
@@ -205,7 +205,7 @@ def test_the_examples_are_accepted(path: PurePosixPath, tmp_path: Path) -> None:
             apply(documents)
 
 
-def test_an_example_that_no_cluster_takes_is_found() -> None:
+def test_an_example_that_clusters_refuse_is_found() -> None:
     documents, *_ = examples(PAGES[README])
     (container,) = documents[1]["spec"]["template"]["spec"]["containers"]
     container["resources"] = {"requests": {"nvidia.com/gpu": 1}}
@@ -214,7 +214,7 @@ def test_an_example_that_no_cluster_takes_is_found() -> None:
 
 
 def test_the_readme_shows_the_columns_of_the_crd() -> None:
-    """That it shows them as kubectl does, with these values, is tested on a real cluster."""
+    """A cluster test checks that kubectl shows these columns and values."""
     header, row = shown(PAGES[README], "kubectl get queueunits")
     columns = [each.name for each in QUEUE_UNIT.columns if not each.priority]
     assert header.split() == ["NAME", *columns]
@@ -222,7 +222,7 @@ def test_the_readme_shows_the_columns_of_the_crd() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path != README], ids=str)
-def test_a_page_opens_with_what_its_reader_can_do_and_an_example(path: PurePosixPath) -> None:
+def test_a_page_starts_with_what_its_reader_can_do_and_an_example(path: PurePosixPath) -> None:
     text = PAGES[path]
     assert says_what_a_reader_can_do(text), opening(text)
     second_heading = text.find("\n## ")
@@ -245,13 +245,13 @@ def test_a_page_without_such_an_opening_is_found(text: str) -> None:
     assert says_what_a_reader_can_do(f"# Page\n\nWith it you can set the order.\n\n{text}")
 
 
-def test_the_readme_is_short_and_leads_to_every_page() -> None:
+def test_the_readme_is_short_and_links_every_page() -> None:
     text = PAGES[README]
     assert len(text.splitlines()) <= README_LINES
     assert [str(path) for path in PAGES if path != README and f"({path})" not in text] == []
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_have_a_target() -> None:
     assert "\n".join(map(str, broken_links(ALL_PAGES))) == ""
 
 
@@ -259,16 +259,16 @@ def test_links_lead_somewhere() -> None:
     "link",
     ["docs/none.md", "docs/page.md#none", "#none", "docs/queues.md#the-smallest", "docs#queues"],
 )
-def test_a_link_that_leads_nowhere_is_found(link: str) -> None:
+def test_a_broken_link_is_found(link: str) -> None:
     pages = {**PAGES, README: f"# Koord-Queue\n\nSee [there]({link}).\n"}
     assert [each.line for each in broken_links(pages) if each.path == README] == [3]
 
 
-def test_no_sentence_stands_twice() -> None:
+def test_no_sentence_is_repeated() -> None:
     assert repeated_sentences(PAGES) == set()
 
 
-def test_a_sentence_that_stands_twice_is_found() -> None:
+def test_a_repeated_sentence_is_found() -> None:
     said = "Queues that compete for the same quota take turns, whatever they hold."
     first, second = f"# A\n\n{said} And so\non.\n", f"| a | {said} |\n\n    {said}\n"
     pages = {PurePosixPath("a.md"): first, PurePosixPath("b.md"): second}
@@ -336,13 +336,13 @@ def test_the_tables_have_all_events() -> None:
     assert told - texts == set()
 
 
-def test_the_table_has_all_that_may_be_wrong_with_a_quota() -> None:
+def test_the_table_has_all_problems_of_a_quota() -> None:
     kinds = {kind.value for kind in ProblemKind}
     assert first_cells(PAGES, "problem of a quota") == kinds
     assert kinds - first_cells(PAGES, "event on others") == set()
 
 
-def test_the_table_has_all_places_where_a_unit_may_stand() -> None:
+def test_the_table_has_all_standings_of_a_unit() -> None:
     told = first_cells(PAGES, "`standing` of a unit")
     assert told == {state.value for state in UnitState} - {UnitState.DETACHED.value}
 
@@ -371,14 +371,14 @@ def test_the_table_has_the_values_of_a_metrics_label(metric: str, values: tuple[
     assert set(values) - words(row) == set()
 
 
-def test_whatever_looks_like_a_reason_is_in_a_page() -> None:
-    """However it comes to be told: found by its spelling, not by the call that it stands in."""
+def test_every_text_that_looks_like_a_reason_is_in_a_page() -> None:
+    """Reasons are found by their spelling, not by the call that contains them."""
     found = camel_texts(each for each in shipped_files() if not KIT & set(each.path.parts))
     assert found - words(TEXT) - NOT_TOLD == set()
     assert NOT_TOLD - found == set()
 
 
-def test_a_reason_is_found_wherever_it_stands() -> None:
+def test_a_reason_is_found_wherever_it_occurs() -> None:
     text = """
 __all__ = ["ByExport"]
 class Kind(StrEnum):
@@ -406,7 +406,7 @@ def test_metrics_are_found_under_the_names_of_a_scrape() -> None:
     assert metric_names([source]) == {"jobs_total", "now"}
 
 
-def test_all_keys_are_told() -> None:
+def test_all_keys_are_documented() -> None:
     named = {word.partition(":")[0] for word in quoted(TEXT)}
     assert known_keys() - named == set()
 

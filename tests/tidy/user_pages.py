@@ -1,4 +1,4 @@
-"""The pages that users read, and what they say: headings, links, tables, examples, names."""
+"""The pages for users, and their content: headings, links, tables, examples, names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _LIST_ITEM: Final = re.compile(r"^(?:- |\d+\. )", re.MULTILINE)
 _SENTENCE_END: Final = re.compile(r"(?<=[.:;?!])\s+")
 LEAST_SENTENCE: Final = 60
-"""Characters of a sentence that must not stand twice: shorter ones are turns of phrase."""
+"""Minimum length, in characters, of a sentence that must not be repeated."""
 
 METRIC_TYPES: Final = {
     "Counter": "_total",
@@ -35,7 +35,7 @@ METRIC_TYPES: Final = {
     "HistogramMetricFamily": "",
     "Metric": "",
 }
-"""What makes a metric, and what the library puts behind the name."""
+"""The constructors of metrics, and the suffixes that the library appends to names."""
 
 
 def read_pages(*, of_users: bool) -> Pages:
@@ -55,14 +55,14 @@ def _is_for_users(path: PurePosixPath) -> bool:
 
 
 def anchors(text: str) -> set[str]:
-    """Return what links may point at in a page: its headings, as GitHub spells them, and ids."""
+    """Return the link targets in a page: its headings, as GitHub spells them, and ids."""
     headings = _HEADING.findall(_FENCE.sub("", text))
     spelled = {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
     return spelled | set(_ANCHOR.findall(text))
 
 
 def broken_links(pages: Pages) -> Iterator[Finding]:
-    """Find links to files and headings that are not there."""
+    """Yield links to files and headings that do not exist."""
     for path, text in pages.items():
         for match in _LINK.finditer(text):
             target = match[1]
@@ -86,14 +86,14 @@ _TITLE: Final = re.compile(r"\A# .+\n\n")
 
 
 def opening(text: str) -> str:
-    """Return the first paragraph below the title of a page, or "" where that is no prose."""
+    """Return the first paragraph below the title of a page, or "" if it is not prose."""
     title = _TITLE.match(text)
     first = text[title.end() :].partition("\n\n")[0] if title else ""
     return " ".join(first.split()) if first[:1].isalpha() else ""
 
 
 def says_what_a_reader_can_do(text: str) -> bool:
-    """Return whether a page opens with one or two sentences that say what its reader can do."""
+    """Return whether a page starts with one or two sentences on what its reader can do."""
     sentences = [each for each in re.split(r"(?<=[.!?])\s+", opening(text)) if each]
     return len(sentences) in {1, 2} and any("you can " in each for each in sentences)
 
@@ -102,7 +102,7 @@ def says_what_a_reader_can_do(text: str) -> bool:
 
 
 def repeated_sentences(pages: Pages) -> set[str]:
-    """Return the sentences that stand twice, in one page or in two; examples may."""
+    """Return the sentences that are repeated in one or several pages; examples may be."""
     seen: set[str] = set()
     twice: set[str] = set()
     for text in pages.values():
@@ -125,7 +125,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def first_cells(pages: Pages, header: str) -> set[str]:
-    """Return what the first column of a table names; the table by its first header."""
+    """Return the names in the first column of a table, which is found by its first header."""
     pattern = rf"^\| {re.escape(header)} \|.*\n[|-]+\n((?:\|.*\n)+)"
     tables = [each for text in pages.values() for each in re.findall(pattern, text, re.MULTILINE)]
     assert tables, header
@@ -135,12 +135,12 @@ def first_cells(pages: Pages, header: str) -> set[str]:
 
 
 def quoted(text: str) -> set[str]:
-    """Return what stands in backquotes."""
+    """Return the texts in backquotes."""
     return set(re.findall(r"`([^`\n]+)`", text))
 
 
 def metric_names(sources: Iterable[SourceFile]) -> set[str]:
-    """Return the names of the metrics that sources make, as a scrape has them."""
+    """Return the names of the metrics in sources, as a scrape has them."""
     return {
         node.args[0].value + METRIC_TYPES[node.func.id]
         for source in sources
@@ -169,13 +169,13 @@ EVENT_CALLS: Final = {
     "Obstacle",
     "Event",
 }
-"""What takes the reason of an event, or of an eviction, which becomes one."""
+"""Calls with the reason of an event, or of an eviction, which becomes one."""
 
 _REASON: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)*")
 
 
 def event_reasons(sources: Iterable[SourceFile]) -> set[str]:
-    """Return the reasons of events that sources name, in place or through a constant."""
+    """Return the reasons of events in sources, as literals or constants."""
     trees = [source.tree for source in sources]
     constants = {
         node.target.id: node.value.value
@@ -204,10 +204,10 @@ _WORDS_IN_ONE: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")
 
 
 def camel_texts(sources: Iterable[SourceFile]) -> set[str]:
-    """Return the texts of sources that look like a reason, a phase or a kind, wherever they stand.
+    """Return the texts of sources that look like a reason, a phase, or a kind.
 
-    A reason of one word looks like any other text, and the names that a module exports are no texts
-    of users.
+    A reason of one word looks like any other text, and the names that a module exports are not
+    shown to users.
     """
     found: set[str] = set()
     for source in sources:
@@ -230,7 +230,7 @@ def _exports(node: ast.stmt) -> bool:
 
 
 def words(text: str) -> set[str]:
-    """Return the words of a page, as far as they are letters."""
+    """Return the words of a page that consist of letters."""
     return set(re.findall(r"[A-Za-z]+", text))
 
 
@@ -238,17 +238,17 @@ def words(text: str) -> set[str]:
 
 
 def examples(text: str) -> list[list[Any]]:
-    """Return the YAML of a page: the documents of each example."""
+    """Return the YAML documents of each example of a page."""
     return [list(yaml.safe_load_all(body)) for kind, body in _FENCE.findall(text) if kind == "yaml"]
 
 
 def shown(text: str, command: str) -> list[str]:
-    """Return what a page shows below a command in an indented example, up to a blank line."""
+    """Return the lines below a command in an indented example of a page, up to a blank line."""
     rest = text.partition(f"\n    $ {command}\n")[2].partition("\n\n")[0]
     return [line.removeprefix("    ") for line in rest.splitlines()]
 
 
 def blocks(text: str) -> Iterator[int]:
-    """Return where the examples of a page begin, fenced ones and indented ones, in characters."""
+    """Yield the character offsets at which fenced and indented examples of a page start."""
     for pattern in (_FENCE, _INDENTED):
         yield from (match.start() for match in pattern.finditer(text))

@@ -1,4 +1,4 @@
-"""The fixture `api`: a namespace of one's own on each of the three servers in turn."""
+"""The fixture `api`: a fresh namespace on each of the three servers in turn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SERVERS = [
 
 @pytest.fixture(scope="session", params=SERVERS)
 def transport(request: pytest.FixtureRequest) -> Iterator[Transport]:
-    """The way to one server, with the kinds of the suite installed."""
+    """A transport to one server, with the kinds of the suite installed."""
     with ExitStack() as opened:
         way: Transport
         match request.param:

@@ -1,8 +1,8 @@
-"""The three servers of the conformance suite, and how its tests talk to them.
+"""The three servers of the conformance suite, and the client of its tests.
 
 A test asks for the fixture `api` and so runs against the fake server in process, the fake server
-over HTTP, and a real kube-apiserver with its controllers (marker `cluster`). It must not know which
-one it has: what differs is a difference to be mended, or named in fake_api_server.py.
+over HTTP, and a real kube-apiserver with its controllers (marker `cluster`). It must not depend on
+which one it gets: a difference is to be fixed, or documented in fake_api_server/server.py.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 REQUEST_SECONDS = 60.0
 EVENTUALLY_SECONDS = 100.0
-"""The real garbage collector hears of new kinds every 30 s, and takes a while then; it and the
-namespace controller share the machine with others. Less than any test's limit of time."""
+"""The real garbage collector discovers new kinds every 30 s and then takes a while; it and the
+namespace controller share the machine with others. Less than the timeout of any test."""
 
 Json = Any
 _numbers = itertools.count(1)
@@ -49,12 +49,12 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """Of a Status."""
+        """Return the reason of a Status."""
         return str(self.body.get("reason", ""))
 
     @property
     def fields(self) -> set[str]:
-        """The paths of what is invalid."""
+        """Return the paths of invalid fields."""
         return {cause["field"] for cause in self.body["details"]["causes"]}
 
 
@@ -62,25 +62,25 @@ class Watch:
     """Events of one watch."""
 
     def __init__(self, stream: ResponseStream) -> None:
-        """Reads from an open stream."""
+        """Read from an open stream."""
         self.stream = stream
 
     def next(self, seconds: float = REQUEST_SECONDS) -> Json:
-        """The next event; None at the end of the stream."""
+        """Return the next event; None at the end of the stream."""
         line = self.stream.read_line(seconds)
         return None if line is None else msgspec.json.decode(line)
 
     def take(self, count: int) -> list[tuple[str, str]]:
-        """Type and name of the next events."""
+        """Return type and name of the next events."""
         events = [self.next() for _ in range(count)]
         return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
 
 
 class Api:
-    """Requests to one server, in a namespace that belongs to the test."""
+    """Requests to one server, in the namespace of the test."""
 
     def __init__(self, transport: Transport, namespace: str) -> None:
-        """Talks through the transport; the namespace exists."""
+        """Use this transport; the namespace must exist."""
         self.transport = transport
         self.namespace = namespace
         self.claims = f"/apis/{GROUP}/namespaces/{namespace}/claims"
@@ -99,7 +99,7 @@ class Api:
         accept: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Answer:
-        """One request."""
+        """Send one request."""
         encoded = b"" if body is None else msgspec.json.encode(body)
         headers = (("accept", accept), ("content-type", content_type))
         pairs = tuple((query or {}).items())
@@ -112,29 +112,29 @@ class Api:
             return Answer(response.status, response.body.decode())
 
     def create(self, path: str, body: Json, **query: str) -> Json:
-        """Create, and expect that it works."""
+        """Create an object, and expect success."""
         answer = self.ask("POST", path, body, query=query)
         assert answer.status == 201, answer
         return answer.body
 
     def get(self, path: str, **query: str) -> Json:
-        """Read, and expect that it works."""
+        """Read an object, and expect success."""
         answer = self.ask("GET", path, query=query)
         assert answer.status == 200, answer
         return answer.body
 
     def merge(self, path: str, patch: Json, **query: str) -> Answer:
-        """A merge patch."""
+        """Send a merge patch."""
         return self.ask("PATCH", path, patch, content_type=MERGE, query=query)
 
     def merged(self, path: str, patch: Json) -> Json:
-        """A merge patch that is expected to work."""
+        """Send a merge patch, and expect success."""
         answer = self.merge(path, patch)
         assert answer.status == 200, answer
         return answer.body
 
     def names(self, path: str, **query: str) -> list[str]:
-        """Names in a list."""
+        """Return the names in a list."""
         return [item["metadata"]["name"] for item in self.get(path, **query)["items"]]
 
     @contextmanager
@@ -150,7 +150,7 @@ class Api:
 
 
 def claim(name: str, *, labels: Mapping[str, str] | None = None, **spec: Json) -> Json:
-    """A Claim; spec over {queue: aa}."""
+    """Return a Claim; `spec` is merged over {queue: aa}."""
     metadata: Json = {"name": name}
     if labels:
         metadata["labels"] = dict(labels)
@@ -163,17 +163,17 @@ def claim(name: str, *, labels: Mapping[str, str] | None = None, **spec: Json) -
 
 
 def plain(name: str, **fields: Json) -> Json:
-    """A Plain with any fields."""
+    """Return a Plain with these fields."""
     return {"apiVersion": GROUP, "kind": "Plain", "metadata": {"name": name}, **fields}
 
 
 def config_map(name: str, **metadata: Json) -> Json:
-    """A ConfigMap."""
+    """Return a ConfigMap."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
 
 
 def owner(body: Json, *, blocks: bool = False) -> Json:
-    """A reference to an owner."""
+    """Return a reference to an owner."""
     return {
         "apiVersion": body["apiVersion"],
         "kind": body["kind"],
@@ -184,10 +184,10 @@ def owner(body: Json, *, blocks: bool = False) -> Json:
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for what servers and controllers do in their own time."""
+    """Wait for what servers and controllers do asynchronously."""
     deadline = time.monotonic() + EVENTUALLY_SECONDS
     while not holds():
-        assert time.monotonic() < deadline, "it did not come true in time"
+        assert time.monotonic() < deadline, "the condition does not hold in time"
         time.sleep(0.05)
 
 
@@ -208,12 +208,12 @@ def install_crds(transport: Transport) -> None:
         assert api.ask("POST", path, crd).status == 201
     eventually(lambda: api.ask("GET", api.claims).status == 200)
     eventually(lambda: api.ask("GET", api.plains).status == 200)
-    # Discovery follows by and by.
+    # Discovery is updated a little later.
     eventually(lambda: is_discovered(api))
 
 
 def is_discovered(api: Api) -> bool:
-    """Whether the kinds of the suite, and their group, are listed."""
+    """Return whether discovery lists the kinds of the suite and their group."""
     group, version = GROUP.split("/")
     named = api.ask("GET", f"/apis/{group}/{version}")
     kinds = {each["name"] for each in named.body["resources"]} if named.status == 200 else set()

@@ -16,7 +16,8 @@ def pod_spec(**spec: Json) -> Json:
 
 def job(name: str, **spec: Json) -> Json:
     template = {"spec": pod_spec(restartPolicy="Never")}
-    # Of nobody: the real Job controller would write a status of its own over the one played here.
+    # Managed by no controller: the real Job controller would overwrite the status that a test
+    # writes.
     whole = {
         "suspend": True,
         "managedBy": "conformance.example.com/nobody",
@@ -108,7 +109,7 @@ RELEASE = {"suspend": False, "template": {"metadata": {"labels": {"quota": "team
             STARTED | {"active": 1, "conditions": [SUSPENDED]}, False, id="still stopping"
         ),
         pytest.param(STARTED | {"conditions": [SUSPENDED]}, True, id="stopped again"),
-        pytest.param({"conditions": [SUSPENDED]}, True, id="stopped, start time taken away"),
+        pytest.param({"conditions": [SUSPENDED]}, True, id="stopped, start time removed"),
     ],
 )
 def test_the_template_may_change_while_nothing_runs(
@@ -145,7 +146,7 @@ def test_an_unsuspended_job_keeps_its_template(api: Api) -> None:
         pytest.param({"schedulerName": "other"}, 422, id="scheduler"),
     ],
 )
-def test_what_of_a_held_template_may_change(api: Api, pod_patch: Json, status: int) -> None:
+def test_mutable_fields_of_a_suspended_template(api: Api, pod_patch: Json, status: int) -> None:
     api.create(api.jobs, job("a"))
     assert api.merge(f"{api.jobs}/a", {"spec": {"template": {"spec": pod_patch}}}).status == status
 
@@ -203,7 +204,7 @@ DONE = {"completionTime": "2026-11-01T11:00:00Z", "succeeded": 1}
         pytest.param(
             ended("Failed", "FailureTarget", active=1), {"status.active"}, id="with active pods"
         ),
-        pytest.param({"startTime": None}, {"status.startTime"}, id="start time taken away"),
+        pytest.param({"startTime": None}, {"status.startTime"}, id="start time removed"),
     ],
 )
 def test_how_a_job_may_end(api: Api, status: Json, fields: set[str] | None) -> None:
@@ -216,7 +217,7 @@ def test_how_a_job_may_end(api: Api, status: Json, fields: set[str] | None) -> N
 @pytest.mark.parametrize(
     "status",
     [
-        pytest.param({"conditions": []}, id="conditions taken away"),
+        pytest.param({"conditions": []}, id="conditions removed"),
         pytest.param(
             ended("Complete", "SuccessCriteriaMet", **DONE)
             | {"conditions": [{"type": "Failed", "status": "True"}]},
@@ -261,7 +262,7 @@ def test_a_pod_starts_pending_with_its_priority(api: Api) -> None:
     name = f"high-{api.namespace}"
     body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 7}
     api.create("/apis/scheduling.k8s.io/v1/priorityclasses", body | {"metadata": {"name": name}})
-    # The real server's admission hears of the class by a watch of its own.
+    # The real server's admission learns of the class from its own watch.
     body = pod("a", priorityClassName=name)
     eventually(lambda: api.ask("POST", api.pods, body).status == 201)
     made = api.get(f"{api.pods}/a")
@@ -280,7 +281,7 @@ def test_requests_default_from_limits(api: Api) -> None:
     assert got == {"cpu": "1", "memory": "1Gi"}
 
 
-def test_gates_can_only_be_taken_away(api: Api) -> None:
+def test_scheduling_gates_can_only_be_removed(api: Api) -> None:
     api.create(api.pods, pod("a", schedulingGates=[{"name": "example.com/gate"}]))
     other = {"spec": {"schedulingGates": [{"name": "example.com/other"}]}}
     assert api.merge(f"{api.pods}/a", other).status == 422
@@ -293,7 +294,7 @@ def test_a_pod_cannot_be_moved_by_a_patch(api: Api) -> None:
     assert api.merge(f"{api.pods}/a", {"spec": {"nodeName": "x"}}).status == 422
 
 
-def test_an_unbound_pod_goes_at_once(api: Api) -> None:
+def test_an_unbound_pod_is_deleted_at_once(api: Api) -> None:
     api.create(api.pods, pod("a"))
     version = api.get(api.pods)["metadata"]["resourceVersion"]
     with api.watch(api.pods, resourceVersion=version) as watch:
@@ -302,7 +303,7 @@ def test_an_unbound_pod_goes_at_once(api: Api) -> None:
         assert watch.take(2) == [("MODIFIED", "a"), ("DELETED", "a")]
 
 
-def test_a_bound_pod_gets_its_grace(api: Api) -> None:
+def test_a_bound_pod_gets_its_grace_period(api: Api) -> None:
     api.create(api.pods, pod("a", nodeName="x", terminationGracePeriodSeconds=600))
     marked = api.ask("DELETE", f"{api.pods}/a").body["metadata"]
     assert marked["deletionGracePeriodSeconds"] == 600
@@ -312,7 +313,7 @@ def test_a_bound_pod_gets_its_grace(api: Api) -> None:
     assert api.ask("GET", f"{api.pods}/a").status == 404
 
 
-def test_an_ended_pod_goes_at_once(api: Api) -> None:
+def test_an_ended_pod_is_deleted_at_once(api: Api) -> None:
     api.create(api.pods, pod("a", nodeName="x"))
     api.merged(f"{api.pods}/a/status", {"status": {"phase": "Succeeded"}})
     api.ask("DELETE", f"{api.pods}/a")
@@ -372,7 +373,7 @@ def test_values_of_the_wrong_type_are_bad_requests(api: Api, body: Json) -> None
 # --------------------------------------------------------------------------- leases and events
 
 
-def test_a_lease_is_taken_by_one(api: Api) -> None:
+def test_a_lease_is_taken_by_one_holder(api: Api) -> None:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{api.namespace}/leases"
     body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}}
     made = api.create(path, body | {"spec": {"holderIdentity": "one", "leaseDurationSeconds": 15}})

@@ -29,13 +29,13 @@ def test_a_precondition_that_fails_is_a_conflict(api: Api, precondition: Json) -
     assert (answer.status, answer.reason) == (409, "Conflict")
 
 
-def test_preconditions_that_hold_let_it_through(api: Api) -> None:
+def test_a_delete_with_preconditions_that_hold(api: Api) -> None:
     made = api.create(api.claims, claim("a"))["metadata"]
     wanted = {"uid": made["uid"], "resourceVersion": made["resourceVersion"]}
     assert api.ask("DELETE", f"{api.claims}/a", {"preconditions": wanted}).status == 200
 
 
-def test_a_finalizer_holds_a_deleted_object(api: Api) -> None:
+def test_a_finalizer_keeps_a_deleted_object(api: Api) -> None:
     api.create(api.claims, claim("a"))
     api.merged(f"{api.claims}/a", {"metadata": {"finalizers": ["example.com/hold"]}})
     marked = api.ask("DELETE", f"{api.claims}/a")
@@ -69,24 +69,24 @@ def test_a_whole_list_can_be_deleted(api: Api) -> None:
 
 
 def await_collector(api: Api, reference: Json) -> None:
-    """Return when the garbage collector knows all config maps made so far.
+    """Return when the garbage collector knows all config maps created so far.
 
-    It hears of them in order, some time after they were made, and takes those away that have no
-    owner. What it has not heard of it neither waits for nor frees.
+    It learns of them in order, some time after their creation, and deletes those without an owner.
+    What it does not know of yet, it neither waits for nor releases.
     """
     nobody = reference | {"name": "nobody", "uid": "3f1b6a4e-0d51-4c5f-9d8a-2f6f0e6f6c11"}
     api.create(api.config_maps, config_map("stray", ownerReferences=[nobody]))
     eventually(lambda: "stray" not in api.names(api.config_maps))
 
 
-def test_dependents_go_with_their_owner(api: Api) -> None:
+def test_dependents_are_deleted_with_their_owner(api: Api) -> None:
     made = api.create(api.claims, claim("owner"))
     other = api.create(api.claims, claim("other"))
     api.create(api.config_maps, config_map("one", ownerReferences=[owner(made)]))
     api.create(api.config_maps, config_map("two", ownerReferences=[owner(made), owner(other)]))
     api.ask("DELETE", f"{api.claims}/owner", {"propagationPolicy": "Background"})
     eventually(lambda: "one" not in api.names(api.config_maps))
-    await_collector(api, owner(made))  # which has looked at the other one by then
+    await_collector(api, owner(made))  # by then it has processed the other one
     assert "two" in api.names(api.config_maps)
 
 
@@ -114,14 +114,14 @@ def test_an_orphaning_delete_leaves_dependents(api: Api) -> None:
     assert "ownerReferences" not in api.get(f"{api.config_maps}/one")["metadata"]
 
 
-def test_a_dependent_of_nobody_goes(api: Api) -> None:
+def test_a_dependent_without_an_owner_is_deleted(api: Api) -> None:
     made = api.create(api.claims, claim("owner"))
     api.ask("DELETE", f"{api.claims}/owner", {"propagationPolicy": "Background"})
     api.create(api.config_maps, config_map("late", ownerReferences=[owner(made)]))
     eventually(lambda: "late" not in api.names(api.config_maps))
 
 
-def test_a_namespace_takes_all_that_is_in_it(api: Api) -> None:
+def test_a_namespace_is_deleted_with_its_objects(api: Api) -> None:
     api.create(api.claims, claim("a"))
     api.create(
         api.claims,

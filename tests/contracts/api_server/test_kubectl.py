@@ -1,4 +1,4 @@
-"""A real kubectl against the fake server over HTTP, and the same lines against a real server."""
+"""A real kubectl against the fake server over HTTP, and the same commands against a real server."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Kubectl:
     is_fake: bool = False
 
     def __call__(self, *arguments: str, stdin: str = "", fails: bool = False) -> str:
-        """Run it, and return what it printed (on stderr when it is expected to fail)."""
+        """Run it, and return its output (stderr if it is expected to fail)."""
         done = subprocess.run(
             [self.binary, *self.options, *arguments],
             input=stdin,
@@ -114,7 +114,7 @@ def kubectl(
             name = f"crd/{crd}.conformance.example.com"
             kubectl("wait", "--for=condition=Established", WAITS, name)
         deadline = time.monotonic() + EVENTUALLY_SECONDS
-        # Established is said a moment before the kind is in discovery.
+        # Established is reported a moment before the kind is in discovery.
         while not {"claims", "plains"} <= set(kubectl("api-resources").split()):
             assert time.monotonic() < deadline
         kubectl("apply", "-f", "-", stdin=CLAIMS)
@@ -192,7 +192,7 @@ def test_a_list_is_applied(kubectl: Kubectl) -> None:
     kubectl("delete", "-f", "-", stdin=manifest)
 
 
-def test_explain_shows_what_a_crd_says(kubectl: Kubectl) -> None:
+def test_explain_shows_the_descriptions_of_a_crd(kubectl: Kubectl) -> None:
     shown = kubectl.table("explain", "claim.spec")
     assert ["FIELD:", "spec", "<Object>"] in shown
     assert ["queue", "<string>", "-required-"] in shown
@@ -221,7 +221,7 @@ def test_what_kubectl_sends_in_protobuf(kubectl: Kubectl, arguments: tuple[str, 
         kubectl("delete", "-f", "-", stdin=manifest)
 
 
-def test_a_typo_is_told(kubectl: Kubectl) -> None:
+def test_a_typo_is_reported(kubectl: Kubectl) -> None:
     typo = CLAIMS.partition("---")[0].replace("priority", "prioriti")
     told = kubectl("apply", "-f", "-", stdin=typo, fails=True)
     assert 'unknown field "spec.prioriti"' in told
@@ -238,7 +238,7 @@ def test_patch_edits_an_object(kubectl: Kubectl) -> None:
     kubectl("patch", "claim", "two", "--type", "merge", "-p", '{"spec": {"queue": "bb"}}')
 
 
-def test_namespaces_come_and_go(kubectl: Kubectl) -> None:
+def test_namespaces_are_created_and_deleted(kubectl: Kubectl) -> None:
     body = '{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short-lived"}}'
     kubectl("create", "-f", "-", stdin=body)
     assert ["short-lived", "Active", "AGE"] in kubectl.table("get", "namespaces")

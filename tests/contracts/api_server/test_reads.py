@@ -8,7 +8,7 @@ from tests.contracts.api_server.server_under_test import Api, Json, claim, confi
 
 
 def make(api: Api, *names: str) -> None:
-    """Create claims, labelled with their place."""
+    """Create claims, labeled with their index."""
     for i, name in enumerate(names):
         api.create(api.claims, claim(name, labels={"n": str(i), "name": name}, priority=i))
 
@@ -25,14 +25,14 @@ def test_a_list_is_sorted_and_carries_a_version(api: Api) -> None:
     assert int(answer["metadata"]["resourceVersion"]) >= newest
 
 
-def test_items_of_built_in_kinds_go_without_their_kind(api: Api) -> None:
+def test_list_items_of_built_in_kinds_have_no_kind(api: Api) -> None:
     make(api, "a")
     api.create(api.config_maps, config_map("b"))
     assert "kind" in api.get(api.claims)["items"][0]
     assert all("kind" not in item for item in api.get(api.config_maps)["items"])
 
 
-def test_pages_show_one_moment(api: Api) -> None:
+def test_all_pages_are_of_one_version(api: Api) -> None:
     make(api, "a", "b", "c", "d", "e")
     first = api.get(api.claims, limit="2")
     assert first["metadata"]["remainingItemCount"] == 3
@@ -62,7 +62,7 @@ def test_all_namespaces_can_be_listed_at_once(api: Api) -> None:
     [
         pytest.param("n=1", ["b"], id="equal"),
         pytest.param("n==1", ["b"], id="double equal"),
-        pytest.param("n!=1", ["a", "c", "none"], id="unequal takes those without it"),
+        pytest.param("n!=1", ["a", "c", "none"], id="unequal includes those without it"),
         pytest.param("n in (0,2)", ["a", "c"], id="in"),
         pytest.param("n notin (0,2)", ["b", "none"], id="notin"),
         pytest.param("n", ["a", "b", "c"], id="exists"),
@@ -82,7 +82,7 @@ def test_label_selectors(api: Api, selector: str, names: list[str]) -> None:
     [
         pytest.param("metadata.name=b", ["b"], id="name"),
         pytest.param("metadata.name!=b", ["a", "c"], id="not this name"),
-        pytest.param("spec.queue=zz", ["c"], id="a field the CRD offers"),
+        pytest.param("spec.queue=zz", ["c"], id="a selectable field of the CRD"),
         pytest.param("status.phase=Enqueued", ["a", "b", "c"], id="a defaulted field"),
         pytest.param("spec.queue=aa,metadata.name=a", ["a"], id="both"),
     ],
@@ -96,12 +96,12 @@ def test_field_selectors(api: Api, selector: str, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("query", "status"),
     [
-        pytest.param({"fieldSelector": "spec.priority=1"}, 400, id="field not offered"),
+        pytest.param({"fieldSelector": "spec.priority=1"}, 400, id="field not selectable"),
         pytest.param({"labelSelector": "a frob b"}, 400, id="label selector"),
         pytest.param({"limit": "x"}, 400, id="limit"),
         pytest.param({"continue": "xyz"}, 400, id="continue token"),
         pytest.param({"resourceVersion": "x"}, 400, id="version"),
-        pytest.param({"resourceVersion": "99999999"}, 504, id="version of the future"),
+        pytest.param({"resourceVersion": "99999999"}, 504, id="future version"),
         pytest.param({"resourceVersionMatch": "Exact"}, 422, id="match without a version"),
         pytest.param(
             {"resourceVersion": "0", "resourceVersionMatch": "Exact"}, 422, id="exactly any"
@@ -112,7 +112,7 @@ def test_a_list_refuses(api: Api, query: dict[str, str], status: int) -> None:
     assert api.ask("GET", api.claims, query=query).status == status
 
 
-def test_a_list_at_an_exact_version_shows_the_past(api: Api) -> None:
+def test_a_list_at_an_exact_version_returns_the_state_then(api: Api) -> None:
     make(api, "a")
     then = api.get(api.claims)["metadata"]["resourceVersion"]
     make(api, "b")
@@ -120,7 +120,7 @@ def test_a_list_at_an_exact_version_shows_the_past(api: Api) -> None:
     exact = {"resourceVersion": then, "resourceVersionMatch": "Exact"}
     assert api.names(api.claims, **exact) == ["a"]
     not_older = {"resourceVersion": then, "resourceVersionMatch": "NotOlderThan"}
-    # These may be of any moment since then: the server's cache follows by and by.
+    # These may be of any later version: the server's cache is updated with a delay.
     eventually(lambda: api.names(api.claims, **not_older) == ["b"])
     eventually(lambda: api.names(api.claims, resourceVersion="0") == ["b"])
     eventually(lambda: api.names(api.claims, resourceVersion=then) == ["b"])
@@ -130,7 +130,7 @@ def test_a_list_at_an_exact_version_shows_the_past(api: Api) -> None:
 # --------------------------------------------------------------------------------------- watches
 
 
-def test_a_watch_brings_what_happens_after_its_version(api: Api) -> None:
+def test_a_watch_gets_the_changes_after_its_version(api: Api) -> None:
     make(api, "before")
     version = api.get(api.claims)["metadata"]["resourceVersion"]
     make(api, "missed")
@@ -148,7 +148,7 @@ def test_a_watch_brings_what_happens_after_its_version(api: Api) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "0"])
-def test_a_watch_without_a_version_brings_all_there_is(api: Api, version: str) -> None:
+def test_a_watch_without_a_version_gets_all_objects(api: Api, version: str) -> None:
     make(api, "a", "b")
     query = {"resourceVersion": version} if version else {}
     with api.watch(api.claims, **query) as watch:
@@ -181,7 +181,7 @@ def test_a_watch_that_is_too_old_gets_an_error_event(api: Api) -> None:
         assert watch.next() is None
 
 
-def test_a_watch_ends_in_order_when_its_time_is_up(api: Api) -> None:
+def test_a_watch_ends_in_order_at_its_timeout(api: Api) -> None:
     with api.watch(api.claims, timeoutSeconds="1") as watch:
         assert watch.next() is None
 
@@ -200,7 +200,7 @@ def test_a_watch_refuses(api: Api, query: dict[str, str], status: int) -> None:
 
 
 def seen_by(api: Api, query: dict[str, str], *patches: Json) -> list[tuple[str, str]]:
-    """What a selecting watch sees while one claim is patched: types, and the queue shown."""
+    """Return the events of a watch with a selector while a claim is patched: type and queue."""
     with api.watch(api.claims, **query) as watch:
         for patch in patches:
             api.merged(f"{api.claims}/a", patch)
@@ -224,7 +224,7 @@ def test_a_label_watch_sees_objects_come_and_go(api: Api) -> None:
         {"spec": {"queue": "unseen"}},
         {"metadata": {"labels": {"n": "0"}}, "spec": {"queue": "back"}},
     )
-    # Moved out: shown as it was last known to be in.
+    # It no longer matches: shown in its last matching state.
     assert got == [("MODIFIED", "in"), ("DELETED", "in"), ("ADDED", "back")]
 
 
@@ -241,7 +241,7 @@ def test_a_field_watch_sees_objects_come_and_go(api: Api) -> None:
     assert got == [("ADDED", "sel"), ("MODIFIED", "sel"), ("DELETED", "sel")]
 
 
-def test_a_replayed_watch_selects_too(api: Api) -> None:
+def test_a_replayed_watch_applies_its_selector(api: Api) -> None:
     version = api.get(api.claims)["metadata"]["resourceVersion"]
     make(api, "a", "b")
     api.ask("DELETE", f"{api.claims}/b")
@@ -260,7 +260,7 @@ def test_a_watch_of_one_namespace_sees_no_other(api: Api) -> None:
         assert watch.take(1) == [("ADDED", "here")]
 
 
-def test_removing_the_last_finalizer_is_seen_as_deleted(api: Api) -> None:
+def test_removing_the_last_finalizer_appears_as_deleted(api: Api) -> None:
     body = claim("a") | {"metadata": {"name": "a", "finalizers": ["example.com/hold"]}}
     api.create(api.claims, body)
     version = api.get(api.claims)["metadata"]["resourceVersion"]

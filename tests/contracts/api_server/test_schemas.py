@@ -1,4 +1,4 @@
-"""Custom kinds: defaults, pruning, and what the schema refuses, by the path of the field."""
+"""Custom kinds: defaults, pruning, and the paths of fields that the schema refuses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.contracts.api_server.server_under_test import Api, Json, claim
 
 
-def test_defaults_are_filled_in(api: Api) -> None:
+def test_defaults_are_set(api: Api) -> None:
     made = api.create(api.claims, claim("a", items=[{"name": "x"}]))
     assert made["spec"] == {"queue": "aa", "policy": "Block", "items": [{"name": "x", "count": 1}]}
 
@@ -20,7 +20,7 @@ def test_unknown_fields_are_dropped(api: Api) -> None:
     assert made["spec"]["template"] == {"anything": [1]}
 
 
-def test_unknown_fields_are_refused_when_asked_for(api: Api) -> None:
+def test_unknown_fields_are_refused_with_strict_validation(api: Api) -> None:
     body = claim("a", nobody=1, items=[{"name": "x", "nobody": 2}])
     answer = api.ask("POST", api.claims, body, query={"fieldValidation": "Strict"})
     assert (answer.status, answer.reason) == (400, "BadRequest")
@@ -37,7 +37,7 @@ def test_unknown_fields_are_refused_when_asked_for(api: Api) -> None:
         pytest.param({"flag": "yes"}, {"spec.flag"}, id="a text for a boolean"),
         pytest.param({"template": 1}, {"spec.template"}, id="a number for an object"),
         pytest.param({"items": {}}, {"spec.items"}, id="an object for a list"),
-        pytest.param({"queue": None}, {"spec.queue"}, id="null for what is required"),
+        pytest.param({"queue": None}, {"spec.queue"}, id="null for a required field"),
         pytest.param({"queue": ""}, {"spec.queue"}, id="too short"),
         pytest.param({"queue": "x" * 11}, {"spec.queue"}, id="too long"),
         pytest.param({"queue": "ABC"}, {"spec.queue"}, id="pattern"),
@@ -67,7 +67,7 @@ def test_the_schema_refuses(api: Api, spec: Json, fields: set[str]) -> None:
     [
         pytest.param({"amounts": {"cpu": 1, "memory": "1Gi"}}, id="int or string"),
         pytest.param({"maybe": None}, id="null where it is allowed"),
-        pytest.param({"flag": None}, id="null where it means nothing"),
+        pytest.param({"flag": None}, id="null for a field that is then dropped"),
         pytest.param({"priority": 100, "queue": "a" * 10}, id="at the limits"),
         pytest.param({"at": "2026-11-01T10:00:00Z"}, id="a time"),
         pytest.param({"at": "2026-11-01T10:00:00.123456+01:00"}, id="a time to the microsecond"),
@@ -78,7 +78,7 @@ def test_the_schema_allows(api: Api, spec: Json) -> None:
     assert api.ask("POST", api.claims, claim("a", **spec)).status == 201
 
 
-def test_int_or_string_is_nothing_else(api: Api) -> None:
+def test_int_or_string_allows_no_other_type(api: Api) -> None:
     answer = api.ask("POST", api.claims, claim("a", amounts={"cpu": True}))
     assert answer.status == 422
     assert "spec.amounts.cpu" in answer.fields
@@ -92,7 +92,7 @@ def test_the_schema_holds_for_patches_too(api: Api) -> None:
     assert answer.fields == {"status.conditions"}
 
 
-def test_what_is_required_cannot_be_taken_away(api: Api) -> None:
+def test_a_required_field_cannot_be_removed(api: Api) -> None:
     api.create(api.claims, claim("a"))
     assert api.merge(f"{api.claims}/a", {"spec": None}).fields == {"spec"}
 

@@ -1,4 +1,4 @@
-"""Create, update, patch, delete: what every kind has in common."""
+"""Create, update, patch, and delete, as for every kind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_generated_names_start_with_their_prefix(api: Api) -> None:
     assert all(re.fullmatch(r"some-[a-z0-9]{5}", name) for name in names)
 
 
-def test_status_is_left_out_of_a_create_and_defaulted(api: Api) -> None:
+def test_status_is_ignored_in_a_create_and_defaulted(api: Api) -> None:
     made = api.create(api.claims, {**claim("a"), "status": {"phase": "Running"}})
     assert made["status"] == {"phase": "Enqueued"}
     assert api.get(f"{api.claims}/a")["status"] == {"phase": "Enqueued"}
@@ -56,7 +56,7 @@ def test_status_is_left_out_of_a_create_and_defaulted(api: Api) -> None:
     ("body", "status", "reason"),
     [
         pytest.param(claim("Bad_Name"), 422, "Invalid", id="name with capitals"),
-        pytest.param({**claim(""), "metadata": {}}, 422, "Invalid", id="no name at all"),
+        pytest.param({**claim(""), "metadata": {}}, 422, "Invalid", id="no name"),
         pytest.param({**claim("a"), "kind": "Other"}, 422, "Invalid", id="another kind"),
         pytest.param(
             {**claim("a"), "apiVersion": "x/v1"}, 400, "BadRequest", id="another apiVersion"
@@ -109,7 +109,7 @@ def test_create_in_a_missing_namespace_is_not_found(api: Api) -> None:
     assert answer.body["details"] == {"name": "nowhere", "kind": "namespaces"}
 
 
-def test_a_body_that_is_no_json_is_a_bad_request(api: Api) -> None:
+def test_a_body_that_is_not_json_is_a_bad_request(api: Api) -> None:
     assert api.ask("POST", api.claims, "text").status == 400
 
 
@@ -131,10 +131,10 @@ def test_an_unknown_kind_is_not_found(api: Api, path: str) -> None:
 
 
 def settled_claim(api: Api, name: str) -> Json:
-    """A claim that was written to since its creation.
+    """Return a claim that has been written to since its creation.
 
-    The real server stores a new object without the status that it shows by default; so the first
-    write of all, be it empty, makes a new version there.
+    The real server stores a new object without its default status, so the first write, even an
+    empty one, creates a new version there.
     """
     api.create(api.claims, claim(name))
     return api.merged(f"{api.claims}/{name}", {"metadata": {"annotations": {"settled": "yes"}}})
@@ -154,7 +154,7 @@ def test_a_spec_patch_bumps_generation_and_version(api: Api) -> None:
         pytest.param({}, id="empty"),
         pytest.param({"spec": {"queue": "aa"}}, id="the same value"),
         pytest.param({"spec": {"unknown": 1}}, id="a field that is pruned"),
-        pytest.param({"spec": {"policy": None}}, id="a default taken away"),
+        pytest.param({"spec": {"policy": None}}, id="a default removed"),
         pytest.param({"status": {"phase": "X"}}, id="status, on the main resource"),
         pytest.param({"metadata": {"labels": {}}}, id="no labels"),
         pytest.param({"metadata": {"generation": 9}}, id="what the server owns"),
@@ -193,7 +193,7 @@ def test_an_emptied_status_is_defaulted_again(api: Api) -> None:
     assert after["status"] == {"phase": "Enqueued"}
 
 
-def test_without_the_subresource_the_status_is_a_field_like_any_other(api: Api) -> None:
+def test_without_the_subresource_the_status_is_an_ordinary_field(api: Api) -> None:
     made = api.create(api.plains, plain("a", status={"used": {"cpu": 1}}))
     assert made["status"] == {"used": {"cpu": 1}}
     after = api.merged(f"{api.plains}/a", {"status": {"used": {"cpu": 2}}})
@@ -216,7 +216,7 @@ def test_a_stale_resource_version_is_a_conflict(api: Api, subresource: str) -> N
     assert api.get(f"{api.claims}/a")["spec"]["queue"] == "bb"
 
 
-def test_the_current_resource_version_is_let_through(api: Api) -> None:
+def test_the_current_resource_version_is_accepted(api: Api) -> None:
     version = api.create(api.claims, claim("a"))["metadata"]["resourceVersion"]
     patch = {"metadata": {"resourceVersion": version}, "status": {"phase": "Running"}}
     assert api.merged(f"{api.claims}/a/status", patch)["status"]["phase"] == "Running"
@@ -274,7 +274,7 @@ def test_json_patch(api: Api, operations: Json, status: int) -> None:
 @pytest.mark.parametrize(
     "content_type", ["application/json", "application/strategic-merge-patch+json"]
 )
-def test_custom_kinds_take_no_other_patches(api: Api, content_type: str) -> None:
+def test_custom_kinds_accept_no_other_patches(api: Api, content_type: str) -> None:
     api.create(api.claims, claim("a"))
     answer = api.ask("PATCH", f"{api.claims}/a", {}, content_type=content_type)
     assert (answer.status, answer.reason) == (415, "UnsupportedMediaType")
@@ -293,7 +293,7 @@ def test_dry_run_stores_nothing(api: Api) -> None:
 # ------------------------------------------------------------------------------------------- PUT
 
 
-def test_put_replaces_what_the_writer_owns(api: Api) -> None:
+def test_put_replaces_what_the_client_owns(api: Api) -> None:
     made = api.create(api.claims, claim("a", labels={"x": "y"}, priority=3))
     body = claim("a")
     body["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"]

@@ -1,4 +1,4 @@
-"""A check controller over the fake API server, every step called on one thread."""
+"""A check controller with the fake API server, with every step called on one thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TICK_SECONDS: Final = 0.1
 
 
 class CheckWorld:
-    """A cluster, and what a test does in it; AdmissionChecks are there unless said otherwise."""
+    """A cluster, and what a test does in it; the kind AdmissionCheck is installed by default."""
 
     def __init__(self, *crds: str, controller_name: str = CONTROLLER) -> None:
         self.clock = VirtualClock()
@@ -38,11 +38,11 @@ class CheckWorld:
         self.controller: CheckController | None = None
 
     def install(self, crd: str) -> None:
-        """Let the API server have the kinds of a file."""
+        """Install the kinds of a file in the API server."""
         self.direct.create_from(CRDS / f"{crd}.yaml")
 
     def start(self, judge: Judge, *, leadership: Leadership | None = None) -> None:
-        """Start a controller, in place of the one before."""
+        """Start a controller, in place of the previous one."""
         self.host = SteppedHost(self.server, self.clock, leadership or SoleLeader("test"))
         self.controller = CheckController(
             self.host, self.controller_name, judge, informer_wait_seconds=0.0
@@ -50,7 +50,7 @@ class CheckWorld:
         self.settle()
 
     def settle(self, seconds: float = 3.0) -> None:
-        """Call all steps, again and again, while so much time passes."""
+        """Call all steps repeatedly for this long."""
         assert self.controller is not None
         until = self.clock.monotonic() + seconds
         while self.clock.monotonic() < until:
@@ -58,7 +58,7 @@ class CheckWorld:
                 exhaust(step)
             self.clock.advance(TICK_SECONDS)
 
-    # --- what people and other programs do -----------------------------------------------------
+    # --- actions of users and other programs -----------------------------------------------------
 
     def add_check(self, name: str = "check", **spec: Any) -> Json:
         """Create an AdmissionCheck of this controller."""
@@ -72,12 +72,12 @@ class CheckWorld:
         )
 
     def add_unit(self, name: str = "unit", *checks: str, **more: Any) -> Json:
-        """Create a unit that waits for some checks, as the scheduler leaves it."""
+        """Create a unit that waits for these checks, as the scheduler leaves it."""
         self.direct.create(queue_unit_body(name, **more))
         return self.reserve(name, *checks)
 
     def reserve(self, name: str = "unit", *checks: str) -> Json:
-        """Do what the scheduler does when it reserves a unit's quota: all its checks are open."""
+        """Reserve a unit's quota as the scheduler does, with all checks pending."""
         fresh = {"state": "Pending", "message": "", "lastTransitionTime": self.now()}
         states = [{"name": check, **fresh} for check in checks or ("check",)]
         return self.patch_status(
@@ -95,11 +95,11 @@ class CheckWorld:
         )
 
     def set_state(self, name: str, check: str, **fields: Any) -> None:
-        """Let somebody else write the state of a check."""
+        """Write the state of a check as another client."""
         states = [{**s, **fields} if s["name"] == check else s for s in self.states(name)]
         self.patch_status(name, admissionChecks=states)
 
-    # --- what there is -------------------------------------------------------------------------
+    # --- what is stored -------------------------------------------------------------------------
 
     def now(self) -> str:
         return rfc3339(self.clock.now())
@@ -115,19 +115,19 @@ class CheckWorld:
         return next(each for each in self.states(name) if each["name"] == check)
 
     def activity(self, check: str = "check") -> tuple[str, str]:
-        """Return status and reason of Active, empty where nobody has said."""
+        """Return status and reason of Active, empty if it is not set."""
         found = self.direct.get("admissionchecks", check).get("status", {}).get("conditions", [])
         active: Json = next((each for each in found if each["type"] == "Active"), {})
         return active.get("status", ""), active.get("reason", "")
 
     def events(self) -> set[tuple[str, str]]:
-        """Return (name, reason) of all events; they go out with the time."""
+        """Return (name, reason) of all events; they are sent as time passes."""
         self.settle(2.0)
         events = self.direct.list("events.events.k8s.io")
         return {(event["regarding"]["name"], event["reason"]) for event in events}
 
     def writes(self) -> list[str]:
-        """Return the writes that came in as requests, in order, events left out."""
+        """Return the writes that were sent as requests, in order, without events."""
         return [
             f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
             for entry in self.server.journal
@@ -136,7 +136,7 @@ class CheckWorld:
 
 
 def exhaust(step: Step) -> None:
-    """Call a step until it has nothing more to do now."""
+    """Call a step until it has nothing left to do."""
     for _ in range(50):
         if step() != 0.0:
             return

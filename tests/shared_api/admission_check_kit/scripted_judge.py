@@ -1,4 +1,4 @@
-"""A judge that says what a test tells it."""
+"""A judge whose verdicts a test sets."""
 
 from __future__ import annotations
 

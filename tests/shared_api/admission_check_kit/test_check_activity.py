@@ -30,7 +30,7 @@ def test_a_check_is_active_when_its_controller_runs() -> None:
     assert world.activity("other") == ("", "")
 
 
-def test_a_check_that_can_not_be_carried_out_says_why_once() -> None:
+def test_a_check_that_cannot_be_performed_reports_why_once() -> None:
     world = CheckWorld()
     world.add_check()
     judge = ScriptedJudge()
@@ -48,7 +48,7 @@ def test_a_check_that_can_not_be_carried_out_says_why_once() -> None:
     assert world.activity() == ("True", "Active")
 
 
-def test_it_is_said_in_the_version_that_is_served() -> None:
+def test_the_condition_is_written_in_the_served_version() -> None:
     world = CheckWorld()
     crd = world.direct.get("customresourcedefinitions", "admissionchecks.kueue.x-k8s.io")
     versions = crd["spec"]["versions"]
@@ -73,7 +73,7 @@ def test_it_is_said_in_the_version_that_is_served() -> None:
     assert world.state()["state"] == "Ready"
 
 
-def test_conditions_of_others_stay() -> None:
+def test_conditions_of_other_writers_stay() -> None:
     foreign = Condition(type="Foreign", status="True", reason="R", last_transition_time=NOW)
     check = AdmissionCheck(
         metadata=ObjectMeta(name="check", resource_version="3", generation=2),

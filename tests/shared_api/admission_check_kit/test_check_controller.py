@@ -1,4 +1,4 @@
-"""The whole controller: when it begins, what it follows, what it keeps."""
+"""The complete controller: when it starts, what it watches, what it keeps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_follower_judges_nothing_until_it_leads() -> None:
     assert world.state()["state"] == "Ready"
 
 
-def test_a_lease_that_ends_stops_the_writes() -> None:
+def test_no_writes_after_the_end_of_the_lease() -> None:
     world = CheckWorld()
     world.add_check()
     leader = Follower()
@@ -48,7 +48,7 @@ def test_a_lease_that_ends_stops_the_writes() -> None:
     assert world.state()["state"] == "Pending"
 
 
-def test_checks_whose_kind_comes_later_are_found() -> None:
+def test_checks_whose_kind_is_installed_later_are_found() -> None:
     world = CheckWorld("provisioningrequests")
     world.add_unit()
     judge = ScriptedJudge()
@@ -67,7 +67,7 @@ def test_checks_whose_kind_comes_later_are_found() -> None:
     assert served(gauge, {"kind": "AdmissionCheck"}) == 1.0
 
 
-def test_a_check_that_comes_after_its_units_is_carried_out() -> None:
+def test_a_check_that_is_created_after_its_units_is_performed() -> None:
     world = CheckWorld()
     world.start(ScriptedJudge())
     world.add_unit()
@@ -79,7 +79,7 @@ def test_a_check_that_comes_after_its_units_is_carried_out() -> None:
 
 
 class ConfigMapJudge:
-    """Lets units start while there is a ConfigMap named like the check."""
+    """Admits units while a ConfigMap with the name of the check exists."""
 
     def __init__(self) -> None:
         self.store: IndexedStore[OnlyMetadata] = IndexedStore()
@@ -95,7 +95,7 @@ class ConfigMapJudge:
         return Verdict(CheckState.READY if there else CheckState.PENDING)
 
 
-def test_a_judge_may_follow_further_kinds() -> None:
+def test_a_judge_may_watch_further_kinds() -> None:
     world = CheckWorld()
     world.add_check()
     world.add_unit()

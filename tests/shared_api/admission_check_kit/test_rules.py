@@ -1,4 +1,4 @@
-"""Functions as a judge: the rule gets what was read, and bad parameters hold the units."""
+"""Functions as a judge: the rule gets the parameters, and invalid ones keep the units waiting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def within(unit: QueueUnit, limit: int) -> Verdict:
     return Verdict(CheckState.READY, f"{unit.metadata.name} of {limit}")
 
 
-def test_the_rule_gets_the_unit_and_what_was_read() -> None:
+def test_the_rule_gets_the_unit_and_the_parameters() -> None:
     judge = RuleJudge(within, read_limit)
     assert judge.judge(UNIT, check_with(limit="7")) == Verdict(CheckState.READY, "unit of 7")
     assert judge.judge_check(check_with(limit="7")) == ACTIVE
@@ -41,7 +41,7 @@ def test_with_bad_parameters_the_check_is_not_active_and_its_units_wait() -> Non
     assert judge.judge(UNIT, check) == Verdict(CheckState.PENDING, "limit: 'many' is no number")
 
 
-def test_a_rule_may_take_the_check_whole() -> None:
+def test_a_rule_may_take_the_whole_check() -> None:
     def named(_unit: QueueUnit, check: AdmissionCheck) -> Verdict:
         return Verdict(CheckState.READY, check.metadata.name)
 

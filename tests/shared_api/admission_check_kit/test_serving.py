@@ -1,4 +1,4 @@
-"""A check controller as a program: its command line, and a function for a rule."""
+"""A check controller as a program: its command line, with a function as its rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_defaults_come_from_the_name() -> None:
     assert (flags.program.health_address, flags.program.metrics_address) == (":8081", ":8080")
 
 
-def test_flags_win() -> None:
+def test_flags_override_defaults() -> None:
     given = ["--controller-name=a.b/c", "--workers=2", "--leader-elect-lease-name=x"]
     flags = parse_check_flags(given, "rule", NAME, health_address=":1", metrics_address=":2")
     assert (flags.controller_name, flags.workers, flags.program.lease_name) == ("a.b/c", 2, "x")
@@ -45,7 +45,7 @@ def test_flags_win() -> None:
         ["--workers=0"],
     ],
 )
-def test_values_that_make_no_sense_are_refused(given: list[str]) -> None:
+def test_invalid_values_are_refused(given: list[str]) -> None:
     with pytest.raises(FlagError, match=given[0].partition("=")[0]):
         parse_check_flags(given, "rule", NAME)
 
@@ -63,6 +63,6 @@ def _signals_as_before() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_signals_as_before")
-def test_a_program_that_can_not_start_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_that_cannot_start_reports_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert serve(NAME, named_ready, arguments=["--workers=0"]) == 2
     assert "--workers 0" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""One look at a unit: asked, written, or neither."""
+"""One step for a unit: the judge is asked, a verdict is written, or neither."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_a_verdict_is_written_once(world: CheckWorld) -> None:
     assert world.writes().count("patch queueunits/status") == 1
 
 
-@pytest.mark.parametrize("times", [1, 9], ids=["repeated at once", "nobody answers"])
-def test_a_verdict_whose_answer_is_lost_is_told_once(world: CheckWorld, times: int) -> None:
+@pytest.mark.parametrize("times", [1, 9], ids=["repeated at once", "no answer"])
+def test_a_verdict_whose_answer_is_lost_is_reported_once(world: CheckWorld, times: int) -> None:
     judge = ScriptedJudge()
     judge.verdict = Verdict(CheckState.REJECTED, "never")
     world.start(judge)
@@ -53,7 +53,7 @@ def test_a_verdict_whose_answer_is_lost_is_told_once(world: CheckWorld, times: i
     assert ("unit", "AdmissionCheckRejected") in world.events()
 
 
-def test_all_verdicts_about_a_unit_go_out_together(world: CheckWorld) -> None:
+def test_all_verdicts_on_a_unit_are_written_together(world: CheckWorld) -> None:
     world.add_check("second")
     judge = ScriptedJudge()
     judge.of_check["second"] = Verdict(CheckState.REJECTED, "never")
@@ -66,7 +66,7 @@ def test_all_verdicts_about_a_unit_go_out_together(world: CheckWorld) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Enqueued", "Dequeued", "TimeoutBackoff", "Succeed"])
-def test_units_that_do_not_wait_are_not_asked_about(world: CheckWorld, phase: str) -> None:
+def test_units_that_do_not_wait_are_not_judged(world: CheckWorld, phase: str) -> None:
     judge = ScriptedJudge()
     world.add_unit()
     world.move("unit", phase)
@@ -76,7 +76,7 @@ def test_units_that_do_not_wait_are_not_asked_about(world: CheckWorld, phase: st
 
 
 @pytest.mark.parametrize("state", ["Retry", "Rejected"])
-def test_what_puts_a_unit_back_is_the_schedulers_from_then_on(
+def test_a_state_that_requeues_a_unit_is_left_to_the_scheduler(
     world: CheckWorld, state: str
 ) -> None:
     judge = ScriptedJudge()
@@ -87,7 +87,7 @@ def test_what_puts_a_unit_back_is_the_schedulers_from_then_on(
     assert world.state()["state"] == state
 
 
-def test_ready_may_be_taken_back_while_the_unit_waits_for_others(world: CheckWorld) -> None:
+def test_ready_may_be_revoked_while_the_unit_waits_for_other_checks(world: CheckWorld) -> None:
     judge = ScriptedJudge()
     world.start(judge)
     world.add_unit("unit", "check", "slow")
@@ -108,7 +108,7 @@ def test_ready_may_be_taken_back_while_the_unit_waits_for_others(world: CheckWor
         (None, "Ready"),
     ],
 )
-def test_a_started_unit_can_be_put_back_and_nothing_else(
+def test_a_started_unit_can_only_be_requeued(
     world: CheckWorld, verdict: Verdict | None, want: str
 ) -> None:
     judge = ScriptedJudge()
@@ -123,7 +123,7 @@ def test_a_started_unit_can_be_put_back_and_nothing_else(
     assert world.state()["state"] == want
 
 
-def test_a_conflict_is_decided_again_with_the_fresh_unit(world: CheckWorld) -> None:
+def test_after_a_conflict_the_new_unit_is_judged(world: CheckWorld) -> None:
     judge = ScriptedJudge()
 
     def interfere() -> None:
@@ -139,7 +139,7 @@ def test_a_conflict_is_decided_again_with_the_fresh_unit(world: CheckWorld) -> N
     assert len(judge.asked) >= 2
 
 
-def test_a_refusal_without_a_change_is_tried_again(world: CheckWorld) -> None:
+def test_a_refused_write_is_retried_without_a_change(world: CheckWorld) -> None:
     world.start(ScriptedJudge())
     world.server.faults.fail(409, times=2, match=STATUS)
     world.add_unit()
@@ -147,7 +147,7 @@ def test_a_refusal_without_a_change_is_tried_again(world: CheckWorld) -> None:
     assert world.state()["state"] == "Ready"
 
 
-def test_a_judge_that_knows_nothing_now_is_asked_again(world: CheckWorld) -> None:
+def test_a_judge_without_a_verdict_is_asked_again(world: CheckWorld) -> None:
     judge = ScriptedJudge(ServerError(503))
     world.start(judge)
     world.add_unit()
@@ -171,7 +171,7 @@ def test_a_judge_with_a_bug_is_asked_again(world: CheckWorld) -> None:
     assert world.state()["state"] == "Ready"
 
 
-def test_words_alone_are_written_once_a_minute(world: CheckWorld) -> None:
+def test_a_change_of_the_message_alone_is_written_once_a_minute(world: CheckWorld) -> None:
     judge = ScriptedJudge(Verdict(CheckState.PENDING, "in 10 minutes", look_again_seconds=1.0))
     world.start(judge)
     world.add_unit()
@@ -184,10 +184,10 @@ def test_words_alone_are_written_once_a_minute(world: CheckWorld) -> None:
     assert world.state()["message"] == "in 9 minutes"
     judge.verdict = Verdict(CheckState.READY, "there")
     world.settle()
-    assert world.state()["state"] == "Ready", "a verdict does not wait for its minute"
+    assert world.state()["state"] == "Ready", "a new state does not wait for the minute"
 
 
-def test_a_unit_is_looked_after_until_it_is_gone(world: CheckWorld) -> None:
+def test_the_judge_looks_after_a_unit_until_it_is_gone(world: CheckWorld) -> None:
     judge = ScriptedJudge()
     world.start(judge)
     world.add_unit()
@@ -198,7 +198,7 @@ def test_a_unit_is_looked_after_until_it_is_gone(world: CheckWorld) -> None:
     assert judge.cared_for[2:] == [("default/unit", False, ())]
 
 
-def test_putting_a_unit_back_is_told(world: CheckWorld) -> None:
+def test_requeuing_a_unit_is_reported(world: CheckWorld) -> None:
     world.start(ScriptedJudge(Verdict(CheckState.RETRY, "no nodes")))
     world.add_unit()
     world.settle()

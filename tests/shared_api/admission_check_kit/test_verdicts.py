@@ -1,4 +1,4 @@
-"""What a verdict makes of a unit's status."""
+"""How a verdict changes a unit's status."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def unit_with(status: dict[str, Any], **metadata: Any) -> QueueUnit:
         ({"phase": "Running"}, {"deletionTimestamp": NOW}, False, False),
     ],
 )
-def test_when_a_unit_is_asked_about(
+def test_when_a_unit_is_judged(
     status: dict[str, Any], metadata: dict[str, str], asked: bool, admitted: bool
 ) -> None:
     unit = unit_with(status, **metadata)
@@ -59,40 +59,40 @@ def state(name: str = "check", **fields: Any) -> AdmissionCheckState:
     return AdmissionCheckState(name=name, last_transition_time=EARLIER, **fields)
 
 
-def test_ready_carries_what_the_pods_need() -> None:
+def test_ready_includes_the_updates_of_pod_sets() -> None:
     got = state_after(state(), Verdict(CheckState.READY, "go", (UPDATE,)), NOW)
     assert (got.state, got.message, got.pod_set_updates) == ("Ready", "go", (UPDATE,))
     assert got.last_transition_time == NOW
     lost = state_after(got, Verdict(CheckState.PENDING, "wait", (UPDATE,)), NOW)
-    assert lost.pod_set_updates == (), "what is not granted is not handed on"
+    assert lost.pod_set_updates == (), "no updates without capacity"
 
 
-def test_the_time_stays_while_the_state_does() -> None:
+def test_the_transition_time_changes_only_with_the_state() -> None:
     got = state_after(state(), Verdict(CheckState.PENDING, "soon"), NOW)
     assert got.last_transition_time == EARLIER
     assert differs_in_words_only(state(), got)
     assert not differs_in_words_only(state(), state())
 
 
-def test_retries_are_counted_on_through_all_states() -> None:
+def test_the_count_of_retries_is_kept_through_all_states() -> None:
     retry = Verdict(CheckState.RETRY, "no", requeue_after_seconds=60)
     got = state_after(state(), retry, NOW)
     assert (got.retry_count, got.requeue_after_seconds) == (1, 60)
-    assert state_after(got, retry, NOW).retry_count == 1, "the same retry, told again"
+    assert state_after(got, retry, NOW).retry_count == 1, "the same retry, repeated"
     pending = msgspec.structs.replace(got, state="Pending")
     ready = state_after(pending, Verdict(CheckState.READY), NOW)
     assert (ready.retry_count, ready.requeue_after_seconds) == (1, None)
     assert state_after(ready, retry, NOW).retry_count == 2
 
 
-def test_what_does_not_fit_the_schema_is_cut() -> None:
+def test_what_exceeds_the_schema_is_truncated() -> None:
     verdict = Verdict(CheckState.RETRY, "x" * 40_000, requeue_after_seconds=2**40)
     got = state_after(state(), verdict, NOW)
     assert len(got.message) == 32_768
     assert got.requeue_after_seconds == 2**31 - 1
 
 
-def test_a_patch_carries_the_states_of_others_and_is_guarded() -> None:
+def test_a_patch_includes_the_states_of_other_checks_and_is_guarded() -> None:
     foreign: dict[str, Any] = {
         "name": "other",
         "state": "Ready",

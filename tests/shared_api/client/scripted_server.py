@@ -1,7 +1,7 @@
-"""A small HTTP(S) server on loopback that does to its clients what a test's script says.
+"""A small HTTP(S) server on loopback that answers by a test's script.
 
-Each request takes the next act of the script. An act gets the connection and may answer well,
-badly, in pieces, or not at all. What was asked is kept for the test to look at.
+Each request takes the next act of the script. An act gets the connection and may send a
+valid answer, an invalid one, one in pieces, or none. The requests are kept for the test.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CA_PEM = (TLS_FILES / "test_only_ca.pem").read_bytes()
 CLIENT_PEM = (TLS_FILES / "test_only_client.pem").read_bytes()
 CLIENT_KEY_PEM = (TLS_FILES / "test_only_client_key.pem").read_bytes()
 PATIENCE_SECONDS = 60.0
-"""After which a test that waits for the other side fails instead of hanging."""
+"""The time after which a test that waits for the other side fails instead of hanging."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Seen:
     headers: dict[str, str]
     body: bytes
     connection: int
-    """The how-manieth connection it came on, from 1."""
+    """The number of its connection, from 1."""
 
 
 @dataclass
@@ -51,17 +51,17 @@ class Peer:
         self.sock.sendall(data)
 
     def close(self) -> None:
-        """End the connection in the orderly way."""
+        """Close the connection in the regular way."""
         raise _EndOfConnectionError
 
     def reset(self) -> None:
-        """End the connection with a RST."""
+        """Close the connection with a RST."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         raise _EndOfConnectionError
 
 
 class _EndOfConnectionError(Exception):
-    """An act has had enough."""
+    """An act ends the connection."""
 
 
 Act = Callable[[Peer], None]
@@ -69,47 +69,47 @@ Act = Callable[[Peer], None]
 
 @dataclass
 class ScriptedServer:
-    """What a test sees of the server."""
+    """The server as a test sees it."""
 
     port: int
     script: deque[Act] = field(default_factory=deque)
     otherwise: Callable[[Seen], Act] = lambda request: answers(200, request.target.encode())
-    """What is done to a request when the script is empty: it gets its target back."""
+    """The act for a request when the script is empty; the answer is its target."""
     seen: list[Seen] = field(default_factory=list)
     connections: int = 0
     greeting: Act | None = None
-    """Done to each new connection before it is read: a proxy's tunnel, a wait, a slam."""
+    """Called for each new connection before it is read: a proxy's tunnel, a wait, a close."""
     client_certificates: list[object] = field(default_factory=list)
     closed: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    """Released once per connection that has ended on the server's side."""
+    """Released once for each connection that the server has closed."""
     never: threading.Event = field(default_factory=threading.Event)
-    """Set when the server ends: what an act waits for that shall not answer."""
+    """Set when the server ends; an act that must not answer waits for it."""
 
     @property
     def url(self) -> str:
-        """For plain HTTP."""
+        """The URL for plain HTTP."""
         return f"http://127.0.0.1:{self.port}"
 
     def act_on(self, request: Seen) -> Act:
-        """Return the next act of the script, or what is done without one."""
+        """Return the next act of the script, or the default one."""
         return self.script.popleft() if self.script else self.otherwise(request)
 
     def wait_until_closed(self) -> None:
-        """Wait for one connection to be ended by the server; its FIN has arrived then."""
+        """Wait until the server has closed a connection; its FIN has arrived then."""
         assert self.closed.acquire(timeout=PATIENCE_SECONDS), "no connection was closed"
 
     def plays(self, *acts: Act) -> None:
-        """Add to the script."""
+        """Add acts to the script."""
         self.script.extend(acts)
 
     def hangs(self, peer: Peer) -> None:
-        """Act: say nothing until the server ends."""
+        """Act: send nothing until the server ends."""
         del peer
         self.never.wait(PATIENCE_SECONDS)
 
 
 def answers(status: int = 200, body: bytes = b"{}", **headers: str) -> Act:
-    """Act: a well-formed answer with a length. `retry_after="1"` becomes `retry-after: 1`."""
+    """Return an act that sends a valid answer; `retry_after="1"` becomes `retry-after: 1`."""
     lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}"]
     lines.extend(f"{name.replace('_', '-')}: {value}" for name, value in headers.items())
     data = "\r\n".join([*lines, "", ""]).encode() + body
@@ -117,7 +117,7 @@ def answers(status: int = 200, body: bytes = b"{}", **headers: str) -> Act:
 
 
 def sends(*pieces: bytes, then: Callable[[Peer], None] | None = None) -> Act:
-    """Act: raw bytes, piece by piece, then perhaps `Peer.close` or `Peer.reset`."""
+    """Return an act that sends raw bytes in pieces, then perhaps calls `then`."""
 
     def act(peer: Peer) -> None:
         for piece in pieces:
@@ -133,7 +133,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 def chunk(data: bytes) -> bytes:
-    """One chunk of a chunked body."""
+    """Return one chunk of a chunked body."""
     return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
 
@@ -141,7 +141,7 @@ def chunk(data: bytes) -> bytes:
 def scripted_server(
     *, tls: bool = False, ask_client_certificate: bool = False
 ) -> Iterator[ScriptedServer]:
-    """Run a server for the length of a test."""
+    """Run a server for the duration of a test."""
     context = _server_context(ask_client_certificate=ask_client_certificate) if tls else None
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
@@ -154,7 +154,7 @@ def scripted_server(
             yield server
         finally:
             server.never.set()
-            # A shutdown wakes accept() and recv(); closing alone would leave them blocked.
+            # A shutdown wakes accept() and recv(); close alone would leave them blocked.
             for sock in (listener, *(peer.sock for peer in peers)):
                 with contextlib.suppress(OSError):
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
@@ -202,7 +202,7 @@ def _serve(server: ScriptedServer, peer: Peer, context: ssl.SSLContext | None) -
                 server.seen.append(request)
                 server.act_on(request)(peer)
     except (OSError, ValueError, _EndOfConnectionError):
-        pass  # the client, or an act, ended the connection
+        pass  # the client or an act has closed the connection
     finally:
         peer.sock.close()
         server.closed.release()

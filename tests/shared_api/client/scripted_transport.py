@@ -1,4 +1,4 @@
-"""A transport in process that answers as a test's script says, in virtual time."""
+"""A transport in process that answers by a test's script, in virtual time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Answer = Response | Exception | Callable[[], Response | Exception]
 
 
 def answer(status: int, body: Any = None, **headers: str) -> Response:
-    """An answer with a JSON body; `retry_after="1"` becomes the header `retry-after`."""
+    """Return an answer with a JSON body; `retry_after="1"` becomes the header `retry-after`."""
     lower = {name.replace("_", "-"): value for name, value in headers.items()}
     return Response(status, lower, json.dumps(body if body is not None else {}).encode())
 
 
 def refusal(status: int, reason: str = "", **headers: str) -> Response:
-    """An answer with a `Status` object."""
+    """Return an answer with a `Status` object."""
     return answer(status, {"kind": "Status", "reason": reason, "message": "no"}, **headers)
 
 
@@ -45,7 +45,7 @@ class ListedStream:
 
 
 class ScriptedTransport:
-    """Gives the next answer of its script; the last one again and again when it has ended."""
+    """Returns the next answer of its script; the last one repeats."""
 
     def __init__(self, *script: Answer) -> None:
         self.script = deque(script)
@@ -72,12 +72,12 @@ class ScriptedTransport:
 
 
 def query_of(request: Request) -> Mapping[str, str]:
-    """The query as a mapping."""
+    """Return the query as a mapping."""
     return dict(request.query)
 
 
 def taking(clock: VirtualClock, seconds: float, then: Response | Exception) -> Answer:
-    """An answer that takes its time."""
+    """Return an answer that takes this many seconds."""
 
     def give() -> Response | Exception:
         clock.advance(seconds)
@@ -87,5 +87,5 @@ def taking(clock: VirtualClock, seconds: float, then: Response | Exception) -> A
 
 
 def lost(*, sent: bool) -> Callable[[], Exception]:
-    """A connection that breaks; a new error each time, since the client writes on them."""
+    """Return an answer that is a broken connection, with a new error each time."""
     return lambda: ConnectionLost("broken", sent=sent)

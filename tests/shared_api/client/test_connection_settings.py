@@ -60,16 +60,14 @@ def test_a_proxy_is_read_from_its_url(url: str, want: Proxy) -> None:
         ("https://api.test", "socks5://proxy.test:1080", "proxy URL 'socks5://proxy.test' does"),
     ],
 )
-def test_a_url_that_makes_no_sense_is_named_without_its_secrets(
-    server: str, proxy: str, want: str
-) -> None:
+def test_an_invalid_url_is_named_without_its_secrets(server: str, proxy: str, want: str) -> None:
     with pytest.raises(SettingsError) as caught:
         connection_settings(server, LOGIN, proxy_url=proxy)
     assert want in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
-def test_a_login_with_another_token_needs_no_other_connection() -> None:
+def test_a_login_with_another_token_can_use_the_same_connection() -> None:
     one, other = Login(authorization="a", ca_pem=b"c"), Login(authorization="b", ca_pem=b"c")
     assert one.tls_identity == other.tls_identity
     assert one.tls_identity != Login(authorization="a", ca_pem=b"d").tls_identity

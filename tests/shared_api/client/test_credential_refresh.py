@@ -1,4 +1,4 @@
-"""When a login is read again, and what happens when that fails."""
+"""When a login is read again, and what happens if that fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Setup:
-    """A login that is read from a file, and counts how often."""
+    """A login that is read from a file, with a count of the readings."""
 
     def __init__(
         self, folder: Path, *, life: timedelta | None = None, runs_at_once: bool = True
@@ -37,7 +37,7 @@ class Setup:
         self.readings = 0
         self.failing = False
         self.begun: list[Callable[[], None]] = []
-        """Renewals that take their time: the test ends them."""
+        """Renewals in progress, which the test ends."""
         run = (lambda work: work()) if runs_at_once else self.begun.append
         self.login = CredentialRefresher(self.read(), self.read, self.clock, run=run)
 
@@ -53,13 +53,13 @@ class Setup:
         return self.login.current().authorization.removeprefix("Bearer ")
 
     def replace(self, token: str) -> None:
-        """Replace the file as a kubelet does: by another one."""
+        """Replace the file by another one, as a kubelet does."""
         new = self.file.with_suffix(".new")
         new.write_text(token)
         new.rename(self.file)
 
 
-def test_a_replaced_file_is_read_at_the_next_look(tmp_path: Path) -> None:
+def test_a_replaced_file_is_read_at_the_next_check(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     setup.replace("2")
     assert setup.token() == "1"
@@ -97,9 +97,9 @@ def test_while_a_renewal_fails_the_old_login_is_used_until_its_end(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "life", [timedelta(seconds=-5), timedelta()], ids=["of the past", "over at once"]
+    "life", [timedelta(seconds=-5), timedelta()], ids=["already expired", "expires at once"]
 )
-def test_a_new_login_that_is_over_by_our_clock_is_used_until_it_is_rejected(
+def test_a_new_login_that_is_expired_by_the_local_clock_is_used_until_rejected(
     tmp_path: Path, life: timedelta
 ) -> None:
     setup = Setup(tmp_path, life=life)
@@ -107,7 +107,7 @@ def test_a_new_login_that_is_over_by_our_clock_is_used_until_it_is_rejected(
     assert (setup.token(), setup.readings) == ("1", 1)
 
 
-def test_each_request_without_a_login_has_an_error_of_its_own(tmp_path: Path) -> None:
+def test_each_request_without_a_login_has_its_own_error(tmp_path: Path) -> None:
     setup = Setup(tmp_path, life=LONG)
     setup.failing = True
     setup.clock.advance(LONG.total_seconds())
@@ -115,10 +115,10 @@ def test_each_request_without_a_login_has_an_error_of_its_own(tmp_path: Path) ->
         setup.token()
     with pytest.raises(SettingsError, match="no token today") as other:
         setup.token()
-    assert one.value is not other.value, "tracebacks of all requests would gather in it"
+    assert one.value is not other.value, "one error would collect the tracebacks of all requests"
 
 
-def test_a_missing_file_is_waited_for(tmp_path: Path) -> None:
+def test_a_missing_file_is_awaited(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     setup.file.unlink()
     setup.failing = True
@@ -137,7 +137,7 @@ def test_a_rejected_login_is_read_again_at_once(tmp_path: Path) -> None:
     setup.replace("2")
     assert setup.login.renew(rejected, 1.0).authorization == "Bearer 2"
     assert setup.login.renew(rejected, 1.0).authorization == "Bearer 2"
-    assert setup.readings == 2, "who comes late with the old login gets the new one"
+    assert setup.readings == 2, "a late request with the old login gets the new one"
 
 
 def test_rejections_do_not_start_a_plugin_per_request(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_rejections_do_not_start_a_plugin_per_request(tmp_path: Path) -> None:
     assert setup.readings == 3
 
 
-def test_a_failed_renewal_gives_the_rejected_login_back(tmp_path: Path) -> None:
+def test_a_failed_renewal_returns_the_rejected_login(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     setup.failing = True
     rejected = setup.login.current()
@@ -161,7 +161,7 @@ def test_a_failed_renewal_gives_the_rejected_login_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", ["nearly over", "replaced"])
-def test_a_slow_renewal_holds_up_nobody_whose_login_is_valid(tmp_path: Path, reason: str) -> None:
+def test_a_slow_renewal_delays_no_request_with_a_valid_login(tmp_path: Path, reason: str) -> None:
     setup = Setup(tmp_path, life=LONG, runs_at_once=False)
     setup.replace("2")
     setup.clock.advance(90 if reason == "nearly over" else CHECK_SECONDS)
@@ -176,7 +176,7 @@ def test_a_slow_renewal_holds_up_nobody_whose_login_is_valid(tmp_path: Path, rea
     assert setup.begun == []
 
 
-def test_who_needs_a_new_login_waits_within_his_own_limit(tmp_path: Path) -> None:
+def test_a_request_without_a_login_waits_within_its_own_limit(tmp_path: Path) -> None:
     setup = Setup(tmp_path, life=LONG, runs_at_once=False)
     setup.replace("2")
     setup.clock.advance(101)
@@ -190,20 +190,20 @@ def test_who_needs_a_new_login_waits_within_his_own_limit(tmp_path: Path) -> Non
     assert setup.login.current(4.0).authorization == "Bearer 2"
 
 
-def test_who_was_refused_waits_within_his_own_limit(tmp_path: Path) -> None:
+def test_a_refused_request_waits_within_its_own_limit(tmp_path: Path) -> None:
     setup = Setup(tmp_path, runs_at_once=False)
     setup.replace("2")
     rejected = setup.login.current()
     for _ in range(2):
         with pytest.raises(SettingsError, match="has not ended in 3"):
             setup.login.renew(rejected, 3.0)
-    assert setup.login.current(3.0) == rejected, "others may still try with it"
+    assert setup.login.current(3.0) == rejected, "other requests may still try it"
     (renewal,) = setup.begun
     renewal()
     assert setup.login.renew(rejected, 3.0).authorization == "Bearer 2"
 
 
-def test_a_reading_that_ends_by_an_error_of_ours_leaves_nobody_waiting(tmp_path: Path) -> None:
+def test_no_request_waits_after_a_reading_with_an_internal_error(tmp_path: Path) -> None:
     setup = Setup(tmp_path, runs_at_once=False)
     rejected = setup.login.current()
     with pytest.raises(SettingsError):
@@ -214,7 +214,7 @@ def test_a_reading_that_ends_by_an_error_of_ours_leaves_nobody_waiting(tmp_path:
     assert setup.login.renew(rejected, 1.0) == rejected
 
 
-def test_a_renewal_that_can_not_be_started_does_not_keep_the_next_from_it(tmp_path: Path) -> None:
+def test_a_renewal_that_cannot_be_started_does_not_block_the_next_one(tmp_path: Path) -> None:
     setup = Setup(tmp_path, life=LONG)
     threads_left = False
 
@@ -225,7 +225,7 @@ def test_a_renewal_that_can_not_be_started_does_not_keep_the_next_from_it(tmp_pa
 
     login = CredentialRefresher(setup.read(), setup.read, setup.clock, run=run)
     setup.clock.advance(LONG.total_seconds() - MIN_RENEWAL_SECONDS)
-    assert login.current().authorization == "Bearer 1", "the old one is valid still"
+    assert login.current().authorization == "Bearer 1", "the old one is still valid"
     setup.clock.advance(2 * MIN_RENEWAL_SECONDS)
     with pytest.raises(SettingsError, match="could not be started"):
         login.current(PATIENCE_SECONDS)
@@ -235,7 +235,7 @@ def test_a_renewal_that_can_not_be_started_does_not_keep_the_next_from_it(tmp_pa
     assert login.current(PATIENCE_SECONDS).authorization == "Bearer 2"
 
 
-def test_a_renewal_has_a_thread_of_its_own() -> None:
+def test_a_renewal_has_its_own_thread() -> None:
     clock = VirtualClock(blocking=True)
     readers = []
 

@@ -1,4 +1,4 @@
-"""Absent, present, and could not be asked."""
+"""Kinds that are served, kinds that are not, and a server that does not answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def client_of(given: Answer) -> tuple[ResourceClient, ScriptedTransport]:
     return ResourceClient(transport, flow=flow, clock=clock, rng=random.Random(1)), transport
 
 
-def test_what_is_served() -> None:
+def test_a_served_kind() -> None:
     client, transport = client_of(answer(200, JOBS))
     assert served_kinds(client, "batch", "v1") == {
         "jobs": ServedKind(
@@ -51,7 +51,7 @@ def test_what_is_served() -> None:
     assert transport.seen[-1].path == "/api/v1"
 
 
-def test_an_unknown_group_is_an_answer() -> None:
+def test_an_unknown_group_is_not_a_failure() -> None:
     client, _ = client_of(refusal(404, "NotFound"))
     assert served_kinds(client, "ray.io", "v1") == {}
 
@@ -64,9 +64,7 @@ def test_an_unknown_group_is_an_answer() -> None:
         (answer(200, {"resources": 3}), MalformedAnswer),
     ],
 )
-def test_a_server_that_could_not_be_asked_is_a_failure(
-    given: Answer, want: type[ApiFailure]
-) -> None:
+def test_a_server_that_does_not_answer_is_a_failure(given: Answer, want: type[ApiFailure]) -> None:
     client, _ = client_of(given)
     with pytest.raises(want):
         served_kinds(client, "ray.io", "v1")
@@ -88,7 +86,7 @@ CHECKS = {
     ],
     ids=["the newest", "an older one", "its group without it", "none"],
 )
-def test_the_best_version_that_is_served(answers: list[Answer], want: str | None) -> None:
+def test_the_best_served_version(answers: list[Answer], want: str | None) -> None:
     transport, clock = ScriptedTransport(*answers), VirtualClock()
     flow = FlowControl(0, 0, clock)
     client = ResourceClient(transport, flow=flow, clock=clock, rng=random.Random(1))
@@ -96,7 +94,7 @@ def test_the_best_version_that_is_served(answers: list[Answer], want: str | None
     assert (None if got is None else got.version) == want
 
 
-def test_which_version_is_served_may_be_unknown() -> None:
+def test_the_served_version_may_be_unknown() -> None:
     client, _ = client_of(refusal(403))
     with pytest.raises(Forbidden):
         served_version(client, ADMISSION_CHECK_VERSIONS)

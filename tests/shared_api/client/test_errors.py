@@ -1,4 +1,4 @@
-"""Which error an answer of the server becomes."""
+"""Which error the client raises for an answer of the server."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_status_and_reason_decide_the_class(status: int, reason: str, want: type
         (b'{"message": 3}', '{"message": 3}'),
     ],
 )
-def test_a_body_that_is_no_status_becomes_the_message(body: bytes, want: str) -> None:
+def test_a_body_that_is_not_a_status_becomes_the_message(body: bytes, want: str) -> None:
     assert error_of(502, {}, body).message == want
 
 
@@ -69,17 +69,17 @@ def test_a_body_that_is_no_status_becomes_the_message(body: bytes, want: str) ->
     ("header", "want"),
     [("3", 3.0), (" 3 ", 3.0), ("Sun, 01 Nov 2026 10:00:00 GMT", 0.0), ("-1", 0.0), (None, 0.0)],
 )
-def test_retry_after_counts_in_seconds(header: str | None, want: float) -> None:
+def test_retry_after_is_in_seconds(header: str | None, want: float) -> None:
     headers = {} if header is None else {"retry-after": header}
     assert error_of(429, headers, b"").retry_after_seconds == want
 
 
-def test_all_are_one_family() -> None:
+def test_all_errors_have_one_base_class() -> None:
     assert issubclass(Timeout, ConnectionLost)
     assert issubclass(ServerError, ApiError)
     for kind in (ApiError, ConnectionLost, StreamIdle):
         assert issubclass(kind, ApiFailure)
 
 
-def test_an_error_reads_as_one_line() -> None:
+def test_the_text_of_an_error_is_one_line() -> None:
     assert str(error_of(409, {}, b'{"reason":"Conflict","message":"m"}')) == "409 Conflict: m"

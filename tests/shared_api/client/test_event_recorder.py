@@ -1,4 +1,4 @@
-"""Events: written once, folded into series, limited, and lost rather than in the way."""
+"""Events are written once, counted in series, limited, and dropped rather than delay work."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def event(note: str = "admitted", regarding: ObjectReference = UNIT, **more: Any
 
 
 class Setup:
-    """A recorder whose writes the test answers."""
+    """A recorder for whose writes the test sets the outcomes."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -45,7 +45,7 @@ class Setup:
         self.sent: list[tuple[str, Any]] = []
         self.open: list[Callable[[Outcome[Any]], None]] = []
         self.answer: Outcome[Any] | None = Written(None)
-        """What each write comes to; None: nothing yet, `open` has the listeners."""
+        """The outcome of each write; None: still open, and its listener is in `open`."""
         self.recorder = EventRecorder(
             self,
             self.clock,
@@ -75,7 +75,7 @@ class Setup:
         return [what.split(" ")[0] for what, _ in self.sent]
 
 
-def test_what_is_first_seen_is_one_event_with_all_that_the_api_asks_for() -> None:
+def test_a_first_occurrence_is_an_event_with_all_required_fields() -> None:
     setup = Setup()
     assert setup.say(event(type=EventType.WARNING, related=JOB)) is None
     ((what, body),) = setup.sent
@@ -109,7 +109,7 @@ def test_what_is_first_seen_is_one_event_with_all_that_the_api_asks_for() -> Non
     }
 
 
-def test_events_about_what_has_no_namespace_stand_in_default() -> None:
+def test_events_on_cluster_scoped_objects_are_in_default() -> None:
     setup = Setup()
     node = ObjectReference("v1", "Node", "n1")
     setup.say(event(regarding=node))
@@ -118,7 +118,7 @@ def test_events_about_what_has_no_namespace_stand_in_default() -> None:
     assert body["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
 
 
-def test_what_is_said_again_is_counted_and_written_every_some_minutes() -> None:
+def test_repetitions_are_counted_and_written_every_few_minutes() -> None:
     setup = Setup()
     setup.say(event())
     setup.clock.advance(10)
@@ -134,7 +134,7 @@ def test_what_is_said_again_is_counted_and_written_every_some_minutes() -> None:
     setup.clock.advance(10 * COUNT_SECONDS)
     assert setup.recorder.step() is None
     assert len(setup.sent) == 2, "at rest nothing is written"
-    setup.say(event())  # and the count is due at once after such a rest
+    setup.say(event())  # after such a pause the count is due at once
     assert setup.sent[2][1]["series"]["count"] == 4
 
 
@@ -148,7 +148,7 @@ def test_after_a_restart_the_event_is_found_again() -> None:
     assert setup.sent[1][1]["series"]["count"] == 2
 
 
-def test_a_series_whose_event_the_server_has_forgotten_begins_anew() -> None:
+def test_a_series_whose_event_has_expired_starts_anew() -> None:
     setup = Setup()
     setup.say(event(), event())
     setup.clock.advance(COUNT_SECONDS)
@@ -165,7 +165,7 @@ def test_a_series_whose_event_the_server_has_forgotten_begins_anew() -> None:
 @pytest.mark.parametrize(
     "outcome", [Dropped("full"), Rejected(Forbidden(403)), Rejected(NotFound(404))]
 )
-def test_an_event_that_can_not_be_written_is_lost_and_tried_again_when_said_again(
+def test_an_event_that_cannot_be_written_is_retried_at_its_next_occurrence(
     outcome: Outcome[Any],
 ) -> None:
     setup = Setup()
@@ -177,7 +177,7 @@ def test_an_event_that_can_not_be_written_is_lost_and_tried_again_when_said_agai
     assert setup.verbs() == ["create", "create"]
 
 
-def test_a_count_waits_for_the_event_to_be_there() -> None:
+def test_a_count_waits_until_its_event_is_written() -> None:
     setup = Setup()
     setup.answer = None
     setup.say(event(), event())
@@ -192,7 +192,7 @@ def test_a_count_waits_for_the_event_to_be_there() -> None:
     assert setup.verbs() == ["create", "patch"]
 
 
-def test_there_are_only_so_many_events_about_one_object() -> None:
+def test_the_events_on_one_object_are_limited() -> None:
     setup = Setup()
     setup.say(*(event(f"moving number {n}") for n in range(OBJECT_BURST + 10)))
     assert (len(setup.sent), setup.recorder.lost) == (OBJECT_BURST, 10)
@@ -208,20 +208,20 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = Setup()
     notes = [event(note) for note in "abc"]
     setup.say(*notes, notes[1], notes[0])
-    # c pushed a out, so a was written anew, which pushed c out, the one used longest ago.
+    # c evicted a, so a was written anew, which evicted c, the least recently used.
     assert [body["note"] for _, body in setup.sent] == ["a", "b", "c", "a"]
     setup.clock.advance(COUNT_SECONDS)
     setup.recorder.step()
     assert setup.verbs() == ["create"] * 4 + ["patch"]
 
 
-def test_recording_only_takes_note_and_wakes() -> None:
+def test_recording_only_queues_the_event_and_wakes() -> None:
     setup = Setup()
     setup.recorder.record(event())
     assert (setup.sent, setup.wakes) == ([], 1)
 
 
-def test_names_say_what_was_said() -> None:
+def test_the_name_of_an_event_follows_from_its_content() -> None:
     names = {
         event_name(each, "koord-queue/scheduler")
         for each in (
@@ -262,6 +262,6 @@ def test_names_fit_into_the_api(name: str, want_start: str) -> None:
         ("é" * MAX_NOTE_BYTES, "é" * 510 + "…"),
     ],
 )
-def test_notes_are_cut_in_bytes(text: str, want: str) -> None:
+def test_notes_are_truncated_by_bytes(text: str, want: str) -> None:
     assert cut(text, MAX_NOTE_BYTES) == want
     assert len(want.encode()) <= MAX_NOTE_BYTES

@@ -1,4 +1,4 @@
-"""Rates, lanes, and what may be sent again."""
+"""Rates, lanes, and which requests may be sent again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def seconds_for(clock: VirtualClock, flow: FlowControl, lane: Lane, requests: in
         pytest.param(Lane.NORMAL, 20, 0.0, id="a burst is free"),
         pytest.param(Lane.NORMAL, 30, 1.0, id="then 10 a second"),
         pytest.param(Lane.LOW, 4, 0.0, id="the low lane's burst is a fifth"),
-        pytest.param(Lane.LOW, 10, 3.0, id="and its rate"),
+        pytest.param(Lane.LOW, 10, 3.0, id="the low lane's rate is a fifth"),
     ],
 )
 def test_a_lane_has_its_rate(lane: Lane, requests: int, want: float) -> None:
@@ -69,7 +69,7 @@ def test_zero_means_no_limit() -> None:
     assert flow.seconds_until(Lane.LOW) == 0.0
 
 
-def test_a_turn_that_would_come_too_late_is_not_taken() -> None:
+def test_a_token_that_would_be_too_late_is_not_taken() -> None:
     clock = VirtualClock()
     flow = FlowControl(10, 1, clock)
     assert flow.acquire(Lane.NORMAL, 0.0)
@@ -78,7 +78,7 @@ def test_a_turn_that_would_come_too_late_is_not_taken() -> None:
     assert flow.acquire(Lane.NORMAL, 0.1)
 
 
-def test_rest_refills_up_to_the_burst_only() -> None:
+def test_idle_time_refills_at_most_the_burst() -> None:
     clock = VirtualClock()
     flow = FlowControl(10, 5, clock)
     seconds_for(clock, flow, Lane.NORMAL, 5)
@@ -101,8 +101,8 @@ def test_threads_that_wait_share_the_rate() -> None:
 @pytest.mark.parametrize(
     ("refused", "want"),
     [
-        pytest.param(Lane.NORMAL, (2.0, 2.0), id="what informs is never more urgent"),
-        pytest.param(Lane.LOW, (0.0, 2.0), id="what informs holds up nobody else"),
+        pytest.param(Lane.NORMAL, (2.0, 2.0), id="the low lane is never faster"),
+        pytest.param(Lane.LOW, (0.0, 2.0), id="the low lane holds no other"),
     ],
 )
 @pytest.mark.parametrize("qps", [0, 10])
@@ -119,13 +119,13 @@ def test_a_hold(refused: Lane, want: tuple[float, float], qps: float) -> None:
 
 
 @pytest.mark.parametrize("qps", [0, 0.001])
-def test_a_long_hold_is_not_waited_for_whatever_the_limit_is(qps: float) -> None:
+def test_no_request_waits_for_a_long_hold_whatever_its_limit(qps: float) -> None:
     clock = VirtualClock()
     flow = FlowControl(qps, 1, clock)
     flow.hold(Lane.NORMAL, MAX_PATIENCE_SECONDS + 1)
     assert not flow.acquire(Lane.NORMAL, FOREVER)
     clock.advance(1)
-    # The one token there is was not taken.
+    # The only token was not taken.
     assert seconds_for(clock, flow, Lane.NORMAL, 1) == MAX_PATIENCE_SECONDS
 
 
@@ -146,7 +146,7 @@ def test_a_hold_that_comes_during_the_wait_for_a_token_counts(hold: float, *, wa
         assert waiting.result(10) is want
 
 
-def test_who_can_not_be_held_is_not() -> None:
+def test_a_client_without_a_hold_is_not_held() -> None:
     clock = VirtualClock()
     flow = FlowControl(0, 1, clock, can_be_held=False)
     flow.hold(Lane.NORMAL, 60.0)
@@ -177,7 +177,7 @@ def test_what_the_server_may_have_done(failure: ApiFailure, *, want: bool) -> No
     assert repeated == (not want and not isinstance(failure, Conflict))
 
 
-def test_what_is_surely_not_done_is_not_in_doubt_from_an_earlier_try() -> None:
+def test_a_write_that_is_certainly_not_done_is_not_in_doubt_from_an_earlier_try() -> None:
     busy = TooManyRequests(429, "", "")
     assert is_surely_not_done(busy)
     busy.after_retry = True
@@ -196,12 +196,12 @@ def test_what_is_surely_not_done_is_not_in_doubt_from_an_earlier_try() -> None:
             TooManyRequests(429, "", "", retry_after_seconds=MAX_PATIENCE_SECONDS + 1),
             True,
             None,
-            id="longer than a call waits",
+            id="longer than a call may wait",
         ),
         pytest.param(
-            Timeout("", sent=False, retry_after_seconds=2.0), True, (2.0, 2.1), id="no turn yet"
+            Timeout("", sent=False, retry_after_seconds=2.0), True, (2.0, 2.1), id="no token yet"
         ),
-        pytest.param(Conflict(409, "", ""), True, None, id="a conflict is news"),
+        pytest.param(Conflict(409, "", ""), True, None, id="a conflict is an answer"),
         pytest.param(StreamIdle(), True, None, id="not about a request"),
     ],
 )
@@ -217,7 +217,7 @@ def test_the_pause_before_the_same_request(
             assert want[0] <= got <= want[1]
 
 
-def test_there_are_only_so_many_tries() -> None:
+def test_the_number_of_tries_is_limited() -> None:
     rng = random.Random(1)
     pauses = [
         retry_pause(server_error(500), attempt, harmless=True, rng=rng)

@@ -1,4 +1,4 @@
-"""How responses and lines are read from a connection, however they arrive."""
+"""How responses and lines are read from a connection, in whatever pieces they arrive."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.shared_api.client.scripted_server import (
 
 GET = Request("GET", "/api/v1/pods")
 SOON = 0.5
-"""Seconds: for what must time out."""
+"""Seconds, for calls that must time out."""
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_response_is_read_however_it_arrives(
     assert "link" not in got.headers
 
 
-def test_headers_come_with_lower_case_names_and_repeated_ones_joined(
+def test_header_names_are_in_lower_case_and_repeated_headers_are_joined(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     head = b"HTTP/1.1 200 OK\r\nWarning: 299 - a\r\nRetry-After: 3\r\nwarning: 299 - b\r\n"
@@ -104,11 +104,11 @@ def test_headers_come_with_lower_case_names_and_repeated_ones_joined(
         pytest.param(sends(WHOLE[:20], then=Peer.close), id="closed within the head"),
         pytest.param(sends(WHOLE[:-2], then=Peer.close), id="closed within the body"),
         pytest.param(sends(CHUNKED_HEAD, chunk(b"he"), then=Peer.close), id="no last chunk"),
-        pytest.param(sends(CHUNKED_HEAD, b"zz\r\n"), id="chunk size is no number"),
+        pytest.param(sends(CHUNKED_HEAD, b"zz\r\n"), id="chunk size is not a number"),
         pytest.param(sends(b"SSH-2.0-OpenSSH\r\n"), id="not HTTP at all"),
         pytest.param(
             sends(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
-            id="upgrade nobody asked for",
+            id="unrequested upgrade",
         ),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_broken_answer_to_a_patch_is_an_unknown_outcome(
     assert len(server.seen) == 1
 
 
-def test_a_silent_server_is_given_up_as_sent(
+def test_a_timeout_of_a_silent_server_counts_as_sent(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     server.plays(server.hangs)
@@ -132,7 +132,7 @@ def test_a_silent_server_is_given_up_as_sent(
     assert caught.value.sent
 
 
-def test_the_whole_answer_has_one_deadline_however_often_a_byte_comes(
+def test_the_whole_answer_has_one_deadline_however_often_bytes_arrive(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     def trickle(peer: Peer) -> None:
@@ -145,7 +145,7 @@ def test_the_whole_answer_has_one_deadline_however_often_a_byte_comes(
         transport.send(GET, SOON)
 
 
-def test_a_request_that_the_server_does_not_take_in_counts_as_not_sent(
+def test_a_request_that_the_server_does_not_read_counts_as_not_sent(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     server.greeting = server.hangs
@@ -177,7 +177,7 @@ def test_a_response_above_a_limit_is_refused(
 # --------------------------------------------------------------------------------------- streams
 
 
-def test_a_stream_gives_whole_lines_wherever_the_chunks_are_cut(
+def test_a_stream_returns_whole_lines_wherever_the_chunks_end(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     server.plays(
@@ -206,7 +206,7 @@ def test_an_error_answer_to_a_stream_is_its_only_line(
     stream.close()
 
 
-def test_an_idle_stream_says_so_and_goes_on(
+def test_an_idle_stream_reports_it_and_continues(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     go_on = threading.Event()
@@ -225,21 +225,21 @@ def test_an_idle_stream_says_so_and_goes_on(
     stream.close()
 
 
-def test_a_stream_that_breaks_gives_its_lines_first(
+def test_a_broken_stream_returns_its_lines_first(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     server.plays(sends(CHUNKED_HEAD, chunk(b"one\ntwo\nthr"), then=Peer.close))
     stream = transport.stream(GET, PATIENCE_SECONDS)
     assert [stream.read_line(PATIENCE_SECONDS) for _ in range(2)] == [b"one", b"two"]
-    for _ in range(2):  # also when asked again
+    for _ in range(2):  # also at the next call
         with pytest.raises(ConnectionLost) as caught:
             stream.read_line(PATIENCE_SECONDS)
         assert caught.value.sent
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_without_waiting_a_stream_gives_what_has_already_arrived(*, tls: bool) -> None:
-    long = 40_000 * b"x"  # of several TLS records, and less than a socket holds
+def test_without_waiting_a_stream_returns_what_has_already_arrived(*, tls: bool) -> None:
+    long = 40_000 * b"x"  # several TLS records, and less than a socket buffer
     go_on, gone_on = threading.Event(), threading.Event()
 
     def act(peer: Peer) -> None:
@@ -272,12 +272,12 @@ def test_closing_a_stream_wakes_the_thread_that_reads_it(*, tls: bool) -> None:
         stream = transport.stream(GET, PATIENCE_SECONDS)
         assert stream.read_line(PATIENCE_SECONDS) == b"one"
         reading = other.submit(stream.read_line, 10 * PATIENCE_SECONDS)
-        # Most likely the thread is in recv() after this; the outcome must be the same if not.
+        # The thread is most likely in recv() after this; the outcome must be the same if not.
         SystemClock().sleep(SOON)
         stream.close()
         with pytest.raises(ConnectionLost):
             reading.result(PATIENCE_SECONDS)
-        stream.close()  # again, for good measure
+        stream.close()  # a second close is harmless
 
 
 def test_a_line_above_the_limit_breaks_the_stream(
@@ -290,7 +290,7 @@ def test_a_line_above_the_limit_breaks_the_stream(
 
 
 class CountingSocket(socket.socket):
-    """A socket that keeps the timeouts it was given."""
+    """A socket that records its timeouts."""
 
     def __init__(self, made: socket.socket) -> None:
         super().__init__(fileno=made.detach())
@@ -301,8 +301,8 @@ class CountingSocket(socket.socket):
         super().settimeout(value)
 
 
-def test_the_timeout_of_a_socket_is_set_only_when_it_is_another() -> None:
-    """And it never ends after the deadline."""
+def test_the_timeout_of_a_socket_is_set_only_when_it_changes() -> None:
+    """It never exceeds the deadline."""
     clock = VirtualClock(start=10.0)
     ours, theirs = socket.socketpair()
     with CountingSocket(ours) as sock, theirs:
@@ -313,8 +313,8 @@ def test_the_timeout_of_a_socket_is_set_only_when_it_is_another() -> None:
         assert sock.timeouts == pytest.approx([4.0, 2.0, 0.02])
 
 
-def test_a_look_at_a_stream_does_not_wait_as_long_as_its_opening() -> None:
-    """Only TLS makes it wait, for the rest of a record; a socket does so as long as it was told."""
+def test_a_read_without_waiting_does_not_wait_as_long_as_the_opening() -> None:
+    """Only TLS makes it wait, for the rest of a record, as long as the timeout of the socket."""
     ours, theirs = socket.socketpair()
     with CountingSocket(ours) as sock, theirs:
         theirs.sendall(CHUNKED_HEAD)

@@ -1,4 +1,4 @@
-"""What the real transport sends, its pool, and connecting, against a server that misbehaves."""
+"""What the real transport sends, its pool, and connecting, with a misbehaving server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GET = Request("GET", "/api/v1/pods")
 PATCH = Request("PATCH", "/api/v1/pods/p", body=b'{"a":1}')
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 SOON = 0.5
-"""Seconds: for what must time out."""
+"""Seconds, for calls that must time out."""
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def transport(server: ScriptedServer) -> Iterator[HttpTransport]:
 # ---------------------------------------------------------------------------------- what is sent
 
 
-def test_a_request_arrives_as_it_was_meant(server: ScriptedServer) -> None:
+def test_a_request_arrives_unchanged(server: ScriptedServer) -> None:
     login = FixedLogin(Login(authorization="Bearer abc"))
     transport = transport_to(connection_settings(f"{server.url}/gateway/", login))
     query = (("labelSelector", "a=b,c in (d)"), ("limit", "500"))
@@ -77,7 +77,7 @@ def test_a_request_arrives_as_it_was_meant(server: ScriptedServer) -> None:
     transport.close()
 
 
-def test_a_get_has_no_length_and_a_delete_without_body_says_zero(
+def test_a_get_has_no_length_and_a_delete_without_body_has_length_zero(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     transport.send(GET, PATIENCE_SECONDS)
@@ -92,7 +92,7 @@ def test_a_get_has_no_length_and_a_delete_without_body_says_zero(
         Request("GET", "/x", headers=(("Accept", "a\nX-Evil: 1"),)),
     ],
 )
-def test_a_line_break_can_not_smuggle_in_a_header(
+def test_a_line_break_cannot_inject_a_header(
     server: ScriptedServer, transport: HttpTransport, request_with_break: Request
 ) -> None:
     with pytest.raises(ValueError, match="line break"):
@@ -109,11 +109,11 @@ def test_a_line_break_can_not_smuggle_in_a_header(
         pytest.param(answers(200), [1, 1], id="kept alive"),
         pytest.param(answers(404), [1, 1], id="kept alive after an error status"),
         pytest.param(answers(200, connection="close"), [1, 2], id="server says close"),
-        pytest.param(sends(EMPTY + b"surplus"), [1, 2], id="surplus that is nothing"),
-        pytest.param(sends(EMPTY + EMPTY), [1, 2], id="an answer that nobody asked for"),
+        pytest.param(sends(EMPTY + b"surplus"), [1, 2], id="surplus bytes"),
+        pytest.param(sends(EMPTY + EMPTY), [1, 2], id="an unrequested answer"),
     ],
 )
-def test_a_connection_is_used_again_when_it_may_be(
+def test_a_connection_is_reused_if_allowed(
     server: ScriptedServer,
     transport: HttpTransport,
     first_answer: object,
@@ -126,17 +126,17 @@ def test_a_connection_is_used_again_when_it_may_be(
     assert [seen.connection for seen in server.seen] == want_connections
 
 
-def test_a_rested_connection_that_the_server_closed_is_noticed_before_use(
+def test_an_idle_connection_that_the_server_closed_is_detected_before_use(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     server.plays(sends(EMPTY, then=Peer.close))
     transport.send(PATCH, PATIENCE_SECONDS)
     server.wait_until_closed()
-    assert transport.send(PATCH, PATIENCE_SECONDS).status == 200  # no repetition was needed
+    assert transport.send(PATCH, PATIENCE_SECONDS).status == 200  # without a second request
     assert [seen.connection for seen in server.seen] == [1, 2]
 
 
-def test_a_get_that_a_rested_connection_did_not_answer_is_repeated_once(
+def test_a_get_without_an_answer_on_an_idle_connection_is_repeated_once(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     server.plays(answers(200), sends(then=Peer.reset), answers(200, b"second"))
@@ -149,7 +149,7 @@ def test_a_get_that_a_rested_connection_did_not_answer_is_repeated_once(
     ("request_", "acts"),
     [
         pytest.param(
-            PATCH, [answers(200), sends(then=Peer.reset)], id="a PATCH on a rested connection"
+            PATCH, [answers(200), sends(then=Peer.reset)], id="a PATCH on an idle connection"
         ),
         pytest.param(
             GET,
@@ -163,7 +163,7 @@ def test_a_get_that_a_rested_connection_did_not_answer_is_repeated_once(
         ),
     ],
 )
-def test_what_may_have_been_done_is_not_repeated_here(
+def test_a_request_that_may_have_been_done_is_not_repeated_here(
     server: ScriptedServer, transport: HttpTransport, request_: Request, acts: list[object]
 ) -> None:
     for act in acts:
@@ -176,7 +176,7 @@ def test_what_may_have_been_done_is_not_repeated_here(
     assert len(server.seen) == 2
 
 
-def test_a_get_that_was_not_answered_in_time_is_not_repeated(
+def test_a_get_that_timed_out_is_not_repeated(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     server.plays(answers(200), server.hangs)
@@ -188,7 +188,7 @@ def test_a_get_that_was_not_answered_in_time_is_not_repeated(
 
 
 @pytest.mark.parametrize(("limit", "value"), [("IDLE_SECONDS", -1.0), ("MAX_IDLE_CONNECTIONS", 0)])
-def test_connections_that_rested_too_long_or_are_too_many_are_closed(
+def test_connections_that_are_idle_too_long_or_too_many_are_closed(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, limit: str, value: float
 ) -> None:
     monkeypatch.setattr(http_transport, limit, value)
@@ -201,7 +201,7 @@ def test_connections_that_rested_too_long_or_are_too_many_are_closed(
         server.wait_until_closed()
 
 
-def test_many_threads_each_get_their_own_answer(
+def test_each_of_many_threads_gets_its_own_answer(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     def ask(thread: int) -> bool:
@@ -226,7 +226,7 @@ def test_a_closed_transport_sends_nothing_and_keeps_nothing(server: ScriptedServ
         transport.stream(GET, PATIENCE_SECONDS)
 
 
-def test_a_connection_in_use_when_the_transport_closes_is_closed_when_it_comes_back(
+def test_a_connection_in_use_when_the_transport_closes_is_closed_after_use(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     def act(peer: Peer) -> None:
@@ -238,7 +238,7 @@ def test_a_connection_in_use_when_the_transport_closes_is_closed_when_it_comes_b
     server.wait_until_closed()
 
 
-def test_a_stream_repeats_its_request_when_the_rested_connection_was_gone(
+def test_a_stream_repeats_its_request_when_the_idle_connection_was_closed(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     server.plays(answers(200), sends(then=Peer.reset), sends(CHUNKED_HEAD, chunk(b"line\n")))
@@ -251,7 +251,7 @@ def test_a_stream_repeats_its_request_when_the_rested_connection_was_gone(
 # ------------------------------------------------------------------------------------ connecting
 
 
-def test_a_refused_connection_is_surely_not_sent() -> None:
+def test_a_refused_connection_counts_as_not_sent() -> None:
     with scripted_server() as server:
         port = server.port
     transport = transport_to(connection_settings(f"http://127.0.0.1:{port}", FixedLogin(Login())))
@@ -260,7 +260,7 @@ def test_a_refused_connection_is_surely_not_sent() -> None:
     assert (caught.value.sent, type(caught.value)) == (False, ConnectionLost)
 
 
-def test_an_unknown_host_name_is_surely_not_sent() -> None:
+def test_an_unknown_host_name_counts_as_not_sent() -> None:
     settings = connection_settings("http://no-such-host.invalid:1", FixedLogin(Login()))
     with pytest.raises(ConnectionLost, match="no-such-host") as caught:
         transport_to(settings).send(PATCH, PATIENCE_SECONDS)

@@ -1,4 +1,4 @@
-"""TLS, logins and proxies of the real transport."""
+"""TLS, logins, and proxies of the real transport."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.shared_api.client.scripted_server import (
 
 PATCH = Request("PATCH", "/api/v1/pods/p", body=b'{"a":1}')
 SOON = 0.5
-"""Seconds: for what must time out."""
+"""Seconds, for calls that must time out."""
 
 
 @pytest.fixture
@@ -73,11 +73,11 @@ def secure(
     ("verify", "ca_pem", "tls_server_name"),
     [
         pytest.param(True, CA_PEM, "", id="known authority, address in the certificate"),
-        pytest.param(True, b"# \xc3\xa9\n" + CA_PEM, "api.test", id="name given apart"),
-        pytest.param(False, b"", "", id="told not to check"),
+        pytest.param(True, b"# \xc3\xa9\n" + CA_PEM, "api.test", id="name given separately"),
+        pytest.param(False, b"", "", id="without verification"),
     ],
 )
-def test_a_server_that_may_be_trusted_is(
+def test_a_trusted_server_is_accepted(
     tls_server: ScriptedServer, *, verify: bool, ca_pem: bytes, tls_server_name: str
 ) -> None:
     login = Login(ca_pem=ca_pem)
@@ -92,10 +92,10 @@ def test_a_server_that_may_be_trusted_is(
     ("ca_pem", "tls_server_name", "want"),
     [
         pytest.param(b"", "", "self-signed certificate", id="unknown authority"),
-        pytest.param(CA_PEM, "other.test", "Hostname mismatch", id="name of another"),
+        pytest.param(CA_PEM, "other.test", "Hostname mismatch", id="name of another server"),
     ],
 )
-def test_a_server_that_may_not_be_trusted_is_refused(
+def test_an_untrusted_server_is_refused(
     tls_server: ScriptedServer, ca_pem: bytes, tls_server_name: str, want: str
 ) -> None:
     settings = secure(tls_server, Login(ca_pem=ca_pem), tls_server_name=tls_server_name)
@@ -105,7 +105,7 @@ def test_a_server_that_may_not_be_trusted_is_refused(
     assert tls_server.seen == []
 
 
-def test_a_client_certificate_is_shown(tls_server: ScriptedServer) -> None:
+def test_a_client_certificate_is_presented(tls_server: ScriptedServer) -> None:
     login = Login(certificate_pem=CLIENT_PEM, private_key_pem=CLIENT_KEY_PEM, ca_pem=CA_PEM)
     transport = transport_to(secure(tls_server, login))
     transport.send(PATCH, PATIENCE_SECONDS)
@@ -135,14 +135,14 @@ def test_unreadable_tls_files_are_found_at_once(tls_server: ScriptedServer, logi
         transport_to(secure(tls_server, login))
 
 
-def test_a_tls_handshake_that_hangs_is_given_up_as_not_sent(tls_server: ScriptedServer) -> None:
+def test_a_tls_handshake_that_times_out_counts_as_not_sent(tls_server: ScriptedServer) -> None:
     tls_server.greeting = tls_server.hangs
     with pytest.raises(Timeout) as caught:
         transport_to(secure(tls_server)).send(PATCH, SOON)
     assert not caught.value.sent
 
 
-def test_the_handshake_has_a_limit_of_its_own(
+def test_the_handshake_has_its_own_timeout(
     tls_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_transport, "TLS_HANDSHAKE_SECONDS", SOON)
@@ -155,7 +155,7 @@ def test_the_handshake_has_a_limit_of_its_own(
 
 
 class RotatingLogin:
-    """Gives the next login of a list when one is rejected."""
+    """Returns the next login of a list when one is rejected."""
 
     def __init__(self, *logins: Login) -> None:
         self.logins = list(logins)
@@ -182,7 +182,7 @@ OLD, NEW = Login(authorization="Bearer old"), Login(authorization="Bearer new")
         pytest.param([OLD, NEW], [401, 200], 200, ["old", "new"], id="renewed"),
         pytest.param([OLD, NEW], [401, 401], 401, ["old", "new"], id="only once"),
         pytest.param([OLD], [401], 401, ["old"], id="there is no other"),
-        pytest.param([OLD, NEW], [403], 403, ["old"], id="403 is no question of the login"),
+        pytest.param([OLD, NEW], [403], 403, ["old"], id="403 does not depend on the login"),
     ],
 )
 @pytest.mark.parametrize("how", ["send", "stream"])
@@ -253,7 +253,7 @@ def test_without_a_login_nothing_is_sent(server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize("how", ["send", "stream"])
-def test_who_is_refused_waits_for_a_login_no_longer_than_the_request_may_take(
+def test_a_refused_request_waits_for_a_login_at_most_until_its_timeout(
     server: ScriptedServer, how: str
 ) -> None:
     source = NoLogin(OLD)
@@ -271,7 +271,7 @@ def test_who_is_refused_waits_for_a_login_no_longer_than_the_request_may_take(
 
 
 def proxy_answering(answer: bytes, asked: list[bytes]) -> object:
-    """Play the proxy's part on a new connection; what follows is the server's."""
+    """Return a greeting that plays the proxy on a new connection; then the server takes over."""
 
     def greet(peer: Peer) -> None:
         request = b""
@@ -296,7 +296,7 @@ def test_a_proxy_is_asked_for_a_tunnel(*, tls: bool) -> None:
             proxy_url=f"http://user:p%40ss@127.0.0.1:{server.port}",
         )
         transport = transport_to(settings)
-        for _ in range(2):  # the tunnel is kept as well
+        for _ in range(2):  # the tunnel is reused too
             assert transport.send(PATCH, PATIENCE_SECONDS).status == 200
         transport.close()
     want = (

@@ -1,4 +1,4 @@
-"""Where the server is and how to log in, from files as people have them."""
+"""The server's address and the login, from kubeconfigs and from a pod's files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def b64(data: bytes) -> str:
 def config(
     *, cluster: Mapping[str, Any] | None = None, user: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A kubeconfig with one of each."""
+    """Return a kubeconfig with one cluster, user, and context."""
     described = {"server": "https://api.test:6443", **(cluster or {})}
     return {
         "apiVersion": "v1",
@@ -74,7 +74,7 @@ class Folder:
         return settings.login.current().authorization
 
     def renewed(self, settings: ConnectionSettings) -> Login:
-        """The login after the renewal that is due now, if any, has ended on its own thread."""
+        """Return the login after the renewal that is due, if any, has ended on its thread."""
         return settings.login.renew(settings.login.current(), RENEWAL_SECONDS)
 
 
@@ -106,7 +106,7 @@ def test_tls_settings_and_a_proxy(folder: Folder) -> None:
     assert settings.proxy == Proxy("proxy.test", 3128, "Basic dTpw")
 
 
-def test_the_environment_s_proxy(folder: Folder) -> None:
+def test_the_proxy_of_the_environment(folder: Folder) -> None:
     path = folder.write(config())
     environment = {"HTTPS_PROXY": "http://proxy.test:3128"}
     assert folder.load(path, environment=environment).proxy == Proxy("proxy.test", 3128)
@@ -131,7 +131,7 @@ def test_certificates_as_data_and_as_files(folder: Folder, *, as_data: bool) -> 
     assert login.authorization == ""
 
 
-def test_no_file_with_a_key_is_left_behind(
+def test_no_key_file_is_left_behind(
     folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "tmp"
@@ -158,7 +158,7 @@ def test_user_and_password(folder: Folder) -> None:
     assert folder.token_of(folder.load(path)) == "Basic dTpw"
 
 
-def test_a_token_file_rotates_and_comes_before_a_token(folder: Folder) -> None:
+def test_a_token_file_rotates_and_takes_precedence_over_a_token(folder: Folder) -> None:
     folder.write("one\n", "tokens/t")
     path = folder.write(config(user={"token": "fixed", "tokenFile": "tokens/t"}))
     settings = folder.load(path)
@@ -177,7 +177,7 @@ def test_contexts(folder: Folder) -> None:
     assert folder.load(path, "prod").host == "prod.test"
 
 
-def test_whoever_switches_the_context_does_not_switch_a_running_process(folder: Folder) -> None:
+def test_a_switch_of_the_context_does_not_affect_a_running_process(folder: Folder) -> None:
     content = config()
     content["contexts"].append({"name": "prod", "context": {"cluster": "c", "user": "admin"}})
     content["users"].append({"name": "admin", "user": {"token": "of-production"}})
@@ -206,7 +206,9 @@ def test_several_files_are_merged(folder: Folder) -> None:
         assert folder.token_of(settings) == "Bearer from two"
 
 
-def test_an_explicit_kubeconfig_comes_before_the_variable_and_the_pod(folder: Folder) -> None:
+def test_an_explicit_kubeconfig_takes_precedence_over_the_variable_and_the_pod(
+    folder: Folder,
+) -> None:
     environment = {"KUBECONFIG": "/nowhere", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     assert folder.load(folder.write(config()), environment=environment).host == "api.test"
 
@@ -234,7 +236,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_what_is_wrong_is_said_in_one_line(folder: Folder, case: str) -> None:
+def test_an_error_is_reported_in_one_line(folder: Folder, case: str) -> None:
     content, want = BROKEN[case]
     path = str(folder.path / "config") if content is None else folder.write(content)
     with pytest.raises(SettingsError) as caught:
@@ -246,7 +248,7 @@ def test_what_is_wrong_is_said_in_one_line(folder: Folder, case: str) -> None:
     assert len(message) < 600
 
 
-def test_without_any_configuration_the_places_are_named(
+def test_without_a_configuration_the_searched_places_are_named(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(folder.path))
@@ -260,7 +262,7 @@ def test_without_any_configuration_the_places_are_named(
 
 
 def plugin(folder: Folder, script: str, **more: Any) -> dict[str, Any]:
-    """A user whose login comes from a Python script beside the kubeconfig."""
+    """Return a user whose login comes from a Python script next to the kubeconfig."""
     folder.write(script, "plugin.py")
     return {
         "exec": {
@@ -286,7 +288,7 @@ print(json.dumps({"apiVersion": asked["apiVersion"], "kind": "ExecCredential", "
 """
 
 
-def test_a_plugin_gives_a_token_and_is_asked_again_when_that_expires(folder: Folder) -> None:
+def test_a_plugin_returns_a_token_and_runs_again_when_it_expires(folder: Folder) -> None:
     user = plugin(folder, GRANT, provideClusterInfo=True)
     settings = folder.load(folder.write(config(user=user)))
     assert folder.token_of(settings) == "Bearer test-1"
@@ -299,12 +301,12 @@ def test_a_plugin_gives_a_token_and_is_asked_again_when_that_expires(folder: Fol
     assert folder.renewed(settings).authorization == "Bearer test-2"
 
 
-def test_a_plugin_is_asked_again_when_the_server_rejects_its_token(folder: Folder) -> None:
+def test_a_plugin_runs_again_when_the_server_rejects_its_token(folder: Folder) -> None:
     settings = folder.load(folder.write(config(user=plugin(folder, GRANT))))
     assert folder.renewed(settings).authorization == "Bearer test-2"
 
 
-def test_a_plugin_gives_a_certificate(folder: Folder) -> None:
+def test_a_plugin_returns_a_certificate(folder: Folder) -> None:
     status = {
         "clientCertificateData": CLIENT_PEM.decode(),
         "clientKeyData": CLIENT_KEY_PEM.decode(),
@@ -335,7 +337,7 @@ def test_a_plugin_gives_a_certificate(folder: Folder) -> None:
         ("", {"command": None}, "Expected key command in exec"),
     ],
 )
-def test_a_plugin_that_fails_says_why_in_one_line(
+def test_the_failure_of_a_plugin_is_reported_in_one_line(
     folder: Folder, script: str, more: dict[str, Any], want: str
 ) -> None:
     path = folder.write(config(user=plugin(folder, script, **more)))
@@ -344,7 +346,7 @@ def test_a_plugin_that_fails_says_why_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_plugin_that_hangs_is_given_up(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_hangs_times_out(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kube_config, "PLUGIN_SECONDS", 0.2)
     user = plugin(folder, "import time; time.sleep(60)")
     with pytest.raises(SettingsError, match=r"gave no answer in 0\.2 s"):
@@ -390,7 +392,7 @@ def test_a_pod_without_its_files(folder: Folder, files: dict[str, str], want: st
         folder.load(None, environment=POD)
 
 
-def test_the_official_package_is_imported_only_when_it_is_needed() -> None:
+def test_the_official_package_is_imported_only_if_needed() -> None:
     code = "import sys, shared_api.client.kube_config; print('kubernetes' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

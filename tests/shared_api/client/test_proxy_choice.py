@@ -1,4 +1,4 @@
-"""Which proxy the environment asks for."""
+"""Which proxy the environment selects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROXY = "http://proxy.test:3128"
         pytest.param("https://api.test:6443", "other.test, api.test", "", id="by name"),
         pytest.param("https://api.test:6443", "API.TEST", "", id="in capitals"),
         pytest.param("https://a.api.test", "api.test", "", id="a name within the domain"),
-        pytest.param("https://myapi.test", "api.test", PROXY, id="a name that ends the same"),
+        pytest.param("https://myapi.test", "api.test", PROXY, id="a name with the same ending"),
         pytest.param("https://a.api.test", ".api.test", "", id="leading dot, within"),
         pytest.param("https://api.test", ".api.test", PROXY, id="leading dot, the domain itself"),
         pytest.param("https://a.api.test", "*.api.test", "", id="star, within"),
@@ -32,7 +32,7 @@ PROXY = "http://proxy.test:3128"
         pytest.param("https://[fd00::1]:6443", "fd00::/8", "", id="in a range, IPv6"),
         pytest.param("https://[fd00::1]:6443", "fd00::1", "", id="by address, IPv6"),
         pytest.param("https://[fd00::1]:6443", "[fd00::1]:6443", "", id="address and port, IPv6"),
-        pytest.param("https://api.test", "nonsense/8, ,", PROXY, id="nonsense"),
+        pytest.param("https://api.test", "nonsense/8, ,", PROXY, id="invalid entries"),
         pytest.param("https://localhost:6443", "", "", id="this machine by name"),
         pytest.param("https://127.0.0.1:6443", "", "", id="this machine by address"),
         pytest.param("https://[::1]:6443", "", "", id="this machine, IPv6"),

@@ -1,4 +1,4 @@
-"""What the client asks for, what it repeats, and what it makes of the answers."""
+"""What the client requests, what it repeats, and how it interprets the answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ UNGUARDED = {"metadata": {"uid": "1"}, "status": {"phase": "Dequeued"}}
 
 
 class Requests:
-    """A `RequestObserver` that remembers."""
+    """A `RequestObserver` that records."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str, str, float]] = []
@@ -108,7 +108,7 @@ def test_paths(resource_type: ResourceType[Any], arguments: Sequence[str], want:
 # ------------------------------------------------------------------------------ what is asked
 
 
-def test_a_list_asks_for_what_was_said_and_nothing_more() -> None:
+def test_a_list_has_the_given_parameters_and_no_others() -> None:
     setup = Setup(answer(200, {"metadata": {"resourceVersion": "5"}, "items": [UNIT]}))
     page = setup.client.list_page(QUEUE_UNITS, namespace="team", label_selector="a=b", limit=0)
     (unit,) = page.items
@@ -186,11 +186,11 @@ def test_a_list_asks_for_what_was_said_and_nothing_more() -> None:
                 "kind": "DeleteOptions",
                 "preconditions": {"uid": "1", "resourceVersion": "7"},
             },
-            id="delete as it was",
+            id="delete of one version",
         ),
     ],
 )
-def test_a_write_says_what_it_is_and_when_the_server_shall_give_up(
+def test_a_write_has_its_content_type_and_a_server_side_timeout(
     call: Callable[[ResourceClient], object],
     method: str,
     path_end: str,
@@ -208,7 +208,7 @@ def test_a_write_says_what_it_is_and_when_the_server_shall_give_up(
     assert setup.transport.limits == [WRITE_SECONDS]
 
 
-def test_a_watch_asks_for_bookmarks_and_gives_events() -> None:
+def test_a_watch_requests_bookmarks_and_returns_events() -> None:
     setup = Setup(answer(200))
     line = json.dumps({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}})
     setup.transport.streams.append(ListedStream(200, [line.encode()]))
@@ -241,7 +241,7 @@ def test_a_watch_that_is_refused_raises_and_is_closed() -> None:
     ("failures", "want_sent"),
     [
         pytest.param([refusal(429)], 2, id="429"),
-        pytest.param([refusal(503), refusal(500), lost(sent=True)], 4, id="all that may pass"),
+        pytest.param([refusal(503), refusal(500), lost(sent=True)], 4, id="all transient failures"),
         pytest.param([refusal(500)] * (MAX_TRIES - 1), MAX_TRIES, id="up to the last try"),
     ],
 )
@@ -259,7 +259,7 @@ def test_a_read_is_repeated(failures: list[Answer], want_sent: int) -> None:
         (lost(sent=False), ConnectionLost, MAX_TRIES),
     ],
 )
-def test_a_read_that_keeps_failing_raises(
+def test_a_read_that_continues_to_fail_raises(
     given: Answer, want: type[ApiFailure], want_sent: int
 ) -> None:
     setup = Setup(given)
@@ -268,7 +268,7 @@ def test_a_read_that_keeps_failing_raises(
     assert len(setup.transport.seen) == want_sent
 
 
-def test_retry_after_is_honoured() -> None:
+def test_retry_after_is_respected() -> None:
     setup = Setup(refusal(429, retry_after="2"), answer(200, UNIT))
     started = setup.clock.monotonic()
     setup.patch()
@@ -278,7 +278,7 @@ def test_retry_after_is_honoured() -> None:
 @pytest.mark.parametrize(
     ("header", "want"), [("60", 60.0), ("30", 30.0), ("86400", MAX_RETRY_AFTER_SECONDS)]
 )
-def test_a_busy_server_is_left_alone_by_every_request_of_the_lane(header: str, want: float) -> None:
+def test_a_busy_server_gets_no_request_of_the_lane(header: str, want: float) -> None:
     setup = Setup(refusal(429, retry_after=header), answer(200, UNIT))
     for call in (
         setup.patch,
@@ -297,7 +297,7 @@ def test_a_busy_server_is_left_alone_by_every_request_of_the_lane(header: str, w
     assert len(setup.transport.seen) == 2
 
 
-def test_a_short_hold_is_waited_for() -> None:
+def test_a_request_waits_for_the_end_of_a_short_hold() -> None:
     setup = Setup(refusal(429, retry_after="2"), answer(200, UNIT))
     setup.flow.hold(Lane.NORMAL, 1.0)
     started = setup.clock.monotonic()
@@ -308,14 +308,14 @@ def test_a_short_hold_is_waited_for() -> None:
 @pytest.mark.parametrize(
     "given", [refusal(429), refusal(503, retry_after="60"), refusal(500, retry_after="60")]
 )
-def test_only_a_429_that_says_how_long_holds_the_lane(given: Answer) -> None:
+def test_only_a_429_with_a_duration_holds_the_lane(given: Answer) -> None:
     setup = Setup(given)
     with pytest.raises((TooManyRequests, ServerError)):
         setup.patch()
     assert setup.flow.seconds_until(Lane.LOW) == 0.0
 
 
-def test_a_list_or_watch_that_is_refused_holds_up_nobody_else() -> None:
+def test_a_refused_list_or_watch_holds_no_other_request() -> None:
     setup = Setup(refusal(429, retry_after="60"), answer(200, UNIT))
     setup.transport.streams.append(ListedStream(429, [b"{}"], {"retry-after": "60"}))
     for call in (setup.client.list_page, setup.client.watch):
@@ -335,9 +335,7 @@ def test_a_list_or_watch_that_is_refused_holds_up_nobody_else() -> None:
         pytest.param(refusal(503, retry_after="1"), UNGUARDED, 2, id="503 with Retry-After"),
     ],
 )
-def test_a_write_is_repeated_where_that_does_no_harm(
-    given: Answer, body: Any, want_sent: int
-) -> None:
+def test_a_write_is_repeated_if_that_is_harmless(given: Answer, body: Any, want_sent: int) -> None:
     setup = Setup(given, answer(200, UNIT))
     assert setup.patch(body) == "8"
     assert len(setup.transport.seen) == want_sent
@@ -352,7 +350,7 @@ def test_a_write_is_repeated_where_that_does_no_harm(
     ],
 )
 @pytest.mark.parametrize("given", [lost(sent=True), refusal(500), refusal(504)])
-def test_an_unknown_outcome_of_an_unguarded_write_is_told_at_once(
+def test_an_unknown_outcome_of_an_unguarded_write_is_reported_at_once(
     call: Callable[[Setup], object], given: Answer
 ) -> None:
     setup = Setup(given, answer(200, UNIT))
@@ -369,7 +367,10 @@ def test_an_unknown_outcome_of_an_unguarded_write_is_told_at_once(
         pytest.param([refusal(409, "Conflict")], Conflict, False, id="first try"),
         pytest.param([refusal(429), refusal(409, "Conflict")], Conflict, False, id="429"),
         pytest.param(
-            [lost(sent=True), refusal(409, "Conflict")], Conflict, True, id="perhaps our own echo"
+            [lost(sent=True), refusal(409, "Conflict")],
+            Conflict,
+            True,
+            id="perhaps caused by the first try",
         ),
         pytest.param([refusal(504), refusal(404)], NotFound, True, id="after a 504"),
         pytest.param(
@@ -401,7 +402,7 @@ def test_once_in_doubt_a_lost_connection_stays_in_doubt() -> None:
     assert caught.value.after_retry
 
 
-def test_a_repeated_delete_that_finds_nothing_has_done_its_work() -> None:
+def test_a_repeated_delete_that_finds_nothing_has_succeeded() -> None:
     setup = Setup(lost(sent=True), refusal(404, "NotFound"))
     setup.client.delete(QUEUE_UNITS, "team", "u", uid=Uid("1"))
     assert len(setup.transport.seen) == 2
@@ -427,7 +428,7 @@ def test_all_tries_of_a_write_share_four_seconds() -> None:
         assert 0 < told <= limit
 
 
-def test_a_write_is_not_sent_when_the_process_stood_still_for_its_whole_time() -> None:
+def test_a_write_is_not_sent_after_the_process_was_suspended_past_its_deadline() -> None:
     setup = Setup(answer(200, UNIT), qps=1, burst=1)
     setup.patch()
 
@@ -441,7 +442,7 @@ def test_a_write_is_not_sent_when_the_process_stood_still_for_its_whole_time() -
     assert len(setup.transport.seen) == 1
 
 
-def test_a_write_without_a_turn_in_time_is_surely_not_sent() -> None:
+def test_a_write_without_a_token_in_time_counts_as_not_sent() -> None:
     setup = Setup(answer(200, UNIT), qps=0.01, burst=1)
     setup.patch()
     with pytest.raises(Timeout) as caught:
@@ -450,7 +451,7 @@ def test_a_write_without_a_turn_in_time_is_surely_not_sent() -> None:
     assert len(setup.transport.seen) == 1
 
 
-def test_each_lane_is_charged_for_its_own() -> None:
+def test_each_lane_is_charged_for_its_own_requests() -> None:
     setup = Setup(answer(200, UNIT), qps=10, burst=10)
     for _ in range(2):
         setup.client.patch(QUEUE_UNITS, "team", "u", GUARDED, lane=Lane.LOW)
@@ -488,7 +489,7 @@ def test_what_counts_as_guarded(verb: str, body: Any, *, want: bool) -> None:
 # --- metadata alone -----------------------------------------------------------------------------
 
 
-def test_of_what_is_read_as_metadata_nothing_else_is_asked_for() -> None:
+def test_kinds_read_as_metadata_are_requested_as_metadata() -> None:
     account = {"metadata": {"name": "bot", "namespace": "team"}}
     listed = {"metadata": {}, "items": [account]}
     setup = Setup(answer(200, account), answer(200, listed))
@@ -505,7 +506,7 @@ def test_of_what_is_read_as_metadata_nothing_else_is_asked_for() -> None:
     ]
 
 
-def test_of_all_else_the_object_is() -> None:
+def test_other_kinds_are_requested_as_objects() -> None:
     setup = Setup(answer(200, {"metadata": {"name": "n"}}))
     setup.client.get(NODES, "", "n")
     assert dict(setup.transport.seen[0].headers)["Accept"] == "application/json"

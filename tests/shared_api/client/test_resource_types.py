@@ -1,4 +1,4 @@
-"""The kinds that both programs use, against the API's own names."""
+"""The kinds that both programs use, compared with the names in the API."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from shared_api.client.resource_client import ResourceType
         ),
     ],
 )
-def test_a_kind_is_where_the_api_has_it(
+def test_a_kind_has_the_path_of_the_api(
     name: str, want_path: str, want_api_version: str, want_kind: str
 ) -> None:
     got = getattr(resource_types, name)
@@ -92,7 +92,7 @@ def test_a_kind_is_where_the_api_has_it(
         ),
     ],
 )
-def test_the_versions_of_a_kind_stand_newest_first(
+def test_the_versions_of_a_kind_are_newest_first(
     name: str, want_paths: list[str], want_kind: str
 ) -> None:
     got = getattr(resource_types, name)

@@ -1,4 +1,4 @@
-"""How pages and events are read, also those with an object that does not fit."""
+"""How pages and events are decoded, including those with an undecodable object."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def encoded(value: Any) -> bytes:
         (None, ()),
     ],
 )
-def test_an_object_that_does_not_fit_stays_alone(items: Any, want: Any) -> None:
+def test_an_undecodable_object_does_not_affect_others(items: Any, want: Any) -> None:
     body = {"metadata": {"resourceVersion": "9", "continue": "c"}, "items": items}
     assert READER.read_page(encoded(body)) == Page(want, "9", "c")
 
 
 def salvage(body: Any, error: str) -> QueueUnit:
-    """Make an unreadable unit readable by its name: "b" is beyond it."""
+    """Return a salvaged unit with its name; "b" cannot be salvaged."""
     spec = {"priority": "higher"} if body["metadata"]["name"] == "b" else {"queue": error}
     return msgspec.convert({**body, "spec": spec}, QueueUnit)
 
 
 @pytest.mark.parametrize(("name", "is_saved"), [("a", True), ("b", False)])
-def test_what_can_be_salvaged_comes_with_the_failure(name: str, is_saved: bool) -> None:
+def test_a_salvaged_object_is_part_of_the_failure(name: str, is_saved: bool) -> None:
     bad = {**BAD, "metadata": {**BAD["metadata"], "name": name}}
     [item] = (
         AnswerReader(QueueUnit, salvage).read_page(encoded({"metadata": {}, "items": [bad]})).items
@@ -76,12 +76,12 @@ def test_what_can_be_salvaged_comes_with_the_failure(name: str, is_saved: bool) 
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"metadata":{},"items":[3]}', b"", b"\xff"])
-def test_what_is_no_list_is_malformed(body: bytes) -> None:
+def test_a_body_that_is_not_a_list_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedAnswer):
         READER.read_page(body)
 
 
-def test_one_object_is_read_or_refused_with_its_name() -> None:
+def test_an_object_is_decoded_or_refused_with_its_name() -> None:
     assert READER.read_object(encoded(GOOD)) == WANT
     with pytest.raises(UndecodableObject, match=r"team/b: .*spec\.priority") as caught:
         READER.read_object(encoded(BAD))
@@ -90,7 +90,7 @@ def test_one_object_is_read_or_refused_with_its_name() -> None:
         READER.read_object(b"<html>")
 
 
-def test_null_is_absent_as_for_readers_in_go() -> None:
+def test_null_is_absent_as_in_go() -> None:
     template: dict[str, Any] = {"metadata": {"labels": None, "annotations": {"a": None, "b": "c"}}}
     template["spec"] = {"containers": None, "initContainers": [{"name": "x", "resources": None}]}
     nulls = {**GOOD, "spec": {"queue": "q", "podSet": [{"name": "p", "template": template}]}}
@@ -102,7 +102,7 @@ def test_null_is_absent_as_for_readers_in_go() -> None:
     assert [each.name for each in pods.template.spec.init_containers] == ["x"]
 
 
-def test_beside_nulls_what_does_not_fit_is_still_told() -> None:
+def test_a_wrong_type_is_reported_even_with_nulls_elsewhere() -> None:
     broken = {**BAD, "metadata": {**BAD["metadata"], "labels": None}}
     with pytest.raises(UndecodableObject) as caught:
         READER.read_object(encoded(broken))
@@ -111,11 +111,11 @@ def test_beside_nulls_what_does_not_fit_is_still_told() -> None:
 
 DEPTH = 9000
 DEEP = b"[" * DEPTH + b"1" + b"]" * DEPTH
-"""As deep as the API server lets through, and nine times as deep as Python's decoders go."""
+"""The depth that the API server allows, nine times that of Python's decoders."""
 
 
 def deep(name: str, *, labels: str = "{}") -> bytes:
-    """A unit with an open template that has depths, and texts that look like brackets."""
+    """Return a unit whose template is deeply nested, with brackets in texts."""
     return b"""{"metadata":{"name":"%s","namespace":"team","resourceVersion":"7"},
         "spec":{"podSet":[{"name":"[{\\"","template":{"metadata":{"labels":%s},
         "spec":{"x":%s,"y":{"a":"]]}}"},"nodeName":"n"}}}],"queue":"q"}}""" % (
@@ -125,14 +125,14 @@ def deep(name: str, *, labels: str = "{}") -> bytes:
     )
 
 
-def test_an_object_that_is_nested_without_end_is_read_without_its_depths() -> None:
+def test_a_deeply_nested_object_is_decoded_without_its_inner_levels() -> None:
     unit = READER.read_object(deep("a"))
     assert (unit.metadata.key, unit.spec.queue) == ("team/a", "q")
     (pods,) = unit.spec.pod_set
     assert (pods.name, pods.template.spec.node_name) == ('[{"', "n")
 
 
-def test_it_keeps_nobody_else_of_its_list_or_watch_from_being_read() -> None:
+def test_it_does_not_affect_other_objects_of_its_list_or_watch() -> None:
     items = b",".join([encoded(GOOD), deep("a"), deep("b", labels="3"), encoded(BAD)])
     page = READER.read_page(b'{"metadata":{"resourceVersion":"9"},"items":[%s]}' % items)
     good, read, broken, bad = page.items
@@ -147,7 +147,7 @@ def test_it_keeps_nobody_else_of_its_list_or_watch_from_being_read() -> None:
     assert event.resource_version == "7"
 
 
-def test_what_is_nested_within_reason_is_not_touched() -> None:
+def test_an_object_of_usual_depth_is_not_changed() -> None:
     body = b'{"a":[[1,{"b":"]["}],[]],"c":%s}' % (b"[" * 150 + b"]" * 150)
     assert flattened(body) == body
     assert read_json(body) == json.loads(body)
@@ -166,7 +166,7 @@ def test_what_is_nested_within_reason_is_not_touched() -> None:
         pytest.param(
             {"type": "MODIFIED", "object": BAD},
             WatchEvent("MODIFIED", resource_version="8", undecodable=WANT_FAILURE),
-            id="does not fit",
+            id="undecodable",
         ),
         pytest.param(
             {"type": "BOOKMARK", "object": {"kind": "x", "metadata": {"resourceVersion": "99"}}},
@@ -197,12 +197,12 @@ def test_a_line_is_an_event(line: Any, want: WatchEvent[QueueUnit]) -> None:
         b'{"type":"ADDED","object":1}',
     ],
 )
-def test_a_line_that_is_no_event_is_malformed(line: bytes) -> None:
+def test_a_line_that_is_not_an_event_is_malformed(line: bytes) -> None:
     with pytest.raises(MalformedAnswer):
         READER.read_event(line)
 
 
-def test_a_watch_gives_its_events_and_then_its_end() -> None:
+def test_a_watch_returns_its_events_and_then_its_end() -> None:
     lines = ListedStream(200, [encoded({"type": "ADDED", "object": GOOD})])
     stream = WatchStream(lines, READER)
     assert stream.next_event(1.0) == WatchEvent("ADDED", WANT, "7")

@@ -1,4 +1,4 @@
-"""Order, lanes, merging, the gate and the end of the write dispatcher."""
+"""Order, lanes, merging, the gate, and the end of the write dispatcher."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class RecordingClient:
-    """A client that writes down what is sent, and may be told how it goes."""
+    """A client that records what is sent, and whose answers a test can set."""
 
     def __init__(self, flow: FlowControl) -> None:
         self.flow = flow
@@ -80,7 +80,7 @@ class RecordingClient:
 
 
 class Setup:
-    """A dispatcher with one worker, stepped by the test."""
+    """A dispatcher with one worker, which the test steps."""
 
     def __init__(self, *, qps: float = 0, clock: Clock | None = None) -> None:
         self.clock = clock or VirtualClock()
@@ -102,7 +102,7 @@ class Setup:
         self.rooms += 1
 
     def submit(self, name: str, tag: str = "", lane: Lane = NORMAL, **more: Any) -> None:
-        """Submit a patch of the unit; `tag` names its outcome and goes into its status."""
+        """Submit a patch of the unit; `tag` identifies its outcome and is part of its status."""
         more.setdefault("body", {"status": {tag or name: 1}})
         write: Write[Any] = Write(
             resource_type=QUEUE_UNITS, namespace="team", name=name, lane=lane, **more
@@ -110,7 +110,7 @@ class Setup:
         self.dispatcher.submit(write, lambda outcome: self.outcomes.append((tag or name, outcome)))
 
     def run(self) -> float | None:
-        """Step until there is a rest, and return it."""
+        """Step until the worker rests, and return the time that it rests."""
         while (rest := self.worker.step()) == 0.0:
             self.dispatcher.validate()
         self.dispatcher.validate()
@@ -123,7 +123,7 @@ class Setup:
         return [(tag, type(outcome).__name__) for tag, outcome in self.outcomes]
 
 
-def test_writes_of_different_objects_go_out_in_order_and_are_told() -> None:
+def test_writes_of_different_objects_are_sent_in_order_and_reported() -> None:
     setup = Setup()
     for name in "abc":
         setup.submit(name)
@@ -147,7 +147,7 @@ def test_the_verbs_reach_the_client() -> None:
     assert setup.outcomes[2] == ("c", Written(None))
 
 
-def test_a_newer_patch_merges_into_the_waiting_one_and_both_are_told() -> None:
+def test_a_newer_patch_merges_into_the_waiting_one_and_both_are_reported() -> None:
     setup = Setup()
     setup.submit("a", "first")
     setup.submit("b")
@@ -168,7 +168,7 @@ def test_the_normal_lane_goes_first() -> None:
     assert setup.sent_names() == ["normal", "low"]
 
 
-def test_a_normal_patch_supersedes_a_low_one_that_waits() -> None:
+def test_a_normal_patch_supersedes_a_waiting_low_one() -> None:
     setup = Setup()
     setup.submit("a", "reason", LOW)
     setup.submit("b", lane=LOW)
@@ -183,7 +183,7 @@ def test_a_normal_patch_supersedes_a_low_one_that_waits() -> None:
     ]
 
 
-def test_what_does_not_merge_waits_in_order_behind() -> None:
+def test_a_write_that_does_not_merge_waits_behind_the_others() -> None:
     setup = Setup()
     setup.submit("a", "create", verb=Verb.CREATE, body={"metadata": {"name": "a"}})
     setup.submit("a", "spec")
@@ -198,7 +198,7 @@ def test_what_does_not_merge_waits_in_order_behind() -> None:
     ]
 
 
-def test_the_low_lane_waits_for_its_turn_and_not_in_the_way() -> None:
+def test_the_low_lane_waits_without_blocking_the_normal_one() -> None:
     setup = Setup(qps=10)  # low lane: 2 a second
     for name in "abc":
         setup.submit(name, lane=LOW)
@@ -220,7 +220,7 @@ def test_the_low_lane_waits_for_its_turn_and_not_in_the_way() -> None:
         (Timeout("", sent=False), Dropped),
     ],
 )
-def test_a_failure_is_told_and_the_next_write_goes_on(
+def test_a_failure_is_reported_and_the_next_write_is_sent(
     failure: ApiFailure, want: type[Outcome[object]]
 ) -> None:
     setup = Setup()
@@ -232,7 +232,7 @@ def test_a_failure_is_told_and_the_next_write_goes_on(
     assert setup.kinds()[1] == ("b", "Written")
 
 
-def test_a_listener_that_raises_keeps_nobody_else_from_being_told() -> None:
+def test_a_listener_that_raises_does_not_affect_other_listeners() -> None:
     setup = Setup()
     write: Write[Any] = Write(
         resource_type=QUEUE_UNITS, namespace="team", name="a", body={"status": {"b": 1}}
@@ -275,7 +275,7 @@ def test_a_listener_may_submit_the_next_write_of_the_same_object() -> None:
 # ---------------------------------------------------------------------------------------- gate
 
 
-def test_nothing_is_sent_that_could_outlive_the_lease() -> None:
+def test_no_write_is_sent_that_could_outlive_the_lease() -> None:
     setup = Setup()
     setup.lease_seconds = WRITE_SECONDS - 0.001
     setup.submit("a")
@@ -287,7 +287,7 @@ def test_nothing_is_sent_that_could_outlive_the_lease() -> None:
     assert setup.sent_names() == ["a"]
 
 
-def test_stop_drops_what_waits_and_takes_nothing_new() -> None:
+def test_stop_drops_waiting_writes_and_accepts_no_new_ones() -> None:
     setup = Setup()
     setup.submit("a")
     setup.submit("b", lane=LOW)
@@ -298,7 +298,7 @@ def test_stop_drops_what_waits_and_takes_nothing_new() -> None:
     assert sorted(setup.kinds()) == [("a", "Dropped"), ("b", "Dropped"), ("c", "Dropped")]
 
 
-def test_stop_waits_for_what_is_in_flight() -> None:
+def test_stop_waits_for_writes_in_flight() -> None:
     setup = Setup(clock=SystemClock())
     sending, go_on = threading.Event(), threading.Event()
 
@@ -326,7 +326,7 @@ def test_stop_waits_for_what_is_in_flight() -> None:
 # -------------------------------------------------------------------------------------- limits
 
 
-def test_there_is_room_for_so_many_decisions_and_again_well_below() -> None:
+def test_the_queue_accepts_a_limited_number_and_reopens_well_below() -> None:
     setup = Setup()
     for number in range(MAX_OUTSTANDING - 1):
         setup.submit(f"u{number}")
@@ -357,7 +357,7 @@ def test_low_writes_above_the_limit_are_dropped(monkeypatch: pytest.MonkeyPatch)
 # ------------------------------------------------------------------------------------- threads
 
 
-def test_one_resting_worker_is_woken_per_write_and_never_a_busy_one() -> None:
+def test_each_write_wakes_one_resting_worker_and_never_a_busy_one() -> None:
     setup = Setup()
     woken: list[str] = []
     second = setup.dispatcher.new_worker()
@@ -373,12 +373,12 @@ def test_one_resting_worker_is_woken_per_write_and_never_a_busy_one() -> None:
     assert woken == ["second", "first"]
 
 
-def test_a_worker_whose_rest_ended_by_itself_is_not_woken_while_it_is_busy() -> None:
+def test_a_worker_whose_rest_ended_by_itself_is_not_woken_while_busy() -> None:
     setup = Setup(qps=10)
     woken: list[str] = []
     other = setup.dispatcher.new_worker()
     assert (other.step(), setup.worker.step()) == (None, None)
-    setup.submit("first low", lane=LOW)  # wakes the one that came to rest last
+    setup.submit("first low", lane=LOW)  # wakes the one that started to rest last
     assert setup.run() is None
     setup.submit("second low", lane=LOW)
     assert setup.worker.step() == pytest.approx(0.5)
@@ -405,7 +405,9 @@ def test_low_writes_never_occupy_all_workers() -> None:
         setup.submit("normal")
         assert workers[7].step() == 0.0
         assert "normal" in setup.sent_names()
-        assert len(setup.client.sent) == 3  # a quarter of the workers, and the normal one
+        assert (
+            len(setup.client.sent) == 3
+        )  # a quarter of the workers, and the one for normal writes
         go_on.set()
 
 
@@ -463,7 +465,7 @@ actions = st.lists(
 @pytest.mark.properties
 @settings(deadline=None)
 @given(actions)
-def test_every_submitter_is_told_once_whatever_happens(
+def test_every_outcome_is_reported_once_whatever_happens(
     script: list[tuple[str, str, str, Lane, str]],
 ) -> None:
     setup = Setup()

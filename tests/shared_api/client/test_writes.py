@@ -1,4 +1,4 @@
-"""How two writes become one, and what a failed one has come to."""
+"""How two writes are merged, and the outcome of a failed one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def patch(
 CREATE: Any = Write(resource_type=QUEUE_UNITS, namespace="team", name="u", verb=Verb.CREATE)
 
 
-def test_a_change_of_a_status_is_guarded_by_the_version_that_was_read() -> None:
+def test_a_change_of_a_status_is_guarded_by_the_version_it_is_based_on() -> None:
     meta = ObjectMeta(name="u", namespace="team", uid=Uid("u1"), resource_version="7")
     got = status_change(QUEUE_UNITS, meta, {"message": "why"})
     assert got == patch("7", message="why")
@@ -81,7 +81,7 @@ patches = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
 
 
 def apply(document: Any, patch_: Any) -> Any:
-    """RFC 7386, section 2, word for word."""
+    """Apply a merge patch as in RFC 7386, section 2."""
     if not isinstance(patch_, dict):
         return patch_
     result = dict(document) if isinstance(document, dict) else {}
@@ -147,9 +147,9 @@ def test_which_patches_contradict_each_other(one: Any, other: Any, *, want: bool
         pytest.param(patch(a=1), patch(subresource="", b=2), None, id="another subresource"),
         pytest.param(patch(a=1), patch(lane=LOW, b=2), None, id="another lane"),
         pytest.param(CREATE, patch(b=2), None, id="after a create"),
-        pytest.param(patch(a=None), patch(a={"x": 1}), None, id="not to be said in one"),
+        pytest.param(patch(a=None), patch(a={"x": 1}), None, id="cannot be expressed as one"),
         pytest.param(patch(a=[1], b=2), patch(a=[3]), None, id="contradicts"),
-        pytest.param(patch(a=[1]), patch(a=[1], b=2), patch(a=[1], b=2), id="says it again"),
+        pytest.param(patch(a=[1]), patch(a=[1], b=2), patch(a=[1], b=2), id="includes the first"),
         pytest.param(
             patch(lane=LOW, a=[1], b=2),
             patch(lane=LOW, a=[3]),
@@ -159,7 +159,7 @@ def test_which_patches_contradict_each_other(one: Any, other: Any, *, want: bool
         pytest.param(patch("", a=1), patch("", a=2), patch("", a=2), id="whatever the version"),
     ],
 )
-def test_patches_of_one_object_become_one_where_that_is_the_same(
+def test_patches_of_one_object_are_merged_if_the_result_is_the_same(
     waiting: Any, new: Any, want: Any
 ) -> None:
     assert merge(waiting, new) == want
@@ -169,14 +169,14 @@ def test_patches_of_one_object_become_one_where_that_is_the_same(
     ("new", "waiting", "want_supersedes", "want_pointless"),
     [
         pytest.param(patch(), patch(lane=LOW), True, False, id="normal over low"),
-        pytest.param(patch(lane=LOW), patch(), False, True, id="low beside normal"),
+        pytest.param(patch(lane=LOW), patch(), False, True, id="low after normal"),
         pytest.param(patch("2", LOW), patch("1", LOW), True, False, id="low of a newer version"),
         pytest.param(patch("1", LOW), patch("1", LOW), False, False, id="low of the same version"),
         pytest.param(patch("2"), patch("1"), False, False, id="normal and normal"),
         pytest.param(patch(subresource=""), patch(lane=LOW), False, False, id="subresources"),
     ],
 )
-def test_which_write_makes_another_pointless(
+def test_which_write_makes_another_obsolete(
     new: Any, waiting: Any, *, want_supersedes: bool, want_pointless: bool
 ) -> None:
     assert supersedes(new, waiting) is want_supersedes
@@ -203,7 +203,7 @@ def in_doubt(failure: Any) -> Any:
         (MalformedAnswer(""), Unknown),
     ],
 )
-def test_what_a_failed_write_has_come_to(failure: ApiFailure, want: type[Outcome[object]]) -> None:
+def test_the_outcome_of_a_failed_write(failure: ApiFailure, want: type[Outcome[object]]) -> None:
     assert isinstance(outcome_of(failure), want)
 
 
@@ -215,5 +215,7 @@ def test_what_a_failed_write_has_come_to(failure: ApiFailure, want: type[Outcome
         (Timeout("", sent=False), 0.0),
     ],
 )
-def test_what_is_dropped_says_when_it_may_be_sent(failure: ApiFailure, want: float) -> None:
+def test_a_dropped_write_has_the_time_at_which_it_may_be_sent(
+    failure: ApiFailure, want: float
+) -> None:
     assert outcome_of(failure) == Dropped(str(failure), want)

@@ -1,4 +1,4 @@
-"""Off the loopback address every request needs a token, and the rights for what it asks."""
+"""Except on loopback addresses, every request needs a token, and the right for what it requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from shared_api.testing.virtual_clock import VirtualClock
 
 
 def says_of_host(access: LocalAccess, host: str | None) -> str:
-    """Return what is wrong with a header Host, "" for nothing."""
+    """Return the error for a header Host, "" for none."""
     try:
         access(request("/debug/queues", {} if host is None else {"host": host}))
     except HTTPException as refused:
@@ -45,7 +45,7 @@ def says_of_host(access: LocalAccess, host: str | None) -> str:
         "[::1]:9",
     ],
 )
-def test_this_machine_may_be_asked_for_by_its_own_names(host: str) -> None:
+def test_the_names_of_this_machine_are_allowed(host: str) -> None:
     assert says_of_host(LocalAccess(), host) == ""
 
 
@@ -63,8 +63,8 @@ def test_this_machine_may_be_asked_for_by_its_own_names(host: str) -> None:
         None,
     ],
 )
-def test_another_name_that_leads_here_is_refused_with_a_way_out(host: str | None) -> None:
-    """A page in somebody's browser can ask under its own name only (DNS rebinding)."""
+def test_another_name_for_this_machine_is_refused_with_a_hint(host: str | None) -> None:
+    """A page in a browser can send requests only to its own name (DNS rebinding)."""
     said = says_of_host(LocalAccess(), host)
     assert said.startswith(f"{HTTPStatus.MISDIRECTED_REQUEST.value} ")
     assert repr(host or "") in said
@@ -72,7 +72,7 @@ def test_another_name_that_leads_here_is_refused_with_a_way_out(host: str | None
     assert "--debug-hosts" in said
 
 
-def test_further_names_may_be_added() -> None:
+def test_further_names_can_be_added() -> None:
     access = LocalAccess(["queue.Example.com"])
     assert says_of_host(access, "queue.example.com:8443") == ""
     assert says_of_host(access, "localhost") == ""
@@ -129,7 +129,7 @@ def status_of(access: ReviewedAccess, asked: Request) -> int:
     try:
         access(asked)
     except HTTPException as refused:
-        return refused.status_code if refused.detail else 0  # every refusal has words
+        return refused.status_code if refused.detail else 0  # every refusal has a text
     return 200
 
 
@@ -155,7 +155,7 @@ def status_of(access: ReviewedAccess, asked: Request) -> int:
         ),
     ],
 )
-def test_who_may_see_what(access: ReviewedAccess, asked_for: Request, want: int) -> None:
+def test_which_user_may_get_what(access: ReviewedAccess, asked_for: Request, want: int) -> None:
     assert status_of(access, asked_for) == want
 
 
@@ -172,7 +172,7 @@ def test_the_right_for_a_namespace_is_to_list_queue_units(
     assert (asked[0]["user"], asked[0]["groups"]) == ("ann", ["staff"])
 
 
-def test_a_program_says_which_right_its_requests_need(asked: list[dict[str, Any]]) -> None:
+def test_a_program_sets_the_right_that_its_requests_need(asked: list[dict[str, Any]]) -> None:
     def right_of(_request: Request) -> Right:
         return TokenOnly()
 
@@ -182,20 +182,20 @@ def test_a_program_says_which_right_its_requests_need(asked: list[dict[str, Any]
     assert asked == []
 
 
-def test_on_a_loopback_address_everybody_passes() -> None:
+def test_on_a_loopback_address_every_request_is_allowed() -> None:
     open_access(request("/debug/queues"))
 
 
-def test_units_of_others_are_named_to_those_who_may_list_them(
+def test_units_are_named_only_to_users_who_may_list_them(
     access: ReviewedAccess, asked: list[dict[str, Any]]
 ) -> None:
     may_read = may_read_for(access, request("/debug/queueunits/team/a", ANN))
     assert [may_read(each) for each in ("team", "labs", "labs")] == [True, False, False]
-    assert len(asked) == 2, "each namespace once"
+    assert len(asked) == 2, "one review for each namespace"
     assert may_read_for(open_access, request("/"))("labs")
 
 
-def test_one_answer_asks_about_so_many_namespaces_and_no_more(
+def test_one_answer_reviews_a_limited_number_of_namespaces(
     access: ReviewedAccess, asked: list[dict[str, Any]]
 ) -> None:
     may_read = may_read_for(access, request("/debug/queueunits/team/a", ANN))

@@ -1,4 +1,4 @@
-"""Requests go to uvicorn over a socket of this process alone, and answers come back whole."""
+"""Requests go to uvicorn over a socket private to this process, and answers return complete."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def running(build: Callable[[], Starlette] = lambda: APP) -> Iterator[AppServer]
     try:
         yield server
     finally:
-        assert thread.stop(PATIENCE_SECONDS), "the server did not end"
+        assert thread.stop(PATIENCE_SECONDS), "the server has not ended"
 
 
 def get(target: str, headers: dict[str, str] | None = None, method: str = "GET") -> Request:
     return Request(method, target, headers or {}, ("10.1.2.3", 4567))
 
 
-def test_what_was_asked_is_passed_on_without_what_is_of_the_clients_connection() -> None:
+def test_a_request_is_forwarded_without_the_headers_of_its_connection() -> None:
     sent = {
         "host": "localhost",
         "x-it": "yes",
@@ -107,7 +107,7 @@ def test_what_was_asked_is_passed_on_without_what_is_of_the_clients_connection()
     assert said["client"] == ["10.1.2.3", 4567]
 
 
-def test_a_request_without_a_host_is_one_for_nobody() -> None:
+def test_a_request_without_a_host_is_forwarded_with_an_empty_one() -> None:
     with running() as server:
         said = json.loads(server.ask(get("/heard")).body)
     assert ["host", ""] in said["headers"]
@@ -115,7 +115,7 @@ def test_a_request_without_a_host_is_one_for_nobody() -> None:
 
 @pytest.mark.parametrize("end", ["\r\n", "\n"])
 @pytest.mark.parametrize("indent", [" ", "\t"])
-def test_a_folded_header_does_not_become_two(end: str, indent: str) -> None:
+def test_a_folded_header_stays_one_header(end: str, indent: str) -> None:
     head = f"GET / HTTP/1.1{end}X-It: a{end}{indent}Host: localhost{end}{end}".encode()
     lines = encode_request(read_request(head)).split(b"\r\n")
     assert b"x-it: a Host: localhost" in lines
@@ -123,7 +123,7 @@ def test_a_folded_header_does_not_become_two(end: str, indent: str) -> None:
     assert len(lines) == 6
 
 
-def test_headers_that_come_twice_are_passed_back() -> None:
+def test_repeated_headers_of_an_answer_are_returned() -> None:
     with running() as server:
         answer = server.ask(get("/cookies"))
     names = [name.lower() for name, _ in answer.headers]
@@ -140,20 +140,24 @@ def test_headers_that_come_twice_are_passed_back() -> None:
         pytest.param(get("/nothing"), (204, b"", None), id="without a body"),
         pytest.param(get("/elsewhere"), (404, b"Not Found", None), id="no route"),
         pytest.param(
-            get("/cookies", method="POST"), (405, b"Method Not Allowed", None), id="not to be read"
+            get("/cookies", method="POST"),
+            (405, b"Method Not Allowed", None),
+            id="method not allowed",
         ),
         pytest.param(
             get("/", {"x-it": "a\0b"}), (400, b"Invalid HTTP request received.", None), id="no HTTP"
         ),
     ],
 )
-def test_an_answer_comes_whole(request_: Request, want: tuple[int, bytes, int | None]) -> None:
+def test_an_answer_is_returned_complete(
+    request_: Request, want: tuple[int, bytes, int | None]
+) -> None:
     with running() as server:
         answer = server.ask(request_)
     assert (answer.status, answer.body, answer.length) == want
 
 
-def test_half_an_answer_is_none() -> None:
+def test_an_incomplete_answer_is_an_error() -> None:
     with running() as server, capture_logs() as logs:
         answer = server.ask(get("/pieces?broken"))
     assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
@@ -161,7 +165,7 @@ def test_half_an_answer_is_none() -> None:
     assert [each["path"] for each in logs if "path" in each] == ["/pieces?broken"]
 
 
-def test_an_answer_of_any_size_is_not_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app_server, "MAX_ANSWER_BYTES", 100)
     with running() as server:
         answer = server.ask(get("/heard", {"x-it": "a" * 1000}))
@@ -169,10 +173,10 @@ def test_an_answer_of_any_size_is_not_taken_in(monkeypatch: pytest.MonkeyPatch) 
     assert "larger than 100 bytes" in json.loads(answer.body)["detail"]
 
 
-def test_what_answers_that_do_not_come_are_waited_for_has_an_end(
+def test_waiting_for_a_missing_answer_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A worker that waits for one ends with uvicorn, long before its own time-out."""
+    """A worker that waits for one ends with uvicorn, long before its own timeout."""
     monkeypatch.setattr(uvicorn_server, "GRACE_SECONDS", 1)
     IS_ASKED.clear()
     GO_ON.clear()
@@ -194,7 +198,7 @@ def test_what_answers_that_do_not_come_are_waited_for_has_an_end(
     GO_ON.set()
 
 
-def test_the_application_is_built_at_the_first_question_and_once() -> None:
+def test_the_application_is_built_once_at_the_first_request() -> None:
     built: list[int] = []
 
     def build() -> Starlette:
@@ -202,13 +206,13 @@ def test_the_application_is_built_at_the_first_question_and_once() -> None:
         return APP
 
     with running(build) as server:
-        Alarm().wait(0.2)  # it would have been built by now
+        Alarm().wait(0.2)  # it would be built by now
         assert built == []
         answers = [server.ask(get("/cookies")).status for _ in range(3)]
     assert (answers, built) == ([HTTPStatus.OK] * 3, [1])
 
 
-def test_ended_before_the_first_question_it_builds_nothing_and_leaves_no_socket() -> None:
+def test_stopped_before_the_first_request_it_builds_nothing_and_leaves_no_socket() -> None:
     built: list[int] = []
 
     def build() -> Starlette:
@@ -222,8 +226,8 @@ def test_ended_before_the_first_question_it_builds_nothing_and_leaves_no_socket(
     assert built == []
 
 
-def test_a_question_waits_for_an_application_whose_building_failed_at_first() -> None:
-    """The thread says so, rests and tries again."""
+def test_a_request_waits_for_an_application_that_first_failed_to_build() -> None:
+    """The thread logs the failure, rests, and tries again."""
     tries: list[int] = []
 
     def build() -> Starlette:
@@ -239,28 +243,28 @@ def test_a_question_waits_for_an_application_whose_building_failed_at_first() ->
 
 
 @pytest.mark.parametrize("program", ["queue_scheduler", "queue_controllers"])
-def test_neither_program_imports_what_answers_before_it_is_asked(program: str) -> None:
+def test_no_program_imports_the_web_framework_before_the_first_request(program: str) -> None:
     costly = ("fastapi", "pydantic", "uvicorn")
     code = f"import sys, {program}.__main__; print([x for x in {costly!r} if x in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_after_the_end_there_is_no_answer_and_no_wait() -> None:
+def test_after_the_end_a_request_fails_at_once() -> None:
     with running() as server:
         server.ask(get("/cookies"))
     with capture_logs():
         assert server.ask(get("/cookies")).status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def test_ended_before_it_began_it_leaves_no_socket() -> None:
+def test_stopped_before_its_start_it_leaves_no_socket() -> None:
     server = made()
     server.end()
     with pytest.raises(ConnectionRefusedError), unix_socket() as connection:
         connection.connect(server.name)
 
 
-def test_another_process_that_connects_is_not_answered() -> None:
+def test_another_process_that_connects_gets_no_answer() -> None:
     code = (
         "import socket, sys\n"
         "connection = socket.socket(socket.AF_UNIX)\n"
@@ -279,7 +283,7 @@ def test_another_process_that_connects_is_not_answered() -> None:
     assert [each["log_level"] for each in logs] == ["warning"]
 
 
-def test_another_process_that_has_taken_the_name_is_told_nothing() -> None:
+def test_another_process_that_has_taken_the_name_gets_no_request() -> None:
     code = (
         "import socket\n"
         "listener = socket.socket(socket.AF_UNIX)\n"

@@ -1,4 +1,4 @@
-"""The contract of a debug API as a file."""
+"""The OpenAPI document of a debug API as a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shared_api.debug_api.contract import encode_contract
 from shared_api.debug_api.debug_app import build_debug_app
 
 
-def test_it_is_what_is_served_indented_and_the_same_every_time() -> None:
+def test_it_is_the_served_document_indented_and_reproducible() -> None:
     app = build_debug_app("Example", "0.0.0", open_access)
     written = encode_contract(app)
     assert msgspec.json.decode(written) == app.openapi()

@@ -37,7 +37,7 @@ def client() -> Iterator[httpx.Client]:
         yield client
 
 
-def test_the_root_lists_the_routes_that_were_added(client: httpx.Client) -> None:
+def test_the_root_lists_the_added_routes(client: httpx.Client) -> None:
     paths = ["/", "/debug/fail", "/debug/hello", "/openapi.json"]
     assert client.get("/").json() == {"paths": paths}
 
@@ -59,7 +59,7 @@ def test_every_route_asks_the_guard_first() -> None:
             assert (answer.status_code, answer.json()) == (403, {"detail": "not you"})
 
 
-def test_what_nobody_expects_is_json_and_one_line_in_the_log(client: httpx.Client) -> None:
+def test_an_unexpected_error_is_json_and_one_line_in_the_log(client: httpx.Client) -> None:
     with capture_logs() as logs:
         answer = client.get("/debug/fail")
     assert answer.status_code == 500

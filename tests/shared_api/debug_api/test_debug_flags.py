@@ -1,4 +1,4 @@
-"""Where a debug API listens, as the command line says it."""
+"""The flags for the address of a debug API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shared_api.debug_api.debug_flags import DebugFlags, add_debug_flags, read_d
         pytest.param(
             ("--debug-hosts=a.example.com, b,,",),
             DebugFlags(address="127.0.0.1:1", hosts=("a.example.com", "b")),
-            id="names of this machine, empty ones left out",
+            id="names of this machine, without empty ones",
         ),
     ],
 )

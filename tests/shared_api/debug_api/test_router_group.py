@@ -43,7 +43,7 @@ def test_paths_are_prefixed_and_parameters_are_read() -> None:
 @pytest.mark.parametrize(
     ("path", "want"), [("/open", None), ("/inner/closed", 403), ("/inner/below/closed", 403)]
 )
-def test_guards_stand_before_their_group_and_all_below(path: str, want: int | None) -> None:
+def test_guards_apply_to_their_group_and_all_nested_ones(path: str, want: int | None) -> None:
     group = RouterGroup("")
     group.get("/open", echo)
     inner = group.group("/inner", guards=[refusing(403)])
@@ -58,7 +58,7 @@ def test_guards_stand_before_their_group_and_all_below(path: str, want: int | No
     assert got == want
 
 
-def test_the_guards_of_the_caller_are_asked_first() -> None:
+def test_the_guards_of_the_caller_run_first() -> None:
     group = RouterGroup("")
     group.group("/a", guards=[refusing(418)]).get("/b", echo)
     (route,) = group.routes([refusing(401)])
@@ -67,7 +67,7 @@ def test_the_guards_of_the_caller_are_asked_first() -> None:
     assert caught.value.status_code == 401
 
 
-def test_a_handler_is_not_reached_past_a_guard() -> None:
+def test_a_handler_is_not_called_if_a_guard_refuses() -> None:
     reached: list[Request] = []
 
     def handler(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Where the debug API may listen, and with what."""
+"""The addresses and TLS settings of the debug API, and how it serves."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ APP = Starlette(
         ("queue.example.com", False),
     ],
 )
-def test_what_only_this_machine_reaches(host: str, want: bool) -> None:
+def test_which_addresses_only_this_machine_reaches(host: str, want: bool) -> None:
     assert is_loopback(Address(host, 1)) is want
 
 
@@ -92,7 +92,7 @@ def test_what_only_this_machine_reaches(host: str, want: bool) -> None:
         pytest.param("", CERTIFICATE, KEY, id="everywhere with TLS"),
     ],
 )
-def test_these_are_fine(host: str, certificate: str, key: str) -> None:
+def test_these_settings_are_accepted(host: str, certificate: str, key: str) -> None:
     check_address(Address(host, 19876), certificate, key)
 
 
@@ -108,7 +108,9 @@ def test_these_are_fine(host: str, certificate: str, key: str) -> None:
         pytest.param("", __file__, KEY, "--debug-tls-key", id="no certificate in it"),
     ],
 )
-def test_these_are_refused_in_one_line(host: str, certificate: str, key: str, says: str) -> None:
+def test_these_settings_are_refused_in_one_line(
+    host: str, certificate: str, key: str, says: str
+) -> None:
     with pytest.raises(AddressError, match=says) as caught:
         check_address(Address(host, 19876), certificate, key)
     assert "\n" not in str(caught.value)
@@ -128,7 +130,7 @@ def test_it_serves_tls() -> None:
         assert client.get("/").text == "hello"
 
 
-def test_the_application_hears_what_was_asked_and_its_words_are_passed_on() -> None:
+def test_the_application_gets_the_request_and_its_answer_is_returned() -> None:
     with served(APP) as client:
         answer = client.get("/echo/a%20b?x=1&y=%2F", headers={"X-It": "yes"})
         want = {"path": "/echo/a b", "query": "x=1&y=%2F", "x-it": "yes"}
@@ -147,7 +149,7 @@ FORGED = {
 }
 
 
-def test_who_asks_is_whose_connection_it_is_whatever_is_said_in_headers() -> None:
+def test_the_client_is_the_peer_of_the_connection_whatever_the_headers() -> None:
     lines = "".join(f"{name}: {value}\r\n" for name, value in FORGED.items())
     with served(APP) as client, connected(client) as connection:
         connection.sendall(f"GET /echo/a HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
@@ -164,7 +166,7 @@ def test_over_tls_the_scheme_is_https() -> None:
         assert (heard["scheme"], heard["client"][0]) == ("https", "127.0.0.1")
 
 
-def test_head_is_answered_with_the_head_that_get_has() -> None:
+def test_head_gets_the_headers_of_get() -> None:
     with served(APP) as client, connected(client) as connection:
         connection.sendall(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         head, _, body = all_of(connection).partition(b"\r\n\r\n")
@@ -173,7 +175,7 @@ def test_head_is_answered_with_the_head_that_get_has() -> None:
         assert body == b""
 
 
-def test_requests_are_answered_side_by_side() -> None:
+def test_requests_are_answered_concurrently() -> None:
     with served(APP) as client, connected(client) as slow:
         slow.sendall(b"GET /slow HTTP/1.1\r\n\r\n")
         assert client.get("/").text == "hello"
@@ -181,7 +183,7 @@ def test_requests_are_answered_side_by_side() -> None:
         assert slow.recv(1000).startswith(b"HTTP/1.0 200 OK")
 
 
-def test_an_application_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_application_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app_server, "ANSWER_SECONDS", 0.05)
     GO_ON.clear()
     with served(APP) as client:
@@ -191,7 +193,7 @@ def test_an_application_that_never_answers_is_given_up(monkeypatch: pytest.Monke
         GO_ON.set()
 
 
-def test_the_end_does_not_wait_for_an_answer_that_does_not_come(
+def test_close_does_not_wait_for_a_missing_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(app_server, "ANSWER_SECONDS", 0.05)
@@ -199,17 +201,17 @@ def test_the_end_does_not_wait_for_an_answer_that_does_not_come(
     GO_ON.clear()
     with served(APP) as client:
         assert client.get("/slow").status_code == HTTPStatus.SERVICE_UNAVAILABLE
-    assert not GO_ON.is_set(), "it is closed, and the answer is still being made"
+    assert not GO_ON.is_set(), "it is closed while the answer is still being computed"
     GO_ON.set()
 
 
-def test_an_application_that_raises_is_an_answer() -> None:
+def test_an_exception_of_the_application_is_an_answer() -> None:
     with served(APP) as client, capture_logs():
         assert client.get("/broken").status_code == HTTPStatus.INTERNAL_SERVER_ERROR
         assert client.get("/").text == "hello"
 
 
-def test_closed_before_it_began_it_leaves_no_socket() -> None:
+def test_closed_before_its_start_it_leaves_no_socket() -> None:
     listener = open_listener(Address("127.0.0.1", 0), "--debug-address")
     server = DebugServer(lambda: APP, listener, None, limit=8, clock=SystemClock())
     server.end()
@@ -217,7 +219,7 @@ def test_closed_before_it_began_it_leaves_no_socket() -> None:
     server.close()
 
 
-def test_a_path_of_any_length_is_not_taken_in() -> None:
+def test_a_path_above_the_limit_is_refused() -> None:
     with served(APP) as client, connected(client) as connection:
         piece = b"a" * 100_000
         with pytest.raises(ConnectionError):  # noqa: PT012 - which of the sends is open
@@ -227,8 +229,8 @@ def test_a_path_of_any_length_is_not_taken_in() -> None:
 
 
 @pytest.mark.parametrize("how", ["plain", "TLS, silent", "TLS, shaken hands"])
-def test_three_hundred_that_ask_nothing_lock_nobody_out(how: str) -> None:
-    """They once did for a minute, those that had shaken hands, and were not counted before."""
+def test_three_hundred_silent_connections_do_not_block_a_request(how: str) -> None:
+    """Connections after a TLS handshake count too."""
     tls = None if how == "plain" else load_tls(CERTIFICATE, KEY, "--debug-tls")
     authority = str(TLS / "test_only_ca.pem")
     trusted = ssl.create_default_context(cafile=authority)
@@ -241,13 +243,13 @@ def test_three_hundred_that_ask_nothing_lock_nobody_out(how: str) -> None:
 
 
 def all_of(connection: socket.socket) -> bytes:
-    """Return what is sent until the end."""
+    """Return all data until the connection ends."""
     return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
 @contextmanager
 def connected(client: httpx.Client) -> Iterator[socket.socket]:
-    """Connect to where a client sends its requests."""
+    """Connect to the address to which a client sends its requests."""
     port = client.base_url.port or 0
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as connection:
         yield connection

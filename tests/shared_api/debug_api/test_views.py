@@ -1,4 +1,4 @@
-"""What all answers of debug APIs have in common."""
+"""Common properties of all answers of debug APIs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Example(View):
     first_word: str
 
 
-def test_fields_are_in_camel_case_and_fixed() -> None:
+def test_fields_are_in_camel_case_and_immutable() -> None:
     view = Example(first_word="a")
     assert view.model_dump(by_alias=True) == {"firstWord": "a"}
     with pytest.raises(ValidationError):

@@ -34,7 +34,7 @@ def true(*types: str) -> list[Json]:
 @pytest.mark.parametrize(
     ("body", "want"),
     [
-        pytest.param(job_body("a"), "Running", id="nothing known"),
+        pytest.param(job_body("a"), "Running", id="no condition"),
         pytest.param(with_status(job_body("a"), conditions=true("Suspended")), "Suspended", id="s"),
         pytest.param(
             with_status(job_body("a"), conditions=true("SuccessCriteriaMet", "Complete")),

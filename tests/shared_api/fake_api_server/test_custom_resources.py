@@ -1,4 +1,4 @@
-"""Tests of shared_api.fake_api_server.custom_resources: what the suite does not reach."""
+"""Tests of shared_api.fake_api_server.custom_resources beyond the conformance suite."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_served_version_shows_the_same_objects() -> None:
         assert ask(server, "GET", f"{THINGS.replace('v1', version)}/a").status == status
 
 
-def test_a_deleted_crd_takes_its_objects() -> None:
+def test_the_objects_of_a_deleted_crd_are_deleted() -> None:
     server = make_server()
     server.direct.create(thing("a"))
     server.direct.delete("customresourcedefinitions", "things.example.com")
@@ -35,7 +35,7 @@ def test_a_deleted_crd_takes_its_objects() -> None:
     assert server.direct.list("things") == []
 
 
-def test_a_changed_crd_is_served_as_changed() -> None:
+def test_changes_of_a_crd_are_served() -> None:
     server = make_server()
     version = copy.deepcopy(CRD["spec"]["versions"][0])
     version["subresources"] = {}

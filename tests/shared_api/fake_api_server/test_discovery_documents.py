@@ -1,4 +1,4 @@
-"""Tests of shared_api.fake_api_server.discovery_documents: what only kubectl reads."""
+"""Tests of shared_api.fake_api_server.discovery_documents: documents that only kubectl reads."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_one_group() -> None:
         ("apis/scheduling.k8s.io/v1", "/apis/scheduling.k8s.io/v1/priorityclasses/{name}"),
     ],
 )
-def test_openapi_says_that_the_server_checks_fields(path: str, item: str) -> None:
+def test_openapi_declares_that_the_server_validates_fields(path: str, item: str) -> None:
     where = read("/openapi/v3")["paths"][path]["serverRelativeURL"]
     operation = read(where)["paths"][item]["patch"]
     assert operation["x-kubernetes-group-version-kind"]["version"] == "v1"
     assert "fieldValidation" in {one["name"] for one in operation["parameters"]}
 
 
-def test_openapi_has_the_schemas_that_crds_state() -> None:
+def test_openapi_has_the_schemas_of_crds() -> None:
     schemas = read("/openapi/v3/apis/example.com/v1")["components"]["schemas"]
     thing = schemas["com.example.v1.Thing"]
     identity = {"group": "example.com", "version": "v1", "kind": "Thing"}
@@ -47,18 +47,18 @@ def test_openapi_has_the_schemas_that_crds_state() -> None:
     assert thing["x-kubernetes-preserve-unknown-fields"] is True
 
 
-def test_the_document_for_what_clients_validate_themselves_is_empty() -> None:
+def test_the_document_for_client_side_validation_is_empty() -> None:
     answer = ask(make_server(), "GET", "/openapi/v2")
     assert (answer.status, answer.body) == (200, b"")
     assert "@" not in answer.headers["content-type"]
 
 
 @pytest.mark.parametrize("path", ["/openapi/v3/apis/none.com/v1", "/openapi/v1", "/apis/none.com"])
-def test_what_is_not_there(path: str) -> None:
+def test_paths_without_a_document(path: str) -> None:
     assert ask(make_server(), "GET", path).status == 404
 
 
-def test_a_namespaced_kind_says_so() -> None:
+def test_a_namespaced_kind_has_its_scope() -> None:
     resources = {one["name"]: one for one in read("/api/v1")["resources"]}
     assert resources["pods"]["namespaced"] is True
     assert resources["nodes"]["namespaced"] is False

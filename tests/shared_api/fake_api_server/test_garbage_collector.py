@@ -1,4 +1,4 @@
-"""Tests of shared_api.fake_api_server.garbage_collector: what the suite does not reach."""
+"""Tests of shared_api.fake_api_server.garbage_collector beyond the conformance suite."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def dependent(name: str, *owners: Json) -> Json:
     return {**thing(name), "metadata": {"name": name, "ownerReferences": list(owners)}}
 
 
-def test_a_chain_goes_link_by_link() -> None:
+def test_a_chain_of_dependents_is_deleted_one_by_one() -> None:
     server = make_server()
     first = server.direct.create(thing("a"))
     second = server.direct.create(dependent("b", owner(first)))
@@ -27,14 +27,14 @@ def test_a_chain_goes_link_by_link() -> None:
     assert server.direct.list("things") == []
 
 
-def test_an_owner_of_an_unknown_kind_counts_as_there() -> None:
+def test_an_owner_of_an_unknown_kind_counts_as_existing() -> None:
     server = make_server()
     unknown = {"apiVersion": "other.com/v1", "kind": "Other", "name": "x", "uid": "7"}
     server.direct.create(dependent("a", unknown))
     assert server.direct.exists("things", "a")
 
 
-def test_foreground_deletion_spares_what_somebody_else_owns() -> None:
+def test_foreground_deletion_keeps_dependents_with_another_owner() -> None:
     server = make_server()
     first, other = server.direct.create_all([thing("a"), thing("other")])
     shared = dependent("shared", owner(first, blockOwnerDeletion=True), owner(other))
@@ -45,7 +45,7 @@ def test_foreground_deletion_spares_what_somebody_else_owns() -> None:
     assert [one["name"] for one in owners] == ["other"]
 
 
-def test_an_orphan_may_be_adopted_and_goes_with_its_new_owner() -> None:
+def test_an_adopted_orphan_is_deleted_with_its_new_owner() -> None:
     server = make_server()
     first, second = server.direct.create_all([thing("a"), thing("b")])
     server.direct.create(dependent("c", owner(first)))
@@ -56,7 +56,7 @@ def test_an_orphan_may_be_adopted_and_goes_with_its_new_owner() -> None:
     assert server.direct.list("things") == []
 
 
-def test_a_new_owner_of_the_same_name_is_a_stranger() -> None:
+def test_a_new_object_with_the_name_of_the_owner_is_not_the_owner() -> None:
     server = make_server()
     first = server.direct.create(thing("a"))
     server.direct.delete("things", "a")

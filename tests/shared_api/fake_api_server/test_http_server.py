@@ -80,7 +80,7 @@ def test_requests_and_answers(client: HttpTransport) -> None:
     assert len(json.loads(response.body)["items"]) == 3
 
 
-def test_a_watch_is_read_while_others_write(client: HttpTransport, server: FakeApiServer) -> None:
+def test_a_watch_is_read_during_writes(client: HttpTransport, server: FakeApiServer) -> None:
     stream = watch(client, server.resource_version)
     for name in "ab":
         ask(client, "POST", THINGS, thing(name))
@@ -90,7 +90,7 @@ def test_a_watch_is_read_while_others_write(client: HttpTransport, server: FakeA
     stream.close()
 
 
-def test_fifty_watches_see_every_event(client: HttpTransport, server: FakeApiServer) -> None:
+def test_fifty_watches_get_every_event(client: HttpTransport, server: FakeApiServer) -> None:
     version = server.resource_version
     streams = [watch(client, version) for _ in range(WATCHES)]
     wanted = [f"t{i}" for i in range(20)]
@@ -118,9 +118,7 @@ def test_a_dropped_watch_is_a_broken_connection(
     stream.close()
 
 
-def test_errors_of_a_watch_come_with_their_status(
-    client: HttpTransport, server: FakeApiServer
-) -> None:
+def test_errors_of_a_watch_have_their_status(client: HttpTransport, server: FakeApiServer) -> None:
     stream = watch(client, server.resource_version, labelSelector="a b c")
     assert stream.status == 400
     assert b"BadRequest" in (stream.read_line(PATIENCE_SECONDS) or b"")
@@ -134,7 +132,7 @@ def test_a_body_that_is_too_large_is_refused(client: HttpTransport) -> None:
 
 
 def raw(face: HttpFace, text: str) -> bytes:
-    """What the server sends before it hangs up."""
+    """Return what the server sends before it closes the connection."""
     with socket.create_connection((face.host, face.port), PATIENCE_SECONDS) as client:
         client.sendall(text.encode())
         received = b""
@@ -143,7 +141,7 @@ def raw(face: HttpFace, text: str) -> bytes:
         return received
 
 
-def test_a_client_may_ask_before_it_sends_a_body(face: HttpFace) -> None:
+def test_a_client_may_wait_for_100_continue(face: HttpFace) -> None:
     got = raw(face, "GET /livez HTTP/1.1\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
     assert got.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
 
@@ -153,11 +151,11 @@ def test_head_has_no_body(face: HttpFace) -> None:
     assert got.partition(b"\r\n\r\n")[2] == b""
 
 
-def test_what_is_no_http_is_hung_up_on(face: HttpFace) -> None:
+def test_a_request_that_is_not_http_ends_the_connection(face: HttpFace) -> None:
     assert raw(face, "hello\r\n\r\n") == b""
 
 
-def test_two_requests_may_come_at_once(face: HttpFace) -> None:
+def test_two_requests_may_arrive_at_once(face: HttpFace) -> None:
     request = "GET /livez HTTP/1.1\r\n{}\r\n"
     got = raw(face, request.format("") + request.format("Connection: close\r\n"))
     assert got.count(b"HTTP/1.1 200 OK") == 2

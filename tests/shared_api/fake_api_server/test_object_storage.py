@@ -26,7 +26,7 @@ def names(objects: list[StoredObject]) -> list[str]:
 
 
 def scribble(storage: ObjectStorage, table: Table, rng: random.Random) -> None:
-    """One random change."""
+    """Make one random change."""
     key = ("", rng.choice("abcde"))
     old = table.objects.get(key)
     if old is None:
@@ -38,7 +38,7 @@ def scribble(storage: ObjectStorage, table: Table, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_snapshots_show_what_was_there(seed: int) -> None:
+def test_snapshots_have_the_objects_at_their_version(seed: int) -> None:
     rng = random.Random(seed)
     storage = ObjectStorage()
     table, other = storage.table(("", "things")), storage.table(("", "others"))
@@ -52,7 +52,7 @@ def test_snapshots_show_what_was_there(seed: int) -> None:
         assert table.snapshot(version) == seen[version], version
 
 
-def test_a_list_that_is_read_often_is_sorted_once() -> None:
+def test_repeated_lists_are_sorted_once() -> None:
     storage = ObjectStorage()
     table = storage.table(("", "things"))
     storage.insert(table, ("", "a"), body(1))
@@ -67,7 +67,7 @@ def test_old_changes_are_forgotten() -> None:
     stored = storage.insert(table, ("", "a"), body(0))
     for value in range(1, 7):
         stored = storage.replace(table, stored, body(value))
-    # The seventh change is one too many for twice the limit; the last three are kept.
+    # The seventh change exceeds twice the limit; the last three are kept.
     assert len(table.changes_after(storage.version - 3)) == 3
     with pytest.raises(RequestFailed) as refused:
         table.changes_after(storage.version - 4)
@@ -76,7 +76,7 @@ def test_old_changes_are_forgotten() -> None:
         table.snapshot(storage.version - 4)
 
 
-def test_forgetting_all_still_shows_the_present() -> None:
+def test_without_history_the_current_version_is_still_known() -> None:
     storage = ObjectStorage()
     table = storage.table(("", "things"))
     storage.insert(table, ("", "a"), body(1))
@@ -89,7 +89,7 @@ def test_forgetting_all_still_shows_the_present() -> None:
         table.snapshot(before)
 
 
-def test_a_kind_that_is_served_late_knows_nothing_of_before() -> None:
+def test_a_kind_that_is_served_later_has_no_earlier_history() -> None:
     storage = ObjectStorage()
     storage.insert(storage.table(("", "things")), ("", "a"), body(1))
     table = storage.table(("", "late"))
@@ -98,7 +98,7 @@ def test_a_kind_that_is_served_late_knows_nothing_of_before() -> None:
         table.changes_after(storage.version - 1)
 
 
-def test_snapshots_do_not_pile_up() -> None:
+def test_the_number_of_snapshots_is_limited() -> None:
     storage = ObjectStorage()
     table = storage.table(("", "things"))
     stored = storage.insert(table, ("", "a"), body(0))

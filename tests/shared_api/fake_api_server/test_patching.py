@@ -30,7 +30,7 @@ VALUES = st.recursive(
 
 
 def textbook_merge(target: Json, patch: Json) -> Json:
-    """RFC 7386, section 2, word for word."""
+    """Apply a merge patch as in RFC 7386, section 2."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -43,7 +43,7 @@ def textbook_merge(target: Json, patch: Json) -> Json:
 
 
 def strictly(value: Json) -> str:
-    """A text in which true and 1 differ, and the order of keys does not matter."""
+    """Return a text in which true and 1 differ, and the order of keys does not matter."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{k}:{strictly(value[k])}" for k in sorted(value)) + "}"
     if isinstance(value, list):
@@ -53,7 +53,7 @@ def strictly(value: Json) -> str:
 
 @pytest.mark.properties
 @given(VALUES, VALUES)
-def test_merge_patch_is_the_textbook_s(target: Json, patch: Json) -> None:
+def test_merge_patch_agrees_with_the_rfc(target: Json, patch: Json) -> None:
     before = copy.deepcopy((target, patch))
     assert strictly(merge_patch(target, patch)) == strictly(textbook_merge(target, patch))
     assert (target, patch) == before
@@ -74,7 +74,7 @@ def test_sharing_changes_no_value(new: Json, old: Json) -> None:
     assert share(copy.deepcopy(old), old) is old
 
 
-def test_what_a_patch_leaves_alone_stays_the_same_object() -> None:
+def test_parts_that_a_patch_does_not_touch_stay_the_same_object() -> None:
     target = {"spec": {"deep": [1]}, "status": {"phase": "A", "list": [{"x": 1}]}}
     got = merge_patch(target, {"status": {"phase": "B"}})
     assert got["spec"] is target["spec"]
@@ -163,7 +163,9 @@ def test_a_json_patch_can_replace_the_whole_document() -> None:
         ),
         pytest.param({"finalizers": ["x"]}, {"finalizers": ["f", "x"]}, id="a set"),
         pytest.param(
-            {"$deleteFromPrimitiveList/finalizers": ["f"]}, {"finalizers": []}, id="out of a set"
+            {"$deleteFromPrimitiveList/finalizers": ["f"]},
+            {"finalizers": []},
+            id="delete from a set",
         ),
         pytest.param({"args": ["z"]}, {"args": ["z"]}, id="other lists are replaced"),
         pytest.param({"args": None}, {"args": None}, id="null removes"),

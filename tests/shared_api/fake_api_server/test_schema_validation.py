@@ -1,4 +1,4 @@
-"""Tests of shared_api.fake_api_server.schema_validation: what the suite does not reach."""
+"""Tests of shared_api.fake_api_server.schema_validation beyond the conformance suite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = Any
 
 
 def problems(source: Json, value: Json, old: Json = None) -> set[str]:
-    """The paths of what is wrong with `spec`."""
+    """Return the paths of what is invalid in `spec`."""
     causes: list[Cause] = []
     schema = compile_schema({"type": "object", "properties": {"spec": source}})
     schema.check({"spec": value}, None if old is None else {"spec": old}, "", causes)
@@ -21,7 +21,7 @@ def problems(source: Json, value: Json, old: Json = None) -> set[str]:
 
 
 def normalised(source: Json, value: Json, old: Json = None) -> Json:
-    """The value after pruning and defaulting."""
+    """Return the value after pruning and defaulting."""
     schema = compile_schema({"type": "object", "properties": {"spec": source}})
     return schema.normalise({"spec": value}, old and {"spec": old}, "", [])["spec"]
 
@@ -33,12 +33,12 @@ def normalised(source: Json, value: Json, old: Json = None) -> Json:
             {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"b": 1}, set(), id="any"
         ),
         pytest.param(
-            {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {}, {"spec"}, id="none of any"
+            {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {}, {"spec"}, id="none of anyOf"
         ),
         pytest.param({"allOf": [{"required": ["a"]}]}, {}, {"spec.a"}, id="all"),
         pytest.param({"type": "number"}, 1, set(), id="an integer is a number"),
-        pytest.param({"type": "integer"}, 2.0, set(), id="so is 2.0 an integer"),
-        pytest.param({"type": "integer"}, True, {"spec"}, id="true is none"),
+        pytest.param({"type": "integer"}, 2.0, set(), id="2.0 is an integer"),
+        pytest.param({"type": "integer"}, True, {"spec"}, id="true is not an integer"),
         pytest.param({"type": "array", "minItems": 1}, [], {"spec"}, id="too few items"),
         pytest.param(
             {"type": "object", "maxProperties": 1}, {"a": 1, "b": 2}, {"spec"}, id="too many keys"
@@ -54,7 +54,7 @@ def test_checks(source: Json, value: Json, want: set[str]) -> None:
     assert problems(source, value) == want
 
 
-def test_what_was_wrong_before_may_stay() -> None:
+def test_an_unchanged_invalid_part_is_accepted() -> None:
     source = {
         "type": "object",
         "properties": {"a": {"type": "object", "required": ["x"]}, "b": {"type": "integer"}},
@@ -78,7 +78,7 @@ def test_defaults_of_defaults() -> None:
     assert normalised(source, {}) == {"a": {"b": 7}}
 
 
-def test_nothing_to_do_returns_the_value_itself() -> None:
+def test_a_valid_value_is_returned_itself() -> None:
     source = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object"}}}}
     value: Json = {"a": [{}]}
     assert normalised(source, value) is value
@@ -90,7 +90,7 @@ def test_embedded_objects_keep_their_metadata() -> None:
     assert normalised(source, value) == {k: v for k, v in value.items() if k != "other"}
 
 
-def test_maps_are_looked_into() -> None:
+def test_the_values_of_maps_are_checked() -> None:
     source = {"type": "object", "additionalProperties": {"type": "integer"}}
     assert problems(source, {"a": 1, "b": "x"}) == {"spec.b"}
     assert normalised(source, {"a": None, "b": 1}) == {"b": 1}

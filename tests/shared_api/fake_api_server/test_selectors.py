@@ -1,4 +1,4 @@
-"""Tests of shared_api.fake_api_server.selectors: what the conformance suite does not reach."""
+"""Tests of shared_api.fake_api_server.selectors beyond the conformance suite."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_label_selectors(text: str, labels: dict[str, str], want: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["a b c", "=x", "n>five", "!"])
-def test_label_selectors_that_make_no_sense(text: str) -> None:
+def test_invalid_label_selectors(text: str) -> None:
     with pytest.raises(RequestFailed):
         parse_label_selector(text)
 
@@ -51,7 +51,7 @@ def test_field_selectors(text: str, want: bool) -> None:
     assert holds({"spec": {"n": 5, "flag": True}}) is want
 
 
-def test_a_field_that_is_not_there_is_empty() -> None:
+def test_an_absent_field_is_empty() -> None:
     holds = parse_field_selector("spec.n=", FIELDS)
     assert holds is not None
     assert holds({"metadata": {}})
@@ -59,6 +59,6 @@ def test_a_field_that_is_not_there_is_empty() -> None:
 
 
 @pytest.mark.parametrize("text", ["spec.other=1", "spec.n"])
-def test_field_selectors_that_make_no_sense(text: str) -> None:
+def test_invalid_field_selectors(text: str) -> None:
     with pytest.raises(RequestFailed):
         parse_field_selector(text, FIELDS)

@@ -1,6 +1,6 @@
-"""Tests of shared_api.fake_api_server.server: what a test can do to it, and determinism.
+"""Tests of shared_api.fake_api_server.server: faults, control by a test, and determinism.
 
-How it answers is the business of tests/contracts/api_server.
+Its answers are tested in tests/contracts/api_server.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_the_same_seed_gives_the_same_answers() -> None:
     assert story(1) != story(2)
 
 
-def test_time_is_the_clock_s() -> None:
+def test_times_are_those_of_the_clock() -> None:
     clock = VirtualClock()
     server = make_server(clock)
     first = server.direct.create(thing("a"))["metadata"]["creationTimestamp"]
@@ -65,7 +65,9 @@ def test_time_is_the_clock_s() -> None:
         (504, "Timeout"),
     ],
 )
-def test_a_failure_is_answered_so_many_times_and_nothing_done(status: int, reason: str) -> None:
+def test_a_failure_is_answered_the_given_number_of_times_and_nothing_is_done(
+    status: int, reason: str
+) -> None:
     server = make_server()
     server.faults.fail(status, times=2, match=Match(verb="create"))
     for _ in range(2):
@@ -92,7 +94,7 @@ def test_retry_after_is_sent() -> None:
         pytest.param(Match(when=lambda info: not info.is_write), id="condition"),
     ],
 )
-def test_requests_that_do_not_match_pass(match: Match) -> None:
+def test_requests_that_do_not_match_are_processed(match: Match) -> None:
     server = make_server()
     server.direct.create(thing("a"))
     server.faults.fail(500, times=EVERY_TIME, match=match)
@@ -117,7 +119,7 @@ def test_a_request_can_be_lost_before_it_arrives() -> None:
     assert not server.direct.exists("things", "a")
 
 
-def test_a_delay_passes_on_the_clock() -> None:
+def test_a_delay_advances_the_clock() -> None:
     clock = VirtualClock()
     server = make_server(clock)
     server.faults.delay(3.0)
@@ -126,7 +128,7 @@ def test_a_delay_passes_on_the_clock() -> None:
     assert clock.monotonic() - before == pytest.approx(3.0)
 
 
-def test_a_delay_longer_than_the_patience_is_a_timeout_of_unknown_outcome() -> None:
+def test_a_delay_longer_than_the_timeout_is_a_timeout_of_unknown_outcome() -> None:
     clock = VirtualClock()
     server = make_server(clock)
     server.faults.delay(60.0)
@@ -138,7 +140,7 @@ def test_a_delay_longer_than_the_patience_is_a_timeout_of_unknown_outcome() -> N
     assert server.direct.exists("things", "a")
 
 
-def test_the_server_gives_up_at_its_own_timeout_and_writes_nothing() -> None:
+def test_at_the_server_side_timeout_nothing_is_written() -> None:
     server = make_server()
     server.faults.delay(60.0)
     body = msgspec.json.encode(thing("a"))
@@ -147,7 +149,7 @@ def test_the_server_gives_up_at_its_own_timeout_and_writes_nothing() -> None:
     assert not server.direct.exists("things", "a")
 
 
-def test_chance_comes_from_the_seed() -> None:
+def test_probabilities_depend_on_the_seed() -> None:
     def story(seed: int) -> list[int]:
         server = make_server(seed=seed)
         server.faults.fail(500, times=EVERY_TIME, probability=0.5)
@@ -157,7 +159,7 @@ def test_chance_comes_from_the_seed() -> None:
     assert set(story(3)) == {200, 500}
 
 
-def test_a_server_that_is_down_refuses_and_forgets_nothing() -> None:
+def test_a_server_that_is_down_refuses_requests_and_keeps_its_objects() -> None:
     server = make_server()
     server.direct.create(thing("a"))
     stream = watch(server)
@@ -182,7 +184,7 @@ def test_a_closed_server_stays_closed() -> None:
 # --------------------------------------------------------------------------------------- watches
 
 
-def test_a_silent_watch_is_idle_at_once_and_no_time_passes() -> None:
+def test_a_watch_without_news_is_idle_at_once_and_no_time_passes() -> None:
     clock = VirtualClock()
     server = make_server(clock)
     stream = watch(server, resourceVersion=str(server.resource_version))
@@ -196,7 +198,7 @@ def test_a_silent_watch_is_idle_at_once_and_no_time_passes() -> None:
     assert server.unread_lines == 0
 
 
-def test_bookmarks_fall_due_by_the_clock() -> None:
+def test_bookmarks_are_due_by_the_clock() -> None:
     clock = VirtualClock()
     server = make_server(clock, bookmark_seconds=60.0)
     version = str(server.resource_version)
@@ -224,7 +226,7 @@ def test_a_watch_ends_at_its_timeout() -> None:
     assert stream.read_line(0.0) is None
 
 
-def test_dropped_watches_lose_what_was_not_read() -> None:
+def test_dropped_watches_lose_their_unread_lines() -> None:
     server = make_server()
     version = str(server.resource_version)
     mine, other = watch(server, resourceVersion=version), watch(server, "/api/v1/pods")
@@ -236,7 +238,7 @@ def test_dropped_watches_lose_what_was_not_read() -> None:
     assert other.is_open
 
 
-def test_ended_watches_bring_what_is_left() -> None:
+def test_ended_watches_still_return_their_unread_lines() -> None:
     server = make_server()
     stream = watch(server, resourceVersion=str(server.resource_version))
     server.direct.create(thing("a"))
@@ -245,7 +247,7 @@ def test_ended_watches_bring_what_is_left() -> None:
     assert stream.read_line(1.0) is None
 
 
-def test_a_stalled_watch_is_silent_and_then_late() -> None:
+def test_a_stalled_watch_returns_its_lines_late() -> None:
     clock = VirtualClock()
     server = make_server(clock)
     stream = watch(server, resourceVersion=str(server.resource_version), allowWatchBookmarks="true")
@@ -259,7 +261,7 @@ def test_a_stalled_watch_is_silent_and_then_late() -> None:
     assert read_all(stream) == [("ADDED", "a")]
 
 
-def test_events_can_come_twice() -> None:
+def test_events_can_be_sent_twice() -> None:
     server = make_server()
     stream = watch(server, resourceVersion=str(server.resource_version))
     server.repeat_events(1)
@@ -294,7 +296,7 @@ def test_compaction_forces_a_new_list() -> None:
     assert read_all(watch(server, resourceVersion=str(server.resource_version))) == []
 
 
-def test_failures_of_a_watch_come_as_a_status() -> None:
+def test_failures_of_a_watch_have_a_status() -> None:
     server = make_server()
     server.faults.fail(503, match=Match(verb="watch"))
     stream = watch(server)
@@ -304,7 +306,7 @@ def test_failures_of_a_watch_come_as_a_status() -> None:
     assert stream.read_line(1.0) is None
 
 
-def test_a_stream_brings_any_other_answer_as_one_line() -> None:
+def test_a_stream_returns_any_other_answer_as_one_line() -> None:
     stream = make_server().stream(Request("GET", "/version"), SECONDS)
     line = stream.read_line(1.0)
     assert line is not None
@@ -322,10 +324,10 @@ def test_a_closed_watch_is_not_kept() -> None:
     assert kept() is None
 
 
-# ------------------------------------------------------------------------- arranging and checking
+# -------------------------------------------------------------------------------- direct access
 
 
-def test_requests_are_counted_and_arrangements_are_not() -> None:
+def test_requests_are_counted_and_direct_writes_are_not() -> None:
     server = make_server()
     server.direct.create(thing("a"))
     ask(server, "PATCH", f"{THINGS}/a/status", {"status": {"x": 1}})
@@ -334,7 +336,7 @@ def test_requests_are_counted_and_arrangements_are_not() -> None:
     assert [entry.status for entry in server.journal] == [200, 404]
 
 
-def test_arrangements_pass_faults_by() -> None:
+def test_direct_writes_bypass_faults() -> None:
     server = make_server()
     server.faults.fail(500, times=EVERY_TIME)
     server.direct.create(thing("a"))
@@ -345,7 +347,7 @@ def test_arrangements_pass_faults_by() -> None:
     assert not server.direct.exists("things", "a")
 
 
-def test_arrangements_that_are_refused_raise_the_client_s_errors() -> None:
+def test_refused_direct_writes_raise_the_errors_of_the_client() -> None:
     server = make_server()
     server.direct.create(thing("a"))
     with pytest.raises(NotFound):
@@ -354,7 +356,7 @@ def test_arrangements_that_are_refused_raise_the_client_s_errors() -> None:
         server.direct.patch("things", "a", {"metadata": {"resourceVersion": "1"}})
 
 
-def test_garbage_can_be_left_to_the_test() -> None:
+def test_garbage_collection_can_be_left_to_the_test() -> None:
     server = make_server(collects_garbage=False)
     owner = server.direct.create(thing("a"))
     reference = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "a"}
@@ -366,7 +368,7 @@ def test_garbage_can_be_left_to_the_test() -> None:
     assert not server.direct.exists("pods", "p")
 
 
-def test_reviews_answer_what_they_are_told() -> None:
+def test_reviews_have_the_answers_that_the_test_sets() -> None:
     server = make_server()
     server.reviews.users["secret"] = {"username": "ann", "groups": ["team"]}
     server.reviews.allows = lambda spec: spec["user"] == "ann"
@@ -384,7 +386,7 @@ def test_reviews_answer_what_they_are_told() -> None:
     assert ask(server, "GET", path).status == 405
 
 
-def test_many_random_writes_keep_counter_and_history_in_step() -> None:
+def test_counter_and_history_agree_after_many_random_writes() -> None:
     rng = random.Random(5)
     server = make_server()
     stream = watch(server, resourceVersion=str(server.resource_version))

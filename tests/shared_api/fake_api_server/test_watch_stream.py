@@ -48,7 +48,7 @@ def test_a_waiting_reader_wakes(
         pytest.param(lambda stream: stream.break_off(), id="broken by the server"),
     ],
 )
-def test_a_waiting_reader_is_told_of_the_break(
+def test_a_waiting_reader_gets_an_error_when_the_stream_breaks(
     threads: ThreadPoolExecutor, act: Callable[[FakeStream], None]
 ) -> None:
     clock = VirtualClock(blocking=True)
@@ -70,7 +70,7 @@ def test_a_waiting_reader_gives_up_at_its_timeout(threads: ThreadPoolExecutor) -
         reader.result(PATIENCE_SECONDS)
 
 
-def test_a_waiting_reader_notices_the_end_by_the_clock(threads: ThreadPoolExecutor) -> None:
+def test_a_waiting_reader_sees_the_end_by_the_clock(threads: ThreadPoolExecutor) -> None:
     clock = VirtualClock(blocking=True)
     plan = StreamPlan(waits=True, ends_at=clock.monotonic() + 30.0)
     reader = threads.submit(FakeStream(INFO, clock, plan).read_line, 60.0)
@@ -90,7 +90,7 @@ def test_a_waiting_reader_of_a_stalled_stream_gets_lines_late(threads: ThreadPoo
     assert reader.result(PATIENCE_SECONDS) == b"x"
 
 
-def test_a_reader_that_never_reads_is_cut_off() -> None:
+def test_a_stream_that_is_never_read_breaks() -> None:
     stream = FakeStream(INFO, VirtualClock(), StreamPlan())
     for _ in range(MAX_UNREAD_LINES + 1):
         stream.push(b"x")
@@ -99,7 +99,7 @@ def test_a_reader_that_never_reads_is_cut_off() -> None:
     assert not stream.is_open
 
 
-def test_closing_tells_the_server_once() -> None:
+def test_close_notifies_the_server_once() -> None:
     closed: list[FakeStream] = []
     stream = FakeStream(INFO, SystemClock(), StreamPlan(), on_close=closed.append)
     stream.close()

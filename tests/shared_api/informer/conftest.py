@@ -1,4 +1,4 @@
-"""What all tests of informers share."""
+"""The fixture of all tests of informers."""
 
 from __future__ import annotations
 

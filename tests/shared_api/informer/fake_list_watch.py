@@ -1,8 +1,8 @@
-"""The two methods of the client that an informer uses, over a history kept in memory, with faults.
+"""The two methods of the client that an informer uses, with a history in memory, and faults.
 
-And a handler that listens.
+Also a handler that records its calls.
 
-Small on purpose: what these tests need is to say *when* something goes wrong.
+Small on purpose: these tests need to control *when* a fault happens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Item = Namespace | DecodeFailure
 
 
 class FakeListWatch:
-    """Namespaces, their history, and what the next calls shall fail with."""
+    """Namespaces, their history, and the failures of the next calls."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -50,7 +50,7 @@ class FakeListWatch:
         return item
 
     def break_object(self, name: str, *, uid: str = "", leaves_rest: bool = False) -> DecodeFailure:
-        """Change an object so that it cannot be read any more, or so that something is left."""
+        """Change an object so that it is unreadable, completely or except for a rest."""
         kind: EventType = "MODIFIED" if name in self.items else "ADDED"
         meta = self._meta(name, uid, "")
         rest = Namespace(metadata=meta) if leaves_rest else None
@@ -61,7 +61,7 @@ class FakeListWatch:
         return failure
 
     def delete(self, name: str) -> None:
-        """Delete an object; the event carries the version of the deletion."""
+        """Delete an object; the event has the version of the deletion."""
         uid = uid_of(self.items.pop(name))
         self.version += 1
         meta = ObjectMeta(name=name, uid=uid, resource_version=str(self.version))
@@ -69,27 +69,27 @@ class FakeListWatch:
         self.history.append(WatchEvent("DELETED", item, str(self.version)))
 
     def bookmark(self) -> None:
-        """Tell open watches how far the server is."""
+        """Send open watches a bookmark with the current version."""
         self.history.append(WatchEvent("BOOKMARK", None, str(self.version)))
 
     def send_error(self, code: int, reason: str, message: str = "") -> None:
-        """Put an ERROR into the open watch."""
+        """Send an ERROR event to the open watch."""
         self.watches[-1].extra.append(WatchEvent("ERROR", status=(code, reason, message)))
 
     def cut_off(self, next_failure: ApiFailure) -> None:
-        """Break the open watch, and refuse the next one."""
+        """Break the open watch, and fail the next one."""
         self.watches[-1].broken = True
         self.watch_failures.append(next_failure)
 
     def restore_backup(self, version: int) -> None:
-        """Lose what happened after this version, as an etcd that is restored does."""
+        """Lose all changes after this version, as an etcd restored from a backup does."""
         self.version = version
         self.history = [e for e in self.history if int(e.resource_version) <= version]
 
     def list_page(
         self, resource_type: object, *, limit: int = 500, continue_token: str = "", **_: str
     ) -> Page[Any]:
-        """Return a page of the present state, or of the snapshot the token names."""
+        """Return a page of the current state, or of the snapshot of the token."""
         self.before_page()
         self.lists.append((limit, continue_token))
         self._fail_from(self.list_failures)
@@ -106,7 +106,7 @@ class FakeListWatch:
         return Page(tuple(page), version, token)
 
     def expire_tokens(self) -> None:
-        """Compact, so that unfinished lists cannot go on."""
+        """Compact, so that unfinished lists cannot continue."""
         self._snapshots.clear()
 
     def watch(
@@ -117,7 +117,7 @@ class FakeListWatch:
         timeout_seconds: int = 300,
         **_: str,
     ) -> Any:
-        """Open a watch; a `FakeWatch`."""
+        """Open a `FakeWatch`."""
         self._fail_from(self.watch_failures)
         if int(resource_version) < self.compacted:
             raise Gone(410, "Expired", "too old resource version")
@@ -152,7 +152,7 @@ class FakeListWatch:
 
 
 class FakeWatch:
-    """One open watch: what the history has after its version."""
+    """One open watch: the history after its version."""
 
     def __init__(self, server: FakeListWatch, version: int, timeout_seconds: int) -> None:
         self.server = server
@@ -179,7 +179,7 @@ class FakeWatch:
         raise StreamIdle(f"nothing for {idle_seconds} s")
 
     def close(self) -> None:
-        """Close it."""
+        """Close the watch."""
         self.closed = True
 
 
@@ -197,7 +197,7 @@ def label(item: Namespace | None) -> str:
 
 
 class Listener:
-    """A handler that keeps what it hears, as "old>new"."""
+    """A handler that records its calls, as "old>new"."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -214,6 +214,6 @@ class Listener:
             self.state[some.metadata.key] = new
 
     def take(self) -> list[str]:
-        """Return what was heard since the last time."""
+        """Return the calls since the last time."""
         heard, self.heard = self.heard, []
         return heard

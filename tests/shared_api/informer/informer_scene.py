@@ -1,4 +1,4 @@
-"""An informer over a scripted server, stepped by the test."""
+"""An informer with a scripted server, which the test steps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Scene:
         self.informer.add_handler(self.listener)
 
     def run(self, seconds: float = 0.0) -> list[str]:
-        """Step until nothing is left to do in this time; return what the handler heard."""
+        """Step until nothing is left to do in this time; return the calls of the handler."""
         until = self.clock.monotonic() + seconds
         for _ in range(100_000):
             rest = self.informer.step()
@@ -54,7 +54,7 @@ class Scene:
         return self.listener.take()
 
     def relist(self) -> list[str]:
-        """Lose the watch together with what it would have brought, then list."""
+        """Lose the watch together with its undelivered events, then list."""
         self.server.watches[-1].silent = True
         self.server.send_error(410, "Expired")
         return self.run(1)

@@ -14,7 +14,7 @@ from shared_api.objects.namespace import Namespace
 
 
 def thing(name: str, version: int, uid: str = "u1", team: str = "red") -> Namespace:
-    """The smallest object there is; the team is what it is indexed by."""
+    """Return a minimal object; it is indexed by its team."""
     return Namespace(
         metadata=ObjectMeta(
             name=name, uid=Uid(uid), resource_version=str(version), labels={"team": team}
@@ -33,7 +33,7 @@ def store() -> Iterator[IndexedStore[Namespace]]:
     store.validate()
 
 
-def test_what_was_observed_can_be_read_by_key_and_by_index(store: IndexedStore[Namespace]) -> None:
+def test_observed_objects_can_be_read_by_key_and_by_index(store: IndexedStore[Namespace]) -> None:
     a, b, c = thing("a", 1), thing("b", 2, team="red blue"), thing("c", 3, team="")
     for each in (a, b, c):
         assert store.put_observed(each) == [(None, each)]
@@ -54,10 +54,10 @@ def test_an_index_follows_changes_and_deletions(store: IndexedStore[Namespace]) 
     assert (store.by_index("team", "red"), store.by_index("team", "blue")) == ([], [moved])
     assert store.remove_observed("a", Uid("u1"), "3") == [(moved, None)]
     assert store.by_index("team", "blue") == []
-    assert store.remove_observed("a", Uid("u1"), "3") == [], "a second time is no news"
+    assert store.remove_observed("a", Uid("u1"), "3") == [], "a second deletion is no change"
 
 
-def test_a_version_that_is_known_or_older_is_no_news(store: IndexedStore[Namespace]) -> None:
+def test_a_known_or_older_version_is_no_change(store: IndexedStore[Namespace]) -> None:
     store.put_observed(thing("a", 5))
     assert store.put_observed(thing("a", 5)) == []
     assert store.put_observed(thing("a", 4)) == []
@@ -73,7 +73,7 @@ def test_a_new_uid_under_an_old_name_is_a_deletion_and_an_addition(
 
 
 class TestOwnWrites:
-    def test_readers_see_it_at_once_and_handlers_when_the_watch_brings_it(
+    def test_readers_see_it_at_once_and_handlers_get_it_from_the_watch(
         self, store: IndexedStore[Namespace]
     ) -> None:
         before, written = thing("a", 1), thing("a", 3, team="blue")
@@ -86,7 +86,7 @@ class TestOwnWrites:
         assert store.put_observed(written) == []
         assert store.seen_by_handlers() == [written]
 
-    def test_two_in_a_row_are_told_as_one_change(self, store: IndexedStore[Namespace]) -> None:
+    def test_two_in_a_row_are_reported_as_one_change(self, store: IndexedStore[Namespace]) -> None:
         before, last = thing("a", 1), thing("a", 4)
         store.put_observed(before)
         assert store.note_written(thing("a", 3))
@@ -95,7 +95,7 @@ class TestOwnWrites:
         assert store.put_observed(thing("a", 3)) == []
         assert store.put_observed(last) == [(before, last)]
 
-    def test_a_created_object_is_there_before_the_watch_brings_it(
+    def test_a_created_object_is_stored_before_its_watch_event(
         self, store: IndexedStore[Namespace]
     ) -> None:
         created = thing("a", 3)
@@ -104,7 +104,7 @@ class TestOwnWrites:
         assert store.seen_by_handlers_of("a") is None
         assert store.put_observed(created) == [(None, created)]
 
-    def test_an_answer_that_comes_after_the_deletion_raises_no_ghost(
+    def test_an_answer_after_the_deletion_does_not_restore_the_object(
         self, store: IndexedStore[Namespace]
     ) -> None:
         store.put_observed(thing("a", 1))
@@ -112,14 +112,14 @@ class TestOwnWrites:
         assert not store.note_written(thing("a", 2))
         assert store.get("a") is None
 
-    def test_an_answer_from_before_a_bookmark_is_no_news(
+    def test_an_answer_older_than_a_bookmark_is_no_change(
         self, store: IndexedStore[Namespace]
     ) -> None:
         store.advance("10")
         assert not store.note_written(thing("a", 10))
         assert store.note_written(thing("a", 11))
 
-    def test_the_deletion_of_an_earlier_bearer_of_the_name_leaves_the_created_one(
+    def test_the_deletion_of_an_earlier_object_of_the_name_keeps_the_created_one(
         self, store: IndexedStore[Namespace]
     ) -> None:
         old, created = thing("a", 1, uid="u1"), thing("a", 5, uid="u2")
@@ -138,7 +138,7 @@ class TestOwnWrites:
         assert store.remove_observed("a", Uid("u1"), "4") == [(before, None)]
         assert store.get("a") is None
 
-    def test_one_that_handlers_never_heard_of_leaves_without_a_word(
+    def test_an_object_unknown_to_handlers_is_deleted_without_a_call(
         self, store: IndexedStore[Namespace]
     ) -> None:
         store.note_written(thing("a", 3))
@@ -146,16 +146,14 @@ class TestOwnWrites:
 
 
 class TestLists:
-    def test_what_a_list_does_not_have_is_gone(self, store: IndexedStore[Namespace]) -> None:
+    def test_an_object_missing_from_a_list_is_deleted(self, store: IndexedStore[Namespace]) -> None:
         a, b = thing("a", 1), thing("b", 2)
         store.put_observed(a)
         store.put_observed(b)
         assert list(store.remove_vanished({"b"}, "9")) == [(a, None)]
         assert store.list() == [b]
 
-    def test_what_was_created_since_the_list_was_made_stays(
-        self, store: IndexedStore[Namespace]
-    ) -> None:
+    def test_an_object_created_since_the_list_stays(self, store: IndexedStore[Namespace]) -> None:
         store.note_written(thing("a", 10))
         assert list(store.remove_vanished(set(), "9")) == []
         assert store.get("a") is not None
@@ -178,11 +176,13 @@ class TestLists:
     ) -> None:
         before = thing("a", 50, uid="u1")
         store.put_observed(before)
-        assert store.keep_observed("a", Uid("u2"), "7") == [], "of an earlier bearer of the name"
+        assert store.keep_observed("a", Uid("u2"), "7") == [], (
+            "it is of an earlier object of the name"
+        )
         assert store.keep_observed("a", Uid("u2"), "7", force=True) == [(before, None)]
         assert len(store) == 0
 
-    def test_what_was_kept_of_a_replaced_history_gives_way_to_the_next_list(
+    def test_what_is_kept_from_a_replaced_history_is_replaced_by_the_next_list(
         self, store: IndexedStore[Namespace]
     ) -> None:
         before = thing("a", 50, uid="u1")
@@ -199,13 +199,13 @@ class TestLists:
         good = thing("a", 5, uid="u1")
         store.put_observed(good)
         assert store.keep_observed("a", Uid("u1"), "6") == []
-        assert store.keep_observed("a", Uid(""), "6") == [], "not known to be another"
+        assert store.keep_observed("a", Uid(""), "6") == [], "it may be the same object"
         assert store.get("a") == good
         assert store.keep_observed("a", Uid("u2"), "7") == [(good, None)]
         assert store.get("a") is None
 
 
-def test_the_transform_is_applied_on_every_way_in() -> None:
+def test_the_transform_is_applied_to_every_object_stored() -> None:
     def shortened(item: Namespace, _before: Namespace | None) -> Namespace:
         meta = item.metadata
         kept = ObjectMeta(name=meta.name, uid=meta.uid, resource_version=meta.resource_version)
@@ -231,10 +231,10 @@ def test_the_transform_sees_what_an_object_replaces_and_no_version_twice() -> No
     store.note_written(thing("a", 2))
     written = store.get("a")
     assert store.put_observed(thing("a", 2)) == [(thing("a", 1), written)]
-    assert store.get("a") is written, "the watch brought our own write back"
+    assert store.get("a") is written, "the watch has returned our own write"
     assert seen == [("", "1"), ("1", "2")]
     store.put_observed(thing("a", 2), force=True)
-    assert seen[2:] == [("2", "2")], "after a restore the same version may say something else"
+    assert seen[2:] == [("2", "2")], "after a restore the same version may have another content"
     store.put_observed(thing("a", 2, uid="other"), force=True)
     assert len(seen) == 4
 
@@ -249,7 +249,7 @@ History = list[tuple[str, str, int, bool]]
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """What a server did to two objects: (name, action, version, whether we wrote it)."""
+    """Draw what a server did to two objects: (name, action, version, whether we wrote it)."""
     size = draw(st.integers(0, 12))
     actions = st.tuples(
         st.sampled_from("ab"), st.sampled_from(["put", "put", "delete"]), st.booleans()
@@ -261,7 +261,7 @@ Event = tuple[str, Namespace]
 
 
 def play(history: History) -> tuple[list[Event], list[Namespace], dict[str, Namespace]]:
-    """Return what the watch brings, the answers to our writes, and what there is in the end."""
+    """Return the events of the watch, the answers to our writes, and the final objects."""
     truth: dict[str, Namespace] = {}
     events: list[Event] = []
     answers: list[Namespace] = []
@@ -278,7 +278,7 @@ def play(history: History) -> tuple[list[Event], list[Namespace], dict[str, Name
 
 @pytest.mark.properties
 @given(histories(), st.data())
-def test_whenever_answers_come_the_store_ends_right_and_handlers_hear_one_chain(
+def test_whenever_answers_arrive_the_store_is_right_and_handlers_see_one_sequence(
     history: History, data: st.DataObject
 ) -> None:
     store = IndexedStore[Namespace](indexes={"team": teams_of})

@@ -1,4 +1,4 @@
-"""A kind that may not be there."""
+"""A watch of a kind that may not be installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shared_api.testing.virtual_clock import VirtualClock
 
 
 class Kind:
-    """A kind that comes and goes, and a watch of it."""
+    """A kind that can be installed and removed, and a watch of it."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -55,7 +55,7 @@ class Kind:
         self.watch.step()
 
 
-def test_a_missing_kind_is_waited_for_and_holds_nobody_up() -> None:
+def test_a_missing_kind_is_awaited_and_does_not_affect_readiness() -> None:
     kind = Kind()
     assert kind.watch.check() == (False, "Thing: not looked for yet")
     kind.look()
@@ -64,7 +64,7 @@ def test_a_missing_kind_is_waited_for_and_holds_nobody_up() -> None:
     assert kind.watch.check() == (True, "Thing is not served, waiting for its CRD")
 
 
-def test_who_has_to_wait_for_others_says_so() -> None:
+def test_a_kind_that_waits_for_another_reports_it() -> None:
     kind = Kind()
     kind.why_not = "waits for another"
     kind.look()
@@ -75,7 +75,7 @@ def test_who_has_to_wait_for_others_says_so() -> None:
     assert kind.watch.check() == (True, "Thing is not served, waiting for its CRD")
 
 
-def test_a_kind_is_left_to_others_at_the_second_look() -> None:
+def test_a_kind_is_released_to_another_at_the_second_check() -> None:
     kind = Kind()
     kind.served = True
     kind.look()
@@ -87,17 +87,17 @@ def test_a_kind_is_left_to_others_at_the_second_look() -> None:
     assert kind.watch.check() == (True, "Thing waits for another")
 
 
-def test_it_is_looked_for_often_enough_to_be_found_within_ten_seconds() -> None:
+def test_it_is_checked_often_enough_to_be_found_within_ten_seconds() -> None:
     kind = Kind()
     kind.look()
     kind.served = True
     assert kind.watch.step() <= LOOK_SECONDS < 10.0
     kind.look()
     assert kind.watch.is_served()
-    assert not kind.watch.is_ready()  # its list has not come
+    assert not kind.watch.is_ready()  # it is not listed yet
 
 
-def test_a_kind_that_goes_is_missed_at_the_second_look() -> None:
+def test_a_removed_kind_is_missed_at_the_second_check() -> None:
     kind = Kind()
     kind.served = True
     kind.look()
@@ -112,7 +112,7 @@ def test_a_kind_that_goes_is_missed_at_the_second_look() -> None:
     assert kind.watch.is_served()
 
 
-def test_a_server_that_does_not_answer_says_nothing_about_the_kind() -> None:
+def test_without_an_answer_the_kind_stays_as_it_was() -> None:
     kind = Kind()
     kind.served = None
     kind.look()
@@ -128,7 +128,7 @@ def test_a_server_that_does_not_answer_says_nothing_about_the_kind() -> None:
     assert kind.watch.is_served()
 
 
-def test_a_better_version_is_followed_in_place_of_the_old_one() -> None:
+def test_a_better_version_is_watched_in_place_of_the_old_one() -> None:
     kind = Kind()
     kind.served, kind.version = True, 1
     kind.look()
@@ -137,4 +137,4 @@ def test_a_better_version_is_followed_in_place_of_the_old_one() -> None:
     kind.look()
     assert kind.made == ["v1beta1", "v1beta2"]
     assert kind.watch.resource_type == ADMISSION_CHECK_VERSIONS[0]
-    assert kind.gone == 0, "the kind was there all the time"
+    assert kind.gone == 0, "the kind has always been served"

@@ -1,4 +1,4 @@
-"""Tests of shared_api.informer.reflector: what it does when the server does not."""
+"""Tests of shared_api.informer.reflector: how it handles failures of the server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.shared_api.informer.fake_list_watch import FakeListWatch
 
 
 class RecordingSink:
-    """Keeps what it is told, in words."""
+    """Records its calls as texts."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -66,7 +66,7 @@ class RecordingSink:
 
 
 class Source:
-    """The fake, bound to a resource."""
+    """The fake server, bound to a resource."""
 
     def __init__(self, server: FakeListWatch) -> None:
         self.server = server
@@ -82,7 +82,7 @@ class Source:
 
 
 class Counting:
-    """A ReflectorObserver."""
+    """A ReflectorObserver that counts its calls."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
@@ -113,7 +113,7 @@ class Scene:
         )
 
     def run(self, seconds: float = 0.0) -> list[str]:
-        """Step until nothing is left to do in this time; return what the sink was told."""
+        """Step until nothing is left to do in this time; return the calls of the sink."""
         self.sink.told.clear()
         until = self.clock.monotonic() + seconds
         for _ in range(100_000):
@@ -144,7 +144,7 @@ def test_it_lists_then_watches_from_there(scene: Scene) -> None:
     assert scene.reflector.trouble == ""
 
 
-def test_a_long_list_comes_in_pages_one_per_step(scene: Scene) -> None:
+def test_a_long_list_is_read_in_pages_one_per_step(scene: Scene) -> None:
     for number in range(2 * PAGE_LIMIT + 1):
         scene.server.put(f"n{number}")
     assert scene.reflector.step(0) == 0
@@ -153,7 +153,7 @@ def test_a_long_list_comes_in_pages_one_per_step(scene: Scene) -> None:
     assert [limit for limit, _ in scene.server.lists] == [PAGE_LIMIT] * 3
 
 
-def test_an_event_that_comes_between_two_pages_is_seen_by_the_watch(scene: Scene) -> None:
+def test_an_event_between_two_pages_is_received_by_the_watch(scene: Scene) -> None:
     for number in range(PAGE_LIMIT + 1):
         scene.server.put(f"n{number}")
     scene.reflector.step(0)
@@ -161,7 +161,7 @@ def test_an_event_that_comes_between_two_pages_is_seen_by_the_watch(scene: Scene
     assert scene.run() == ["page of 1", "end 501", "DELETED 502"]
 
 
-def test_a_list_that_expires_starts_again_and_at_last_asks_for_everything(scene: Scene) -> None:
+def test_an_expired_list_starts_again_and_finally_without_a_limit(scene: Scene) -> None:
     for number in range(PAGE_LIMIT + 1):
         scene.server.put(f"n{number}")
     scene.server.before_page = scene.server.expire_tokens
@@ -170,7 +170,7 @@ def test_a_list_that_expires_starts_again_and_at_last_asks_for_everything(scene:
     assert [limit for limit, _ in scene.server.lists] == [500, 500, 500, 500, 0]
 
 
-def test_a_page_that_fails_is_asked_for_again_not_the_whole_list(scene: Scene) -> None:
+def test_only_the_failed_page_is_requested_again(scene: Scene) -> None:
     for number in range(PAGE_LIMIT + 1):
         scene.server.put(f"n{number}")
     scene.reflector.step(0)
@@ -183,7 +183,7 @@ def test_a_page_that_fails_is_asked_for_again_not_the_whole_list(scene: Scene) -
     [Forbidden(403), NotFound(404), TooManyRequests(429), Gone(410), ServerError(503)],
     ids=lambda failure: type(failure).__name__,
 )
-def test_a_list_that_is_refused_is_tried_again_and_says_why_meanwhile(
+def test_a_refused_list_is_retried_and_the_reason_is_reported(
     scene: Scene, failure: ApiFailure
 ) -> None:
     scene.server.list_failures.append(failure)
@@ -194,7 +194,7 @@ def test_a_list_that_is_refused_is_tried_again_and_says_why_meanwhile(
     assert (scene.reflector.trouble, scene.reflector.is_forbidden) == ("", False)
 
 
-def test_a_server_that_is_down_for_a_minute_is_found_within_seconds_and_not_hammered(
+def test_a_server_that_was_down_for_a_minute_is_found_within_seconds_with_few_requests(
     scene: Scene,
 ) -> None:
     scene.run()
@@ -206,10 +206,10 @@ def test_a_server_that_is_down_for_a_minute_is_found_within_seconds_and_not_hamm
     scene.server.put("a")
     before = scene.counts.seen["list"]
     assert scene.run(5) == ["ADDED 1"], "resumed, no event lost"
-    assert scene.counts.seen["list"] == before, "and without a list"
+    assert scene.counts.seen["list"] == before, "without a list"
 
 
-def test_what_lasts_is_logged_once_a_minute(scene: Scene) -> None:
+def test_a_lasting_failure_is_logged_once_a_minute(scene: Scene) -> None:
     scene.server.down = True
     with capture_logs() as logs:
         scene.run(3 * REMIND_SECONDS)
@@ -219,7 +219,7 @@ def test_what_lasts_is_logged_once_a_minute(scene: Scene) -> None:
     assert {line["event"] for line in warnings} == {"cannot follow"}
 
 
-def test_a_kind_that_the_server_does_not_have_is_named_with_what_follows(scene: Scene) -> None:
+def test_a_missing_kind_is_named_with_its_consequence(scene: Scene) -> None:
     scene.server.list_failures += [NotFound(404, "NotFound", "404 page not found")] * 3
     scene.run()
     assert scene.reflector.trouble == (
@@ -227,7 +227,7 @@ def test_a_kind_that_the_server_does_not_have_is_named_with_what_follows(scene: 
     )
 
 
-def test_a_busy_server_is_asked_again_when_it_said_and_not_before(scene: Scene) -> None:
+def test_a_busy_server_is_asked_again_after_its_retry_after(scene: Scene) -> None:
     busy = TooManyRequests(429, retry_after_seconds=60.0)
     scene.server.list_failures.append(busy)
     scene.server.watch_failures.append(busy)
@@ -241,7 +241,7 @@ def test_a_busy_server_is_asked_again_when_it_said_and_not_before(scene: Scene) 
     assert len(scene.server.watches) == 1
 
 
-def test_pauses_grow_to_the_cap_and_are_spread(scene: Scene) -> None:
+def test_pauses_grow_to_the_cap_with_jitter(scene: Scene) -> None:
     scene.server.down = True
     pauses = []
     for _ in range(12):
@@ -263,7 +263,7 @@ def test_a_watch_that_the_server_ends_in_time_is_resumed_at_once(scene: Scene) -
     assert scene.counts.seen == Counter(list=1, ended=1)
 
 
-def test_a_watch_that_ends_at_once_again_and_again_is_not_hammered(scene: Scene) -> None:
+def test_a_watch_that_repeatedly_ends_at_once_is_retried_with_pauses(scene: Scene) -> None:
     scene.run()
 
     def end_the_last() -> None:
@@ -279,7 +279,7 @@ def test_a_watch_that_ends_at_once_again_and_again_is_not_hammered(scene: Scene)
     assert scene.counts.seen["list"] == 1
 
 
-def test_watches_are_asked_to_end_after_five_to_ten_minutes_spread(scene: Scene) -> None:
+def test_watches_request_a_timeout_of_five_to_ten_minutes(scene: Scene) -> None:
     scene.run()
     for _ in range(20):
         scene.server.put("a")
@@ -291,7 +291,7 @@ def test_watches_are_asked_to_end_after_five_to_ten_minutes_spread(scene: Scene)
     assert len(set(timeouts)) > 10
 
 
-def test_a_silent_watch_is_replaced_from_where_it_was(scene: Scene) -> None:
+def test_a_silent_watch_is_replaced_at_its_version(scene: Scene) -> None:
     scene.run()
     scene.server.put("a")
     scene.run()
@@ -304,7 +304,7 @@ def test_a_silent_watch_is_replaced_from_where_it_was(scene: Scene) -> None:
     assert scene.counts.seen == Counter(list=1, stalled=1)
 
 
-def test_a_watch_with_bookmarks_is_not_taken_for_silent(scene: Scene) -> None:
+def test_a_watch_with_bookmarks_is_not_silent(scene: Scene) -> None:
     scene.run()
     for _ in range(4):
         scene.run(60)
@@ -313,12 +313,12 @@ def test_a_watch_with_bookmarks_is_not_taken_for_silent(scene: Scene) -> None:
     assert scene.counts.seen == Counter(list=1)
 
 
-def test_a_watch_that_was_silent_from_the_start_is_followed_by_a_list(scene: Scene) -> None:
+def test_after_a_watch_that_was_silent_from_the_start_it_lists(scene: Scene) -> None:
     scene.run()
     assert scene.run(MAX_SILENCE_SECONDS) == ["list 0", "page of 0", "end 0"]
 
 
-def test_a_watch_that_outlives_what_was_asked_is_replaced(scene: Scene) -> None:
+def test_a_watch_that_outlives_its_timeout_is_replaced(scene: Scene) -> None:
     scene.run()
     first = scene.server.watches[-1]
     for _ in range(int(first.timeout_seconds + WATCH_MARGIN_SECONDS) // 60 + 1):
@@ -355,20 +355,22 @@ def test_an_expired_version_leads_to_a_list_at_once(
     assert scene.run() == ["ADDED 2"]
 
 
-def test_versions_that_always_expire_do_not_make_it_list_without_a_pause(scene: Scene) -> None:
+def test_with_versions_that_always_expire_it_lists_with_pauses(scene: Scene) -> None:
     scene.server.put("a")
     scene.server.compacted = 10**9
     scene.run(60)
     assert 10 < scene.counts.seen["list"] < 30
 
 
-def test_a_server_that_refuses_only_watches_is_not_made_to_list_without_end(scene: Scene) -> None:
+def test_with_a_server_that_refuses_only_watches_it_does_not_list_endlessly(scene: Scene) -> None:
     scene.server.watch_failures.extend([ServerError(500)] * 1000)
     scene.run(60)
     assert 3 < scene.counts.seen["list"] < 15
 
 
-def test_an_error_that_is_no_expiry_is_retried_and_the_third_one_lists(scene: Scene) -> None:
+def test_another_error_than_expiry_is_retried_and_the_third_one_leads_to_a_list(
+    scene: Scene,
+) -> None:
     scene.server.put("a")
     scene.run()
     scene.server.send_error(500, "InternalError", "etcd")
@@ -378,7 +380,7 @@ def test_an_error_that_is_no_expiry_is_retried_and_the_third_one_lists(scene: Sc
     assert scene.counts.seen == Counter(list=2, refused=1)
 
 
-def test_a_server_behind_what_was_seen_is_reported_as_rewound(scene: Scene) -> None:
+def test_a_server_behind_the_last_seen_version_is_reported_as_rewound(scene: Scene) -> None:
     scene.server.put("a")
     scene.server.put("a")
     scene.run()
@@ -390,7 +392,7 @@ def test_a_server_behind_what_was_seen_is_reported_as_rewound(scene: Scene) -> N
     assert scene.run() == ["list 1", "page of 1", "end 1"]
 
 
-def test_a_rewound_list_that_expires_is_followed_by_one(scene: Scene) -> None:
+def test_an_expired_rewound_list_is_followed_by_a_rewound_list(scene: Scene) -> None:
     for number in range(PAGE_LIMIT + 1):
         scene.server.put(f"thing-{number}")
     scene.run()
@@ -407,7 +409,7 @@ def test_a_rewound_list_that_expires_is_followed_by_one(scene: Scene) -> None:
     assert scene.run(10)[0] == "list 502"
 
 
-def test_a_line_that_is_no_event_is_passed_by_a_list(scene: Scene) -> None:
+def test_after_a_line_that_is_not_an_event_it_lists(scene: Scene) -> None:
     scene.run()
     scene.server.put("a")
     failures = iter([ApiFailure("not JSON")])
@@ -419,7 +421,7 @@ def test_a_line_that_is_no_event_is_passed_by_a_list(scene: Scene) -> None:
     assert scene.run(1) == ["list 1", "page of 1", "end 1"]
 
 
-def test_an_event_that_the_sink_failed_with_is_brought_back_by_a_list(scene: Scene) -> None:
+def test_an_event_that_the_sink_failed_on_is_recovered_by_a_list(scene: Scene) -> None:
     scene.run()
     scene.server.put("a")
     scene.sink.failures.append(ValueError("bug"))
@@ -428,7 +430,7 @@ def test_an_event_that_the_sink_failed_with_is_brought_back_by_a_list(scene: Sce
     assert scene.run() == ["list 1", "page of 1", "end 1"]
 
 
-def test_a_page_that_the_sink_failed_with_is_brought_again(scene: Scene) -> None:
+def test_a_page_that_the_sink_failed_on_is_requested_again(scene: Scene) -> None:
     scene.server.put("a")
     scene.sink.failures.append(ValueError("bug"))
     with pytest.raises(ValueError, match="bug"):
@@ -437,7 +439,7 @@ def test_a_page_that_the_sink_failed_with_is_brought_again(scene: Scene) -> None
     assert len(scene.server.lists) == 2
 
 
-def test_a_flood_of_events_does_not_keep_a_step_for_ever(scene: Scene) -> None:
+def test_a_step_ends_despite_a_flood_of_events(scene: Scene) -> None:
     scene.run()
     for _ in range(EVENTS_PER_STEP + 1):
         scene.server.put("a")

@@ -1,4 +1,4 @@
-"""Tests of shared_api.informer.shared_informer: what handlers are told, and when."""
+"""Tests of shared_api.informer.shared_informer: which changes handlers get, and when."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.shared_api.informer.fake_list_watch import Listener
 from tests.shared_api.informer.informer_scene import NEVER_BLOCK, THINGS, Scene
 
 
-def test_handlers_hear_of_every_change_with_the_state_before(scene: Scene) -> None:
+def test_handlers_get_every_change_with_the_previous_state(scene: Scene) -> None:
     scene.server.put("a")
     assert scene.run() == ["->a@1"]
     scene.server.put("a")
@@ -37,7 +37,7 @@ def test_handlers_hear_of_every_change_with_the_state_before(scene: Scene) -> No
     assert scene.run() == ["a@1>a@2", "->b@3", "a@2>-"]
 
 
-def test_synced_means_that_every_handler_has_seen_the_whole_first_list(scene: Scene) -> None:
+def test_synced_means_that_every_handler_has_got_the_whole_first_list(scene: Scene) -> None:
     for number in range(PAGE_LIMIT + 1):
         scene.server.put(f"n{number}")
     assert scene.informer.check_synced() == (False, "things not listed yet")
@@ -49,12 +49,12 @@ def test_synced_means_that_every_handler_has_seen_the_whole_first_list(scene: Sc
     assert scene.informer.last_resource_version == "501"
 
 
-def test_an_empty_list_is_a_whole_list(scene: Scene) -> None:
+def test_an_empty_list_is_a_complete_list(scene: Scene) -> None:
     scene.run()
     assert scene.informer.has_synced()
 
 
-def test_a_handler_that_comes_late_is_shown_what_is_there_first(scene: Scene) -> None:
+def test_a_handler_that_joins_late_gets_the_existing_objects_first(scene: Scene) -> None:
     scene.server.put("a")
     scene.run()
     late = Listener()
@@ -66,7 +66,7 @@ def test_a_handler_that_comes_late_is_shown_what_is_there_first(scene: Scene) ->
     assert scene.informer.has_synced()
 
 
-def test_after_a_gap_handlers_hear_the_difference_and_nothing_else(scene: Scene) -> None:
+def test_after_a_gap_handlers_get_only_the_difference(scene: Scene) -> None:
     for name in ("same", "changed", "gone"):
         scene.server.put(name)
     scene.run()
@@ -77,7 +77,7 @@ def test_after_a_gap_handlers_hear_the_difference_and_nothing_else(scene: Scene)
     assert scene.relist() == ["changed@2>changed@5", "->new@6", "gone@3>-"]
 
 
-def test_an_object_made_again_under_its_name_is_gone_first_then_added(scene: Scene) -> None:
+def test_a_recreated_object_is_deleted_first_and_then_added(scene: Scene) -> None:
     scene.server.put("a")
     scene.run()
     scene.server.watches[-1].silent = True
@@ -86,7 +86,7 @@ def test_an_object_made_again_under_its_name_is_gone_first_then_added(scene: Sce
     assert scene.relist() == ["a@1>-", "->a@3"]
 
 
-def test_a_handler_that_fails_neither_hides_the_event_nor_stops_the_informer() -> None:
+def test_a_failing_handler_neither_hides_the_event_nor_stops_the_informer() -> None:
     scene = Scene()
     first = scene.informer
 
@@ -103,7 +103,7 @@ def test_a_handler_that_fails_neither_hides_the_event_nor_stops_the_informer() -
 
 
 class TestOwnWrites:
-    def test_the_store_has_it_at_once_and_handlers_hear_it_once(self, scene: Scene) -> None:
+    def test_the_store_has_it_at_once_and_handlers_get_it_once(self, scene: Scene) -> None:
         scene.server.put("a")
         scene.run()
         written = scene.server.put("a", team="blue")
@@ -112,7 +112,7 @@ class TestOwnWrites:
         assert scene.listener.heard == []
         assert scene.run() == ["a@1>a@2"]
 
-    def test_a_list_that_was_read_before_the_write_does_not_undo_it(self, scene: Scene) -> None:
+    def test_a_list_older_than_the_write_does_not_undo_it(self, scene: Scene) -> None:
         scene.server.put("a")
         scene.run()
         created = None
@@ -123,15 +123,17 @@ class TestOwnWrites:
             page = list(scene.server.items)
             created = scene.server.put("b")
             scene.informer.note_written(created)
-            del scene.server.items["b"]  # the page is of before
+            del scene.server.items["b"]  # the page is older
             scene.server.version -= 1
             assert page == ["a"]
 
         scene.server.before_page = create
-        assert scene.relist() == ["->b@2"], "by the watch that follows"
+        assert scene.relist() == ["->b@2"], "from the watch that follows"
         assert scene.informer.store.get("b") == created
 
-    def test_an_answer_from_before_the_last_list_raises_no_ghost(self, scene: Scene) -> None:
+    def test_an_answer_older_than_the_last_list_does_not_restore_the_object(
+        self, scene: Scene
+    ) -> None:
         scene.run()
         scene.server.watches[-1].silent = True
         written = scene.server.put("a")
@@ -141,7 +143,7 @@ class TestOwnWrites:
 
 
 class TestResync:
-    def test_everything_is_shown_again_now_and_then(self, scene: Scene) -> None:
+    def test_all_objects_are_reported_again_periodically(self, scene: Scene) -> None:
         scene.server.put("a")
         scene.run()
         heard = []
@@ -151,7 +153,7 @@ class TestResync:
         assert set(heard) == {"a@1>a@1"}
         assert 2 <= len(heard) <= 3
 
-    def test_it_comes_in_chunks_between_which_events_are_heard(self, scene: Scene) -> None:
+    def test_it_is_done_in_chunks_with_events_in_between(self, scene: Scene) -> None:
         for number in range(RESYNC_CHUNK + 1):
             scene.server.put(f"n{number}")
         scene.run()
@@ -162,7 +164,9 @@ class TestResync:
         assert len(scene.listener.take()) == RESYNC_CHUNK + 1
         assert len(scene.run()) == 1
 
-    def test_what_has_changed_or_gone_meanwhile_is_shown_as_it_is(self, scene: Scene) -> None:
+    def test_objects_changed_or_deleted_meanwhile_are_reported_as_they_are(
+        self, scene: Scene
+    ) -> None:
         for number in range(RESYNC_CHUNK + 2):
             scene.server.put(f"n{number:04}")
         scene.run()
@@ -173,7 +177,7 @@ class TestResync:
         scene.listener.take()
         assert scene.run() == ["n0501@504>n0501@504"]
 
-    def test_it_can_be_switched_off(self) -> None:
+    def test_it_can_be_disabled(self) -> None:
         scene = Scene(InformerSettings(wait_seconds=0, resync_seconds=0))
         scene.server.put("a")
         scene.run()
@@ -181,7 +185,7 @@ class TestResync:
         assert scene.run() == []
 
 
-def test_on_its_own_thread_it_follows_reports_itself_and_stops_at_once() -> None:
+def test_on_its_own_thread_it_watches_reports_metrics_and_stops_at_once() -> None:
     scene = Scene()
     informer: SharedInformer[Namespace] = SharedInformer(
         scene.server, THINGS, clock=SystemClock(), rng=random.Random(1), settings=NEVER_BLOCK
@@ -202,7 +206,7 @@ def test_on_its_own_thread_it_follows_reports_itself_and_stops_at_once() -> None
     assert all(watch.closed for watch in scene.server.watches)
 
 
-def test_a_scrape_sees_the_cache_as_it_is(scene: Scene) -> None:
+def test_a_scrape_has_the_current_size_of_the_cache(scene: Scene) -> None:
     assert scene.count("synced") == 0
     scene.server.put("a")
     scene.server.break_object("b")
@@ -223,7 +227,7 @@ ACTIONS = ["put", "put", "delete", "break", "step", "cut", "expire", "write", "w
 
 @pytest.mark.properties
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from("abc")), max_size=30))
-def test_whatever_happens_the_cache_ends_like_the_server_and_handlers_like_the_cache(
+def test_whatever_happens_cache_server_and_handlers_agree_in_the_end(
     actions: list[tuple[str, str]],
 ) -> None:
     scene = Scene()
@@ -231,7 +235,7 @@ def test_whatever_happens_the_cache_ends_like_the_server_and_handlers_like_the_c
         act(scene, action, name)
         scene.informer.store.validate()
     for name in sorted(scene.server.items):
-        scene.server.put(name)  # whatever was broken is repaired
+        scene.server.put(name)  # unreadable objects are repaired
     scene.run(100)
     want: dict[str, Any] = dict(scene.server.items)
     assert {item.metadata.key: item for item in scene.informer.store.list()} == want
@@ -239,7 +243,7 @@ def test_whatever_happens_the_cache_ends_like_the_server_and_handlers_like_the_c
 
 
 def act(scene: Scene, action: str, name: str) -> None:
-    """Do one thing to the server, the connection or the informer."""
+    """Do one action on the server, the connection, or the informer."""
     server = scene.server
     watch = server.watches[-1] if server.watches else None
     match action:
@@ -262,7 +266,7 @@ def act(scene: Scene, action: str, name: str) -> None:
             scene.informer.step()
 
 
-def test_over_the_client_it_follows_the_fake_api_server_through_its_faults() -> None:
+def test_with_the_client_it_follows_the_fake_api_server_through_its_faults() -> None:
     clock, rng = VirtualClock(), random.Random(7)
     server = FakeApiServer(clock=clock, rng=rng)
     client = ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=rng)

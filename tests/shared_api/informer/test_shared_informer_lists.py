@@ -1,4 +1,4 @@
-"""What a list brings besides the first: what watches lost, and a history that was replaced."""
+"""Lists after the first one: what watches have missed, and a history that was replaced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def scene() -> Iterator[Scene]:
 
 
 class TestFindings:
-    def test_what_the_first_list_and_the_watch_bring_is_no_finding(self, scene: Scene) -> None:
+    def test_changes_from_the_first_list_and_the_watch_are_no_findings(self, scene: Scene) -> None:
         scene.server.put("a")
         scene.run()
         scene.server.put("a")
@@ -30,7 +30,7 @@ class TestFindings:
         assert scene.relist() == []
         assert scene.count("findings_total") == 0
 
-    def test_what_a_list_finds_and_no_watch_has_told_is_counted(self, scene: Scene) -> None:
+    def test_a_change_in_a_list_that_no_watch_has_reported_is_counted(self, scene: Scene) -> None:
         for name in ("changed", "gone", "same"):
             scene.server.put(name)
         scene.run()
@@ -41,7 +41,7 @@ class TestFindings:
         assert len(scene.relist()) == 3
         assert scene.count("findings_total") == 3
 
-    def test_the_resync_is_no_list(self, scene: Scene) -> None:
+    def test_a_resync_has_no_findings(self, scene: Scene) -> None:
         scene.server.put("a")
         scene.run()
         scene.clock.advance(RESYNC_SECONDS * 1.1)
@@ -50,12 +50,12 @@ class TestFindings:
 
 
 class TestFreshRead:
-    def test_a_cache_that_has_seen_everything_is_fresh_at_once(self, scene: Scene) -> None:
+    def test_an_up_to_date_cache_is_fresh_at_once(self, scene: Scene) -> None:
         scene.server.put("a")
         scene.run()
         assert scene.informer.start_fresh_read().is_reached()
 
-    def test_a_busy_cache_gets_there_by_its_watch(self, scene: Scene) -> None:
+    def test_a_busy_cache_becomes_fresh_by_its_watch(self, scene: Scene) -> None:
         scene.run()
         scene.server.put("a")
         read = scene.informer.start_fresh_read()
@@ -65,23 +65,23 @@ class TestFreshRead:
         assert read.is_reached()
         assert len(scene.server.lists) == lists
 
-    def test_a_quiet_cache_is_listed_when_its_watch_does_not_say(self, scene: Scene) -> None:
+    def test_a_quiet_cache_is_listed_if_its_watch_has_no_event(self, scene: Scene) -> None:
         scene.run()
-        scene.server.version += 1  # something else happened in the cluster
+        scene.server.version += 1  # another object in the cluster changed
         read = scene.informer.start_fresh_read()
         scene.run(FRESH_READ_PATIENCE_SECONDS)
         assert not read.is_reached()
         scene.run()
         assert read.is_reached()
 
-    def test_a_server_that_can_not_be_asked_says_so(self, scene: Scene) -> None:
+    def test_a_server_that_does_not_answer_is_reported(self, scene: Scene) -> None:
         scene.run()
         scene.server.down = True
         with pytest.raises(Exception, match="connection refused"):
             scene.informer.start_fresh_read()
 
-    def test_a_cache_that_is_ahead_of_the_server_is_not_fresh_but_void(self, scene: Scene) -> None:
-        """Restored from a backup, and the watch has not noticed yet."""
+    def test_a_cache_that_is_ahead_of_the_server_is_not_fresh(self, scene: Scene) -> None:
+        """After a restore from a backup that the watch has not detected yet."""
         old = scene.server.put("a")
         scene.server.put("a")
         scene.run()
@@ -93,7 +93,7 @@ class TestFreshRead:
         assert read.is_reached()
 
 
-def test_after_a_restore_from_a_backup_the_cache_holds_what_the_server_holds(scene: Scene) -> None:
+def test_after_a_restore_from_a_backup_the_cache_equals_the_server(scene: Scene) -> None:
     old = scene.server.put("a")
     scene.server.put("a")
     scene.server.put("b")
@@ -106,7 +106,7 @@ def test_after_a_restore_from_a_backup_the_cache_holds_what_the_server_holds(sce
     assert scene.run(1) == ["a@2>a@1", "b@3>-"]
     scene.server.put("a")
     assert scene.run() == ["a@1>a@2"]
-    # Two when the handler joined, two of the list, one of the watch.
+    # Two when the handler joined, two from the list, one from the watch.
     assert told == [False, False, True, True, False]
 
 
@@ -128,14 +128,14 @@ def test_after_a_restore_the_next_readable_version_of_an_object_counts(scene: Sc
     scene.server.restore_backup(1)
     scene.server.break_object("a", uid="one")
     scene.server.send_error(410, "Expired")
-    assert scene.run(1) == [], "the last good version goes on to count"
+    assert scene.run(1) == [], "the last readable version still counts"
     told: list[bool] = []
     scene.informer.add_handler(lambda _old, _new: told.append(scene.informer.is_rewound()))
     scene.server.put("a", uid="one")
     assert scene.run() == ["a@5>a@3"]
     scene.server.put("a", uid="one")
     assert scene.run() == ["a@3>a@4"]
-    # When the handler joined, the version that voids all before it, and the one after that.
+    # When the handler joined, the version that invalidates all earlier ones, and the next one.
     assert told == [False, True, False]
 
 
@@ -149,7 +149,7 @@ def rewind(scene: Scene, objects: int) -> None:
     scene.server.send_error(410, "Expired")
 
 
-def test_a_resync_does_not_begin_within_a_list_of_another_history(scene: Scene) -> None:
+def test_a_resync_does_not_start_within_a_list_of_another_history(scene: Scene) -> None:
     rewind(scene, PAGE_LIMIT + 2)
     scene.clock.advance(scene.informer.step())
     scene.informer.step()
@@ -157,16 +157,16 @@ def test_a_resync_does_not_begin_within_a_list_of_another_history(scene: Scene) 
     scene.clock.advance(RESYNC_SECONDS * 1.1)
     scene.informer.step()
     assert scene.listener.take() == ["n0500@501>n0500@501", "n0501@502>-"]
-    assert len(scene.run()) == PAGE_LIMIT + 1, "now it may"
+    assert len(scene.run()) == PAGE_LIMIT + 1, "after the list it starts"
 
 
-def test_a_resync_under_way_ends_with_a_list_of_another_history(scene: Scene) -> None:
+def test_a_resync_in_progress_ends_with_a_list_of_another_history(scene: Scene) -> None:
     rewind(scene, 3 * RESYNC_CHUNK)
     scene.clock.advance(RESYNC_SECONDS * 1.1)
-    for want in (RESYNC_CHUNK, RESYNC_CHUNK + PAGE_LIMIT):  # the second time with a page
+    for want in (RESYNC_CHUNK, RESYNC_CHUNK + PAGE_LIMIT):  # the second time including a page
         scene.informer.step()
         assert len(scene.listener.take()) == want
         scene.clock.advance(1)
     scene.server.list_failures.append(ServerError(500))
-    assert scene.informer.step() > 0, "nothing is left to show during the pause"
+    assert scene.informer.step() > 0, "nothing is left to report during the pause"
     assert len(scene.run(1)) == 2 * PAGE_LIMIT

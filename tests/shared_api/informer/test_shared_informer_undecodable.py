@@ -1,4 +1,4 @@
-"""Objects that cannot be read: what of them counts, and who hears of it."""
+"""Unreadable objects: which version counts, and how they are reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def reports(scene: Scene) -> list[DecodeFailure]:
     return reports
 
 
-def test_its_last_good_version_goes_on_to_count(scene: Scene, reports: list[DecodeFailure]) -> None:
+def test_its_last_readable_version_still_counts(scene: Scene, reports: list[DecodeFailure]) -> None:
     good = scene.server.put("a")
     scene.run()
     failure = scene.server.break_object("a")
@@ -29,7 +29,7 @@ def test_its_last_good_version_goes_on_to_count(scene: Scene, reports: list[Deco
     assert (len(reports), scene.count("decode_failures_total")) == (1, 1), "told once"
 
 
-def test_what_is_left_of_it_counts(scene: Scene, reports: list[DecodeFailure]) -> None:
+def test_its_salvaged_rest_counts(scene: Scene, reports: list[DecodeFailure]) -> None:
     scene.server.put("a")
     scene.run()
     failure = scene.server.break_object("a", leaves_rest=True)
@@ -39,7 +39,7 @@ def test_what_is_left_of_it_counts(scene: Scene, reports: list[DecodeFailure]) -
     assert len(reports) == 1, "told once"
 
 
-def test_repaired_it_is_an_ordinary_change(scene: Scene, reports: list[DecodeFailure]) -> None:
+def test_its_repair_is_an_ordinary_change(scene: Scene, reports: list[DecodeFailure]) -> None:
     scene.server.put("a")
     scene.server.break_object("a")
     scene.run()
@@ -49,7 +49,7 @@ def test_repaired_it_is_an_ordinary_change(scene: Scene, reports: list[DecodeFai
     assert scene.informer.is_readable("a")
 
 
-def test_deleted_it_is_gone_by_watch_and_by_list(
+def test_its_deletion_is_seen_by_watch_and_by_list(
     scene: Scene, reports: list[DecodeFailure]
 ) -> None:
     for name in ("a", "b"):
@@ -66,9 +66,7 @@ def test_deleted_it_is_gone_by_watch_and_by_list(
     assert (len(reports), scene.informer.undecodable()) == (2, {})
 
 
-def test_a_deletion_that_cannot_be_read_is_a_deletion(
-    scene: Scene, reports: list[DecodeFailure]
-) -> None:
+def test_an_unreadable_deletion_is_a_deletion(scene: Scene, reports: list[DecodeFailure]) -> None:
     scene.server.put("a")
     scene.run()
     scene.server.delete("a")
@@ -76,10 +74,12 @@ def test_a_deletion_that_cannot_be_read_is_a_deletion(
     broken = DecodeFailure("", "a", uid, "2", "bad")
     scene.server.history[-1] = WatchEvent("DELETED", None, "2", undecodable=broken)
     assert scene.run() == ["a@1>-"]
-    assert reports == [], "nobody needs to repair it any more"
+    assert reports == [], "it no longer needs a repair"
 
 
-def test_under_a_new_uid_the_old_object_is_gone(scene: Scene, reports: list[DecodeFailure]) -> None:
+def test_with_a_new_uid_the_old_object_is_deleted(
+    scene: Scene, reports: list[DecodeFailure]
+) -> None:
     scene.server.put("a")
     scene.run()
     scene.server.watches[-1].silent = True
@@ -89,7 +89,7 @@ def test_under_a_new_uid_the_old_object_is_gone(scene: Scene, reports: list[Deco
     assert len(reports) == 1
 
 
-def test_one_without_a_name_costs_no_living_object(
+def test_one_without_a_name_affects_no_other_object(
     scene: Scene, reports: list[DecodeFailure]
 ) -> None:
     scene.server.put("a")
@@ -99,7 +99,7 @@ def test_one_without_a_name_costs_no_living_object(
     assert (len(reports), scene.informer.undecodable()) == (1, {})
 
 
-def test_a_report_that_fails_is_only_counted(scene: Scene) -> None:
+def test_a_failing_report_is_only_counted(scene: Scene) -> None:
     def broken(failure: DecodeFailure) -> None:
         raise ValueError(failure)
 

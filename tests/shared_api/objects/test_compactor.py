@@ -1,4 +1,4 @@
-"""Compacted objects are equal to what was decoded, and share what they can."""
+"""Compacted objects are equal to the decoded ones, and share equal parts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_equal_parts_of_two_objects_become_one() -> None:
     assert all(one is other for one, other in keys)
 
 
-def test_conditions_that_say_the_same_become_one() -> None:
+def test_equal_conditions_become_one() -> None:
     shared = Compactor()
     first, second = (shared.compact(decode(name)) for name in ("one", "two"))
     assert first.status.conditions[0] is second.status.conditions[0]
@@ -98,7 +98,7 @@ def test_the_memory_of_templates_is_bounded() -> None:
         shared.compact(decode("one", cpu=f"{number}m"))
         for number in range(compactor.MAX_TEMPLATES + 2)
     ]
-    # The first was forgotten in between, and is kept apart from its equal now.
+    # The first was evicted in between, so it is now distinct from its equal.
     again = shared.compact(decode("two", cpu="0m"))
     assert again.spec.pod_set[0].template == units[0].spec.pod_set[0].template
     assert again.spec.pod_set[0].template is not units[0].spec.pod_set[0].template
@@ -106,7 +106,7 @@ def test_the_memory_of_templates_is_bounded() -> None:
     assert last.spec.pod_set[0].template is units[-1].spec.pod_set[0].template
 
 
-def test_defaults_that_all_objects_share_are_left_alone() -> None:
+def test_defaults_that_all_objects_share_are_not_changed() -> None:
     bare = Compactor().compact(msgspec.json.decode(b"{}", type=QueueUnit))
     assert bare == QueueUnit()
     assert PodTemplate() == msgspec.json.decode(b"{}", type=PodTemplate)
@@ -122,7 +122,7 @@ def test_any_kind_can_be_compacted() -> None:
     assert Compactor().compact(Condition(type="A")).type == "A"
 
 
-def test_a_newer_version_takes_over_what_has_not_changed() -> None:
+def test_a_newer_version_reuses_unchanged_parts() -> None:
     shared = Compactor()
     meta: dict[str, Any] = {"uid": "7", "labels": {"a": "b"}, "annotations": {"c": "d"}}
     before = shared.compact(decode("one", **meta, resourceVersion="1"))
@@ -137,7 +137,7 @@ def test_a_newer_version_takes_over_what_has_not_changed() -> None:
     assert (after.metadata.resource_version, after.metadata.annotations) == ("2", {"c": "e"})
 
 
-def test_a_part_comes_and_goes() -> None:
+def test_a_part_may_be_added_and_removed() -> None:
     shared = Compactor()
     body = {"metadata": {"name": "one"}, "status": {"requeueState": {"requeueAt": "some time"}}}
     bare, whole = (shared.compact(msgspec.convert(each, QueueUnit)) for each in ({}, body))
@@ -146,7 +146,7 @@ def test_a_part_comes_and_goes() -> None:
 
 
 def test_an_object_may_become_one_of_another_type() -> None:
-    """As a unit does whose demand cannot be read any more."""
+    """As a unit does whose demand becomes unreadable."""
     shared = Compactor()
     before = shared.compact(decode("one"))
     salvaged = SalvagedUnit(metadata=before.metadata, unreadable="it is odd")
@@ -155,7 +155,7 @@ def test_an_object_may_become_one_of_another_type() -> None:
     assert shared.compact(decode("one"), salvaged) == decode("one")
 
 
-def test_what_has_changed_is_compacted_as_in_a_new_object() -> None:
+def test_changed_parts_are_compacted_as_in_a_new_object() -> None:
     shared = Compactor()
     before = shared.compact(decode("one"))
     other = shared.compact(decode("two", cpu="1"))
@@ -165,7 +165,7 @@ def test_what_has_changed_is_compacted_as_in_a_new_object() -> None:
     assert changed == decode("one", cpu="1")
 
 
-def test_which_types_are_shared_whole_is_for_the_cache_to_say() -> None:
+def test_the_cache_decides_which_types_are_shared_whole() -> None:
     shared = Compactor((Container,))
     one, two = (decode(name) for name in ("one", "two"))
     for each in (one, two):
@@ -175,7 +175,7 @@ def test_which_types_are_shared_whole_is_for_the_cache_to_say() -> None:
     assert first.spec.containers[0] is second.spec.containers[0]
 
 
-def test_equal_texts_of_two_types_stay_two() -> None:
+def test_equal_texts_of_two_types_are_not_shared() -> None:
     shared = Compactor((PodStatus, PodSchedulingGate))
     bodies: tuple[Any, ...] = ({"spec": {"schedulingGates": [{}]}}, {"status": {"phase": ""}})
     compacted = [shared.compact(msgspec.convert(body, Pod)) for body in bodies]
@@ -188,7 +188,7 @@ class WithText(WireStruct, frozen=True):
     name: str = ""
 
 
-def test_a_part_that_stays_text_does_not_keep_the_answer_that_it_came_in() -> None:
+def test_a_part_kept_as_text_does_not_keep_the_whole_answer() -> None:
     shared = Compactor()
     answer = json.dumps({"text": {"a": 1}, "name": "one"}).encode()
     references = sys.getrefcount(answer)

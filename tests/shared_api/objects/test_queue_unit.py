@@ -1,4 +1,4 @@
-"""A QueueUnit decodes from what the API server sends, whoever wrote it."""
+"""A QueueUnit decodes from what the API server sends, whichever client wrote it."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def test_a_value_of_the_wrong_type_is_an_error_with_its_path(
     assert str(caught.value).endswith(f"- at `{path}`")
 
 
-def test_a_unit_stored_under_laxer_limits_is_still_read() -> None:
+def test_a_unit_stored_under_looser_limits_is_still_decoded() -> None:
     pod_sets = [{"name": f"workers-{number}", "count": -1} for number in range(40)]
     assert len(decode(spec={"podSet": pod_sets, "queue": "q" * 300}).spec.pod_set) == 40

@@ -1,4 +1,4 @@
-"""The flag that a thread waits for."""
+"""The event that a single thread waits for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_it_is_an_event_for_one_thread() -> None:
 
 
 def test_no_alarm_is_lost_however_many_threads_set_it() -> None:
-    """Each rings only when its last ring was answered, so one that is lost ends it all."""
+    """Each thread sets it only after its last set was seen, so a lost one stops the test."""
     alarm = Alarm()
     unanswered: deque[Alarm] = deque()
 
@@ -58,7 +58,7 @@ def test_no_alarm_is_lost_however_many_threads_set_it() -> None:
 
 
 class Overtaken:
-    """A lock that another thread releases just after each look at it."""
+    """A lock that another thread releases right after each check of it."""
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
@@ -72,7 +72,7 @@ class Overtaken:
         return was_locked
 
 
-def test_who_is_overtaken_while_setting_it_finds_it_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_that_races_with_another_leaves_it_set(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr("threading.Lock", Overtaken)
         alarm = Alarm()
@@ -80,7 +80,7 @@ def test_who_is_overtaken_while_setting_it_finds_it_set(monkeypatch: pytest.Monk
     assert alarm.wait(0)
 
 
-def test_a_waiting_thread_hears_of_it() -> None:
+def test_a_waiting_thread_is_woken() -> None:
     alarm = Alarm()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(alarm.wait, PATIENCE_SECONDS)

@@ -16,7 +16,7 @@ def test_the_system_clock_waits_no_longer_than_for_the_event() -> None:
     assert clock.wait(event, 1e12), "longer than the interpreter can wait"
 
 
-def test_the_system_clock_stops_waiting_when_the_time_is_up() -> None:
+def test_the_system_clock_stops_waiting_at_the_timeout() -> None:
     clock, before = SystemClock(), SystemClock().monotonic()
     assert not clock.wait(threading.Event(), 0.01)
     assert not clock.wait(threading.Event(), -1)

@@ -1,4 +1,4 @@
-"""Who comes in, who has to leave, and that a request that is there is answered."""
+"""Which connections are accepted and closed, and that a complete request is answered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LARGE = b"x" * 30_000_000
 
 
 class Port:
-    """A gate that is stepped by hand, on a loopback port."""
+    """A gate on a loopback port, which the test steps."""
 
     def __init__(self, **more: Any) -> None:
         self.clock = VirtualClock()
@@ -102,7 +102,7 @@ def port() -> Iterator[Port]:
 
 
 def heard(client: socket.socket) -> bytes:
-    """Return all that comes until the connection ends; b"" for a reset, too."""
+    """Return all data until the connection ends; b"" also for a reset."""
     parts = []
     try:
         while part := client.recv(65_536):
@@ -112,7 +112,7 @@ def heard(client: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def test_a_request_that_is_there_is_answered_at_once(port: Port) -> None:
+def test_a_complete_request_is_answered_at_once(port: Port) -> None:
     client = port.connect(GET, steps=1)
     assert heard(client).endswith(b"\r\n\r\nhello")
     who = client.getsockname()
@@ -120,7 +120,7 @@ def test_a_request_that_is_there_is_answered_at_once(port: Port) -> None:
     assert port.outcomes == {Outcome.ANSWERED: 1}
 
 
-def test_a_request_may_come_in_pieces(port: Port) -> None:
+def test_a_request_may_arrive_in_pieces(port: Port) -> None:
     client = port.connect()
     for number in range(len(GET)):
         client.sendall(GET[number : number + 1])
@@ -128,8 +128,8 @@ def test_a_request_may_come_in_pieces(port: Port) -> None:
     assert heard(client).endswith(b"hello")
 
 
-def test_what_is_sent_behind_the_request_is_not_answered(port: Port) -> None:
-    """Pipelined requests: the answer says that the connection ends."""
+def test_data_after_the_request_is_not_answered(port: Port) -> None:
+    """Pipelined requests: the answer announces the end of the connection."""
     client = port.connect(3 * GET)
     answer = heard(client)
     assert answer.count(b"HTTP/1.0 200 OK") == 1
@@ -137,7 +137,7 @@ def test_what_is_sent_behind_the_request_is_not_answered(port: Port) -> None:
 
 
 @pytest.mark.parametrize("sends", [b"", HALF, b"\x16\x03\x01"], ids=["nothing", "half", "TLS"])
-def test_who_does_not_ask_in_time_is_closed(port: Port, sends: bytes) -> None:
+def test_a_connection_without_a_request_in_time_is_closed(port: Port, sends: bytes) -> None:
     client = port.connect(sends)
     port.clock.advance(HEAD_SECONDS - 0.01)
     port.step()
@@ -148,7 +148,7 @@ def test_who_does_not_ask_in_time_is_closed(port: Port, sends: bytes) -> None:
     assert port.outcomes == {Outcome.LATE: 1}
 
 
-def test_a_byte_now_and_then_buys_no_time(port: Port) -> None:
+def test_single_bytes_do_not_extend_the_timeout(port: Port) -> None:
     client = port.connect(HALF)
     for _ in range(4):
         port.clock.advance(HEAD_SECONDS / 4)
@@ -157,7 +157,7 @@ def test_a_byte_now_and_then_buys_no_time(port: Port) -> None:
     assert port.outcomes == {Outcome.LATE: 1}
 
 
-def test_the_oldest_incomplete_one_leaves_for_a_newcomer(port: Port) -> None:
+def test_the_oldest_incomplete_request_is_closed_for_a_new_connection(port: Port) -> None:
     idle = [port.connect(HALF) for _ in range(4)]
     newcomer = port.connect(HALF)
     assert port.outcomes == {Outcome.EVICTED: 1}
@@ -168,8 +168,8 @@ def test_the_oldest_incomplete_one_leaves_for_a_newcomer(port: Port) -> None:
         assert heard(client).endswith(b"hello")
 
 
-def test_who_has_asked_meanwhile_is_answered_and_not_closed(port: Port) -> None:
-    """Its request came after the last look, before the newcomer."""
+def test_a_connection_with_a_complete_request_is_answered_and_not_closed(port: Port) -> None:
+    """Its request arrived after the last check, before the new connection."""
     idle = [port.connect() for _ in range(4)]
     idle[0].sendall(GET)
     newcomer = socket.create_connection(port.listener.getsockname(), timeout=5)
@@ -179,17 +179,17 @@ def test_who_has_asked_meanwhile_is_answered_and_not_closed(port: Port) -> None:
     assert port.outcomes == {Outcome.ANSWERED: 1}
 
 
-def test_a_probe_is_answered_beside_a_thousand_that_send_nothing(port: Port) -> None:
+def test_a_probe_is_answered_despite_a_thousand_silent_connections(port: Port) -> None:
     for number in range(1000):
         port.connect(HALF if number % 2 else b"", steps=1)
         if number % 50 == 0:
             assert heard(port.connect(GET, steps=1)).endswith(b"hello")
     assert port.outcomes[Outcome.ANSWERED] == 20
-    # Each of the twenty was given a place before anybody looked what it had to say.
+    # Each of the twenty got a slot before its request was read.
     assert port.outcomes[Outcome.EVICTED] >= 1000 - 4
 
 
-def test_who_does_not_read_a_large_answer_is_closed_in_time(port: Port) -> None:
+def test_a_client_that_does_not_read_a_large_answer_is_closed_in_time(port: Port) -> None:
     port.body = LARGE
     port.connect(GET)
     assert not port.outcomes
@@ -198,7 +198,7 @@ def test_who_does_not_read_a_large_answer_is_closed_in_time(port: Port) -> None:
     assert port.outcomes == {Outcome.LATE: 1}
 
 
-def test_who_does_not_read_leaves_for_a_newcomer(port: Port) -> None:
+def test_a_client_that_does_not_read_is_closed_for_a_new_connection(port: Port) -> None:
     port.body = LARGE
     for _ in range(4):
         port.connect(GET)
@@ -220,7 +220,7 @@ def test_a_large_answer_is_sent_as_it_is_read(port: Port) -> None:
     assert got + len(heard(client)) > len(LARGE)
 
 
-def test_no_more_wait_for_an_answer_than_there_are_places() -> None:
+def test_waiting_requests_are_limited_by_the_number_of_slots() -> None:
     with opened(workers=1) as port:
         asked = [port.connect(GET) for _ in range(4)]
         refused = port.connect(GET)
@@ -231,7 +231,7 @@ def test_no_more_wait_for_an_answer_than_there_are_places() -> None:
         assert [heard(client)[-5:] for client in asked] == [b"hello"] * 4
 
 
-def test_workers_make_answers_while_others_are_let_in() -> None:
+def test_connections_are_accepted_while_workers_make_answers() -> None:
     with opened(workers=1) as port:
         first = port.connect(GET)
         second = port.connect(HALF)
@@ -243,7 +243,7 @@ def test_workers_make_answers_while_others_are_let_in() -> None:
         assert [heard(client)[-5:] for client in (first, second)] == [b"hello"] * 2
 
 
-def test_an_answer_for_who_has_left_harms_nobody() -> None:
+def test_an_answer_for_a_closed_connection_is_harmless() -> None:
     with opened(workers=1) as port:
         left = port.connect(GET)
         left.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
@@ -254,7 +254,7 @@ def test_an_answer_for_who_has_left_harms_nobody() -> None:
         assert heard(stays).endswith(b"hello")
 
 
-def test_an_answer_that_can_not_be_made_is_an_answer_and_a_line_in_the_log() -> None:
+def test_an_answer_that_cannot_be_made_is_an_error_and_a_line_in_the_log() -> None:
     def broken(_request: Request) -> Answer:
         raise ValueError("oops")
 
@@ -269,10 +269,10 @@ def test_an_answer_that_can_not_be_made_is_an_answer_and_a_line_in_the_log() -> 
     [
         pytest.param(b"GET\r\n\r\n", b"400", id="no request"),
         pytest.param(b"GET / HTTP/2.0\r\n\r\n", b"505", id="another HTTP"),
-        pytest.param(b"a" * (MAX_HEAD_BYTES + 1), b"431", id="an endless line"),
+        pytest.param(b"a" * (MAX_HEAD_BYTES + 1), b"431", id="a line above the limit"),
     ],
 )
-def test_nonsense_is_refused(port: Port, sends: bytes, status: bytes) -> None:
+def test_invalid_requests_are_refused(port: Port, sends: bytes, status: bytes) -> None:
     assert heard(port.connect(sends)).split()[1:2] == [status]
 
 
@@ -282,7 +282,7 @@ def test_a_head_request_has_no_body(port: Port) -> None:
     assert b"Content-Length: 5\r\n" in answer
 
 
-def test_without_a_descriptor_the_oldest_leaves_and_the_port_rests(port: Port) -> None:
+def test_without_a_descriptor_the_oldest_is_closed_and_the_port_pauses(port: Port) -> None:
     class Full:
         """A listener of a process that has no descriptor left."""
 
@@ -307,7 +307,7 @@ def secure() -> Iterator[Port]:
 
 
 class TlsClient:
-    """A client whose part of TLS is done by hand, between the steps of the gate."""
+    """A client that does its part of TLS between the steps of the gate."""
 
     def __init__(self, port: Port) -> None:
         self.port = port
@@ -332,7 +332,7 @@ class TlsClient:
         self.port.step()
 
 
-def test_tls_is_shaken_hands_over_before_the_request(secure: Port) -> None:
+def test_the_tls_handshake_comes_before_the_request(secure: Port) -> None:
     client = TlsClient(secure)
     client.until_done(client.tls.do_handshake)
     client.until_done(client.tls.write, GET)
@@ -342,7 +342,7 @@ def test_tls_is_shaken_hands_over_before_the_request(secure: Port) -> None:
     assert secure.outcomes == {Outcome.ANSWERED: 1}
 
 
-def test_who_never_says_hello_is_counted_and_leaves_first(secure: Port) -> None:
+def test_a_connection_without_a_client_hello_is_counted_and_closed_first(secure: Port) -> None:
     silent = secure.connect()
     for _ in range(3):
         secure.connect()
@@ -354,7 +354,7 @@ def test_who_never_says_hello_is_counted_and_leaves_first(secure: Port) -> None:
     assert secure.outcomes[Outcome.ANSWERED] == 1
 
 
-def test_a_handshake_and_then_nothing_is_late(secure: Port) -> None:
+def test_a_handshake_without_a_request_times_out(secure: Port) -> None:
     client = TlsClient(secure)
     client.until_done(client.tls.do_handshake)
     secure.clock.advance(HEAD_SECONDS)
@@ -362,12 +362,12 @@ def test_a_handshake_and_then_nothing_is_late(secure: Port) -> None:
     assert secure.outcomes == {Outcome.LATE: 1}
 
 
-def test_plain_requests_to_a_tls_port_are_broken_off(secure: Port) -> None:
+def test_plain_requests_to_a_tls_port_are_closed(secure: Port) -> None:
     assert b"hello" not in heard(secure.connect(GET))
     assert secure.outcomes == {Outcome.BROKEN: 1}
 
 
-def test_closed_before_it_began_it_leaves_no_socket() -> None:
+def test_closed_before_its_start_it_leaves_no_socket() -> None:
     port = Port()
     port.gate.end()
     assert port.listener.fileno() == -1

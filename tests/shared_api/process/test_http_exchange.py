@@ -48,7 +48,7 @@ def test_a_head_ends_with_an_empty_line(received: bytes, want: bool) -> None:
         pytest.param(
             b"GET / HTTP/1.1\r\nExpect: 100-continue\r\n\r\n",
             Request("GET", "/", {"expect": "100-continue"}),
-            id="who waits for a word gets the answer",
+            id="100-continue is ignored",
         ),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_request_is_read(head: bytes, want: Request) -> None:
         pytest.param(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", 431, id="many headers"),
     ],
 )
-def test_what_is_no_request_says_what_is_answered(head: bytes, status: int) -> None:
+def test_an_invalid_request_has_a_status(head: bytes, status: int) -> None:
     with pytest.raises(BadRequestError) as caught:
         read_request(head)
     assert caught.value.answer.status == status
@@ -82,15 +82,15 @@ def test_an_answer_is_encoded_with_its_length_and_ends_the_connection() -> None:
     assert encode(answer, NOON, with_body=False) == head
 
 
-def test_the_head_of_an_answer_to_head_may_say_how_long_the_body_would_be() -> None:
+def test_the_answer_to_head_may_have_the_length_of_the_body() -> None:
     head = encode(Answer(200, b"", length=70), NOON, with_body=False)
     assert b"\r\nContent-Length: 70\r\n" in head
 
 
-def test_a_request_says_whose_connection_it_came_on() -> None:
+def test_a_request_has_the_address_of_its_connection() -> None:
     head = b"GET / HTTP/1.1\r\nX-Forwarded-For: 10.9.8.7\r\n\r\n"
     assert read_request(head, ("10.1.2.3", 45)).client == ("10.1.2.3", 45)
 
 
-def test_a_status_that_has_no_phrase_is_sent_all_the_same() -> None:
+def test_a_status_without_a_phrase_is_still_sent() -> None:
     assert encode(Answer(299, b""), NOON).startswith(b"HTTP/1.0 299 \r\n")

@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class ScriptedStep:
-    """Answers as told; the last answer repeats. Counts its calls."""
+    """Returns the given answers; the last one repeats. Counts its calls."""
 
     def __init__(self, *answers: float | BaseException | None) -> None:
         self.answers = list(answers)
@@ -55,7 +55,7 @@ def running(thread: LoopThread) -> Iterator[LoopThread]:
         assert thread.stop(PATIENCE_SECONDS)
 
 
-def test_a_step_that_rests_is_called_again_when_the_rest_is_over() -> None:
+def test_a_step_is_called_again_after_its_rest() -> None:
     clock, step = VirtualClock(blocking=True), ScriptedStep(5.0)
     with running(LoopThread("t", step, clock)):
         clock.wait_for_sleepers(1)
@@ -80,7 +80,7 @@ def test_a_wake_ends_the_rest() -> None:
         thread.wake()
         step.wait_for_calls(2)
         clock.wait_for_sleepers(1)
-        assert step.calls == 2, "one wake, one turn"
+        assert step.calls == 2, "one wake, one call"
 
 
 def test_a_wake_while_the_step_runs_is_not_lost() -> None:
@@ -117,7 +117,7 @@ def test_a_failing_step_is_repeated_after_growing_pauses() -> None:
 
 
 class ClockThatNeverWaits(SystemClock):
-    """Notes each wait, and whether something was there to cut it short."""
+    """Records each wait, and whether an event could end it early."""
 
     def __init__(self) -> None:
         self.waits: list[tuple[float | None, bool]] = []
@@ -146,7 +146,7 @@ def test_a_wake_does_not_shorten_the_pause_after_an_error() -> None:
     assert clock.waits[:3] == [(0.1, False), (0.2, False), (0.4, False)]
 
 
-def test_only_a_thread_that_a_wake_would_start_counts_as_resting() -> None:
+def test_only_a_thread_that_a_wake_starts_counts_as_resting() -> None:
     clock = VirtualClock(start=0, blocking=True)
     step = ScriptedStep(ValueError(), None)
     with running(LoopThread("t", step, clock)) as thread:
@@ -173,7 +173,7 @@ def test_a_step_that_recovers_starts_again_with_the_shortest_pause() -> None:
 
 
 @pytest.mark.parametrize("fatal", [SystemExit(1), KeyboardInterrupt()], ids=repr)
-def test_a_fatal_error_does_not_end_the_thread_in_silence(fatal: BaseException) -> None:
+def test_a_fatal_error_does_not_end_the_thread_silently(fatal: BaseException) -> None:
     told: list[tuple[str, BaseException]] = []
     thread = LoopThread(
         "worker", ScriptedStep(fatal), SystemClock(), on_fatal=lambda n, e: told.append((n, e))
@@ -234,7 +234,7 @@ def test_stop_before_start_and_from_the_thread_itself_is_harmless() -> None:
 
 
 @pytest.mark.parametrize("failure", [None, ValueError("bug")])
-def test_what_runs_once_is_not_repeated_and_its_thread_ends(failure: Exception | None) -> None:
+def test_a_single_run_is_not_repeated_and_its_thread_ends(failure: Exception | None) -> None:
     inside, door, calls = threading.Event(), threading.Event(), []
 
     def work() -> None:
@@ -290,7 +290,7 @@ def test_threads_that_stop_together_do_not_wait_for_each_other() -> None:
     assert stop_all([waiting, freeing], SystemClock(), 5.0)
 
 
-def test_all_that_stop_together_have_one_limit_of_time() -> None:
+def test_threads_that_stop_together_share_one_timeout() -> None:
     clock = VirtualClock()
     given: list[float] = []
 

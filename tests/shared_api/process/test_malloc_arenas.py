@@ -1,4 +1,4 @@
-"""How many arenas the C library opens for threads that use memory at once."""
+"""How many arenas the C library creates for threads that use memory at the same time."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def count_arenas(how: str) -> int:
 def test_threads_share_few_arenas() -> None:
     if not limit_arenas():
         pytest.skip("this C library has no arenas that could be limited")
-    assert count_arenas("as it is") > MAX_ARENAS, "else this test shows nothing"
+    assert count_arenas("as it is") > MAX_ARENAS, "without a limit there are more"
     assert count_arenas("limited") <= MAX_ARENAS

@@ -1,4 +1,4 @@
-"""How the descriptors of a process are divided."""
+"""How the file descriptors of a process are divided."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from shared_api.process.open_files import (
 
 
 @pytest.mark.parametrize("limit", [RESERVED + sum(WANTED.values()), 1024, 1_048_576])
-def test_with_enough_each_port_has_what_it_wants(limit: int) -> None:
+def test_with_enough_files_each_port_gets_what_it_wants(limit: int) -> None:
     assert divide_open_files(limit) == dict(WANTED)
 
 
 @pytest.mark.parametrize("limit", range(RESERVED + 32, RESERVED + 256, 7))
-def test_with_less_the_work_keeps_its_own_and_the_ports_share_the_rest(limit: int) -> None:
+def test_with_fewer_files_the_work_keeps_its_own_and_the_ports_share_the_rest(limit: int) -> None:
     shares = divide_open_files(limit)
     assert shares.keys() == WANTED.keys()
     assert min(shares.values()) >= LEAST_SHARE
     assert sum(shares.values()) <= limit - RESERVED
 
 
-def test_with_too_few_it_says_how_many_are_needed() -> None:
+def test_with_too_few_files_the_error_has_the_number_needed() -> None:
     with pytest.raises(OpenFilesError, match=r"may open 200 files, at least 288 .*ulimit -n"):
         divide_open_files(200)
     with pytest.raises(OpenFilesError):
@@ -42,12 +42,12 @@ def test_with_too_few_it_says_how_many_are_needed() -> None:
     [
         pytest.param((1024, 4096), 1024, None, id="enough"),
         pytest.param((256, 4096), 512, 512, id="the soft limit is raised"),
-        pytest.param((256, 300), 300, 300, id="as far as the hard one lets"),
+        pytest.param((256, 300), 300, 300, id="up to the hard limit"),
         pytest.param((256, resource.RLIM_INFINITY), 512, 512, id="no hard limit"),
         pytest.param((resource.RLIM_INFINITY,) * 2, 512, None, id="no limit"),
     ],
 )
-def test_the_limit_is_raised_to_what_is_used(
+def test_the_limit_is_raised_to_what_is_needed(
     limits: tuple[int, int], want: int, set_to: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     was_set: list[tuple[int, int]] = []

@@ -33,7 +33,7 @@ LIMIT = 16
 
 @contextmanager
 def serving(routes: Routes, tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """Serve the routes; yields the port."""
+    """Serve the routes; yield the port."""
     clock = SystemClock()
     server = ProbeServer(ANYWHERE, routes, flag="--x", clock=clock, limit=LIMIT, tls=tls)
     threads = server.gate.threads("probes", lambda name, step: LoopThread(name, step, clock))
@@ -75,7 +75,7 @@ SICK = "[-]broken failed: the check itself failed: ValueError('oops')\n"
 SLOW = "[-]caches failed: jobs not listed yet\n"
 
 
-def test_metrics_that_can_not_be_written_are_an_answer_and_a_line_in_the_log() -> None:
+def test_metrics_that_cannot_be_written_are_an_error_and_a_line_in_the_log() -> None:
     def broken() -> tuple[bytes, str]:
         raise ValueError("oops")
 
@@ -112,7 +112,7 @@ def test_head_has_no_body_and_a_post_is_refused(port: int) -> None:
     assert get(port, "/livez", "POST")[0] == HTTPStatus.NOT_IMPLEMENTED
 
 
-def test_metrics_come_with_their_content_type_and_need_permission_where_asked() -> None:
+def test_metrics_have_their_content_type_and_may_require_permission() -> None:
     def authorize(path: str, headers: object) -> HTTPStatus:
         assert isinstance(headers, dict)
         known = (path, headers.get("authorization")) == ("/metrics", "Bearer good")
@@ -125,7 +125,7 @@ def test_metrics_come_with_their_content_type_and_need_permission_where_asked() 
         assert get(port, "/livez")[0] == 404, "not served on this port"
 
 
-def test_metrics_can_be_served_over_tls_beside_clients_that_shake_no_hands() -> None:
+def test_metrics_can_be_served_over_tls_despite_clients_without_a_handshake() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(
         TLS_DATA / "test_only_server.pem", TLS_DATA / "test_only_server_key.pem"
@@ -144,12 +144,12 @@ def test_metrics_can_be_served_over_tls_beside_clients_that_shake_no_hands() -> 
             )
             assert got.text == "up 1\n"
             answer = b""
-            with suppress(ConnectionResetError):  # how it is refused is up to TLS
+            with suppress(ConnectionResetError):  # the kind of refusal is up to TLS
                 answer = plain.recv(100)
             assert b"up 1" not in answer
 
 
-def test_a_certificate_that_can_not_be_used_is_one_line_that_names_the_flags() -> None:
+def test_an_unusable_certificate_is_a_one_line_error_that_names_the_flags() -> None:
     certificate = str(TLS_DATA / "test_only_server.pem")
     assert load_tls("", "", "--x-tls") is None
     assert load_tls(certificate, str(TLS_DATA / "test_only_server_key.pem"), "--x-tls")
@@ -159,7 +159,7 @@ def test_a_certificate_that_can_not_be_used_is_one_line_that_names_the_flags() -
         assert "\n" not in str(caught.value)
 
 
-def test_nonsense_on_the_socket_harms_nobody(port: int) -> None:
+def test_invalid_data_on_the_socket_is_harmless(port: int) -> None:
     for nonsense in (
         b"",
         b"\x16\x03\x01\x02\x00",
@@ -176,7 +176,7 @@ HALF = b"GET /livez HT"
 
 @contextmanager
 def half_open(port: int, count: int, sends: bytes = HALF) -> Iterator[None]:
-    """Connections that never ask."""
+    """Open connections that never send a complete request."""
     with ExitStack() as opened:
         for _ in range(count):
             address = ("127.0.0.1", port)
@@ -186,8 +186,8 @@ def half_open(port: int, count: int, sends: bytes = HALF) -> Iterator[None]:
 
 @pytest.mark.parametrize("sends", [b"", HALF], ids=["nothing", "half a request"])
 @pytest.mark.parametrize("count", [18, 1000])
-def test_half_open_connections_keep_no_probe_waiting(port: int, count: int, sends: bytes) -> None:
-    """18 half-sent requests once kept `/livez` from answering for 39 s; a kubelet waits 1 s."""
+def test_half_open_connections_do_not_delay_probes(port: int, count: int, sends: bytes) -> None:
+    """Without a limit, 18 incomplete requests delayed `/livez` by 39 s; a kubelet waits 1 s."""
     with half_open(port, count, sends):
         for _ in range(20):
             got = httpx.get(f"http://127.0.0.1:{port}/livez", timeout=5.0, trust_env=False)
@@ -210,12 +210,12 @@ def test_an_address_is_parsed_and_printed_back(text: str, want: Address) -> None
 
 
 @pytest.mark.parametrize("text", ["", "8081", "::1:80", "host:", ":http", ":65536", ":-1", ":²"])
-def test_a_wrong_address_is_an_error_of_one_line_that_names_the_flag(text: str) -> None:
+def test_a_wrong_address_is_a_one_line_error_that_names_the_flag(text: str) -> None:
     with pytest.raises(AddressError, match=r"^--health-address: [^\n]+$"):
         parse_address(text, "--health-address")
 
 
-def test_a_port_in_use_is_an_error_of_one_line_that_names_the_flag() -> None:
+def test_a_port_in_use_is_a_one_line_error_that_names_the_flag() -> None:
     with open_listener(ANYWHERE, "--x") as taken:
         address = Address("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(AddressError) as caught:

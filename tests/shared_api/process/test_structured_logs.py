@@ -14,7 +14,7 @@ import structlog
 from shared_api.process.structured_logs import LogSettingError, configure_logs
 from shared_api.testing.virtual_clock import VirtualClock
 
-log = structlog.get_logger("early_bird")  # made at import, as in every module
+log = structlog.get_logger("early_bird")  # created at import, as in every module
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def lines_of(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_an_event_is_one_line_of_json_that_says_when_what_and_who() -> None:
+def test_an_event_is_one_line_of_json_with_time_event_and_logger() -> None:
     stream = configured()
     log.info("unit dequeued", unit="a/b", missing={"cpu": 3})
     assert stream.getvalue() == (
@@ -46,7 +46,7 @@ def test_an_event_is_one_line_of_json_that_says_when_what_and_who() -> None:
     )
 
 
-def test_an_error_carries_its_traceback_as_text() -> None:
+def test_an_error_has_its_traceback_as_text() -> None:
     stream = configured()
     try:
         int("no number")
@@ -70,7 +70,7 @@ def test_a_traceback_shows_no_local_variables(log_format: str) -> None:
     assert "s3cr3ts3cr3t" not in stream.getvalue()
 
 
-def test_what_is_below_the_level_is_not_written() -> None:
+def test_events_below_the_level_are_not_written() -> None:
     stream = configured(level="warning")
     log.info("quiet")
     logging.getLogger("some.library").info("quiet too")
@@ -79,7 +79,7 @@ def test_what_is_below_the_level_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("value", [2**80, "\ud800", {1, 2}, {(1, 2): 3}, object(), b"\xff"])
-def test_no_value_is_too_absurd_to_be_logged(value: object) -> None:
+def test_any_value_can_be_logged(value: object) -> None:
     stream = configured()
     log.info("absurd", value=value)
     assert lines_of(stream)[0]["event"] == "absurd"
@@ -93,13 +93,13 @@ def test_the_standard_librarys_loggers_write_into_the_same_stream() -> None:
 
 
 @pytest.mark.parametrize(("level", "want"), [(25, "info"), (50, "critical"), (99, "critical")])
-def test_levels_that_only_a_library_knows_become_the_next_lower_one(level: int, want: str) -> None:
+def test_a_level_of_a_library_becomes_the_next_lower_one(level: int, want: str) -> None:
     stream = configured()
     logging.getLogger("odd").log(level, "hello")
     assert lines_of(stream)[0]["level"] == want
 
 
-def test_a_record_that_does_not_fit_its_arguments_harms_nobody(
+def test_a_record_with_wrong_arguments_is_harmless(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)
@@ -109,19 +109,19 @@ def test_a_record_that_does_not_fit_its_arguments_harms_nobody(
     assert [line["event"] for line in lines_of(stream)] == ["goes on"]
 
 
-def test_libraries_that_log_every_request_are_quiet_even_when_we_are_not() -> None:
+def test_libraries_that_log_every_request_are_quiet_at_any_level() -> None:
     stream = configured(level="debug")
     logging.getLogger("kubernetes.client.rest").debug("response body: secret")
     logging.getLogger("urllib3.connectionpool").debug("GET /")
     assert stream.getvalue() == ""
 
 
-def test_the_console_form_is_for_people() -> None:
+def test_the_console_format_is_readable() -> None:
     stream = configured("console")
     log.info("unit dequeued", unit="a/b")
     assert "unit dequeued" in stream.getvalue()
     assert "unit=a/b" in stream.getvalue()
-    assert "\x1b" not in stream.getvalue(), "no colours where there is no terminal"
+    assert "\x1b" not in stream.getvalue(), "no colors without a terminal"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the tests of the fake API server share: a server with one custom kind, and requests."""
+"""Helpers for tests of the fake API server: a server with one custom kind, and requests."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ CRD: Json = {
 
 
 def thing(name: str, **fields: Json) -> Json:
-    """A Thing."""
+    """Return a Thing."""
     return {"apiVersion": GROUP, "kind": "Thing", "metadata": {"name": name}, **fields}
 
 
 def make_server(clock: Clock | None = None, seed: int = 1, **settings: Any) -> FakeApiServer:
-    """A server that serves Things."""
+    """Return a server that serves Things."""
     server = FakeApiServer(clock=clock or VirtualClock(), rng=random.Random(seed), **settings)
     server.direct.create(CRD)
     return server
 
 
 def ask(server: FakeApiServer, method: str, path: str, body: Json = None) -> Response:
-    """One request, counted and subject to faults."""
+    """Send one request, counted and subject to faults."""
     content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
     encoded = b"" if body is None else msgspec.json.encode(body)
     return server.send(
@@ -67,12 +67,12 @@ def ask(server: FakeApiServer, method: str, path: str, body: Json = None) -> Res
 
 
 def watch(server: FakeApiServer, path: str = THINGS, **query: str) -> FakeStream:
-    """An open watch."""
+    """Open a watch."""
     return server.stream(Request("GET", path, (("watch", "true"), *query.items())), SECONDS)
 
 
 def read_all(stream: FakeStream) -> list[tuple[str, str]]:
-    """Type and name of all that is there."""
+    """Return type and name of all unread events."""
     events: list[tuple[str, str]] = []
     while True:
         line = stream.take_line()

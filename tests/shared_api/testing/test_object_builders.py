@@ -1,4 +1,4 @@
-"""Tests of shared_api.testing.object_builders: the real CRDs take them, the structs read them."""
+"""Tests of shared_api.testing.object_builders: they fit the real CRDs and the structs."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def server() -> FakeApiServer:
         pytest.param(build.priority_class_body("a", 5), id="priority class"),
     ],
 )
-def test_servers_take_them(server: FakeApiServer, body: dict[str, Any]) -> None:
+def test_servers_accept_them(server: FakeApiServer, body: dict[str, Any]) -> None:
     made = server.direct.create(body)
     assert made["metadata"]["uid"]
     for key, value in body["metadata"].get("labels", {}).items():
         assert made["metadata"]["labels"][key] == value
 
 
-def test_a_queue_unit_says_what_it_was_told() -> None:
+def test_a_queue_unit_has_the_given_fields() -> None:
     unit = build.queue_unit("a", quota="team", requests={"cpu": "4"}, count=3, priority=7)
     (pods,) = unit.spec.pod_set
     assert (unit.metadata.key, unit.spec.priority, pods.count) == ("default/a", 7, 3)
@@ -63,7 +63,7 @@ def test_a_quota_names_its_parent() -> None:
     }
 
 
-def test_metadata_goes_over_what_is_built() -> None:
+def test_metadata_is_merged_over_the_generated_one() -> None:
     job = build.job("a", quota="q", metadata={"uid": "7", "labels": {"x": "y"}})
     assert job.metadata.uid == "7"
     assert job.metadata.labels == {"quota.scheduling.koordinator.sh/name": "q", "x": "y"}
@@ -79,7 +79,7 @@ def test_owners_and_consumers(server: FakeApiServer) -> None:
     assert unit.spec.consumer_ref.uid == job["metadata"]["uid"]
 
 
-def test_a_status_is_put_over() -> None:
+def test_a_status_is_merged() -> None:
     body = build.with_status(build.node_body("a"), phase="x")
     assert body["status"]["phase"] == "x"
     assert build.node("a").status.allocatable["cpu"] == "32"

@@ -18,7 +18,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield executor
 
 
-def test_on_one_thread_sleeping_moves_the_time() -> None:
+def test_on_one_thread_sleep_advances_the_time() -> None:
     clock = VirtualClock(start=10)
     clock.sleep(2.5)
     clock.sleep(-1)
@@ -26,7 +26,7 @@ def test_on_one_thread_sleeping_moves_the_time() -> None:
     assert clock.monotonic() == 14
 
 
-def test_on_one_thread_waiting_for_ever_is_an_error_not_a_hang() -> None:
+def test_on_one_thread_an_unlimited_wait_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="without a limit"):
         VirtualClock().wait(threading.Event(), None)
 
@@ -58,12 +58,12 @@ def test_an_event_ends_a_blocked_wait(pool: ThreadPoolExecutor) -> None:
     clock, event = VirtualClock(blocking=True), threading.Event()
     waiting = pool.submit(clock.wait, event, None)
     clock.wait_for_sleepers(1)
-    assert clock.next_deadline() is None, "for ever is no deadline"
+    assert clock.next_deadline() is None, "an unlimited wait has no deadline"
     event.set()
     assert waiting.result(timeout=60) is True
 
 
-def test_the_wall_clock_can_jump_without_the_monotonic_one() -> None:
+def test_the_wall_clock_can_jump_alone() -> None:
     clock = VirtualClock(start=50)
     before = clock.now()
     clock.jump_wall_clock(-3600)
