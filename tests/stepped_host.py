@@ -73,3 +73,15 @@ class SteppedHost:
         else:
             self.unblock = unblock
         return thread
+
+
+def exhaust(step: Step, most: int = 200) -> None:
+    """Call a step until it has nothing more to do now.
+
+    Raises:
+        AssertionError: It still had something to do after `most` calls.
+    """
+    for _ in range(most):
+        if step() != 0.0:
+            return
+    raise AssertionError(f"{step} does not come to rest")

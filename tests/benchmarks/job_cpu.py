@@ -24,7 +24,6 @@ from shared_api.client.transport import Request, Response
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.fake_api_server.watch_stream import FakeStream
 from shared_api.leader_election import SoleLeader
-from shared_api.process.loop_thread import Step
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.benchmarks.cluster_world import CRDS
@@ -43,7 +42,7 @@ from tests.benchmarks.job_mix import (
     status_of,
 )
 from tests.cluster.played_statuses import Stage
-from tests.stepped_host import SteppedHost
+from tests.stepped_host import SteppedHost, exhaust
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -54,7 +53,6 @@ NAMESPACE: Final = "team"
 QUOTA: Final = "gold"
 SETTLE_SECONDS: Final = 0.6
 TICK_SECONDS: Final = 0.02
-MOST_STEPS: Final = 50
 MICRO: Final = 1e6
 
 
@@ -279,13 +277,7 @@ class _Lives:
         server_before, began = self._transport.seconds, time.process_time()
         while self._clock.monotonic() < until:
             for step in self._controllers.steps():  # those of a kind come with it
-                _exhaust(step)
+                exhaust(step)
             self._clock.advance(TICK_SECONDS)
         used = time.process_time() - began
         self.used.append(used - (self._transport.seconds - server_before))
-
-
-def _exhaust(step: Step) -> None:
-    for _ in range(MOST_STEPS):
-        if step() != 0.0:
-            return

@@ -16,11 +16,10 @@ from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.loop_thread import Step
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
-from tests.stepped_host import SteppedHost
+from tests.stepped_host import SteppedHost, exhaust
 
 QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
 
@@ -284,13 +283,6 @@ class World:
             for entry in self.server.journal
             if entry.info.is_write and entry.info.plural != "events"
         ]
-
-
-def exhaust(step: Step) -> None:
-    """Call a step until it has nothing more to do now."""
-    for _ in range(50):
-        if step() != 0.0:
-            return
 
 
 def pod_of(job: Json, name: str, *, annotations: Json | None = None) -> Json:

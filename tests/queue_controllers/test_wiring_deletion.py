@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared_api.fake_api_server.faults import Match, RequestInfo
-from tests.queue_controllers.conftest import exhaust
 from tests.queue_controllers.test_wiring_pods import KINDS, make_set, of_set
+from tests.stepped_host import exhaust
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from shared_api.fake_api_server.faults import Match, RequestInfo
-from tests.queue_controllers.conftest import World, exhaust
+from tests.queue_controllers.conftest import World
 from tests.sample_jobs import KUEUE_WORKLOADS
+from tests.stepped_host import exhaust
 
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"

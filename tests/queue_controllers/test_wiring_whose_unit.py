@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared_api.fake_api_server.faults import EVERY_TIME, Match, RequestInfo
-from tests.queue_controllers.conftest import exhaust, make_unit
+from tests.queue_controllers.conftest import make_unit
+from tests.stepped_host import exhaust
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World

@@ -37,10 +37,10 @@ from shared_api.fake_api_server.faults import Match
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.loop_thread import Step
 from shared_api.testing.object_builders import elastic_quota_body, queue_body, queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.work_queue import WorkQueue
+from tests.stepped_host import exhaust
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -79,14 +79,6 @@ def new_server(clock: VirtualClock, *, quotas: bool = True) -> FakeApiServer:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": QUEUE_NAMESPACE}}
     )
     return server
-
-
-def exhaust(step: Step, most: int = 200) -> None:
-    """Call a step until it has nothing more to do now."""
-    for _ in range(most):
-        if step() != 0.0:
-            return
-    raise AssertionError(f"{step} does not come to rest")
 
 
 class SentEvents:

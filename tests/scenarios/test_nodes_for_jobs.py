@@ -20,8 +20,8 @@ from tests.queue_scheduler.admission_check_controller.provisioning_world import 
 )
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
 from tests.scenarios.town import Town
-from tests.shared_api.admission_check_kit.check_world import CRDS, exhaust
-from tests.stepped_host import SteppedHost
+from tests.shared_api.admission_check_kit.check_world import CRDS
+from tests.stepped_host import SteppedHost, exhaust
 
 pytestmark = pytest.mark.scenario
 

@@ -11,11 +11,10 @@ from shared_api.admission_check_kit.judging import Judge
 from shared_api.crds import QUEUE_UNIT
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import Leadership, SoleLeader
-from shared_api.process.loop_thread import Step
 from shared_api.testing.object_builders import queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
-from tests.stepped_host import SteppedHost
+from tests.stepped_host import SteppedHost, exhaust
 
 Json = dict[str, Any]
 
@@ -133,10 +132,3 @@ class CheckWorld:
             for entry in self.server.journal
             if entry.info.is_write and entry.info.plural != "events"
         ]
-
-
-def exhaust(step: Step) -> None:
-    """Call a step until it has nothing more to do now."""
-    for _ in range(50):
-        if step() != 0.0:
-            return
