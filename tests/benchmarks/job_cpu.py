@@ -42,6 +42,7 @@ from tests.benchmarks.job_mix import (
     status_of,
 )
 from tests.cluster.played_statuses import Stage
+from tests.sample_jobs import SERVICE_ACCOUNTS
 from tests.stepped_host import SteppedHost, exhaust
 
 Json = dict[str, Any]
@@ -155,6 +156,9 @@ class _Lives:
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             )
         server.direct.create(PRIORITY_CLASS)
+        account = {"apiVersion": "v1", "kind": "ServiceAccount"}
+        for name in SERVICE_ACCOUNTS:
+            server.direct.create({**account, "metadata": {"name": name, "namespace": NAMESPACE}})
         self._transport = _TimedServer(server)
         transport = cast("FakeApiServer", self._transport)  # asked for no more than a transport
         host = SteppedHost(transport, self._clock, SoleLeader("test"))
