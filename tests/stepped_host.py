@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
@@ -85,3 +85,33 @@ def exhaust(step: Step, most: int = 200) -> None:
         if step() != 0.0:
             return
     raise AssertionError(f"{step} does not come to rest")
+
+
+def settle(
+    steps: Callable[[], Iterable[Step]], clock: VirtualClock, seconds: float, *, tick: float
+) -> None:
+    """Call all steps, again and again, while so much time passes.
+
+    Args:
+        steps: Returns those there are now; called at each tick, as threads come and go.
+        clock: What the steps go by.
+        seconds: How much time passes.
+        tick: Seconds between two rounds.
+    """
+    until = clock.monotonic() + seconds
+    while clock.monotonic() < until:
+        for step in steps():
+            exhaust(step)
+        clock.advance(tick)
+
+
+def writes_to(server: FakeApiServer) -> list[str]:
+    """Return the writes that came in as requests, in order, events left out.
+
+    Each as the verb, the plural and the subresource: "patch queueunits/status".
+    """
+    return [
+        f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
+        for entry in server.journal
+        if entry.info.is_write and entry.info.plural != "events"
+    ]

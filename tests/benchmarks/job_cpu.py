@@ -43,7 +43,7 @@ from tests.benchmarks.job_mix import (
 )
 from tests.cluster.played_statuses import Stage
 from tests.sample_jobs import SERVICE_ACCOUNTS
-from tests.stepped_host import SteppedHost, exhaust
+from tests.stepped_host import SteppedHost, settle
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -277,11 +277,7 @@ class _Lives:
 
     def _settle(self, seconds: float = SETTLE_SECONDS) -> None:
         """Call all steps while so much time passes; note the CPU seconds of the controllers."""
-        until = self._clock.monotonic() + seconds
         server_before, began = self._transport.seconds, time.process_time()
-        while self._clock.monotonic() < until:
-            for step in self._controllers.steps():  # those of a kind come with it
-                exhaust(step)
-            self._clock.advance(TICK_SECONDS)
+        settle(self._controllers.steps, self._clock, seconds, tick=TICK_SECONDS)
         used = time.process_time() - began
         self.used.append(used - (self._transport.seconds - server_before))

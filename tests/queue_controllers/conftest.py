@@ -19,9 +19,10 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
-from tests.stepped_host import SteppedHost, exhaust
+from tests.stepped_host import SteppedHost, settle
 
 QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
+TICK_SECONDS = 0.02
 
 Json = dict[str, Any]
 
@@ -94,11 +95,7 @@ class World:
     def settle(self, seconds: float = 1.0) -> None:
         """Call all steps, again and again, while so much time passes."""
         assert self.controllers is not None
-        until = self.clock.monotonic() + seconds
-        while self.clock.monotonic() < until:
-            for step in self.controllers.steps():
-                exhaust(step)
-            self.clock.advance(0.02)
+        settle(self.controllers.steps, self.clock, seconds, tick=TICK_SECONDS)
 
     def install_quotas(self) -> None:
         """Let the API server have ElasticQuotas."""
@@ -275,14 +272,6 @@ class World:
         events = self.direct.list("events.events.k8s.io")
         on_jobs = (each for each in events if each["regarding"]["kind"] == "Job")
         return {each["reason"]: each["note"] for each in on_jobs}
-
-    def writes(self) -> list[str]:
-        """Return the writes that came in as requests, in order, events left out."""
-        return [
-            f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
-            for entry in self.server.journal
-            if entry.info.is_write and entry.info.plural != "events"
-        ]
 
 
 def pod_of(job: Json, name: str, *, annotations: Json | None = None) -> Json:

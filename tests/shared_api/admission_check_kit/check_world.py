@@ -14,7 +14,7 @@ from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.testing.object_builders import queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
-from tests.stepped_host import SteppedHost, exhaust
+from tests.stepped_host import SteppedHost, settle
 
 Json = dict[str, Any]
 
@@ -51,11 +51,7 @@ class CheckWorld:
     def settle(self, seconds: float = 3.0) -> None:
         """Call all steps, again and again, while so much time passes."""
         assert self.controller is not None
-        until = self.clock.monotonic() + seconds
-        while self.clock.monotonic() < until:
-            for step in self.controller.steps():
-                exhaust(step)
-            self.clock.advance(TICK_SECONDS)
+        settle(self.controller.steps, self.clock, seconds, tick=TICK_SECONDS)
 
     # --- what people and other programs do -----------------------------------------------------
 
@@ -124,11 +120,3 @@ class CheckWorld:
         self.settle(2.0)
         events = self.direct.list("events.events.k8s.io")
         return {(event["regarding"]["name"], event["reason"]) for event in events}
-
-    def writes(self) -> list[str]:
-        """Return the writes that came in as requests, in order, events left out."""
-        return [
-            f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
-            for entry in self.server.journal
-            if entry.info.is_write and entry.info.plural != "events"
-        ]
