@@ -19,37 +19,13 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
+from tests.sample_jobs import QUOTA_CRD
 from tests.stepped_host import SteppedHost, settle
 
 QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
 TICK_SECONDS = 0.02
 
 Json = dict[str, Any]
-
-OPEN_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-QUOTA_CRD: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "elasticquotas.scheduling.sigs.k8s.io"},
-    "spec": {
-        "group": "scheduling.sigs.k8s.io",
-        "names": {
-            "plural": "elasticquotas",
-            "singular": "elasticquota",
-            "kind": "ElasticQuota",
-            "listKind": "ElasticQuotaList",
-        },
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": OPEN_OBJECT},
-            }
-        ],
-    },
-}
 
 
 class World:

@@ -40,6 +40,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota_body, queue_body, queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.work_queue import WorkQueue
+from tests.sample_jobs import QUOTA_CRD
 from tests.stepped_host import exhaust
 
 Json = dict[str, Any]
@@ -48,26 +49,6 @@ T = TypeVar("T")
 QUEUE_NAMESPACE = "koord-queue"
 UNIT_STATUS = Match(plural="queueunits", subresource="status")
 QUEUE_STATUS = Match(plural="queues", subresource="status")
-
-OPEN_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-QUOTA_CRD: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "elasticquotas.scheduling.sigs.k8s.io"},
-    "spec": {
-        "group": "scheduling.sigs.k8s.io",
-        "names": {"plural": "elasticquotas", "kind": "ElasticQuota"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": OPEN_OBJECT},
-            }
-        ],
-    },
-}
 
 
 def new_server(clock: VirtualClock, *, quotas: bool = True) -> FakeApiServer:

@@ -23,7 +23,7 @@ from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.object_builders import namespace_body, node_body, priority_class_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import parse_time
-from tests.queue_scheduler.shell_kit import QUOTA_CRD
+from tests.sample_jobs import QUOTA_CRD
 from tests.simulation.account_judge import AccountJudge
 from tests.simulation.change_feed import ChangeFeed, Json, Told
 from tests.simulation.cluster_side import USER_AGENT, ClusterSide

@@ -29,7 +29,8 @@ from shared_api.objects.queue import Queue
 from shared_api.testing.object_builders import elastic_quota, elastic_quota_body, queue, queue_body
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.scheduler_world import Follower, running_world
-from tests.queue_scheduler.shell_kit import OPEN_OBJECT, QUEUE_NAMESPACE, Json, ShellKit
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ShellKit
+from tests.sample_jobs import OPEN_OBJECT
 from tests.stepped_host import exhaust, writes_to
 
 OURS = {"labels": {"create-by-koordqueue": "true"}, "uid": "q1"}
