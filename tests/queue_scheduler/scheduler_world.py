@@ -14,14 +14,14 @@ from shared_api.process.loop_thread import Step
 from shared_api.program import Program
 from shared_api.testing.object_builders import elastic_quota_body, node_body, queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, condition_of, new_server
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ServedUnits, new_server
 from tests.stepped_host import SteppedHost, settle
 
 MAX_MODE = KoordQueueConfiguration(plugin_configs={"ElasticQuotaV2": {"mode": "max"}})
 TICK_SECONDS = 0.05
 
 
-class SchedulerWorld:
+class SchedulerWorld(ServedUnits):
     """A cluster, and what a test does in it. `stop` must be called (`running_world` does)."""
 
     def __init__(self, *, quotas: bool = True) -> None:
@@ -98,17 +98,6 @@ class SchedulerWorld:
         """What the scheduler counts."""
         assert self._host is not None
         return self._host.metrics
-
-    def unit(self, name: str) -> Json:
-        return self.direct.get("queueunits", name, "default")
-
-    def phase(self, name: str) -> str:
-        return str(self.unit(name)["status"]["phase"])
-
-    def reason(self, name: str) -> str:
-        """Return the reason of QuotaReserved=False, "" where there is none."""
-        found = condition_of(self.unit(name), "QuotaReserved")
-        return str(found["reason"]) if found.get("status") == "False" else ""
 
     def queue(self, name: str = "team") -> Json:
         return self.direct.get("queues", name, QUEUE_NAMESPACE)

@@ -33,6 +33,7 @@ from shared_api.client.write_dispatcher import (
     Written,
 )
 from shared_api.crds import QUEUE, QUEUE_UNIT
+from shared_api.fake_api_server.direct_access import DirectAccess
 from shared_api.fake_api_server.faults import Match
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.meta import Uid
@@ -94,7 +95,26 @@ class HeldWrites:
         self._told.pop(0)(outcome)
 
 
-class ShellKit:
+class ServedUnits:
+    """The units that a server has, all in one namespace."""
+
+    direct: DirectAccess
+
+    def unit(self, name: str) -> Json:
+        """Return a unit as the server has it."""
+        return self.direct.get("queueunits", name, "default")
+
+    def phase(self, name: str) -> str:
+        """Return a unit's phase on the server."""
+        return str(self.unit(name)["status"]["phase"])
+
+    def reason(self, name: str) -> str:
+        """Return the reason of QuotaReserved=False, "" where there is none."""
+        found = condition_of(self.unit(name), "QuotaReserved")
+        return str(found["reason"]) if found.get("status") == "False" else ""
+
+
+class ShellKit(ServedUnits):
     """Server, client, dispatcher and engine, and what tests do with them."""
 
     def __init__(self, *, strict: StrictMode = NOT_STRICT) -> None:
@@ -185,19 +205,6 @@ class ShellKit:
         return decision
 
     # --- looking ------------------------------------------------------------------------------
-
-    def unit(self, name: str) -> Json:
-        """Return a unit as the server has it."""
-        return self.direct.get("queueunits", name, "default")
-
-    def phase(self, name: str) -> str:
-        """Return a unit's phase on the server."""
-        return str(self.unit(name)["status"]["phase"])
-
-    def reason(self, name: str) -> str:
-        """Return the reason of QuotaReserved=False, "" where there is none."""
-        found = condition_of(self.unit(name), "QuotaReserved")
-        return str(found["reason"]) if found.get("status") == "False" else ""
 
     def queue_status(self, name: str) -> Json:
         """Return the status of a queue on the server."""
