@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
+from shared_api.client.transport import Transport
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import Leadership
 from shared_api.metrics import SharedMetrics
@@ -34,8 +35,46 @@ class SteppedThread(LoopThread):
         return True
 
 
-class SteppedHost:
-    """Stands for `shared_api.program.Program`.
+class HostParts:
+    """What a process has around its work, and no threads.
+
+    With `spawn` it stands for `shared_api.program.Program`.
+
+    Args:
+        wire: The way to the API server.
+        clock: What the work goes by.
+        leadership: Whether it leads.
+        component: Name of the program.
+        identity: Name of the process.
+        seed: Of its random numbers.
+    """
+
+    def __init__(
+        self,
+        wire: Transport,
+        clock: VirtualClock,
+        leadership: Leadership,
+        *,
+        component: str = "test",
+        identity: str = "test",
+        seed: int = 1,
+    ) -> None:
+        self.wire = wire
+        self.clock = clock
+        self.rng = random.Random(seed)
+        self.flow = FlowControl(0, 1, clock)
+        self.metrics = SharedMetrics(component=component, version="0", python_version="3")
+        self.client = ResourceClient(
+            wire, flow=self.flow, clock=clock, rng=self.rng, observer=self.metrics.rest_client
+        )
+        self.leadership = leadership
+        self.identity = identity
+        self.component = component
+        self.port_shares = {"debug": 8}
+
+
+class SteppedHost(HostParts):
+    """A host whose threads a test steps.
 
     Attributes:
         threads: Those that can be stepped.
@@ -44,23 +83,13 @@ class SteppedHost:
 
     def __init__(
         self,
-        server: FakeApiServer,
+        wire: Transport,
         clock: VirtualClock,
         leadership: Leadership,
         *,
         component: str = "test",
     ) -> None:
-        self.clock = clock
-        self.rng = random.Random(1)
-        self.flow = FlowControl(0, 1, clock)
-        self.metrics = SharedMetrics(component="test", version="0", python_version="3")
-        self.client = ResourceClient(
-            server, flow=self.flow, clock=clock, rng=self.rng, observer=self.metrics.rest_client
-        )
-        self.leadership = leadership
-        self.identity = "test"
-        self.component = component
-        self.port_shares = {"debug": 8}
+        super().__init__(wire, clock, leadership, component=component)
         self.threads: list[SteppedThread] = []
         self.unblock: Callable[[], None] = lambda: None
 

@@ -15,7 +15,7 @@ import gc
 import random
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from queue_controllers.configuration import Configuration, parse_flags
 from queue_controllers.extension_list import find_extensions
@@ -160,8 +160,7 @@ class _Lives:
         for name in SERVICE_ACCOUNTS:
             server.direct.create({**account, "metadata": {"name": name, "namespace": NAMESPACE}})
         self._transport = _TimedServer(server)
-        transport = cast("FakeApiServer", self._transport)  # asked for no more than a transport
-        host = SteppedHost(transport, self._clock, SoleLeader("test"))
+        host = SteppedHost(self._transport, self._clock, SoleLeader("test"))
         self._controllers = build_controllers(
             host,
             parse_flags((f"--enabled-extensions={kind.key}",)),
