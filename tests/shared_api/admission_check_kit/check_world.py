@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any, Final
 
 from shared_api.admission_check_kit.check_controller import CheckController
@@ -14,11 +13,11 @@ from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.testing.object_builders import queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
+from tests.sample_jobs import crd
 from tests.stepped_host import SteppedHost, settle
 
 Json = dict[str, Any]
 
-CRDS: Final = Path(__file__).parents[2] / "data" / "crds"
 CONTROLLER: Final = "example.com/rule"
 TICK_SECONDS: Final = 0.1
 
@@ -36,9 +35,9 @@ class CheckWorld:
         self.controller_name = controller_name
         self.controller: CheckController | None = None
 
-    def install(self, crd: str) -> None:
-        """Let the API server have the kinds of a file."""
-        self.direct.create_from(CRDS / f"{crd}.yaml")
+    def install(self, name: str) -> None:
+        """Let the API server have the kind of a file."""
+        self.direct.create(crd(name))
 
     def start(self, judge: Judge, *, leadership: Leadership | None = None) -> None:
         """Start a controller, in place of the one before."""
