@@ -123,13 +123,15 @@ def _crd(name: str) -> dict[str, Any]:
 
 def troubles_of(body: dict[str, Any], name: str) -> list[str]:
     """Return what the API server would drop or refuse of an object, by the name of its CRD."""
-    _, _, wanted = body["apiVersion"].rpartition("/")
-    (version,) = (each for each in crd(name)["spec"]["versions"] if each["name"] == wanted)
+    spec = crd(name)["spec"]
+    wanted = body["apiVersion"].removeprefix(f"{spec['group']}/")
+    (version,) = (each for each in spec["versions"] if each["name"] == wanted)
     schema = compile_schema(version["schema"]["openAPIV3Schema"])
     unknown: list[str] = []
     causes: list[Any] = []
     schema.check(schema.normalise(body, None, "", unknown), None, "", causes)
-    return unknown + [str(each) for each in causes]
+    wrong_kind = [] if spec["names"]["kind"] == body["kind"] else ["another kind"]
+    return [*wrong_kind, *unknown, *map(str, causes)]
 
 
 def shown_sets(adapter: GenericJob[Any], body: dict[str, Any]) -> dict[str, tuple[int, Any]]:
