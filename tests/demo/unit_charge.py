@@ -12,34 +12,13 @@ from typing import Final
 
 from shared_api.quantity import amount
 from tests.demo.json_api import Json
+from tests.object_states import is_living, occupies_quota
 
 Amounts = dict[str, int]
 """Base units by resource."""
 
 MOST_ANCESTORS: Final = 16
 """A longer chain is a loop."""
-
-BOOKED_PHASES: Final = frozenset(
-    ("Reserved", "Dequeued", "Running", "SchedReady", "SchedSucceed", "SchedFailed")
-)
-ADMITTED_PHASES: Final = frozenset(("Dequeued", "Running", "SchedSucceed"))
-"""In which pods may exist."""
-
-
-def phase_of(unit: Json) -> str:
-    """The unit's phase; a unit nobody has written to is Enqueued."""
-    phase: str = unit.get("status", {}).get("phase") or "Enqueued"
-    return phase
-
-
-def occupies_quota(unit: Json) -> bool:
-    """Whether the unit has been granted quota that it has not given back."""
-    return phase_of(unit) in BOOKED_PHASES
-
-
-def is_living(pod: Json) -> bool:
-    """Whether a pod holds what it asked for, terminating or not."""
-    return pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}
 
 
 def requests_of(pod_or_template: Json) -> Amounts:
@@ -77,14 +56,6 @@ def charge_of(unit: Json | None, pods: Iterable[Json]) -> Amounts:
         for resource, granted in granted_to(unit).items():
             total[resource] = max(total.get(resource, 0), granted)
     return total
-
-
-def is_condition_true(body: Json, kind: str) -> bool:
-    """Whether an object says so of itself."""
-    return any(
-        condition["type"] == kind and condition["status"] == "True"
-        for condition in body.get("status", {}).get("conditions") or ()
-    )
 
 
 def chain_of(quota: str, parent_of: Callable[[str], str]) -> Iterator[str]:
