@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
-from pathlib import Path
 
 import httpx
 import pytest
@@ -24,10 +22,7 @@ from shared_api.debug_api.server import DebugServer, check_address, is_loopback
 from shared_api.process.clock import SystemClock
 from shared_api.process.probes import Address, AddressError, load_tls, open_listener
 from tests.served_app import PATIENCE_SECONDS, served
-
-TLS = Path(__file__).parents[2] / "data" / "tls"
-CERTIFICATE, KEY = str(TLS / "test_only_server.pem"), str(TLS / "test_only_server_key.pem")
-
+from tests.tls_files import CA, CERTIFICATE, CLIENT_CERTIFICATE, KEY, client_context
 
 GO_ON = threading.Event()
 
@@ -104,7 +99,7 @@ def test_these_are_fine(host: str, certificate: str, key: str) -> None:
         pytest.param("", CERTIFICATE, "", "go together", id="no key"),
         pytest.param("127.0.0.1", "", KEY, "go together", id="no certificate"),
         pytest.param("", "/none.pem", KEY, "--debug-tls-certificate /none.pem", id="no file"),
-        pytest.param("", str(TLS / "test_only_client.pem"), KEY, "KEY_VALUES_MISMATCH", id="two"),
+        pytest.param("", CLIENT_CERTIFICATE, KEY, "KEY_VALUES_MISMATCH", id="two"),
         pytest.param("", __file__, KEY, "--debug-tls-key", id="no certificate in it"),
     ],
 )
@@ -124,7 +119,7 @@ def test_it_serves_until_it_is_closed() -> None:
 
 def test_it_serves_tls() -> None:
     tls = load_tls(CERTIFICATE, KEY, "--debug-tls")
-    with served(APP, tls=tls, authority=str(TLS / "test_only_ca.pem")) as client:
+    with served(APP, tls=tls, authority=CA) as client:
         assert client.get("/").text == "hello"
 
 
@@ -159,7 +154,7 @@ def test_who_asks_is_whose_connection_it_is_whatever_is_said_in_headers() -> Non
 
 def test_over_tls_the_scheme_is_https() -> None:
     tls = load_tls(CERTIFICATE, KEY, "--debug-tls")
-    with served(APP, tls=tls, authority=str(TLS / "test_only_ca.pem")) as client:
+    with served(APP, tls=tls, authority=CA) as client:
         heard = client.get("/echo/a", headers={"X-Forwarded-Proto": "http"}).json()
         assert (heard["scheme"], heard["client"][0]) == ("https", "127.0.0.1")
 
@@ -230,9 +225,8 @@ def test_a_path_of_any_length_is_not_taken_in() -> None:
 def test_three_hundred_that_ask_nothing_lock_nobody_out(how: str) -> None:
     """They once did for a minute, those that had shaken hands, and were not counted before."""
     tls = None if how == "plain" else load_tls(CERTIFICATE, KEY, "--debug-tls")
-    authority = str(TLS / "test_only_ca.pem")
-    trusted = ssl.create_default_context(cafile=authority)
-    with served(APP, tls=tls, authority=authority) as client, ExitStack() as idle:
+    trusted = client_context()
+    with served(APP, tls=tls, authority=CA) as client, ExitStack() as idle:
         for _ in range(300):
             connection = idle.enter_context(connected(client))
             if how == "TLS, shaken hands":

@@ -7,7 +7,6 @@ import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
-from pathlib import Path
 
 import httpx
 import pytest
@@ -24,8 +23,8 @@ from shared_api.process.probes import (
     open_listener,
     parse_address,
 )
+from tests.tls_files import CERTIFICATE, FOLDER, KEY, client_context, server_context
 
-TLS_DATA = Path(__file__).parents[2] / "data" / "tls"
 ANYWHERE = Address("127.0.0.1", 0)
 PATIENCE_SECONDS = 60.0
 LIMIT = 16
@@ -126,16 +125,13 @@ def test_metrics_come_with_their_content_type_and_need_permission_where_asked() 
 
 
 def test_metrics_can_be_served_over_tls_beside_clients_that_shake_no_hands() -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(
-        TLS_DATA / "test_only_server.pem", TLS_DATA / "test_only_server_key.pem"
-    )
+    context = server_context()
     with serving(Routes(metrics=lambda: (b"up 1\n", "text/plain")), tls=context) as port:
         silent = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
         plain = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
         with silent, plain:
             plain.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-            trusted = ssl.create_default_context(cafile=str(TLS_DATA / "test_only_ca.pem"))
+            trusted = client_context()
             got = httpx.get(
                 f"https://localhost:{port}/metrics",
                 verify=trusted,
@@ -150,12 +146,11 @@ def test_metrics_can_be_served_over_tls_beside_clients_that_shake_no_hands() -> 
 
 
 def test_a_certificate_that_can_not_be_used_is_one_line_that_names_the_flags() -> None:
-    certificate = str(TLS_DATA / "test_only_server.pem")
     assert load_tls("", "", "--x-tls") is None
-    assert load_tls(certificate, str(TLS_DATA / "test_only_server_key.pem"), "--x-tls")
-    for key, says in (("/none.pem", "No such file"), (str(TLS_DATA / "README.md"), "PEM")):
+    assert load_tls(CERTIFICATE, KEY, "--x-tls")
+    for key, says in (("/none.pem", "No such file"), (str(FOLDER / "README.md"), "PEM")):
         with pytest.raises(AddressError, match=f"--x-tls-key {key}: .*{says}") as caught:
-            load_tls(certificate, key, "--x-tls")
+            load_tls(CERTIFICATE, key, "--x-tls")
         assert "\n" not in str(caught.value)
 
 
