@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import gzip
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -57,38 +58,46 @@ def declared_on_page(version: str, kind: str) -> dict[str, Any]:
     return declared
 
 
-KUEUE_WORKLOADS: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "workloads.kueue.x-k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests only"},
-    },
-    "spec": {
-        "group": "kueue.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {
-            "kind": "Workload",
-            "listKind": "WorkloadList",
-            "plural": "workloads",
-            "singular": "workload",
+OPEN_OBJECT: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+"""The schema of an object with whatever fields."""
+
+
+def open_crd(
+    kind: str, plural: str, group: str, versions: Sequence[str] = ("v1",), *, status: bool = False
+) -> dict[str, Any]:
+    """Return the CRD of a namespaced kind that takes any object.
+
+    Args:
+        kind: The kind.
+        plural: The name of its resource.
+        group: Its API group.
+        versions: Those served; the first one is stored.
+        status: Whether the status is a subresource.
+    """
+    said: dict[str, Any] = {"served": True, "schema": {"openAPIV3Schema": OPEN_OBJECT}}
+    if status:
+        said["subresources"] = {"status": {}}
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    served = [{"name": each, "storage": each == versions[0], **said} for each in versions]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            # Asked for where a group ends in k8s.io.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests only"},
         },
-        "versions": [
-            {
-                "name": "v1beta1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
-"""The CRD by which Kueue is detected."""
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": served},
+    }
+
+
+KUEUE_WORKLOADS: Final = open_crd("Workload", "workloads", "kueue.x-k8s.io", ("v1beta1",))
+"""The CRD that says that Kueue is there."""
+
+QUOTA_CRD: Final = open_crd(
+    "ElasticQuota", "elasticquotas", "scheduling.sigs.k8s.io", ("v1alpha1",)
+)
+"""Of ElasticQuotas, for a server that is not to check them."""
 
 
 def sample(name: str) -> dict[str, Any]:
@@ -113,14 +122,16 @@ def _crd(name: str) -> dict[str, Any]:
 
 
 def troubles_of(body: dict[str, Any], name: str) -> list[str]:
-    """Return what the API server would drop or refuse in an object, by the name of its CRD."""
-    _, _, wanted = body["apiVersion"].rpartition("/")
-    (version,) = (each for each in crd(name)["spec"]["versions"] if each["name"] == wanted)
+    """Return what the API server would drop or refuse of an object, by the name of its CRD."""
+    spec = crd(name)["spec"]
+    wanted = body["apiVersion"].removeprefix(f"{spec['group']}/")
+    (version,) = (each for each in spec["versions"] if each["name"] == wanted)
     schema = compile_schema(version["schema"]["openAPIV3Schema"])
     unknown: list[str] = []
     causes: list[Any] = []
     schema.check(schema.normalise(body, None, "", unknown), None, "", causes)
-    return unknown + [str(each) for each in causes]
+    wrong_kind = [] if spec["names"]["kind"] == body["kind"] else ["another kind"]
+    return [*wrong_kind, *unknown, *map(str, causes)]
 
 
 def shown_sets(adapter: GenericJob[Any], body: dict[str, Any]) -> dict[str, tuple[int, Any]]:

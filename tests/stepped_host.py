@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
+from shared_api.client.transport import Transport
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import Leadership
 from shared_api.metrics import SharedMetrics
@@ -34,8 +35,46 @@ class SteppedThread(LoopThread):
         return True
 
 
-class SteppedHost:
-    """Stands for `shared_api.program.Program`.
+class HostParts:
+    """What a process has around its work, and no threads.
+
+    With `spawn` it stands for `shared_api.program.Program`.
+
+    Args:
+        wire: The way to the API server.
+        clock: What the work goes by.
+        leadership: Whether it leads.
+        component: Name of the program.
+        identity: Name of the process.
+        seed: Of its random numbers.
+    """
+
+    def __init__(
+        self,
+        wire: Transport,
+        clock: VirtualClock,
+        leadership: Leadership,
+        *,
+        component: str = "test",
+        identity: str = "test",
+        seed: int = 1,
+    ) -> None:
+        self.wire = wire
+        self.clock = clock
+        self.rng = random.Random(seed)
+        self.flow = FlowControl(0, 1, clock)
+        self.metrics = SharedMetrics(component=component, version="0", python_version="3")
+        self.client = ResourceClient(
+            wire, flow=self.flow, clock=clock, rng=self.rng, observer=self.metrics.rest_client
+        )
+        self.leadership = leadership
+        self.identity = identity
+        self.component = component
+        self.port_shares = {"debug": 8}
+
+
+class SteppedHost(HostParts):
+    """A host whose threads a test steps.
 
     Attributes:
         threads: Those that can be stepped.
@@ -44,23 +83,13 @@ class SteppedHost:
 
     def __init__(
         self,
-        server: FakeApiServer,
+        wire: Transport,
         clock: VirtualClock,
         leadership: Leadership,
         *,
         component: str = "test",
     ) -> None:
-        self.clock = clock
-        self.rng = random.Random(1)
-        self.flow = FlowControl(0, 1, clock)
-        self.metrics = SharedMetrics(component="test", version="0", python_version="3")
-        self.client = ResourceClient(
-            server, flow=self.flow, clock=clock, rng=self.rng, observer=self.metrics.rest_client
-        )
-        self.leadership = leadership
-        self.identity = "test"
-        self.component = component
-        self.port_shares = {"debug": 8}
+        super().__init__(wire, clock, leadership, component=component)
         self.threads: list[SteppedThread] = []
         self.unblock: Callable[[], None] = lambda: None
 
@@ -73,3 +102,45 @@ class SteppedHost:
         else:
             self.unblock = unblock
         return thread
+
+
+def exhaust(step: Step, most: int = 200) -> None:
+    """Call a step until it has nothing more to do now.
+
+    Raises:
+        AssertionError: It still had something to do after `most` calls.
+    """
+    for _ in range(most):
+        if step() != 0.0:
+            return
+    raise AssertionError(f"{step} does not come to rest")
+
+
+def settle(
+    steps: Callable[[], Iterable[Step]], clock: VirtualClock, seconds: float, *, tick: float
+) -> None:
+    """Call all steps, again and again, while so much time passes.
+
+    Args:
+        steps: Returns those there are now; called at each tick, as threads come and go.
+        clock: What the steps go by.
+        seconds: How much time passes.
+        tick: Seconds between two rounds.
+    """
+    until = clock.monotonic() + seconds
+    while clock.monotonic() < until:
+        for step in steps():
+            exhaust(step)
+        clock.advance(tick)
+
+
+def writes_to(server: FakeApiServer) -> list[str]:
+    """Return the writes that came in as requests, in order, events left out.
+
+    Each as the verb, the plural and the subresource: "patch queueunits/status".
+    """
+    return [
+        f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
+        for entry in server.journal
+        if entry.info.is_write and entry.info.plural != "events"
+    ]

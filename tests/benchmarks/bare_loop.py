@@ -13,10 +13,11 @@ from typing import Final
 
 from tests.benchmarks import release_latency
 from tests.benchmarks.api_requests import count_writes, describe
-from tests.benchmarks.cluster_world import SCHEDULER, ClusterWorld
+from tests.benchmarks.cluster_world import ClusterWorld
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.load_player import LoadOutcome, LoadPlan, PlannedUnit, play
 from tests.benchmarks.quota_tree_objects import await_queues, create_node, create_quotas, quota
+from tests.cluster.program_process import SCHEDULER
 
 UNITS: Final = 3000
 CONNECTIONS: Final = 16

@@ -24,12 +24,12 @@ from shared_api.client.connection_settings import FixedLogin, Login, connection_
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.transport import Request
 from shared_api.process.clock import SystemClock
+from tests.tls_files import CA, client_context, server_context
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-TLS_FILES: Final = Path(__file__).parent.parent / "data" / "tls"
-TOKEN: Final = "Bearer " + "t" * 900  # as long as that of a service account
+TOKEN: Final = "Bearer " + "t" * 900  # as long as a service account's
 PATH: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team/queueunits/job-1/status"
 BODY: Final = json.dumps(
     {
@@ -50,11 +50,8 @@ ROUNDS: Final = 5
 
 
 def serve(port_to: Connection) -> None:
-    """Answer PATCH requests, one connection after the other, until the parent ends this process."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(
-        TLS_FILES / "test_only_server.pem", TLS_FILES / "test_only_server_key.pem"
-    )
+    """Answer PATCH after PATCH, one connection after the other, until the parent ends us."""
+    context = server_context()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port_to.send(listener.getsockname()[1])
         while True:
@@ -96,7 +93,7 @@ def _cpu_microseconds(run: Callable[[int, int], float], port: int, requests: int
 
 
 def _transport_round(port: int, requests: int) -> float:
-    login = Login(authorization=TOKEN, ca_pem=(TLS_FILES / "test_only_ca.pem").read_bytes())
+    login = Login(authorization=TOKEN, ca_pem=Path(CA).read_bytes())
     settings = connection_settings(f"https://127.0.0.1:{port}", FixedLogin(login))
     transport = HttpTransport(settings, SystemClock())
     request = Request(
@@ -116,7 +113,7 @@ def _transport_round(port: int, requests: int) -> float:
 
 
 def _http_client_round(port: int, requests: int) -> float:
-    context = ssl.create_default_context(cafile=str(TLS_FILES / "test_only_ca.pem"))
+    context = client_context()
     connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=4.0, context=context)
     headers = {
         "Authorization": TOKEN,

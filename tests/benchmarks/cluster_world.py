@@ -3,46 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.request import urlopen
 
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.kube_config import load_connection
 from shared_api.client.resource_client import ResourceClient
 from shared_api.process.clock import SystemClock
+from tests.cluster.api_audit import ApiAudit
+from tests.cluster.program_process import ROOT, ProgramProcess
 from tests.controlplane.binaries import require_binaries
-from tests.controlplane.child_process import ChildProcess, Guardian, stop_all
+from tests.controlplane.child_process import Guardian
 from tests.controlplane.control_plane import ControlPlane
 
-ROOT: Final = Path(__file__).parents[2]
 CRDS: Final = (ROOT / "crds", ROOT / "tests" / "data" / "crds" / "elasticquotas.yaml")
-START_SECONDS: Final = 90.0
-STOP_SECONDS: Final = 20.0
-POLL_SECONDS: Final = 0.05
-LOOPBACK_ANY_PORT: Final = "127.0.0.1:0"
 
-AUDIT_POLICY: Final = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived", "ResponseStarted"],
-    "rules": [
-        {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]},
-        {"level": "None"},
-    ],
-}
-
-SCHEDULER: Final = "queue_scheduler"
-CONTROLLERS: Final = "queue_controllers"
+WRITES: Final = {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]}
+"""Rule of the audit log: all writes, without their content."""
 
 
 class ClusterWorld:
@@ -67,10 +50,7 @@ class ClusterWorld:
 
     def _start(self, stack: ExitStack) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        self._audit_log = folder / "audit.log"
-        policy = folder / "audit-policy.json"
-        policy.write_text(json.dumps(AUDIT_POLICY), encoding="utf-8")
-        flags = [f"--audit-policy-file={policy}", f"--audit-log-path={self._audit_log}"]
+        self._audit = ApiAudit(folder, WRITES)
         with_jobs = bool(self._nodes)
         plane = ControlPlane(
             require_binaries(),
@@ -78,7 +58,7 @@ class ClusterWorld:
             scheduler=with_jobs,
             kwok=with_jobs,
             nodes=self._nodes,
-            api_server_flags=flags if self._audits else (),
+            api_server_flags=self._audit.prepare() if self._audits else (),
         )
         self.plane = stack.enter_context(plane)
         self._programs = stack.enter_context(programs_of(self.plane.kubeconfig))
@@ -101,8 +81,8 @@ class ClusterWorld:
         return client
 
     def audit_lines(self) -> list[str]:
-        """Return the audit log of writes, a JSON document per line."""
-        return self._audit_log.read_text(encoding="utf-8").splitlines()
+        """Return what the API server has noted of writes, a JSON document per line."""
+        return self._audit.lines()
 
     def start(
         self, program: str, *arguments: str, configuration: Mapping[str, Any] | None = None
@@ -141,86 +121,26 @@ class Programs:
         self._kubeconfig = kubeconfig
         self._folder = folder
         self._group = group
-        self._children: list[ChildProcess] = []
+        self._started: list[ProgramProcess] = []
 
     def start(
         self, program: str, *arguments: str, configuration: Mapping[str, Any] | None = None
     ) -> ProgramProcess:
-        """Start a program (given by its package) and wait until it is ready."""
-        name = f"{program}-{len(self._children)}"
-        command = [sys.executable, "-m", program, "--kubeconfig", str(self._kubeconfig)]
-        command += ["--kube-api-qps=0", "--leader-elect=false"]
-        command += [f"--health-address={LOOPBACK_ANY_PORT}"]
-        command += [f"--metrics-address={LOOPBACK_ANY_PORT}"]
-        if program in {SCHEDULER, CONTROLLERS}:
-            command += [f"--debug-address={LOOPBACK_ANY_PORT}"]
+        """Start a program (its package's name) and wait until it is ready."""
+        name = f"{program}-{len(self._started)}"
+        flags = ["--kube-api-qps=0", "--leader-elect=false", *arguments]
         if configuration is not None:
             path = self._folder / f"{name}.yaml"
             path.write_text(json.dumps(configuration), encoding="utf-8")
-            command += ["--config", str(path)]
-        # The programs of this checkout, even if another version is installed.
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        child = ChildProcess(
-            [*command, *arguments], self._folder / f"{name}.log", environment, self._group
-        )
-        self._children.append(child)
-        child.start()
-        process = ProgramProcess(child)
+            flags.append(f"--config={path}")
+        log = self._folder / f"{name}.log"
+        process = ProgramProcess(program, self._kubeconfig, log, flags, group=self._group)
+        self._started.append(process)
+        process.start()
         process.wait_until_ready()
         return process
 
     def stop(self) -> None:
-        """Stop all programs."""
-        stop_all(self._children, STOP_SECONDS)
-
-
-class ProgramProcess:
-    """A running program with its log in a file."""
-
-    def __init__(self, child: ChildProcess) -> None:
-        self._child = child
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        assert self._child.pid is not None, self._child.describe_end()
-        return self._child.pid
-
-    def wait_until_ready(self) -> None:
-        """Return when /readyz answers 200."""
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline and self._child.running:
-            port = self._port_of("--health-address")
-            if port and _is_ready(port):
-                return
-            time.sleep(POLL_SECONDS)
-        message = f"not ready: {self._child.describe_end()}"
-        raise RuntimeError(message)
-
-    def read_metrics(self) -> str:
-        """Return the content of its /metrics."""
-        port = self._port_of("--metrics-address")
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-            text: str = answer.read().decode()
-            return text
-
-    def errors(self) -> list[str]:
-        """Return the lines of the log that are errors or not log lines."""
-        lines = self._child.log().splitlines()
-        return [line for line in lines if '"level":"error"' in line or line[:1] != "{"]
-
-    def _port_of(self, flag: str) -> int:
-        for line in self._child.log().splitlines():
-            if line.startswith("{") and flag in line:
-                event = json.loads(line)
-                if event.get("flag") == flag:
-                    return int(event["port"])
-        return 0
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+        """End them all."""
+        for each in self._started:
+            each.stop()

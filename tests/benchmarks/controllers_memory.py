@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from queue_controllers.extension_list import EXTENSIONS
 from shared_api.fake_api_server.server import FakeApiServer
-from tests.benchmarks.cluster_world import CONTROLLERS, ProgramProcess, programs_of
+from tests.benchmarks.cluster_world import programs_of
 from tests.benchmarks.distant_server import AS_SHIPPED, distant_server, new_server, reply
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.full_size import pod_status
@@ -34,6 +34,7 @@ from tests.benchmarks.job_mix import (
 )
 from tests.benchmarks.process_usage import Usage, cpu_seconds, usage
 from tests.cluster.played_statuses import Stage
+from tests.cluster.program_process import CONTROLLERS, ProgramProcess
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -17,7 +17,7 @@ import gc
 import random
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from queue_controllers.configuration import Configuration, parse_flags
 from queue_controllers.extension_list import find_extensions
@@ -26,7 +26,6 @@ from shared_api.client.transport import Request, Response
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.fake_api_server.watch_stream import FakeStream
 from shared_api.leader_election import SoleLeader
-from shared_api.process.loop_thread import Step
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.benchmarks.cluster_world import CRDS
@@ -45,7 +44,8 @@ from tests.benchmarks.job_mix import (
     status_of,
 )
 from tests.cluster.played_statuses import Stage
-from tests.stepped_host import SteppedHost
+from tests.sample_jobs import SERVICE_ACCOUNTS
+from tests.stepped_host import SteppedHost, settle
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -56,7 +56,6 @@ NAMESPACE: Final = "team"
 QUOTA: Final = "gold"
 SETTLE_SECONDS: Final = 0.6
 TICK_SECONDS: Final = 0.02
-MOST_STEPS: Final = 50
 MICRO: Final = 1e6
 
 
@@ -159,9 +158,11 @@ class _Lives:
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             )
         server.direct.create(PRIORITY_CLASS)
+        account = {"apiVersion": "v1", "kind": "ServiceAccount"}
+        for name in SERVICE_ACCOUNTS:
+            server.direct.create({**account, "metadata": {"name": name, "namespace": NAMESPACE}})
         self._transport = _TimedServer(server)
-        transport = cast("FakeApiServer", self._transport)  # used only as a transport
-        host = SteppedHost(transport, self._clock, SoleLeader("test"))
+        host = SteppedHost(self._transport, self._clock, SoleLeader("test"))
         self._controllers = build_controllers(
             host,
             parse_flags((f"--enabled-extensions={kind.key}",)),
@@ -277,18 +278,8 @@ class _Lives:
     # --- the controllers ------------------------------------------------------------------------
 
     def _settle(self, seconds: float = SETTLE_SECONDS) -> None:
-        """Call all steps for this long; record the CPU seconds of the controllers."""
-        until = self._clock.monotonic() + seconds
+        """Call all steps while so much time passes; note the CPU seconds of the controllers."""
         server_before, began = self._transport.seconds, time.process_time()
-        while self._clock.monotonic() < until:
-            for step in self._controllers.steps():  # including those of the kind
-                _exhaust(step)
-            self._clock.advance(TICK_SECONDS)
+        settle(self._controllers.steps, self._clock, seconds, tick=TICK_SECONDS)
         used = time.process_time() - began
         self.used.append(used - (self._transport.seconds - server_before))
-
-
-def _exhaust(step: Step) -> None:
-    for _ in range(MOST_STEPS):
-        if step() != 0.0:
-            return

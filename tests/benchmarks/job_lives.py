@@ -21,10 +21,11 @@ from shared_api.objects.job import Job
 from shared_api.objects.meta import is_condition_true
 from shared_api.process.clock import SystemClock
 from shared_api.well_known_labels import QUOTA_NAME
-from tests.benchmarks.cluster_world import CONTROLLERS, SCHEDULER, ClusterWorld
+from tests.benchmarks.cluster_world import ClusterWorld
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.process_usage import Meter, usage
 from tests.benchmarks.quota_tree_objects import await_queues, create_quotas, quota
+from tests.cluster.program_process import CONTROLLERS, SCHEDULER
 
 JOB_COUNT: Final = 300
 QUOTAS: Final = 5

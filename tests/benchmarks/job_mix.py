@@ -31,6 +31,7 @@ from tests.cluster.played_pods import (
     template_of,
 )
 from tests.cluster.played_statuses import Stage, now
+from tests.sample_jobs import open_crd
 
 Json = dict[str, Any]
 
@@ -103,29 +104,10 @@ def open_crds() -> list[Json]:
         if group != "batch":
             kinds.setdefault((group, each.plural), (body["kind"], []))[1].append(version)
     kinds["leaderworkerset.x-k8s.io", "leaderworkersets"] = ("LeaderWorkerSet", ["v1"])
-    return [_open_crd(*of, *named) for of, named in kinds.items()]
-
-
-def _open_crd(group: str, plural: str, kind: str, versions: list[str]) -> Json:
-    """Return a CRD that accepts any object."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
-    served = [
-        {
-            "name": version,
-            "served": True,
-            "storage": version == versions[0],
-            "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": anything},
-        }
-        for version in versions
+    return [
+        open_crd(kind, plural, group, versions, status=True)
+        for (group, plural), (kind, versions) in kinds.items()
     ]
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": served},
-    }
 
 
 # --- the objects --------------------------------------------------------------------------------

@@ -21,11 +21,13 @@ from typing import Final
 
 from tests.benchmarks.api_requests import Writes, count_writes, describe
 from tests.benchmarks.bare_loop import measure_bare
-from tests.benchmarks.cluster_world import SCHEDULER, ClusterWorld
+from tests.benchmarks.cluster_world import ClusterWorld
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.load_player import LoadOutcome, LoadPlan, PlannedUnit, play
 from tests.benchmarks.process_usage import Usage, usage
 from tests.benchmarks.quota_tree_objects import await_queues, create_node, create_quotas, quota
+from tests.cluster.program_metrics import scrape
+from tests.cluster.program_process import SCHEDULER
 
 COHORTS: Final = 5
 QUEUES_PER_COHORT: Final = 6
@@ -101,7 +103,7 @@ def measure(share: float, qps: float) -> Measured:
             empty=empty,
             scheduler=usage(scheduler.pid),
             api_server=usage(world.plane.pids["kube-apiserver"]),
-            decisions=count_decisions(scheduler.read_metrics()),
+            decisions=count_decisions(scrape(scheduler).text),
             errors=scheduler.errors(),
         )
 

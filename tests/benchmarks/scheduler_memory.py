@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.object_builders import node_body, queue_unit_body
-from tests.benchmarks.cluster_world import SCHEDULER, programs_of
+from tests.benchmarks.cluster_world import programs_of
 from tests.benchmarks.distant_server import AS_SHIPPED, distant_server, new_server, reply
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.process_usage import cpu_seconds, usage
+from tests.cluster.program_process import SCHEDULER
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -18,23 +18,12 @@ Json = dict[str, Any]
 CONTROLLERS_AGENT: Final = "koord-queue-controllers/"
 SCHEDULER_AGENT: Final = "koord-queue-scheduler/"
 
-_POLICY: Final = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived", "ResponseStarted"],
-    "omitManagedFields": True,
-    "rules": [
-        {
-            "level": "Request",
-            "verbs": ["create", "update", "patch", "delete"],
-            "resources": [
-                {"group": "batch", "resources": ["jobs"]},
-                {"group": "scheduling.x-k8s.io"},
-            ],
-        },
-        {"level": "None"},
-    ],
+WRITES_OF_JOBS_AND_UNITS: Final[Json] = {
+    "level": "Request",
+    "verbs": ["create", "update", "patch", "delete"],
+    "resources": [{"group": "batch", "resources": ["jobs"]}, {"group": "scheduling.x-k8s.io"}],
 }
+"""Rule of an audit policy: what is written of Jobs and our kinds, with the content."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +49,24 @@ class ApiAudit:
 
     Args:
         folder: where policy and log are.
+        rule: what is noted; all else is not.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rule: Json = WRITES_OF_JOBS_AND_UNITS) -> None:
+        self._rule = rule
         self._log = folder / "audit.log"
         self._policy = folder / "audit-policy.json"
 
     def prepare(self) -> tuple[str, ...]:
         """Write the policy; return the flags of the API server."""
-        self._policy.write_text(json.dumps(_POLICY))
+        policy = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived", "ResponseStarted"],
+            "omitManagedFields": True,
+            "rules": [self._rule, {"level": "None"}],
+        }
+        self._policy.write_text(json.dumps(policy))
         return (f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}")
 
     def requests(self, agent: str, name: str = "") -> list[Request]:
@@ -87,10 +85,12 @@ class ApiAudit:
         sent = self.requests(agent, name)
         return [each for each in sent if each.status != HTTPStatus.CONFLICT]
 
+    def lines(self) -> list[str]:
+        """Return the log, a JSON document per line; the last one may be half written."""
+        return self._log.read_text("utf-8").splitlines() if self._log.exists() else []
+
     def _read(self) -> Iterator[Request]:
-        if not self._log.exists():
-            return
-        for line in self._log.read_text().splitlines():
+        for line in self.lines():
             try:
                 event = json.loads(line)
             except ValueError:

@@ -27,7 +27,7 @@ from shared_api.well_known_labels import (
     PLUGINS_POD_GROUP,
     QUOTA_NAME,
 )
-from tests.cluster.judgement import is_living, is_running, phase_of
+from tests.cluster.judgement import is_running
 from tests.cluster.kind_traffic import (
     RUN_SECONDS,
     Cache,
@@ -41,6 +41,7 @@ from tests.cluster.played_pods import LONG, OF, STOP_SECONDS, owner_of
 from tests.cluster.played_pods import RUN_SECONDS as RUNS_FOR
 from tests.cluster.queue_world import PODS, until
 from tests.controlplane.api_client import ApiError
+from tests.object_states import is_living, phase_of
 from tests.sample_jobs import crd
 
 Json = dict[str, Any]

@@ -22,7 +22,6 @@ from tests.cluster.queue_world import (
     QUOTA_LABEL,
     STILL_SECONDS,
     QueueWorld,
-    condition,
     pod_sets_of,
     stays,
     until,
@@ -106,10 +105,6 @@ class JobSideWorld(QueueWorld):
         }
         conditions = [*more, {**asked, "lastTransitionTime": NOW}]
         self.patch_unit(name, {"status": {"conditions": conditions}})
-
-    def is_asked_back(self, name: str) -> bool:
-        """Return whether anybody asks for a unit's place."""
-        return bool(condition(self.unit(name), "Evicted").get("status") == "True")
 
     def admissions(self, name: str) -> dict[str, Json]:
         """Return the admissions of a unit by pod set, less the names."""

@@ -23,15 +23,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
+from tests.object_states import is_admitted, is_living, is_true, occupies_quota, phase_of
+
 Json = dict[str, Any]
 
 QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
 PARENT_LABEL: Final = "quota.scheduling.koordinator.sh/parent"
-BOOKED: Final = frozenset(
-    ("Reserved", "Dequeued", "Running", "SchedReady", "SchedSucceed", "SchedFailed")
-)
-ADMITTED: Final = frozenset(("Dequeued", "Running", "SchedSucceed"))
-ENDED: Final = frozenset(("Succeeded", "Failed"))
 MOST_ANCESTORS: Final = 16
 
 
@@ -152,7 +149,7 @@ class History:
                 yield f"{story.name} was released without being admitted"
             elif story.releases > story.admissions:
                 yield f"{story.name} was released a second time"
-        if is_complete(job) and not is_complete(before):
+        if is_true(job, "Complete") and not is_true(before, "Complete"):
             story.completions += 1
             story.completed_at = seen.version
             if story.completions > 1:
@@ -262,28 +259,6 @@ def cpu_milli(amount: str | int) -> int:
     return exact.numerator
 
 
-def phase_of(unit: Json) -> str:
-    """Return a unit's phase."""
-    return str(unit.get("status", {}).get("phase") or "Enqueued")
-
-
-def occupies_quota(unit: Json) -> bool:
-    """Return whether a unit holds quota by itself."""
-    return bool(unit) and phase_of(unit) in BOOKED
-
-
-def is_admitted(unit: Json) -> bool:
-    """Return whether its Job may have pods."""
-    conditions = unit.get("status", {}).get("conditions", ())
-    evicted = any(c["type"] == "Evicted" and c["status"] == "True" for c in conditions)
-    return phase_of(unit) in ADMITTED and not evicted
-
-
-def is_living(pod: Json) -> bool:
-    """Return whether a pod holds what it asks for; being deleted, it still does."""
-    return pod["status"].get("phase") not in ENDED
-
-
 def is_running(pod: Json) -> bool:
     """Return whether a pod runs that nobody has deleted."""
     return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
@@ -292,12 +267,6 @@ def is_running(pod: Json) -> bool:
 def is_suspended(job: Json) -> bool:
     """Return whether a Job's switch is on."""
     return job.get("spec", {}).get("suspend") is True
-
-
-def is_complete(job: Json) -> bool:
-    """Return whether a Job has completed."""
-    conditions = job.get("status", {}).get("conditions", ())
-    return any(c["type"] == "Complete" and c["status"] == "True" for c in conditions)
 
 
 def _labels(body: Json) -> dict[str, str]:

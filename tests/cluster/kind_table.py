@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.cluster.played_pods import LONG, OF, RUN_SECONDS, RUNTIME_CLASS
-from tests.sample_jobs import sample
+from tests.sample_jobs import OPEN_OBJECT, sample
 
 Json = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -19,7 +19,6 @@ Sets = tuple[tuple[str, int], ...]
 WIDGET: Final = "widget"
 
 
-_OPEN: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 WIDGET_CRD: Final = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -42,7 +41,7 @@ WIDGET_CRD: Final = {
                 "schema": {
                     "openAPIV3Schema": {
                         "type": "object",
-                        "properties": {"spec": _OPEN, "status": _OPEN},
+                        "properties": {"spec": OPEN_OBJECT, "status": OPEN_OBJECT},
                     }
                 },
             }

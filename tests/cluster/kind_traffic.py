@@ -10,11 +10,12 @@ from enum import Enum, auto
 from typing import Any, Final, Protocol
 
 from shared_api.well_known_labels import ACTIVE, ADMISSION_GATE
-from tests.cluster.judgement import Seen, cpu_of, granted_to, is_living, is_running, occupies_quota
+from tests.cluster.judgement import Seen, cpu_of, granted_to, is_running
 from tests.cluster.kind_table import KindRow, value_at
 from tests.cluster.kind_world import JobLife, KindWorld
 from tests.cluster.played_pods import OF
 from tests.cluster.queue_world import OWN_TIMES_SECONDS, until
+from tests.object_states import is_living, occupies_quota
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from tests.cluster.judgement import is_living, is_running
+from tests.cluster.judgement import is_running
 from tests.cluster.played_pods import (
     OF,
     Made,
@@ -46,6 +46,7 @@ from tests.cluster.played_statuses import (
 )
 from tests.cluster.queue_world import MERGE, PODS, until
 from tests.controlplane.api_client import ApiClient, ApiError
+from tests.object_states import is_living
 
 Json = dict[str, Any]
 

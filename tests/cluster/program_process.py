@@ -35,13 +35,21 @@ class ProgramProcess:
         kubeconfig: What it connects with.
         log: Its output; appended to, so that a restart keeps the story.
         arguments: Further flags.
+        group: The process group that it joins, a guardian's; None: this process's.
     """
 
     def __init__(
-        self, module: str, kubeconfig: Path, log: Path, arguments: Sequence[str] = ()
+        self,
+        module: str,
+        kubeconfig: Path,
+        log: Path,
+        arguments: Sequence[str] = (),
+        *,
+        group: int | None = None,
     ) -> None:
         self._module = module
         self._log = log
+        self._group = group
         self._arguments = (
             f"--kubeconfig={kubeconfig}",
             "--health-address=127.0.0.1:0",
@@ -62,6 +70,7 @@ class ProgramProcess:
                 cwd=ROOT,
                 stdout=out,
                 stderr=out,
+                process_group=self._group,
                 # A script finds this checkout's packages, whichever is installed.
                 env={**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONPATH": str(ROOT)},
             )
@@ -148,3 +157,8 @@ class ProgramProcess:
                 except ValueError:
                     continue  # half a line, still being written
         return found
+
+    def errors(self) -> list[str]:
+        """Return the lines of its log that are errors, and those that are no log lines."""
+        lines = self.log().splitlines()
+        return [line for line in lines if '"level":"error"' in line or line[:1] != "{"]

@@ -15,10 +15,11 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from tests.cluster.api_audit import ApiAudit
-from tests.cluster.judgement import is_living, is_running
+from tests.cluster.judgement import is_running
 from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
+from tests.object_states import is_living
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -42,12 +43,6 @@ LONGEST_LOOK_SECONDS: Final = 1.0
 STILL_SECONDS: Final = 2.0
 """How long something that must not happen is watched for: twenty times what a start takes."""
 MERGE: Final = "application/merge-patch+json"
-
-
-def is_adopted(unit: Json) -> bool:
-    """Return whether the status of a unit proves that its job ran before the queue knew of it."""
-    conditions = unit.get("status", {}).get("conditions", ())
-    return any(each["type"] == "Adopted" and each["status"] == "True" for each in conditions)
 
 
 class QueueWorld:

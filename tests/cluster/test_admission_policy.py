@@ -33,6 +33,7 @@ from tests.cluster.kind_table import set_at, take_at, value_at
 from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
+from tests.sample_jobs import open_crd
 
 Json = Any
 
@@ -48,29 +49,7 @@ CONFIG: Final = {"kinds": [WIDGET], "leaveToKueue": True}
 ALL: Final = values_with(*SWITCHES, controllers={"config": CONFIG})
 """All kinds are on, and one is declared."""
 
-WIDGET_CRD: Final = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "names": {"kind": "Widget", "plural": "widgets"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
+WIDGET_CRD: Final = open_crd("Widget", "widgets", "example.com")
 
 every_kind = pytest.mark.parametrize("key", SERVED)
 EACH_WAY: Final = ("job", "tfjob", "sparkapp")

@@ -18,7 +18,6 @@ from tests.cluster.queue_world import (
     QUOTA_LABEL,
     UNITS,
     QueueWorld,
-    is_adopted,
     label_pods,
     quota_view,
     refusal_of,
@@ -26,6 +25,7 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.controlplane.api_client import ApiError
+from tests.object_states import is_true
 
 Json = Any
 
@@ -116,7 +116,7 @@ def test_until_an_adoption_is_proved_its_pods_are_charged_once_and_nothing_start
         label(world, "window", "window")
         until(lambda: world.unit_of("window"))
         controllers.stop()
-        assert not is_adopted(world.unit_of("window"))
+        assert not is_true(world.unit_of("window"), "Adopted")
         until(lambda: quota_view(scheduler, "window").get("used") == ONE_CPU)
         world.create_unit("window-rival", "window", cpu=1)
         until(lambda: refusal_of(scheduler, "window-rival"))
@@ -126,7 +126,7 @@ def test_until_an_adoption_is_proved_its_pods_are_charged_once_and_nothing_start
         let_statuses_through(world)
     again = world.start_controllers(user=ACCOUNT)
     try:
-        until(lambda: is_adopted(world.unit_of("window")))
+        until(lambda: is_true(world.unit_of("window"), "Adopted"))
         until(lambda: world.phase_of_job("window") == "Running")
         assert quota_view(scheduler, "window")["used"] == ONE_CPU
         assert world.phase("window-rival") == "Enqueued"

@@ -29,12 +29,12 @@ from tests.cluster.queue_world import (
     MERGE,
     PODS,
     QUOTA_LABEL,
-    is_adopted,
     running_of,
     stays,
     until,
 )
 from tests.controlplane.api_client import ApiError
+from tests.object_states import is_true
 
 CPU = {"cpu": "1"}
 PRIORITY = "scheduling.x-k8s.io/priority"
@@ -353,7 +353,7 @@ STARTED = ("started-unmarked", "started-marked", "started-released")
 def test_a_started_job_that_is_marked_is_managed(world: JobSideWorld, name: str) -> None:
     """Upstream's mark is an annotation that it leaves when a Job was queued."""
     until(lambda: world.has_unit(name) and world.phase(name) == "Running")
-    assert is_adopted(world.unit(name))
+    assert is_true(world.unit(name), "Adopted")
     assert not world.is_suspended(name)
 
 

@@ -40,6 +40,7 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.cluster.served_kinds import install_crds
+from tests.object_states import is_true
 from tests.sample_jobs import KUEUE_WORKLOADS
 
 ACTIVE = "scheduling.x-k8s.io/active"
@@ -103,7 +104,7 @@ def goes_on(world: JobSideWorld, name: str) -> bool:
     """Return whether a Job runs, and nobody asks for its place."""
     return (
         world.phase(name) == "Running"
-        and not world.is_asked_back(name)
+        and not is_true(world.unit(name), "Evicted")
         and not world.is_suspended(name)
     )
 
@@ -340,7 +341,7 @@ def test_ctl_19_who_is_in_line_may_not_run_at_all(world: JobSideWorld) -> None:
     until(lambda: "SuspendedAgain" in world.event_notes("in-line"))
     until(lambda: world.is_suspended("in-line") and not world.pods("in-line"))
     stays(lambda: world.phase("in-line") == "Enqueued", seconds=2)
-    assert not world.is_asked_back("in-line")
+    assert not is_true(world.unit("in-line"), "Evicted")
 
 
 def test_ctl_20_with_the_first_pod_it_runs_and_is_late_as_such(
@@ -367,7 +368,7 @@ def test_ctl_21_of_two_sets_the_one_that_is_not_whole_counts(world: JobSideWorld
     }
     until(lambda: world.admissions(job.unit) == said)
     job.patch({"metadata": {"annotations": LATE}})
-    until(lambda: world.is_asked_back(job.unit))
+    until(lambda: is_true(world.unit(job.unit), "Evicted"))
     assert world.admissions(job.unit) == said
     until(lambda: job.body()["spec"]["runPolicy"]["suspend"])
     job.stop()

@@ -27,7 +27,6 @@ from tests.cluster.queue_world import (
     QueueWorld,
     condition,
     debug,
-    is_adopted,
     let_the_second_of_the_release_pass,
     quota_view,
     reason_of,
@@ -35,6 +34,7 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.cluster.served_kinds import install_crds, remove_crd
+from tests.object_states import is_true
 from tests.sample_jobs import KUEUE_WORKLOADS
 from tests.tidy.source_tree import ROOT
 from tests.tidy.user_pages import examples, shown
@@ -51,7 +51,7 @@ def test_a_job_that_already_ran_is_adopted(cluster: Cluster, world: QueueWorld) 
     """It goes on, above its quota, and is counted; what comes later waits for it."""
     until(lambda: world.phase_of_job(EARLY) == "Running")
     unit = world.unit_of(EARLY)
-    assert is_adopted(unit)
+    assert is_true(unit, "Adopted")
     until(lambda: quota_view(cluster.scheduler, EARLY).get("used") == {"cpu": "2"})
     world.create_job("early-next", EARLY, suspend=True)
     until(lambda: refusal_of(cluster.scheduler, "early-next"))
@@ -203,7 +203,7 @@ def test_unsuspended_by_hand_it_is_suspended_again_and_loses_its_place(
         world.patch_job("hand", {"spec": {"suspend": False}})
         until(lambda: world.is_suspended("hand"))
         until(lambda: not world.living_pods("hand"))
-    until(lambda: condition(world.unit_of("hand"), "SuspendContested").get("status") == "True")
+    until(lambda: is_true(world.unit_of("hand"), "SuspendContested"))
     assert world.phase_of_job("hand") == "Enqueued"
     until(lambda: {"SuspendedAgain", "SuspendContested"} <= set(world.event_notes("hand")))
     assert "end of its queue" in world.event_notes("hand")["SuspendContested"]
@@ -256,7 +256,7 @@ def test_suspended_by_hand_a_released_job_is_resumed(world: QueueWorld) -> None:
     pin(world, pod)
     let_the_second_of_the_release_pass()
     world.patch_job("resume", {"spec": {"suspend": True}})
-    until(lambda: condition(world.job("resume"), "Suspended").get("status") == "True")
+    until(lambda: is_true(world.job("resume"), "Suspended"))
     time.sleep(STILL_SECONDS)
     assert world.is_suspended("resume")
     unpin(world, pod)
@@ -335,7 +335,7 @@ def test_a_job_that_does_not_come_to_run_is_tried_until_its_limit(
         completions=2,
     )
     until(lambda: requeue_count(world, name) >= 1)
-    until(lambda: condition(world.unit_of(name), "BackoffLimitReached").get("status") == "True")
+    until(lambda: is_true(world.unit_of(name), "BackoffLimitReached"))
     assert world.unit_of(name)["spec"]["active"] is False
     assert (world.phase_of_job(name), requeue_count(world, name)) == ("Enqueued", 2)
     assert world.is_suspended(name)
@@ -362,7 +362,7 @@ def test_a_running_job_that_gets_a_quota_by_an_edit_is_adopted(
     assert world.unit_of("edited") == {}
     world.patch_job("edited", {"metadata": {"labels": {QUOTA_LABEL: "edited"}}})
     until(lambda: world.phase_of_job("edited") == "Running")
-    assert is_adopted(world.unit_of("edited"))
+    assert is_true(world.unit_of("edited"), "Adopted")
     until(lambda: quota_view(cluster.scheduler, "edited")["used"] == {"cpu": "2"})
     until(lambda: len(world.audit.accepted(CONTROLLERS_AGENT, "edited")) >= 2)
     written = world.audit.accepted(CONTROLLERS_AGENT, "edited")
@@ -493,7 +493,7 @@ def test_a_unit_that_is_deleted_comes_back(cluster: Cluster, world: QueueWorld) 
 
     until(lambda: is_new("back", "Running") and is_new("back-next", "Enqueued"))
     assert not world.is_suspended("back")
-    assert is_adopted(world.unit_of("back"))
+    assert is_true(world.unit_of("back"), "Adopted")
     until(lambda: quota_view(cluster.scheduler, "back")["used"] == {"cpu": "1"})
 
 

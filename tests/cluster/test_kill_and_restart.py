@@ -19,12 +19,13 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.cluster.judgement import History, JobStory, is_complete, phase_of
+from tests.cluster.judgement import History, JobStory
 from tests.cluster.observer import Observer
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import JOBS, PODS, QueueWorld, quota_view, until
 from tests.cluster.supervised import Supervised
 from tests.controlplane.api_client import ApiError
+from tests.object_states import is_true, phase_of
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -200,7 +201,7 @@ class Scenario:
         self._looked_at += len(new)
         for seen in new:
             uid = seen.body["metadata"]["uid"]
-            if seen.plural == "jobs" and is_complete(seen.body):
+            if seen.plural == "jobs" and is_true(seen.body, "Complete"):
                 self.completed.add(uid)
             elif seen.plural == "queueunits" and phase_of(seen.body) == "Succeed":
                 self.open_units.discard(uid)

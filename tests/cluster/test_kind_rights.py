@@ -32,10 +32,10 @@ from tests.cluster.queue_world import (
     QUEUE_NAMESPACE,
     QUOTA_LABEL,
     QueueWorld,
-    is_adopted,
     until,
 )
 from tests.controlplane.api_client import ApiError
+from tests.object_states import is_true
 from tests.sample_jobs import SERVICE_ACCOUNTS
 
 Json = Any
@@ -165,7 +165,9 @@ def test_every_kind_is_held_and_released_and_nothing_is_refused(world: QueueWorl
     until(are_released)
     owned = {unit["spec"]["consumerRef"]["uid"] for unit in world.units()}
     assert owned == {job["metadata"]["uid"] for job in made.values()}
-    assert not any(map(is_adopted, world.units())), "all were held at their creation"
+    assert not any(is_true(each, "Adopted") for each in world.units()), (
+        "all were held at their creation"
+    )
     assert forbidden_by_the_server(world) == refused
 
 

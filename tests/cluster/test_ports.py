@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import socket
-import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,9 +17,8 @@ import pytest
 from shared_api.program import EXIT_USAGE
 from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import QueueWorld, until
+from tests.tls_files import CERTIFICATE, KEY, client_context
 
-TLS: Final = ROOT / "tests" / "data" / "tls"
-CERTIFICATE, KEY = TLS / "test_only_server.pem", TLS / "test_only_server_key.pem"
 FLAGS: Final = ("--health-address", "--metrics-address", "--debug-address")
 HALF_OPEN: Final = 1000
 KUBELET_SECONDS: Final = 5.0
@@ -84,7 +82,7 @@ def half_open(program: ProgramProcess, count: int) -> Iterator[None]:
 
 def get(program: ProgramProcess, flag: str, path: str) -> httpx.Response:
     scheme = "http" if flag == "--health-address" else "https"
-    trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
+    trusted = client_context()
     url = f"{scheme}://127.0.0.1:{program.port_of(flag)}{path}"
     return httpx.get(url, timeout=KUBELET_SECONDS, verify=trusted, trust_env=False)
 

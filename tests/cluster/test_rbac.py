@@ -26,12 +26,12 @@ from tests.cluster.queue_world import (
     QUOTAS,
     UNITS,
     QueueWorld,
-    condition,
     reason_of,
     until,
 )
 from tests.cluster.rbac_objects import RBAC, binding
 from tests.controlplane.api_client import ApiError
+from tests.object_states import is_true
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 SCRAPER: Final = "scraper"
@@ -106,10 +106,6 @@ def requests_by_code(world: QueueWorld, process: ProgramProcess) -> dict[str, fl
     return codes
 
 
-def is_complete(world: QueueWorld, job: str) -> bool:
-    return condition(world.job(job), "Complete").get("status") == "True"
-
-
 def exists(world: QueueWorld, path: str) -> bool:
     try:
         world.api.request("GET", path)
@@ -143,9 +139,9 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     names = [f"job-{number}" for number in range(4)]
     for name in names:
         world.create_job(name, "team", suspend=True, run_seconds=1)
-    until(lambda: all(is_complete(world, name) for name in names))
+    until(lambda: all(is_true(world.job(name), "Complete") for name in names))
     world.create_job("started", "team", run_seconds=1, owner=world.create_cron_job("nightly"))
-    until(lambda: is_complete(world, "started"))
+    until(lambda: is_true(world.job("started"), "Complete"))
     world.create_job("huge", "team", cpu="9", run_seconds=600)
     until(lambda: world.unit_of("huge").get("status", {}).get("conditions"))
     world.create_unit(

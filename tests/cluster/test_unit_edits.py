@@ -16,12 +16,12 @@ from tests.cluster.queue_world import (
     UNITS,
     Json,
     QueueWorld,
-    is_adopted,
     quota_view,
     stays,
     until,
 )
 from tests.controlplane.api_client import ApiError
+from tests.object_states import is_true
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import Cluster
@@ -53,7 +53,7 @@ def test_a_unit_that_says_it_was_adopted_waits_in_line(cluster: Cluster, world: 
     body = {"metadata": {"annotations": {MARK: "true"}}, "status": status}
     edited = edit(world, "forged", body)
     assert edited["metadata"]["annotations"][MARK] == "true"
-    assert not is_adopted(edited)
+    assert not is_true(edited, "Adopted")
     stays(lambda: world.phase("forged") == "Enqueued")
     assert quota_view(cluster.scheduler, "forged")["used"] == {"cpu": "1"}
 

@@ -16,17 +16,8 @@ from typing import Final
 from shared_api.quantity import amount
 from tests.demo.event_feed import Seen
 from tests.demo.json_api import Json
-from tests.demo.unit_charge import (
-    ADMITTED_PHASES,
-    Amounts,
-    chain_of,
-    charge_of,
-    controller_uid,
-    is_condition_true,
-    is_living,
-    occupies_quota,
-    phase_of,
-)
+from tests.demo.unit_charge import Amounts, chain_of, charge_of, controller_uid
+from tests.object_states import ADMITTED_PHASES, is_living, is_true, occupies_quota, phase_of
 
 _QUOTA_NAME: Final = "quota.scheduling.koordinator.sh/name"
 _QUOTA_PARENT: Final = "quota.scheduling.koordinator.sh/parent"
@@ -125,7 +116,7 @@ class AccountBook:
                 yield f"{account.where} was released without being admitted"
             elif account.releases > account.admissions:
                 yield f"{account.where} was released a second time"
-        if is_condition_true(job, "Complete") and not is_condition_true(before, "Complete"):
+        if is_true(job, "Complete") and not is_true(before, "Complete"):
             account.completions += 1
             if account.completions > 1:
                 yield f"{account.where} completed a second time"

@@ -13,14 +13,8 @@ from shared_api.quantity import amount
 from tests.demo.event_feed import Seen
 from tests.demo.json_api import Json
 from tests.demo.load_plan import GpuShape
-from tests.demo.unit_charge import (
-    granted_to,
-    is_condition_true,
-    is_living,
-    occupies_quota,
-    phase_of,
-    requests_of,
-)
+from tests.demo.unit_charge import granted_to, requests_of
+from tests.object_states import is_living, is_true, occupies_quota, phase_of
 
 WAITING_PHASES: Final = frozenset(("Enqueued", "Reserved", "TimeoutBackoff"))
 ENDED_PHASES: Final = frozenset(("Succeed", "Failed"))
@@ -119,7 +113,7 @@ class ClusterPicture:
         if story.released_at is None and not job["spec"].get("suspend"):
             story.released_at = seen.at
         for condition in ("Complete", "Failed"):
-            if story.ended_at is None and is_condition_true(job, condition):
+            if story.ended_at is None and is_true(job, condition):
                 story.ended_at = seen.at
                 story.succeeded = condition == "Complete"
 

@@ -32,6 +32,8 @@ from shared_api.timestamps import rfc3339
 from tests.demo.job_moves import build_pod, choose_node, plan_moves
 from tests.demo.json_api import Json, JsonApi, Kind
 from tests.demo.load_plan import RUN_SECONDS
+from tests.demo.unit_charge import requests_of
+from tests.object_states import is_living
 
 START_SECONDS: Final = 0.05
 """Seconds from a bound pod to a running one."""
@@ -120,7 +122,7 @@ class ClusterPlayer:
         sizes = body.get("status", {}).get("allocatable") or {}
         self._room[name] = {resource: amount(resource, size) for resource, size in sizes.items()}
         for pod in self._pods.values():
-            if pod["spec"].get("nodeName") == name and _is_living(pod):
+            if pod["spec"].get("nodeName") == name and is_living(pod):
                 self._take_room(pod, -1)
 
     def _learn_job(self, body: Json, *, is_gone: bool) -> None:
@@ -135,11 +137,11 @@ class ClusterPlayer:
     def _learn_pod(self, body: Json, *, is_gone: bool) -> None:
         key, owner = _key(body), _controller(body)
         old = self._pods.pop(key, None)
-        if old is not None and _is_living(old):
+        if old is not None and is_living(old):
             self._take_room(old, +1)
         if not is_gone:
             self._pods[key] = body
-            if _is_living(body):
+            if is_living(body):
                 self._take_room(body, -1)
             if old is None or old["metadata"]["uid"] != body["metadata"]["uid"]:
                 self._start_soon(body)
@@ -148,14 +150,14 @@ class ClusterPlayer:
             pods = self._pods_of.setdefault(owner["uid"], set())
             (pods.discard if is_gone else pods.add)(key)
             self._changed[key[0], owner["name"]] = None
-        if is_gone or not _is_living(body):
+        if is_gone or not is_living(body):
             self._changed.update(self._crowded_out)
             self._crowded_out.clear()
 
     def _take_room(self, pod: Json, sign: int) -> None:
         room = self._room.get(pod["spec"].get("nodeName", ""))
         if room is not None:
-            for resource, needed in _requests(pod).items():
+            for resource, needed in requests_of(pod).items():
                 room[resource] = room.get(resource, 0) + sign * needed
 
     # ------------------------------------------------------------------------- the kubelets
@@ -193,7 +195,7 @@ class ClusterPlayer:
         known = self._pods.get(key)
         if known is None or known["metadata"]["uid"] != pod["metadata"]["uid"]:
             return False
-        if not _is_living(known) or known["metadata"].get("deletionTimestamp"):
+        if not is_living(known) or known["metadata"].get("deletionTimestamp"):
             return False
         self._api.patch(PODS, *key, {"status": status}, subresource="status")
         return True
@@ -223,7 +225,7 @@ class ClusterPlayer:
 
     def _make_pods(self, job: Json, count: int) -> None:
         for _ in range(count):
-            node = choose_node(self._room, _requests(job["spec"]["template"]))
+            node = choose_node(self._room, requests_of(job["spec"]["template"]))
             if node is None:
                 self._crowded_out[_key(job)] = None
                 return
@@ -247,18 +249,6 @@ def _key(body: Json) -> Key:
 def _controller(pod: Json) -> Json | None:
     owners: list[Json] = pod["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), None)
-
-
-def _is_living(pod: Json) -> bool:
-    return pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}
-
-
-def _requests(pod_or_template: Json) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for container in pod_or_template["spec"]["containers"]:
-        for name, text in (container.get("resources", {}).get("requests") or {}).items():
-            total[name] = total.get(name, 0) + amount(name, text)
-    return total
 
 
 def _ignore(_: object) -> None:

@@ -12,34 +12,13 @@ from typing import Final
 
 from shared_api.quantity import amount
 from tests.demo.json_api import Json
+from tests.object_states import is_living, occupies_quota
 
 Amounts = dict[str, int]
 """Amounts in base units, by resource."""
 
 MOST_ANCESTORS: Final = 16
 """A longer chain is a loop."""
-
-BOOKED_PHASES: Final = frozenset(
-    ("Reserved", "Dequeued", "Running", "SchedReady", "SchedSucceed", "SchedFailed")
-)
-ADMITTED_PHASES: Final = frozenset(("Dequeued", "Running", "SchedSucceed"))
-"""Phases in which pods may exist."""
-
-
-def phase_of(unit: Json) -> str:
-    """Return the unit's phase; a unit without one is Enqueued."""
-    phase: str = unit.get("status", {}).get("phase") or "Enqueued"
-    return phase
-
-
-def occupies_quota(unit: Json) -> bool:
-    """Return whether the unit has admitted quota that it has not released."""
-    return phase_of(unit) in BOOKED_PHASES
-
-
-def is_living(pod: Json) -> bool:
-    """Return whether a pod still uses its requests, terminating or not."""
-    return pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}
 
 
 def requests_of(pod_or_template: Json) -> Amounts:
@@ -77,14 +56,6 @@ def charge_of(unit: Json | None, pods: Iterable[Json]) -> Amounts:
         for resource, granted in granted_to(unit).items():
             total[resource] = max(total.get(resource, 0), granted)
     return total
-
-
-def is_condition_true(body: Json, kind: str) -> bool:
-    """Return whether an object has this condition with status True."""
-    return any(
-        condition["type"] == kind and condition["status"] == "True"
-        for condition in body.get("status", {}).get("conditions") or ()
-    )
 
 
 def chain_of(quota: str, parent_of: Callable[[str], str]) -> Iterator[str]:

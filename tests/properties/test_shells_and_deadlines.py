@@ -50,7 +50,8 @@ from tests.properties.engine_kit import (
     new_engine,
 )
 from tests.properties.test_preemption_rest import NAMES, Town
-from tests.queue_scheduler.shell_kit import HeldWrites, Json, exhaust
+from tests.queue_scheduler.shell_kit import HeldWrites, Json
+from tests.stepped_host import exhaust
 
 pytestmark = pytest.mark.properties
 

@@ -16,40 +16,16 @@ from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.loop_thread import Step
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
-from tests.stepped_host import SteppedHost
+from tests.sample_jobs import QUOTA_CRD
+from tests.stepped_host import SteppedHost, settle
 
 QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
+TICK_SECONDS = 0.02
 
 Json = dict[str, Any]
-
-OPEN_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-QUOTA_CRD: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "elasticquotas.scheduling.sigs.k8s.io"},
-    "spec": {
-        "group": "scheduling.sigs.k8s.io",
-        "names": {
-            "plural": "elasticquotas",
-            "singular": "elasticquota",
-            "kind": "ElasticQuota",
-            "listKind": "ElasticQuotaList",
-        },
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": OPEN_OBJECT},
-            }
-        ],
-    },
-}
 
 
 class World:
@@ -95,11 +71,7 @@ class World:
     def settle(self, seconds: float = 1.0) -> None:
         """Call all steps, again and again, while so much time passes."""
         assert self.controllers is not None
-        until = self.clock.monotonic() + seconds
-        while self.clock.monotonic() < until:
-            for step in self.controllers.steps():
-                exhaust(step)
-            self.clock.advance(0.02)
+        settle(self.controllers.steps, self.clock, seconds, tick=TICK_SECONDS)
 
     def install_quotas(self) -> None:
         """Let the API server have ElasticQuotas."""
@@ -276,21 +248,6 @@ class World:
         events = self.direct.list("events.events.k8s.io")
         on_jobs = (each for each in events if each["regarding"]["kind"] == "Job")
         return {each["reason"]: each["note"] for each in on_jobs}
-
-    def writes(self) -> list[str]:
-        """Return the writes that came in as requests, in order, events left out."""
-        return [
-            f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
-            for entry in self.server.journal
-            if entry.info.is_write and entry.info.plural != "events"
-        ]
-
-
-def exhaust(step: Step) -> None:
-    """Call a step until it has nothing more to do now."""
-    for _ in range(50):
-        if step() != 0.0:
-            return
 
 
 def pod_of(job: Json, name: str, *, annotations: Json | None = None) -> Json:

@@ -10,6 +10,7 @@ import structlog
 from queue_controllers.configuration import Configuration, GeneralOptions
 from shared_api.fake_api_server.faults import Match
 from shared_api.program_flags import FlagError
+from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -43,7 +44,7 @@ def test_a_job_goes_the_whole_path_in_four_writes(world: World) -> None:
     world.settle()
     assert world.phase() == "Succeed"
     assert world.get_unit()["status"]["admissions"] == []
-    assert world.writes() == [
+    assert writes_to(world.server) == [
         "create queueunits",
         "patch jobs",
         "patch queueunits/status",
@@ -87,7 +88,7 @@ def test_an_unsuspended_arrival_is_suspended_and_queued(world: World) -> None:
     world.settle()
     assert world.is_suspended()
     assert world.phase() == "Enqueued"
-    assert world.writes() == ["patch jobs", "create queueunits"]
+    assert writes_to(world.server) == ["patch jobs", "create queueunits"]
 
 
 def test_unsuspended_by_hand_it_is_suspended_again(world: World) -> None:
@@ -344,7 +345,7 @@ def test_jobs_that_are_left_alone(world: World, changes: dict[str, Any], namespa
     world.job(namespace=namespace, suspend=False, **changes)
     world.settle()
     assert world.units() == []
-    assert world.writes() == []
+    assert writes_to(world.server) == []
 
 
 @pytest.mark.parametrize("lost", ["answer", "request"])
@@ -403,7 +404,7 @@ def test_a_follower_is_ready_and_writes_nothing_until_it_leads(world: World) -> 
     world.job()
     world.settle(5.0)
     assert all(ok for ok, _ in (check() for check in controllers.ready_checks().values()))
-    assert world.writes() == []
+    assert writes_to(world.server) == []
     follower.leads = True
     world.settle(5.0)
     assert world.units() == ["main"]

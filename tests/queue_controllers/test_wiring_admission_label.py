@@ -8,6 +8,7 @@ import pytest
 
 from queue_controllers.configuration import Configuration, GeneralOptions
 from tests.queue_controllers.test_wiring_pods import KINDS, gates, make_pod, pod
+from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -40,7 +41,7 @@ def release(world: World, configuration: Configuration, **labels: str) -> dict[s
 def test_the_write_that_opens_the_gate_sets_the_label(world: World, labels: dict[str, str]) -> None:
     assert release(world, ON, **labels)[LABEL] == "true"
     world.settle(10.0)
-    assert world.writes() == ["create queueunits", "patch pods"]
+    assert writes_to(world.server) == ["create queueunits", "patch pods"]
 
 
 @pytest.mark.parametrize("labels", [{LABEL: "false"}, {}])
@@ -63,7 +64,7 @@ def test_nothing_is_decided_by_it(world: World, value: str) -> None:
     world.settle(3.0)
     assert world.units() == ["held-pod-qu"]
     assert GATE in gates(world, "held")
-    assert world.writes() == ["create queueunits"]
+    assert writes_to(world.server) == ["create queueunits"]
 
 
 def make_member(world: World, name: str) -> None:

@@ -11,6 +11,7 @@ from queue_controllers.configuration import read_configuration
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from shared_api.timestamps import read_time
 from tests.queue_controllers.conftest import pod_of
+from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -150,9 +151,9 @@ def test_the_times_of_a_job_may_be_edited_while_they_run(world: World) -> None:
         status = world.get_unit()["status"]
         assert status["requeueState"]["count"] == 1
         assert wait_of(status) == pytest.approx(first_wait, rel=0.1, abs=1.0)
-    written = len(world.writes())
+    written = len(writes_to(world.server))
     world.settle(30.0)
-    assert len(world.writes()) == written, "it is where it should be"
+    assert len(writes_to(world.server)) == written, "it is where it should be"
 
 
 def test_a_crash_between_the_writes_of_the_limit_ends_right(world: World) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.stepped_host import writes_to
+
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
 
@@ -14,7 +16,7 @@ def test_pods_that_wait_or_fail_are_told_once(world: World) -> None:
     for name, phase in (("main-0", "Failed"), ("main-1", "Pending")):
         set_phase(world, name, phase)
     world.patch_job_status({"active": 1, "ready": None})
-    written = len(world.writes())
+    written = len(writes_to(world.server))
     world.settle(3.0)
     status = world.get_unit()["status"]
     assert status["admissions"] == [
@@ -22,7 +24,7 @@ def test_pods_that_wait_or_fail_are_told_once(world: World) -> None:
     ]
     assert status["podState"] == {"running": 0, "pending": 1}
     world.settle(120.0)
-    assert len(world.writes()) == written + 1, "silence at rest"
+    assert len(writes_to(world.server)) == written + 1, "silence at rest"
 
 
 def test_pods_that_wait_long_for_nodes_are_told_before_any_runs(world: World) -> None:
@@ -53,7 +55,7 @@ def test_a_life_without_trouble_costs_four_writes(world: World) -> None:
     world.settle(0.8)
     world.complete()
     world.settle(60.0)
-    assert world.writes() == [
+    assert writes_to(world.server) == [
         "create queueunits",
         "patch jobs",
         "patch queueunits/status",

@@ -8,33 +8,12 @@ import pytest
 import yaml
 
 from queue_controllers.configuration import Configuration, read_configuration
-from tests.sample_jobs import WIDGET_DECLARATION
+from tests.sample_jobs import WIDGET_DECLARATION, open_crd
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import Json, World
 
 UNIT = "main-widget-qu"
-
-
-def crd_of(kind: str, plural: str, *, group: str = "example.com", version: str = "v1") -> Json:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    said = {"name": version, "served": True, "storage": True, "subresources": {"status": {}}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "names": {
-                "plural": plural,
-                "singular": kind.lower(),
-                "kind": kind,
-                "listKind": f"{kind}List",
-            },
-            "scope": "Namespaced",
-            "versions": [{**said, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
 
 
 def configuration() -> Configuration:
@@ -46,7 +25,7 @@ class Widgets:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        world.direct.create(crd_of("Widget", "widgets"))
+        world.direct.create(open_crd("Widget", "widgets", "example.com", status=True))
 
     def create(self, **spec: Any) -> Json:
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}

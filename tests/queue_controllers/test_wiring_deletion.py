@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared_api.fake_api_server.faults import Match, RequestInfo
-from tests.queue_controllers.conftest import exhaust
 from tests.queue_controllers.test_wiring_pods import KINDS, make_set, of_set
+from tests.stepped_host import exhaust, writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -46,9 +46,9 @@ def test_what_a_deleted_job_books_goes_with_its_pods_though_the_object_stays(
             world.direct.delete("pods", name, "team")
         world.settle(10.0)
     assert world.phase() == "Failed"
-    writes = len(world.writes())
+    writes = len(writes_to(world.server))
     world.settle(60.0)
-    assert len(world.writes()) == writes
+    assert len(writes_to(world.server)) == writes
     assert "deletionTimestamp" in world.get_job()["metadata"]
 
 
@@ -82,7 +82,7 @@ def test_a_unit_that_goes_with_a_job_is_not_made_again_though_nobody_heard_of_th
     if is_made_again:
         world.job()
     world.settle(5.0)
-    assert world.writes().count("create queueunits") == (2 if is_made_again else 1)
+    assert writes_to(world.server).count("create queueunits") == (2 if is_made_again else 1)
     owners = [unit["spec"]["consumerRef"]["uid"] for unit in world.direct.list("queueunits")]
     assert owners == ([world.get_job()["metadata"]["uid"]] if is_made_again else [])
 
@@ -176,4 +176,4 @@ def test_a_unit_that_had_its_pods_again_has_the_whole_time_once_more(world: Worl
         of_set(world, made, 0)
         world.settle(3.0)
     assert world.units() == ["db-sts-qu"]
-    assert world.writes().count("create queueunits") == 1
+    assert writes_to(world.server).count("create queueunits") == 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared_api.timestamps import parse_time
+from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -65,9 +66,9 @@ def test_a_check_that_refuses_a_running_job_has_it_wait_as_long_as_it_says(world
     waits = parse_time(status["requeueState"]["requeueAt"]) - world.clock.now()
     assert 115 < waits.total_seconds() <= 120
     assert status["admissions"] == []
-    written = len(world.writes())
+    written = len(writes_to(world.server))
     world.settle(60.0)
-    assert len(world.writes()) == written, "nobody moves the time"
+    assert len(writes_to(world.server)) == written, "nobody moves the time"
 
 
 def ask_back(world: World, reason: str, **more: object) -> None:

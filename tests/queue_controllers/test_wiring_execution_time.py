@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
+from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -19,9 +20,9 @@ USED_UP = "MaximumExecutionTimeExceeded"
 def test_a_job_whose_time_is_used_up_is_stopped_for_good(world: World) -> None:
     """[ctl-39] Nobody needs to touch the job, nor to do anything else meanwhile."""
     run(world, 60)
-    written = len(world.writes())
+    written = len(writes_to(world.server))
     world.settle(55.0)
-    assert len(world.writes()) == written, "until then nothing is written"
+    assert len(writes_to(world.server)) == written, "until then nothing is written"
     world.settle(8.0)
     unit = world.get_unit()
     assert unit["spec"]["active"] is False

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.stepped_host import writes_to
+
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
 
@@ -64,9 +66,9 @@ def test_the_unit_says_the_least(world: World, key: str) -> None:
 def test_it_is_released_with_what_was_granted_in_one_write(world: World) -> None:
     submit(world)
     world.admit(replicas=4)
-    before = len(world.writes())
+    before = len(writes_to(world.server))
     world.settle()
-    assert world.writes()[before:] == ["patch jobs"]
+    assert writes_to(world.server)[before:] == ["patch jobs"]
     assert not world.is_suspended()
     assert parallelism(world) == (4, "4/10")
     assert world.get_job()["spec"]["completions"] == 20

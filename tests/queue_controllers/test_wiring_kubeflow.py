@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
-from tests.queue_controllers.extensions.kubeflow_kit import DATA, condition, sample
+from tests.queue_controllers.extensions.kubeflow_kit import condition
+from tests.sample_jobs import crd, sample
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -17,32 +17,29 @@ Json = dict[str, Any]
 QUOTA = {"quota.scheduling.koordinator.sh/name": "gold"}
 
 KINDS = [
-    pytest.param("tfjob", "tfjobs.yaml", "tfReplicaSpecs", "sample-tf-qu", id="TFJob"),
+    pytest.param("tfjob", "tfjobs", "tfReplicaSpecs", "sample-tf-qu", id="TFJob"),
     pytest.param(
-        "pytorchjob", "pytorchjobs.yaml", "pytorchReplicaSpecs", "sample-py-qu", id="PyTorchJob"
+        "pytorchjob", "pytorchjobs", "pytorchReplicaSpecs", "sample-py-qu", id="PyTorchJob"
     ),
+    pytest.param("xgboostjob", "xgboostjobs", "xgbReplicaSpecs", "sample-xgb-qu", id="XGBoostJob"),
     pytest.param(
-        "xgboostjob", "xgboostjobs.yaml", "xgbReplicaSpecs", "sample-xgb-qu", id="XGBoostJob"
+        "paddlejob", "paddlejobs", "paddleReplicaSpecs", "sample-paddle-qu", id="PaddleJob"
     ),
+    pytest.param("jaxjob", "jaxjobs", "jaxReplicaSpecs", "sample-jax-qu", id="JAXJob"),
+    pytest.param("mpijobv1", "mpijobs-v1", "mpiReplicaSpecs", "sample-mpi-qu", id="MPIJob v1"),
     pytest.param(
-        "paddlejob", "paddlejobs.yaml", "paddleReplicaSpecs", "sample-paddle-qu", id="PaddleJob"
-    ),
-    pytest.param("jaxjob", "jaxjobs.yaml", "jaxReplicaSpecs", "sample-jax-qu", id="JAXJob"),
-    pytest.param("mpijobv1", "mpijobs-v1.yaml", "mpiReplicaSpecs", "sample-mpi-qu", id="MPIJob v1"),
-    pytest.param(
-        "mpijob", "mpijobs-v2beta1.yaml", "mpiReplicaSpecs", "sample-mpi-qu", id="MPIJob v2beta1"
+        "mpijob", "mpijobs-v2beta1", "mpiReplicaSpecs", "sample-mpi-qu", id="MPIJob v2beta1"
     ),
 ]
 
 
 def plural_of(crd: str) -> str:
-    return crd.partition("-")[0].removesuffix(".yaml")
+    return crd.partition("-")[0]
 
 
-def put_in_line(world: World, key: str, crd: str, **spec: Any) -> Json:
+def put_in_line(world: World, key: str, file: str, **spec: Any) -> Json:
     """Start the controllers and create the sample of a kind, changed; return its unit."""
-    text = (DATA / "crds" / crd).read_text(encoding="utf-8")
-    world.direct.create(yaml.load(text, Loader=yaml.CSafeLoader))
+    world.direct.create(crd(file))
     world.start(f"--enabled-extensions={key}")
     body = sample(key)
     body["metadata"] |= {"namespace": "team"}
@@ -100,7 +97,7 @@ def make_pod(world: World, name: str, owner: Json, labels: dict[str, str]) -> No
 
 
 def test_a_launcher_counts_though_a_job_stands_between(world: World) -> None:
-    unit = put_in_line(world, "mpijob", "mpijobs-v2beta1.yaml")
+    unit = put_in_line(world, "mpijob", "mpijobs-v2beta1")
     admit(world, unit)
     job = world.direct.get("mpijobs", "sample", "team")
     between = world.direct.create(
@@ -134,7 +131,7 @@ def test_a_launcher_counts_though_a_job_stands_between(world: World) -> None:
 
 
 def test_an_elastic_job_starts_with_fewer_workers_and_gets_them_back(world: World) -> None:
-    unit = put_in_line(world, "pytorchjob", "pytorchjobs.yaml", elasticPolicy={"minReplicas": 2})
+    unit = put_in_line(world, "pytorchjob", "pytorchjobs", elasticPolicy={"minReplicas": 2})
     least = {each["name"]: each.get("minCount") for each in unit["spec"]["podSet"]}
     assert least == {"master": None, "worker": 2}
     admit(world, unit, worker=2)

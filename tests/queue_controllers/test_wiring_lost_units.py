@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.stepped_host import writes_to
+
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
 
@@ -53,9 +55,9 @@ def test_the_next_unit_stands_where_the_deleted_one_stood(
         world.settle(10.0)
         assert contested(world) == at_the_end
         assert world.get_unit()["status"]["jobCreationTimestamp"] == created(world), "and before"
-    writes = len(world.writes())
+    writes = len(writes_to(world.server))
     world.settle(30.0)
-    assert len(world.writes()) == writes
+    assert len(writes_to(world.server)) == writes
 
 
 def test_a_unit_that_is_deleted_again_and_again_keeps_its_place(world: World) -> None:

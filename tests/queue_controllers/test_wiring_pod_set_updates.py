@@ -8,6 +8,7 @@ import pytest
 
 from queue_controllers.configuration import read_configuration
 from tests.queue_controllers.conftest import evict_after_release
+from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -35,9 +36,9 @@ def test_each_run_has_what_its_checks_want_and_the_user_sees_his_own(
     assert template["metadata"]["labels"]["from"] == "check"
     assert NOTE in world.get_job()["metadata"]["annotations"]
     evict_after_release(world)
-    written = len(world.writes())
+    written = len(writes_to(world.server))
     world.settle(5.0)
-    assert len(world.writes()) == written
+    assert len(writes_to(world.server)) == written
     assert shown_template(world)["spec"] == shown["spec"], "what the user wants"
     assert "from" not in shown_template(world)["metadata"]["labels"]
     assert NOTE not in world.get_unit()["metadata"]["annotations"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
+from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -52,8 +53,8 @@ def test_a_unit_asks_for_what_its_pods_will_have_and_is_written_once(world: Worl
     assert marks(world) == {DIFFERENCES: "requests cpu 1500m of container c (LimitRange r)"}
     world.settle(30.0)
     world.start()  # nothing is remembered
-    assert world.writes().count("create queueunits") == 1
-    assert "patch queueunits" not in world.writes()
+    assert writes_to(world.server).count("create queueunits") == 1
+    assert "patch queueunits" not in writes_to(world.server)
 
 
 def test_a_unit_that_waits_follows_and_one_that_runs_does_not(world: World) -> None:
@@ -81,9 +82,9 @@ def test_many_units_are_corrected_a_few_at_a_time(world: World) -> None:
     world.settle()
     limit_range(world, default={"cpu": "1"})
     world.settle(1.0)
-    assert 3 <= world.writes().count("patch queueunits") <= 7
+    assert 3 <= writes_to(world.server).count("patch queueunits") <= 7
     world.settle(3.0)
-    assert world.writes().count("patch queueunits") == 12
+    assert writes_to(world.server).count("patch queueunits") == 12
 
 
 def test_what_was_admitted_for_less_goes_back_in_line(world: World) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from shared_api.fake_api_server.faults import Match, RequestInfo
-from tests.queue_controllers.conftest import World, exhaust
+from tests.queue_controllers.conftest import World
 from tests.sample_jobs import KUEUE_WORKLOADS
+from tests.stepped_host import exhaust, writes_to
 
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
@@ -125,7 +126,7 @@ def test_a_pod_goes_the_whole_path(world: World) -> None:
     run(world, "solo", phase="Succeeded")
     world.settle()
     assert world.phase("solo-pod-qu") == "Succeed"
-    assert world.writes() == [
+    assert writes_to(world.server) == [
         "create queueunits",
         "patch pods",
         "patch queueunits/status",
@@ -155,7 +156,7 @@ def test_an_evicted_pod_is_deleted_and_books_until_it_is_gone(world: World) -> N
     world.settle()
     assert pod(world)["metadata"]["deletionTimestamp"]
     assert world.phase("solo-pod-qu") == "Running"
-    assert world.writes().count("delete pods") == 1
+    assert writes_to(world.server).count("delete pods") == 1
     assert "SuspendContested" not in reasons(world)
     (note,) = (
         each["message"] for each in world.direct.list("events") if "Evicted" in each["message"]
@@ -174,7 +175,7 @@ def test_a_pod_without_the_gate_is_left_alone_and_told_so(world: World) -> None:
     world.settle(3.0)
     assert world.units() == []
     assert reasons(world) == ["CanNotBeHeld"]
-    assert world.writes() == []
+    assert writes_to(world.server) == []
     assert remembered(world) == [1, 0, 0, 0]
     world.direct.delete("pods", "solo", "team")
     world.settle()
@@ -460,7 +461,7 @@ def test_the_pods_that_a_deleted_set_leaves_behind_get_no_unit(
     world.settle()
     assert pod(world, "db-0")["metadata"]["deletionTimestamp"]
     assert world.units() == []
-    assert world.writes().count("create queueunits") == 1
+    assert writes_to(world.server).count("create queueunits") == 1
 
 
 def test_no_unit_is_made_for_what_went_while_it_was_looked_at(world: World) -> None:
@@ -479,4 +480,4 @@ def test_no_unit_is_made_for_what_went_while_it_was_looked_at(world: World) -> N
     of_set(world, make_set(world, 1), 0)
     world.settle()
     assert world.direct.list("pods") == []
-    assert world.writes() == []
+    assert writes_to(world.server) == []

@@ -15,8 +15,15 @@ import yaml
 from queue_controllers.configuration import read_configuration
 from queue_controllers.extension_list import EXTENSIONS
 from tests.cluster.kind_table import BY_KEY, WIDGET, WIDGET_CRD, Path, manifest, set_at, value_at
-from tests.queue_controllers.test_wiring_declared_kind import crd_of
-from tests.sample_jobs import SERVICE_ACCOUNTS, WIDGET_DECLARATION, crd, declared_on_page, sample
+from tests.sample_jobs import (
+    SERVICE_ACCOUNTS,
+    WIDGET_DECLARATION,
+    crd,
+    declared_on_page,
+    open_crd,
+    sample,
+)
+from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -88,7 +95,7 @@ def test_one_that_is_created_suspended_is_held_without_a_write(
 def test_one_without_a_field_is_held_by_the_annotation_alone(world: World) -> None:
     """The MPIJob of Alibaba's operator, as the page on kinds of jobs declares it."""
     declared = declared_on_page("v1alpha1", "MPIJob")
-    world.direct.create(crd_of("MPIJob", "mpijobs", group="kubeflow.org", version="v1alpha1"))
+    world.direct.create(open_crd("MPIJob", "mpijobs", "kubeflow.org", ("v1alpha1",), status=True))
     configuration = read_configuration({"kinds": [declared]}, KNOWN)
     world.start("--enabled-extensions=", configuration=configuration)
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
@@ -98,7 +105,7 @@ def test_one_without_a_field_is_held_by_the_annotation_alone(world: World) -> No
         world.direct.create({**body, "metadata": metadata_of(name)})
     found = lives(world, "mpijobs", ("spec", "suspend"))
     assert found == {BARE: ANNOTATION_ALONE, ANNOTATED: ANNOTATION_ALONE}
-    assert world.writes().count("patch mpijobs") == 7
+    assert writes_to(world.server).count("patch mpijobs") == 7
 
 
 def test_every_kind_with_a_field_is_tried() -> None:
@@ -165,7 +172,7 @@ def lives_of(world: World, key: str) -> dict[str, Life]:
 
 def switches_of(world: World, key: str) -> int:
     """Return how many writes to jobs that took."""
-    return world.writes().count(f"patch {plural_of(key)}")
+    return writes_to(world.server).count(f"patch {plural_of(key)}")
 
 
 def plural_of(key: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared_api.fake_api_server.faults import EVERY_TIME, Match, RequestInfo
-from tests.queue_controllers.conftest import exhaust, make_unit
+from tests.queue_controllers.conftest import make_unit
+from tests.stepped_host import exhaust, writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -39,7 +40,7 @@ def test_a_name_taken_by_a_unit_that_does_not_say_the_kind_is_not_tried_for_ever
     world.settle(5.0)
     own = f"main-{job['metadata']['uid'].replace('-', '')[:8]}"
     assert sorted(world.units()) == ["main", own]
-    assert world.writes() == ["create queueunits"]
+    assert writes_to(world.server) == ["create queueunits"]
 
 
 def test_a_unit_stays_whose_job_only_the_cache_does_not_know(world: World) -> None:

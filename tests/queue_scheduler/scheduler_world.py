@@ -10,19 +10,18 @@ from queue_scheduler.configuration import KoordQueueConfiguration, parse_flags
 from queue_scheduler.wiring import Scheduler, build_scheduler
 from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.metrics import SharedMetrics
+from shared_api.process.loop_thread import Step
 from shared_api.program import Program
 from shared_api.testing.object_builders import elastic_quota_body, node_body, queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, condition_of, new_server
-from tests.stepped_host import SteppedHost
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ServedUnits, new_server
+from tests.stepped_host import SteppedHost, settle
 
 MAX_MODE = KoordQueueConfiguration(plugin_configs={"ElasticQuotaV2": {"mode": "max"}})
 TICK_SECONDS = 0.05
-STEPS_PER_TICK = 50
-"""Steps of one thread before the others have their turn; it ends sooner when there is a rest."""
 
 
-class SchedulerWorld:
+class SchedulerWorld(ServedUnits):
     """A cluster, and what a test does in it. `stop` must be called (`running_world` does)."""
 
     def __init__(self, *, quotas: bool = True) -> None:
@@ -60,16 +59,21 @@ class SchedulerWorld:
 
     def settle(self, seconds: float = 1.0) -> None:
         """Call all steps, again and again, while so much time passes."""
-        assert self.scheduler is not None
+        settle(self._steps, self.clock, seconds, tick=TICK_SECONDS)
+
+    def _steps(self) -> Iterator[Step]:
         assert self._host is not None
-        until = self.clock.monotonic() + seconds
-        while self.clock.monotonic() < until:
-            for informer in self.scheduler.informers:
-                for _ in range(3):
-                    informer.step()
-            for thread in [each for each in self._host.threads if not each.is_stopped]:
-                any(thread.step() != 0.0 for _ in range(STEPS_PER_TICK))
-            self.clock.advance(TICK_SECONDS)
+        yield self._step_informers
+        for thread in [each for each in self._host.threads if not each.is_stopped]:
+            yield thread.step
+
+    def _step_informers(self) -> float:
+        """Do what their own threads do, which the host does not have; they rest in the watch."""
+        assert self.scheduler is not None
+        for informer in self.scheduler.informers:
+            for _ in range(3):
+                informer.step()
+        return TICK_SECONDS
 
     # --- what people do -----------------------------------------------------------------------
 
@@ -95,17 +99,6 @@ class SchedulerWorld:
         assert self._host is not None
         return self._host.metrics
 
-    def unit(self, name: str) -> Json:
-        return self.direct.get("queueunits", name, "default")
-
-    def phase(self, name: str) -> str:
-        return str(self.unit(name)["status"]["phase"])
-
-    def reason(self, name: str) -> str:
-        """Return the reason of QuotaReserved=False, "" where there is none."""
-        found = condition_of(self.unit(name), "QuotaReserved")
-        return str(found["reason"]) if found.get("status") == "False" else ""
-
     def queue(self, name: str = "team") -> Json:
         return self.direct.get("queues", name, QUEUE_NAMESPACE)
 
@@ -120,14 +113,6 @@ class SchedulerWorld:
             if (event["regarding"]["name"], event["reason"]) == (name, reason):
                 return str(event["note"])
         raise AssertionError(f"no event {reason} on {name}: {sorted(self.events())}")
-
-    def writes(self) -> list[str]:
-        """Return the writes that came in as requests, in order, events left out."""
-        return [
-            f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
-            for entry in self.server.journal
-            if entry.info.is_write and entry.info.plural != "events"
-        ]
 
 
 class Follower:

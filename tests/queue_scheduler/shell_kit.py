@@ -33,14 +33,16 @@ from shared_api.client.write_dispatcher import (
     Written,
 )
 from shared_api.crds import QUEUE, QUEUE_UNIT
+from shared_api.fake_api_server.direct_access import DirectAccess
 from shared_api.fake_api_server.faults import Match
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.loop_thread import Step
 from shared_api.testing.object_builders import elastic_quota_body, queue_body, queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.work_queue import WorkQueue
+from tests.sample_jobs import QUOTA_CRD
+from tests.stepped_host import exhaust
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -48,26 +50,6 @@ T = TypeVar("T")
 QUEUE_NAMESPACE = "koord-queue"
 UNIT_STATUS = Match(plural="queueunits", subresource="status")
 QUEUE_STATUS = Match(plural="queues", subresource="status")
-
-OPEN_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-QUOTA_CRD: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "elasticquotas.scheduling.sigs.k8s.io"},
-    "spec": {
-        "group": "scheduling.sigs.k8s.io",
-        "names": {"plural": "elasticquotas", "kind": "ElasticQuota"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": OPEN_OBJECT},
-            }
-        ],
-    },
-}
 
 
 def new_server(clock: VirtualClock, *, quotas: bool = True) -> FakeApiServer:
@@ -79,14 +61,6 @@ def new_server(clock: VirtualClock, *, quotas: bool = True) -> FakeApiServer:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": QUEUE_NAMESPACE}}
     )
     return server
-
-
-def exhaust(step: Step, most: int = 200) -> None:
-    """Call a step until it has nothing more to do now."""
-    for _ in range(most):
-        if step() != 0.0:
-            return
-    raise AssertionError(f"{step} does not come to rest")
 
 
 class SentEvents:
@@ -121,7 +95,26 @@ class HeldWrites:
         self._told.pop(0)(outcome)
 
 
-class ShellKit:
+class ServedUnits:
+    """The units that a server has, all in one namespace."""
+
+    direct: DirectAccess
+
+    def unit(self, name: str) -> Json:
+        """Return a unit as the server has it."""
+        return self.direct.get("queueunits", name, "default")
+
+    def phase(self, name: str) -> str:
+        """Return a unit's phase on the server."""
+        return str(self.unit(name)["status"]["phase"])
+
+    def reason(self, name: str) -> str:
+        """Return the reason of QuotaReserved=False, "" where there is none."""
+        found = condition_of(self.unit(name), "QuotaReserved")
+        return str(found["reason"]) if found.get("status") == "False" else ""
+
+
+class ShellKit(ServedUnits):
     """Server, client, dispatcher and engine, and what tests do with them."""
 
     def __init__(self, *, strict: StrictMode = NOT_STRICT) -> None:
@@ -212,19 +205,6 @@ class ShellKit:
         return decision
 
     # --- looking ------------------------------------------------------------------------------
-
-    def unit(self, name: str) -> Json:
-        """Return a unit as the server has it."""
-        return self.direct.get("queueunits", name, "default")
-
-    def phase(self, name: str) -> str:
-        """Return a unit's phase on the server."""
-        return str(self.unit(name)["status"]["phase"])
-
-    def reason(self, name: str) -> str:
-        """Return the reason of QuotaReserved=False, "" where there is none."""
-        found = condition_of(self.unit(name), "QuotaReserved")
-        return str(found["reason"]) if found.get("status") == "False" else ""
 
     def queue_status(self, name: str) -> Json:
         """Return the status of a queue on the server."""

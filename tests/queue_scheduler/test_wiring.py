@@ -17,7 +17,9 @@ from shared_api.program_flags import ConfigurationError
 from shared_api.queue_unit_phases import condition_body
 from shared_api.testing.object_builders import queue_body
 from tests.queue_scheduler.scheduler_world import Follower, SchedulerWorld, running_world
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, QUOTA_CRD
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
+from tests.sample_jobs import QUOTA_CRD
+from tests.stepped_host import writes_to
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def test_a_unit_goes_from_creation_to_admission(world: SchedulerWorld) -> None:
     assert world.phase("a") == "Dequeued"
     world.settle(6.0)
     assert world.queue()["status"]["admitted"] == 1
-    assert world.writes().count("patch queueunits/status") == 1
+    assert writes_to(world.server).count("patch queueunits/status") == 1
 
 
 def test_the_end_of_a_unit_starts_the_next(world: SchedulerWorld) -> None:
@@ -103,9 +105,9 @@ def test_an_unreadable_unit_releases_what_an_eviction_frees(
     world.settle(10.0)
     assert (world.phase("a"), world.phase("b")) == ("Enqueued", "Dequeued")
     assert world.reason("a") == "Unreadable"
-    before = world.writes()
+    before = writes_to(world.server)
     world.settle(30.0)
-    assert world.writes() == before
+    assert writes_to(world.server) == before
 
 
 def test_a_system_at_rest_writes_nothing_nor_does_a_restart(world: SchedulerWorld) -> None:
@@ -131,7 +133,7 @@ def test_a_follower_is_ready_and_writes_nothing_until_it_leads(world: SchedulerW
     world.settle(5.0)
     assert world.scheduler is not None
     assert all(check()[0] for check in world.scheduler.ready_checks().values())
-    assert world.writes() == []
+    assert writes_to(world.server) == []
     attempts = {"queue": "team", "result": "scheduled"}
     value = world.metrics.registry.get_sample_value
     assert value("job_schedule_attempts_total", attempts) is None

@@ -20,6 +20,7 @@ from tests.check_situations import (
 )
 from tests.queue_scheduler.scheduler_world import MAX_MODE, SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
+from tests.stepped_host import writes_to
 
 PROMPT_SECONDS = 5.0
 """Virtual seconds within which everything that follows from a write happens."""
@@ -241,7 +242,9 @@ def test_a_check_with_flapping_activity_leaves_the_unit_where_it_is(asking: Sche
     assert asking.phase("later") == "Enqueued"
     set_active(asking, "True")
     assert asking.phase("later") == "Reserved"
-    written = Counter(each for each in asking.writes() if each.startswith("patch queueunits"))
+    written = Counter(
+        each for each in writes_to(asking.server) if each.startswith("patch queueunits")
+    )
     assert written.total() <= 4, written
 
 

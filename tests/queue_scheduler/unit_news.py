@@ -12,7 +12,8 @@ from queue_scheduler.unit_controllers.unit_reconciler import UnitAccess
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.work_queue import WorkQueue
-from tests.queue_scheduler.shell_kit import ShellKit, exhaust
+from tests.queue_scheduler.shell_kit import ShellKit
+from tests.stepped_host import exhaust
 
 
 class UnitListener(Protocol):

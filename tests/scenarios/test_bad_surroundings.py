@@ -12,7 +12,7 @@ from shared_api.informer.reflector import REMIND_SECONDS
 from shared_api.leader_election import LeaderElector, LeaseSettings
 from shared_api.lease_lock import ApiLeaseLock
 from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
-from tests.queue_scheduler.shell_kit import QUOTA_CRD
+from tests.sample_jobs import QUOTA_CRD
 from tests.scenarios.bad_input_kit import (
     TOLD_SECONDS,
     Logs,

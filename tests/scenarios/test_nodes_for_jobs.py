@@ -19,9 +19,9 @@ from tests.queue_scheduler.admission_check_controller.provisioning_world import 
     REFERENCE,
 )
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
+from tests.sample_jobs import crd
 from tests.scenarios.town import Town
-from tests.shared_api.admission_check_kit.check_world import CRDS, exhaust
-from tests.stepped_host import SteppedHost
+from tests.stepped_host import SteppedHost, exhaust
 
 pytestmark = pytest.mark.scenario
 
@@ -36,7 +36,7 @@ class GrowingTown:
         self.town = town
         direct = town.scheduling.direct
         for kind in KINDS:
-            direct.create_from(CRDS / f"{kind}.yaml")
+            direct.create(crd(kind))
         retry = {"backoffLimitCount": 1, "backoffBaseSeconds": 40}
         spec: Json = {"provisioningClassName": CLASS, "retryStrategy": retry}
         config = {"kind": "ProvisioningRequestConfig", "metadata": {"name": "c"}, "spec": spec}

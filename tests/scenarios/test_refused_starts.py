@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.tls_files import CERTIFICATE, KEY
+
 pytestmark = pytest.mark.scenario
 
 ROOT = Path(__file__).parents[2]
-TLS = ROOT / "tests" / "data" / "tls"
-CERTIFICATE, KEY = TLS / "test_only_server.pem", TLS / "test_only_server_key.pem"
 PATIENCE_SECONDS = 90.0
 PROGRAMS = ("queue_scheduler", "queue_controllers")
 ADDRESSES = ("--health-address", "--metrics-address", "--debug-address")

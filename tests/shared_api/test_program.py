@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import socket
-import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,8 +31,8 @@ from shared_api.process.open_files import OpenFilesError
 from shared_api.process.probes import AddressError
 from shared_api.program import EXIT_USAGE, STOP_SIGNALS, Check, Program, run_program
 from shared_api.program_flags import FlagError, ProgramFlags
+from tests.tls_files import CERTIFICATE, KEY, client_context
 
-TLS = Path(__file__).parents[1] / "data" / "tls"
 PATIENCE_SECONDS = 60.0
 FLAGS = ProgramFlags(
     kubeconfig=None,
@@ -224,7 +223,7 @@ def test_metrics_over_tls(runner: Runner) -> None:
     seen: list[int] = []
 
     def script(_: StubWork) -> None:
-        trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
+        trusted = client_context()
         port = runner.port("--metrics-address")
         seen.append(get(f"https://127.0.0.1:{port}/metrics", verify=trusted).status_code)
         health = runner.port("--health-address")
@@ -232,8 +231,8 @@ def test_metrics_over_tls(runner: Runner) -> None:
 
     runner.run(
         script,
-        metrics_tls_certificate=str(TLS / "test_only_server.pem"),
-        metrics_tls_key=str(TLS / "test_only_server_key.pem"),
+        metrics_tls_certificate=CERTIFICATE,
+        metrics_tls_key=KEY,
     )
     assert seen == [200, 200]
 

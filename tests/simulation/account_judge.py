@@ -38,15 +38,8 @@ from shared_api.well_known_labels import (
     QUOTA_PARENT,
     UNIT_UID,
 )
-from tests.demo.unit_charge import (
-    Amounts,
-    chain_of,
-    controller_uid,
-    is_living,
-    occupies_quota,
-    phase_of,
-    requests_of,
-)
+from tests.demo.unit_charge import Amounts, chain_of, controller_uid, requests_of
+from tests.object_states import is_living, occupies_quota, phase_of
 from tests.simulation.accounts import Account, annotations_of, job_uid, quota_of
 from tests.simulation.change_feed import Json, Told
 from tests.simulation.stepped_programs import Process

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from shared_api.well_known_labels import QUOTA_NAME, RELATED_QUEUE_UNIT
-from tests.demo.unit_charge import ADMITTED_PHASES, Amounts, charge_of, occupies_quota, phase_of
-from tests.simulation.change_feed import Json, Told, is_true
+from tests.demo.unit_charge import Amounts, charge_of
+from tests.object_states import is_admitted, occupies_quota
+from tests.simulation.change_feed import Json, Told
 
 T = TypeVar("T")
 
@@ -112,7 +113,7 @@ class Account:
     def note_state(self, version: int) -> None:
         """Take in whether the job may run from that version on."""
         unit = self.own_unit()
-        self.states.append((version, unit is not None and _lets_run(unit)))
+        self.states.append((version, unit is not None and is_admitted(unit)))
         del self.states[:-KEPT_STATES]
 
     def note_pods(self, told: Told) -> None:
@@ -157,10 +158,6 @@ def annotations_of(body: Json) -> Json:
 def _rank(unit: Json) -> tuple[bool, str, str]:
     meta = unit["metadata"]
     return (not occupies_quota(unit), meta["creationTimestamp"], meta["name"])
-
-
-def _lets_run(unit: Json) -> bool:
-    return phase_of(unit) in ADMITTED_PHASES and not is_true(unit, "Evicted")
 
 
 def _since(states: Sequence[tuple[int, T]], since: int) -> Iterator[tuple[int, T]]:

@@ -7,12 +7,13 @@ person who debugs a run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from shared_api.fake_api_server.object_storage import Change, Table
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.object_states import is_true
 
 Json = dict[str, Any]
 
@@ -140,11 +141,3 @@ def gist_of(told: Told) -> str:
             words = []
     words += ["deleting"] if "deletionTimestamp" in body["metadata"] and not told.is_gone else []
     return " ".join(words)
-
-
-def is_true(body: Mapping[str, Any], *kinds: str) -> bool:
-    """Return whether an object has one of these conditions."""
-    return any(
-        each["type"] in kinds and each["status"] == "True"
-        for each in body.get("status", {}).get("conditions") or ()
-    )

@@ -21,7 +21,8 @@ from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.demo.job_moves import build_pod, plan_moves
 from tests.demo.json_api import JsonApi
-from tests.demo.unit_charge import controller_uid, is_living
+from tests.demo.unit_charge import controller_uid
+from tests.object_states import is_living
 from tests.simulation.change_feed import ChangeFeed, Told
 
 RUN_SECONDS: Final = "example.com/run-seconds"

@@ -21,10 +21,11 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.preemption.preemption_rounds import REST_SECONDS
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
+from tests.object_states import is_true
 from tests.properties import engine_checks, preemption_checks
 from tests.properties.real_quotas import RealQuotas
 from tests.simulation.account_judge import NEVER_OVER, Broken
-from tests.simulation.change_feed import Told, is_true
+from tests.simulation.change_feed import Told
 from tests.simulation.stepped_programs import Process, SteppedScheduler
 from tests.simulation.world import World
 

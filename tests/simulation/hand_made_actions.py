@@ -9,7 +9,7 @@ from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.testing.object_builders import pod_body, queue_unit_body
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import MANAGED_BY, QUEUE_NAME, QUOTA_NAME, RELATED_QUEUE_UNIT
-from tests.demo.unit_charge import ADMITTED_PHASES, is_living, occupies_quota, phase_of
+from tests.object_states import ADMITTED_PHASES, is_living, occupies_quota, phase_of
 from tests.simulation.action_table import action, one_of, patch, some
 from tests.simulation.change_feed import Json
 from tests.simulation.cluster_side import NODE

@@ -20,7 +20,7 @@ from shared_api.well_known_labels import (
     QUOTA_NAME,
     RUNNING_TIMEOUT,
 )
-from tests.demo.unit_charge import is_living, occupies_quota
+from tests.object_states import is_living, is_true, occupies_quota
 from tests.simulation.action_table import (
     action,
     annotation,
@@ -31,7 +31,7 @@ from tests.simulation.action_table import (
     some,
     spec_field,
 )
-from tests.simulation.change_feed import Json, is_true
+from tests.simulation.change_feed import Json
 from tests.simulation.cluster_side import NODE, RUN_SECONDS
 from tests.simulation.world import CLASSES, NAMESPACES, World
 from tests.simulation.world_plan import QUEUE_NAMESPACE

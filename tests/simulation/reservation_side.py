@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from shared_api.fake_api_server.server import FakeApiServer
-from tests.demo.unit_charge import controller_uid, is_living
+from tests.demo.unit_charge import controller_uid
+from tests.object_states import is_living
 from tests.simulation.change_feed import ChangeFeed, Json, Told
 
 NODE: Final = "node-0"

@@ -41,12 +41,13 @@ from shared_api.well_known_labels import (
     RELEASED_PARALLELISM,
     TIME_EXCEEDED,
 )
-from tests.demo.unit_charge import controller_uid, is_living, occupies_quota
+from tests.demo.unit_charge import controller_uid
+from tests.object_states import is_living, is_true, occupies_quota
 from tests.properties import engine_checks
 from tests.properties.real_quotas import RealQuotas, new_engine
 from tests.simulation.account_judge import Broken
 from tests.simulation.accounts import job_uid
-from tests.simulation.change_feed import Json, is_true
+from tests.simulation.change_feed import Json
 from tests.simulation.hand_made_actions import is_hand_made
 from tests.simulation.job_actions import FOREIGN
 from tests.simulation.stepped_programs import SteppedScheduler

@@ -7,7 +7,6 @@ not caught. After a crash the steps are no longer called.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any, Final, TypeVar, cast
@@ -31,15 +30,15 @@ from shared_api.client.writes import Write
 from shared_api.debug_api.server import DebugServer
 from shared_api.informer.indexed_store import ApiObject
 from shared_api.informer.shared_informer import SharedInformer
-from shared_api.leader_election import LeaderElector, Leadership, LeaseSettings, SoleLeader
+from shared_api.leader_election import LeaderElector, LeaseSettings, SoleLeader
 from shared_api.leader_warmup import LeaderWarmup
 from shared_api.lease_lock import ApiLeaseLock
-from shared_api.metrics import SharedMetrics
 from shared_api.process.connection_gate import Spawn
 from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.program import Program
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.simulation.world_plan import QUEUE_NAMESPACE
+from tests.stepped_host import HostParts
 
 LEASE: Final = LeaseSettings(
     lease_seconds=45, renew_deadline_seconds=30.0, retry_seconds=9.0, settle_seconds=4.0
@@ -115,21 +114,14 @@ class SteppedThread(LoopThread):
             self.due = now if self._was_woken else inf if rest is None else now + rest
 
 
-class Host:
-    """The surroundings of a process's work; stands for `shared_api.program.Program`."""
+class Host(HostParts):
+    """What a process is around its work."""
 
     def __init__(
         self, component: str, identity: str, wire: Transport, clock: VirtualClock, seed: int
     ) -> None:
-        self.clock = clock
-        self.wire = wire
-        self.rng = random.Random(seed)
-        self.flow = FlowControl(0, 1, clock)
-        self.metrics = SharedMetrics(component=component, version="0", python_version="3")
-        self.client = ResourceClient(wire, flow=self.flow, clock=clock, rng=self.rng)
-        self.component = component
-        self.identity = identity
-        self.leadership: Leadership = SoleLeader(identity)
+        leader = SoleLeader(identity)
+        super().__init__(wire, clock, leader, component=component, identity=identity, seed=seed)
         self.threads: list[SteppedThread] = []
 
     def spawn(

@@ -12,7 +12,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from shared_api.client.errors import ApiFailure, ConnectionLost
@@ -23,7 +22,7 @@ from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.object_builders import namespace_body, node_body, priority_class_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import parse_time
-from tests.queue_scheduler.shell_kit import QUOTA_CRD
+from tests.sample_jobs import QUOTA_CRD, crd
 from tests.simulation.account_judge import AccountJudge
 from tests.simulation.change_feed import ChangeFeed, Json, Told
 from tests.simulation.cluster_side import USER_AGENT, ClusterSide
@@ -37,7 +36,6 @@ from tests.simulation.stepped_programs import (
 from tests.simulation.world_plan import QUEUE_NAMESPACE, Plan
 
 NAMESPACES: Final = ("team", "other")
-RESERVATION_CRD: Final = Path(__file__).parents[1] / "data" / "crds" / "reservations.yaml"
 CLASSES: Final = {"low": -5, "high": 10}
 TURN_SECONDS: Final = 0.0005
 """What every turn takes: whoever is busy all the time must not keep time from passing."""
@@ -163,7 +161,7 @@ class World:
     def _set_up(self) -> None:
         self.direct.create_all([QUEUE.body(), QUEUE_UNIT.body(), QUOTA_CRD])
         if self.plan.is_strict:
-            self.direct.create_from(RESERVATION_CRD)
+            self.direct.create(crd("reservations"))
         self.direct.create_all(namespace_body(name) for name in (QUEUE_NAMESPACE, *NAMESPACES))
         self.direct.create_all(priority_class_body(name, n) for name, n in CLASSES.items())
         self.direct.create_all(node_body(f"node-{n}", allocatable={"cpu": "5"}) for n in range(2))

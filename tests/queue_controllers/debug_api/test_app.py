@@ -20,9 +20,9 @@ from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.debug_api.access import ReviewedAccess
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
-from tests.queue_controllers.conftest import QUOTA_CRD, QUOTA_LABEL, World
+from tests.queue_controllers.conftest import QUOTA_LABEL, World
 from tests.queue_controllers.owner_kit import make_owner, template
-from tests.sample_jobs import crd
+from tests.sample_jobs import crd, open_crd
 from tests.served_app import served
 
 Json = dict[str, Any]
@@ -203,10 +203,7 @@ def test_a_cache_that_is_not_complete_says_so(world: World) -> None:
 
 
 def test_a_job_that_cannot_be_read(world: World) -> None:
-    names = {"plural": "tfjobs", "singular": "tfjob", "kind": "TFJob", "listKind": "TFJobList"}
-    versions = [{**QUOTA_CRD["spec"]["versions"][0], "name": "v1"}]
-    spec = {**QUOTA_CRD["spec"], "group": "kubeflow.org", "names": names, "versions": versions}
-    world.direct.create({**QUOTA_CRD, "metadata": {"name": "tfjobs.kubeflow.org"}, "spec": spec})
+    world.direct.create(open_crd("TFJob", "tfjobs", "kubeflow.org"))
     world.start("--enabled-extensions=job,tfjob")
     meta = {"name": "main", "namespace": "team", "labels": {QUOTA_LABEL: "gold"}}
     job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": meta}

@@ -1,26 +1,18 @@
-"""What tests of the kinds of the group kubeflow.org stand on: samples, random specs, lives."""
+"""What tests of the kinds of the group kubeflow.org stand on: objects and random specs."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.jobframework.generic_job import GenericJob
-from shared_api.fake_api_server.api_errors import Cause
-from shared_api.fake_api_server.schema_validation import compile_schema
 from shared_api.objects.meta import Timestamp
-from tests.contracts.operator_recordings import replay
 
 Json = dict[str, Any]
-
-DATA: Final = Path(__file__).parents[2] / "data"
-RECORDINGS: Final = DATA / "recordings"
 
 CHANGED: Final = Timestamp("2026-11-01T10:00:00Z")
 """When conditions have changed last."""
@@ -40,45 +32,6 @@ def role(replicas: int | None = None, cpu: str = "1", **pod: Any) -> Json:
     """Return a role of a job as JSON."""
     spec: Json = {"template": {"spec": {"containers": [container(cpu)], **pod}}}
     return spec if replicas is None else {"replicas": replicas, **spec}
-
-
-# --- samples ------------------------------------------------------------------------------------
-
-
-def sample(key: str) -> Json:
-    body: Json = yaml.safe_load((DATA / "jobs" / f"{key}.yaml").read_text(encoding="utf-8"))
-    return body
-
-
-def problems_of(body: Json, crd: str) -> list[str]:
-    """Return what the CRD in a file of `tests/data/crds` has against an object."""
-    text = (DATA / "crds" / crd).read_text(encoding="utf-8")
-    spec = yaml.load(text, Loader=yaml.CSafeLoader)["spec"]
-    version = body["apiVersion"].removeprefix(f"{spec['group']}/")
-    (found,) = (each for each in spec["versions"] if each["name"] == version)
-    schema = compile_schema(found["schema"]["openAPIV3Schema"])
-    unknown: list[str] = []
-    causes: list[Cause] = []
-    schema.check(schema.normalise(body, None, "", unknown), None, "", causes)
-    wrong_kind = [] if spec["names"]["kind"] == body["kind"] else ["another kind"]
-    return [*wrong_kind, *unknown, *map(str, causes)]
-
-
-# --- lives --------------------------------------------------------------------------------------
-
-
-def life_of(name: str) -> tuple[list[str], list[Json]]:
-    """Return the states of a recorded life, each once per stay, and its different demands."""
-    lines, broken = replay(RECORDINGS / f"{name}.json.gz")
-    assert broken == []
-    states = [line.state.state.value for line in lines]
-    told = [state for before, state in zip(["", *states], states, strict=False) if state != before]
-    demands: list[Json] = []
-    for line in lines:
-        demand = line.shown()["demand"]
-        if demand not in demands:
-            demands.append(demand)
-    return told, demands
 
 
 # --- demand -------------------------------------------------------------------------------------

@@ -25,12 +25,11 @@ from tests.queue_controllers.extensions.kubeflow_kit import (
     asked_by_job,
     condition,
     demand_found,
-    life_of,
-    problems_of,
     random_roles,
     role,
-    sample,
 )
+from tests.recorded_lives import demands_of, told_states
+from tests.sample_jobs import sample, troubles_of
 
 Json = dict[str, Any]
 
@@ -175,7 +174,7 @@ def test_its_pods_have_several_controllers() -> None:
 
 def test_the_sample_is_accepted_and_read() -> None:
     body = sample("mpijob")
-    assert problems_of(body, "mpijobs-v2beta1.yaml") == []
+    assert troubles_of(body, "mpijobs-v2beta1") == []
     of = msgspec.convert(body, MpiJob)
     assert ADAPTER.is_suspended(of)
     found = [(each.name, each.count) for each in ADAPTER.pod_sets(of)]
@@ -192,7 +191,7 @@ def test_demand_is_what_the_spec_says() -> None:
 
 def test_a_life_as_it_was() -> None:
     """Stopping ends with the launcher's last word, not with `Suspended`."""
-    states, demands = life_of("mpijob-v2beta1-abcde")
+    states, demands = told_states("mpijob-v2beta1-abcde"), demands_of("mpijob-v2beta1-abcde")
     assert states == [
         *("held", "released", "starting", "running", "stopping"),
         *("held", "released", "starting", "running", "finished", "gone"),
@@ -201,7 +200,7 @@ def test_a_life_as_it_was() -> None:
 
 
 def test_edits_while_held_change_the_demand() -> None:
-    _, demands = life_of("mpijob-v2beta1-i-mutate")
+    demands = demands_of("mpijob-v2beta1-i-mutate")
     assert demands == [
         {"cpu": "3", "memory": "3Gi"},
         {"cpu": "4", "memory": "2Gi"},
@@ -210,7 +209,7 @@ def test_edits_while_held_change_the_demand() -> None:
 
 
 def test_a_launcher_that_comes_late_is_waited_for() -> None:
-    states, _ = life_of("mpijob-v2beta1-o-waitready")
+    states = told_states("mpijob-v2beta1-o-waitready")
     assert states == [
         *("held", "released", "starting", "running", "stopping"),
         *("held", "released", "starting", "running", "deleting", "gone"),

@@ -18,8 +18,9 @@ from queue_controllers.jobframework.list_patches import fill_lists
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, Timestamp
 from shared_api.objects.pod import Pod
-from tests.queue_controllers.extensions.job_kit import life, sample, sample_sets
-from tests.sample_jobs import troubles_of
+from tests.queue_controllers.extensions.job_kit import sample_sets
+from tests.recorded_lives import demands_of, told_states
+from tests.sample_jobs import sample, troubles_of
 
 ADAPTER: GenericJob[RayCluster] = RayClusterAdapter()
 AT = Timestamp("2026-11-01T10:00:00Z")
@@ -133,15 +134,14 @@ def test_priority_comes_from_the_templates() -> None:
 
 
 def test_a_recorded_life() -> None:
-    states, demand = life("raycluster-abcde")
-    assert states == (
+    assert " ".join(told_states("raycluster-abcde")) == (
         "held stopping held released starting running stopping"
         " held released starting running starting running deleting gone"
     )
-    assert demand == {"cpu": "3", "memory": "3Gi"}
+    assert demands_of("raycluster-abcde")[0] == {"cpu": "3", "memory": "3Gi"}
 
 
 def test_a_resume_that_brings_no_pods() -> None:
     """It runs only after it was touched 35 s later."""
-    states, _ = life("raycluster-s-nudge")
+    states = " ".join(told_states("raycluster-s-nudge"))
     assert states == "starting held stopping held released starting running deleting gone"

@@ -23,8 +23,9 @@ from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
-from tests.queue_controllers.extensions.job_kit import life, sample, sample_sets
-from tests.sample_jobs import troubles_of
+from tests.queue_controllers.extensions.job_kit import sample_sets
+from tests.recorded_lives import demands_of, told_states
+from tests.sample_jobs import sample, troubles_of
 
 ADAPTER: GenericJob[RayJob] = RayJobAdapter()
 BORN, LATER = "2026-11-01T10:00:00Z", "2026-11-01T10:00:07Z"
@@ -305,9 +306,8 @@ def test_where_it_stands(status: dict[str, Any], pods: PodFacts, want: str) -> N
 
 
 def test_a_recorded_life() -> None:
-    states, demand = life("rayjob-abcde")
-    assert states == (
+    assert " ".join(told_states("rayjob-abcde")) == (
         "held stopping held released starting running stopping"
         " held released starting running finished gone"
     )
-    assert demand == {"cpu": "3500m", "memory": "3272Mi"}
+    assert demands_of("rayjob-abcde")[0] == {"cpu": "3500m", "memory": "3272Mi"}

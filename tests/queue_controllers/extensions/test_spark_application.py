@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.job_state import NO_PODS, PodFacts, judge_job
@@ -24,11 +23,12 @@ from queue_controllers.jobframework.generic_job import (
     read_facts,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate
-from shared_api.fake_api_server.schema_validation import compile_schema
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.well_known_labels import SUSPEND
-from tests.queue_controllers.extensions.job_kit import DATA, life, sample, sample_sets
+from tests.queue_controllers.extensions.job_kit import sample_sets
+from tests.recorded_lives import demands_of, told_states
+from tests.sample_jobs import sample, troubles_of
 
 ADAPTER: GenericJob[SparkApplication] = SparkApplicationAdapter()
 AT = "2026-11-01T10:00:00Z"
@@ -54,12 +54,7 @@ def test_the_sample_is_decoded() -> None:
 
 
 def test_the_sample_is_valid() -> None:
-    crd = yaml.load((DATA / "crds" / "sparkapplications.yaml").read_text("utf-8"), yaml.CSafeLoader)
-    (version,) = (each for each in crd["spec"]["versions"] if each["storage"])
-    schema = compile_schema(version["schema"]["openAPIV3Schema"])
-    body, unknown = sample("sparkapp"), list[str]()
-    assert schema.accepts(schema.normalise(body, None, "", unknown), None)
-    assert unknown == []
+    assert troubles_of(sample("sparkapp"), "sparkapplications") == []
 
 
 @pytest.mark.parametrize(
@@ -253,16 +248,15 @@ def test_where_it_stands(state: str, annotation: str, pods: PodFacts, want: str)
 
 
 def test_a_recorded_life() -> None:
-    states, demand = life("sparkapplication-abcde")
-    assert states == (
+    assert " ".join(told_states("sparkapplication-abcde")) == (
         "held stopping held released starting running stopping"
         " held released starting running starting finished gone"
     )
-    assert demand == {"cpu": "3", "memory": "4224Mi"}
+    assert demands_of("sparkapplication-abcde")[0] == {"cpu": "3", "memory": "4224Mi"}
 
 
 def test_a_change_restarts_it_or_has_it_say_anew_that_it_is_suspended() -> None:
-    states, _ = life("sparkapplication-i-mutate")
+    states = " ".join(told_states("sparkapplication-i-mutate"))
     assert states == (
         "held stopping held stopping held released starting running starting running stopping"
         " held stopping held released starting running deleting gone"

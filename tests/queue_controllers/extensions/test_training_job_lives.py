@@ -9,21 +9,16 @@ import msgspec
 import pytest
 
 from queue_controllers.extensions.training_job import TRAINING_JOBS, TrainingJobAdapter
-from tests.queue_controllers.extensions.kubeflow_kit import (
-    asked_by_job,
-    demand_found,
-    life_of,
-    problems_of,
-    random_roles,
-    sample,
-)
+from tests.queue_controllers.extensions.kubeflow_kit import asked_by_job, demand_found, random_roles
+from tests.recorded_lives import demands_of, told_states
+from tests.sample_jobs import sample, troubles_of
 
 Json = dict[str, Any]
 
 BY_KEY: Final = {each.kind.key: each for each in TRAINING_JOBS}
 SEEDS: Final = range(100)
 
-CRDS: Final = {"mpijobv1": "mpijobs-v1.yaml"}
+CRDS: Final = {"mpijobv1": "mpijobs-v1"}
 """Of the others: named after the plural."""
 
 FIELDS: Final = {
@@ -46,7 +41,7 @@ def test_samples_are_accepted_and_read(adapter: TrainingJobAdapter) -> None:
     kind = adapter.kind
     body = sample(kind.key)
     assert (body["apiVersion"], body["kind"]) == (kind.api_version, kind.kind)
-    assert problems_of(body, CRDS.get(kind.key, f"{kind.plural}.yaml")) == []
+    assert troubles_of(body, CRDS.get(kind.key, kind.plural)) == []
     found = adapter.pod_sets(msgspec.convert(body, adapter.object_type))
     want = body["spec"][FIELDS[kind.key][0]]
     assert {each.name: each.count for each in found} == {
@@ -91,19 +86,19 @@ END: Final = ("deleting", "gone")
     ],
 )
 def test_a_life_as_it_was(name: str, demand: Json) -> None:
-    states, demands = life_of(f"{name}-abcde")
+    states, demands = told_states(f"{name}-abcde"), demands_of(f"{name}-abcde")
     assert states == [*STARTED, *AGAIN, "finished", "gone"]
     assert demands == [demand]
 
 
 def test_a_life_whose_last_pod_succeeds_before_its_job() -> None:
-    states, demands = life_of("jaxjob-abcde")
+    states, demands = told_states("jaxjob-abcde"), demands_of("jaxjob-abcde")
     assert states == [*STARTED, *AGAIN, "starting", "finished", "gone"]
     assert demands == [{"cpu": "2", "memory": "2Gi"}]
 
 
 def test_a_restart_is_a_start() -> None:
-    states, _ = life_of("tfjob-g2-exitcode")
+    states = told_states("tfjob-g2-exitcode")
     assert states == ["starting", "running", "starting", "running", "stopping", *AGAIN, *END]
 
 
@@ -112,5 +107,5 @@ def test_a_restart_is_a_start() -> None:
 )
 def test_a_resume_beside_old_pods_ends_a_job(name: str) -> None:
     """What the machine never does: it resumes when the pods are gone."""
-    states, _ = life_of(f"{name}-m-resume-at-suspended")
+    states = told_states(f"{name}-m-resume-at-suspended")
     assert states == ["starting", "running", "stopping", "starting", "finished", "gone"]

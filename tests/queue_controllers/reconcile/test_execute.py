@@ -22,7 +22,7 @@ from shared_api.field_path import parse_path
 from shared_api.leader_election import SoleLeader
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.sample_jobs import sample
+from tests.sample_jobs import open_crd, sample
 
 NOW = Timestamp("2026-11-01T10:00:00Z")
 
@@ -41,23 +41,8 @@ class Nothing:
 def serve(server: FakeApiServer, adapter: GenericJob[Any]) -> None:
     """Have a server know the kind, with whatever fields, and the namespace of samples."""
     kind = adapter.kind
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": kind.version, "served": True, "storage": True}
-    names = {"plural": kind.plural, "kind": kind.kind, "singular": kind.key}
     server.direct.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
-    server.direct.create(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{kind.plural}.{kind.group}"},
-            "spec": {
-                "group": kind.group,
-                "names": {**names, "listKind": f"{kind.kind}List"},
-                "scope": "Namespaced",
-                "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
-            },
-        }
-    )
+    server.direct.create(open_crd(kind.kind, kind.plural, kind.group, (kind.version,)))
 
 
 @pytest.mark.parametrize(

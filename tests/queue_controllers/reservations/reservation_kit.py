@@ -20,9 +20,8 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.reservation import Reservation, ReservationStatus
 from shared_api.well_known_labels import ATTEMPT, RELATED_QUEUE_UNIT, UNIT_UID
 from tests.job_situations import ADMITTED, NOW, facts, told, unit
-from tests.tidy.source_tree import ROOT
+from tests.sample_jobs import crd
 
-RESERVATION_CRD = ROOT / "tests" / "data" / "crds" / "reservations.yaml"
 SINCE = Timestamp("2026-11-01T09:59:30Z")
 
 
@@ -34,7 +33,7 @@ class KoordScheduler:
 
     def install(self) -> None:
         """Let the API server have Reservations."""
-        self._direct.create_from(RESERVATION_CRD)
+        self._direct.create(crd("reservations"))
 
     def reservations(self) -> dict[str, Body]:
         """Return all of them by name."""

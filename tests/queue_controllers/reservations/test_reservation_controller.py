@@ -16,6 +16,7 @@ from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import World, pod_of
 from tests.queue_controllers.reservations.strict_world import Json, StrictWorld
 from tests.sample_jobs import crd, sample
+from tests.stepped_host import writes_to
 
 CREATE = Match(plural="reservations", verb="create")
 STATUS = Match(plural="queueunits", verb="patch", subresource="status")
@@ -55,7 +56,7 @@ def test_they_go_when_its_pods_run(world: StrictWorld) -> None:
     world.settle()
     assert world.phase() == "Running"
     assert world.reservations() == {}
-    assert world.writes().count("delete reservations") == 2, "each once"
+    assert writes_to(world.server).count("delete reservations") == 2, "each once"
 
 
 def test_those_for_pods_on_their_way_stay_until_they_run_too(world: StrictWorld) -> None:
@@ -233,9 +234,9 @@ def test_a_refused_reservation_ends_the_attempt_with_the_servers_words(
 def test_at_rest_nothing_is_written(world: StrictWorld) -> None:
     world.begin()
     world.settle(5.0)
-    before = len(world.writes())
+    before = len(writes_to(world.server))
     world.settle(60.0)
-    assert len(world.writes()) == before
+    assert len(writes_to(world.server)) == before
 
 
 def test_what_is_done_is_counted(world: StrictWorld) -> None:

@@ -11,6 +11,7 @@ from queue_controllers.decision.job_settings import LeaveToKueue
 from queue_controllers.watches.kueue_presence import LOOK_SECONDS, KueuePresence
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from tests.sample_jobs import KUEUE_WORKLOADS, crd
+from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -83,7 +84,7 @@ def test_nothing_is_decided_before_it_is_known(world: World) -> None:
     make_kueues(world)
     world.start()
     world.settle(3.0)
-    assert world.writes() == []
+    assert writes_to(world.server) == []
     world.server.faults.clear()
     world.settle(PATIENCE)
     assert world.units() == ["main"]

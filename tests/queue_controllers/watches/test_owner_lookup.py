@@ -16,23 +16,14 @@ from queue_controllers.watches.owner_lookup import (
 from shared_api.client.errors import ServerError
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from shared_api.objects.meta import OwnerReference, Uid
-from tests.queue_controllers.conftest import QUOTA_CRD
 from tests.queue_controllers.owner_kit import wrap_job
+from tests.sample_jobs import open_crd
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
 
 RAY_JOB = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "top", "uid": "top"}
-THINGS = {
-    **QUOTA_CRD,
-    "metadata": {"name": "things.x.io"},
-    "spec": {
-        **QUOTA_CRD["spec"],
-        "group": "x.io",
-        "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "Things"},
-        "versions": [{**QUOTA_CRD["spec"]["versions"][0], "name": "v1"}],
-    },
-}
+THINGS = open_crd("Thing", "things", "x.io")
 CRON_JOB = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}
 OWNERS = Match(plural="cronjobs", verb="get")
 

@@ -16,6 +16,7 @@ from tests.queue_scheduler.admission_check_controller.provisioning_world import 
     ready_world,
 )
 from tests.queue_scheduler.scheduler_world import Follower
+from tests.stepped_host import writes_to
 
 
 def test_a_unit_gets_its_nodes() -> None:
@@ -63,7 +64,7 @@ def test_only_changes_are_written() -> None:
     world.autoscaler.provision()
     world.settle()
     world.run()  # a restart
-    assert world.writes() == [
+    assert writes_to(world.server) == [
         "patch admissionchecks/status",
         "create podtemplates",
         "create provisioningrequests",

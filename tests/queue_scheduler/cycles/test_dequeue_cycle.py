@@ -19,7 +19,8 @@ from shared_api.queue_unit_phases import Phase
 from shared_api.testing.object_builders import pod_set
 from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of, exhaust
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of
+from tests.stepped_host import exhaust
 
 
 def test_a_decision_is_one_patch_and_confirmed_by_the_answer(line: Line) -> None:

@@ -20,7 +20,8 @@ from queue_scheduler.engine.engine import Engine
 from shared_api.fake_api_server.faults import Match
 from shared_api.objects.meta import Uid
 from tests.queue_scheduler.cycle_kit import Line
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, exhaust
+from tests.queue_scheduler.shell_kit import UNIT_STATUS
+from tests.stepped_host import exhaust
 
 
 def test_a_conflict_without_another_writer_is_a_refusal(line: Line) -> None:

@@ -29,13 +29,9 @@ from shared_api.objects.queue import Queue
 from shared_api.testing.object_builders import elastic_quota, elastic_quota_body, queue, queue_body
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.scheduler_world import Follower, running_world
-from tests.queue_scheduler.shell_kit import (
-    OPEN_OBJECT,
-    QUEUE_NAMESPACE,
-    Json,
-    ShellKit,
-    exhaust,
-)
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ShellKit
+from tests.sample_jobs import OPEN_OBJECT
+from tests.stepped_host import exhaust, writes_to
 
 OURS = {"labels": {"create-by-koordqueue": "true"}, "uid": "q1"}
 POLICY = "koord-queue/queue-policy"
@@ -285,11 +281,11 @@ def test_a_replica_that_lost_the_lease_writes_no_queue_until_it_leads_again() ->
         world.settle()
         assert world.queue()
         lease.leads = False
-        before = world.writes()
+        before = writes_to(world.server)
         world.add_quota("late")
         world.direct.delete("elasticquotas", "team", "default")
         world.settle(5.0)
-        assert world.writes() == before
+        assert writes_to(world.server) == before
         lease.leads = True
         world.settle(2.0)
         assert world.queue("late")
@@ -357,8 +353,8 @@ def test_an_unreadable_queue_is_reported_once_and_never_created_again() -> None:
         world.add_quota()
         world.start(settle_seconds=120.0)
         assert "$.spec.priority" in world.note("team", "Unreadable")
-        assert "create queues" not in world.writes()
-        assert world.writes().count("patch queues/status") == 1
+        assert "create queues" not in writes_to(world.server)
+        assert writes_to(world.server).count("patch queues/status") == 1
 
 
 # --- only the decision ----------------------------------------------------------------------

@@ -20,7 +20,8 @@ from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.objects.meta import Uid
 from shared_api.testing.object_builders import elastic_quota_body
-from tests.queue_scheduler.shell_kit import Json, SentEvents, ShellKit, exhaust
+from tests.queue_scheduler.shell_kit import Json, SentEvents, ShellKit
+from tests.stepped_host import exhaust
 
 
 def recorded(kit: ShellKit, recorder: EventRecorder) -> list[Json]:

@@ -23,8 +23,8 @@ from tests.queue_scheduler.shell_kit import (
     SentEvents,
     ShellKit,
     condition_of,
-    exhaust,
 )
+from tests.stepped_host import exhaust
 
 NOW = Timestamp("2026-11-01T10:00:00Z")
 BROKEN_POD_SET = {

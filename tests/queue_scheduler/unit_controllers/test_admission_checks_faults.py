@@ -12,7 +12,8 @@ from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from shared_api.objects.meta import Uid
 from shared_api.well_known_labels import STOP_POLICY
 from tests.queue_scheduler.check_kit import TIMEOUT, Checked
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of, exhaust
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of
+from tests.stepped_host import exhaust
 
 
 @pytest.fixture

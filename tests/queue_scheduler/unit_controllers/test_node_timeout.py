@@ -23,10 +23,10 @@ from tests.queue_scheduler.shell_kit import (
     Json,
     ShellKit,
     condition_of,
-    exhaust,
     rejected,
 )
 from tests.queue_scheduler.unit_news import UnitNews, access_of
+from tests.stepped_host import exhaust
 
 TIMEOUT = 60.0
 

@@ -24,10 +24,10 @@ from tests.queue_scheduler.shell_kit import (
     HeldWrites,
     ShellKit,
     condition_of,
-    exhaust,
     rejected,
 )
 from tests.queue_scheduler.unit_news import UnitNews, access_of
+from tests.stepped_host import exhaust
 
 EARLIER = Timestamp("2026-11-01T09:00:00Z")
 

@@ -13,8 +13,9 @@ from shared_api.client.write_dispatcher import Outcome, Unknown
 from shared_api.objects.queue_unit import QueueUnit
 from tests.properties.engine_kit import build_pod
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import HeldWrites, ShellKit, exhaust, rejected
+from tests.queue_scheduler.shell_kit import HeldWrites, ShellKit, rejected
 from tests.queue_scheduler.unit_news import access_of
+from tests.stepped_host import exhaust
 
 LATER = 11 * 3600
 """Second of the day: after the units of these tests were created."""

@@ -19,8 +19,9 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from shared_api.objects.queue_unit import QueueUnit
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, exhaust
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit
 from tests.queue_scheduler.unit_news import access_of
+from tests.stepped_host import exhaust
 
 KEY = "default/u"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any, Final
 
 from shared_api.admission_check_kit.check_controller import CheckController
@@ -11,15 +10,14 @@ from shared_api.admission_check_kit.judging import Judge
 from shared_api.crds import QUEUE_UNIT
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import Leadership, SoleLeader
-from shared_api.process.loop_thread import Step
 from shared_api.testing.object_builders import queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
-from tests.stepped_host import SteppedHost
+from tests.sample_jobs import crd
+from tests.stepped_host import SteppedHost, settle
 
 Json = dict[str, Any]
 
-CRDS: Final = Path(__file__).parents[2] / "data" / "crds"
 CONTROLLER: Final = "example.com/rule"
 TICK_SECONDS: Final = 0.1
 
@@ -37,9 +35,9 @@ class CheckWorld:
         self.controller_name = controller_name
         self.controller: CheckController | None = None
 
-    def install(self, crd: str) -> None:
-        """Install the kinds of a file in the API server."""
-        self.direct.create_from(CRDS / f"{crd}.yaml")
+    def install(self, name: str) -> None:
+        """Let the API server have the kind of a file."""
+        self.direct.create(crd(name))
 
     def start(self, judge: Judge, *, leadership: Leadership | None = None) -> None:
         """Start a controller, in place of the previous one."""
@@ -52,11 +50,7 @@ class CheckWorld:
     def settle(self, seconds: float = 3.0) -> None:
         """Call all steps repeatedly for this long."""
         assert self.controller is not None
-        until = self.clock.monotonic() + seconds
-        while self.clock.monotonic() < until:
-            for step in self.controller.steps():
-                exhaust(step)
-            self.clock.advance(TICK_SECONDS)
+        settle(self.controller.steps, self.clock, seconds, tick=TICK_SECONDS)
 
     # --- actions of users and other programs -----------------------------------------------------
 
@@ -125,18 +119,3 @@ class CheckWorld:
         self.settle(2.0)
         events = self.direct.list("events.events.k8s.io")
         return {(event["regarding"]["name"], event["reason"]) for event in events}
-
-    def writes(self) -> list[str]:
-        """Return the writes that were sent as requests, in order, without events."""
-        return [
-            f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
-            for entry in self.server.journal
-            if entry.info.is_write and entry.info.plural != "events"
-        ]
-
-
-def exhaust(step: Step) -> None:
-    """Call a step until it has nothing left to do."""
-    for _ in range(50):
-        if step() != 0.0:
-            return

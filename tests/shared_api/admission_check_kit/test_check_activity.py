@@ -9,6 +9,7 @@ from shared_api.objects.admission_check import AdmissionCheck, AdmissionCheckSta
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
 from tests.shared_api.admission_check_kit.check_world import CheckWorld
 from tests.shared_api.admission_check_kit.scripted_judge import ScriptedJudge
+from tests.stepped_host import writes_to
 
 NOW = Timestamp("2026-11-01T10:00:00Z")
 BROKEN = Activity(is_active=False, reason="Broken", message="it is")
@@ -41,7 +42,7 @@ def test_a_check_that_cannot_be_performed_reports_why_once() -> None:
     assert judge.around is not None
     judge.around.look_at_check("check")
     world.settle()
-    assert world.writes() == ["patch admissionchecks/status"]
+    assert writes_to(world.server) == ["patch admissionchecks/status"]
     judge.activity = ACTIVE
     judge.around.look_at_check("check")
     world.settle()

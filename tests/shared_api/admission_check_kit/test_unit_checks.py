@@ -9,6 +9,7 @@ from shared_api.client.errors import ServerError
 from shared_api.fake_api_server.faults import Match
 from tests.shared_api.admission_check_kit.check_world import CheckWorld
 from tests.shared_api.admission_check_kit.scripted_judge import ScriptedJudge
+from tests.stepped_host import writes_to
 
 STATUS = Match(plural="queueunits", subresource="status")
 
@@ -33,7 +34,7 @@ def test_a_verdict_is_written_once(world: CheckWorld) -> None:
     assert world.controller is not None
     world.controller.look_at_all()
     world.settle()
-    assert world.writes().count("patch queueunits/status") == 1
+    assert writes_to(world.server).count("patch queueunits/status") == 1
 
 
 @pytest.mark.parametrize("times", [1, 9], ids=["repeated at once", "no answer"])
@@ -62,7 +63,7 @@ def test_all_verdicts_on_a_unit_are_written_together(world: CheckWorld) -> None:
     world.settle()
     got = {each["name"]: each["state"] for each in world.states()}
     assert got == {"check": "Ready", "second": "Rejected", "somebody-elses": "Pending"}
-    assert world.writes().count("patch queueunits/status") == 1
+    assert writes_to(world.server).count("patch queueunits/status") == 1
 
 
 @pytest.mark.parametrize("phase", ["Enqueued", "Dequeued", "TimeoutBackoff", "Succeed"])

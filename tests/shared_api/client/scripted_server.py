@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TLS_FILES = Path(__file__).parents[2] / "data" / "tls"
-CA_PEM = (TLS_FILES / "test_only_ca.pem").read_bytes()
-CLIENT_PEM = (TLS_FILES / "test_only_client.pem").read_bytes()
-CLIENT_KEY_PEM = (TLS_FILES / "test_only_client_key.pem").read_bytes()
+from tests.tls_files import CA, CLIENT_CERTIFICATE, CLIENT_KEY, server_context
+
+CA_PEM = Path(CA).read_bytes()
+CLIENT_PEM = Path(CLIENT_CERTIFICATE).read_bytes()
+CLIENT_KEY_PEM = Path(CLIENT_KEY).read_bytes()
 PATIENCE_SECONDS = 60.0
 """The time after which a test that waits for the other side fails instead of hanging."""
 
@@ -161,13 +162,10 @@ def scripted_server(
 
 
 def _server_context(*, ask_client_certificate: bool) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(
-        TLS_FILES / "test_only_server.pem", TLS_FILES / "test_only_server_key.pem"
-    )
+    context = server_context()
     if ask_client_certificate:
         context.verify_mode = ssl.CERT_OPTIONAL
-        context.load_verify_locations(TLS_FILES / "test_only_ca.pem")
+        context.load_verify_locations(CA)
     return context
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
-from pathlib import Path
 
 import httpx
 import pytest
@@ -24,10 +22,7 @@ from shared_api.debug_api.server import DebugServer, check_address, is_loopback
 from shared_api.process.clock import SystemClock
 from shared_api.process.probes import Address, AddressError, load_tls, open_listener
 from tests.served_app import PATIENCE_SECONDS, served
-
-TLS = Path(__file__).parents[2] / "data" / "tls"
-CERTIFICATE, KEY = str(TLS / "test_only_server.pem"), str(TLS / "test_only_server_key.pem")
-
+from tests.tls_files import CA, CERTIFICATE, CLIENT_CERTIFICATE, KEY, client_context
 
 GO_ON = threading.Event()
 
@@ -104,7 +99,7 @@ def test_these_settings_are_accepted(host: str, certificate: str, key: str) -> N
         pytest.param("", CERTIFICATE, "", "go together", id="no key"),
         pytest.param("127.0.0.1", "", KEY, "go together", id="no certificate"),
         pytest.param("", "/none.pem", KEY, "--debug-tls-certificate /none.pem", id="no file"),
-        pytest.param("", str(TLS / "test_only_client.pem"), KEY, "KEY_VALUES_MISMATCH", id="two"),
+        pytest.param("", CLIENT_CERTIFICATE, KEY, "KEY_VALUES_MISMATCH", id="two"),
         pytest.param("", __file__, KEY, "--debug-tls-key", id="no certificate in it"),
     ],
 )
@@ -126,7 +121,7 @@ def test_it_serves_until_it_is_closed() -> None:
 
 def test_it_serves_tls() -> None:
     tls = load_tls(CERTIFICATE, KEY, "--debug-tls")
-    with served(APP, tls=tls, authority=str(TLS / "test_only_ca.pem")) as client:
+    with served(APP, tls=tls, authority=CA) as client:
         assert client.get("/").text == "hello"
 
 
@@ -161,7 +156,7 @@ def test_the_client_is_the_peer_of_the_connection_whatever_the_headers() -> None
 
 def test_over_tls_the_scheme_is_https() -> None:
     tls = load_tls(CERTIFICATE, KEY, "--debug-tls")
-    with served(APP, tls=tls, authority=str(TLS / "test_only_ca.pem")) as client:
+    with served(APP, tls=tls, authority=CA) as client:
         heard = client.get("/echo/a", headers={"X-Forwarded-Proto": "http"}).json()
         assert (heard["scheme"], heard["client"][0]) == ("https", "127.0.0.1")
 
@@ -232,9 +227,8 @@ def test_a_path_above_the_limit_is_refused() -> None:
 def test_three_hundred_silent_connections_do_not_block_a_request(how: str) -> None:
     """Connections after a TLS handshake count too."""
     tls = None if how == "plain" else load_tls(CERTIFICATE, KEY, "--debug-tls")
-    authority = str(TLS / "test_only_ca.pem")
-    trusted = ssl.create_default_context(cafile=authority)
-    with served(APP, tls=tls, authority=authority) as client, ExitStack() as idle:
+    trusted = client_context()
+    with served(APP, tls=tls, authority=CA) as client, ExitStack() as idle:
         for _ in range(300):
             connection = idle.enter_context(connected(client))
             if how == "TLS, shaken hands":

@@ -8,7 +8,6 @@ import ssl
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +24,8 @@ from shared_api.process.connection_gate import (
 from shared_api.process.http_exchange import MAX_HEAD_BYTES, Answer, Request
 from shared_api.process.loop_thread import LoopThread
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.tls_files import client_context, server_context
 
-TLS_DATA = Path(__file__).parents[2] / "data" / "tls"
 GET = b"GET /it HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF = b"GET /it HTT"
 LARGE = b"x" * 30_000_000
@@ -298,10 +297,7 @@ def test_without_a_descriptor_the_oldest_is_closed_and_the_port_pauses(port: Por
 
 @pytest.fixture
 def secure() -> Iterator[Port]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(
-        TLS_DATA / "test_only_server.pem", TLS_DATA / "test_only_server_key.pem"
-    )
+    context = server_context()
     with opened(tls=context) as port:
         yield port
 
@@ -313,7 +309,7 @@ class TlsClient:
         self.port = port
         self.socket = port.connect()
         self.come, self.go = ssl.MemoryBIO(), ssl.MemoryBIO()
-        trusted = ssl.create_default_context(cafile=str(TLS_DATA / "test_only_ca.pem"))
+        trusted = client_context()
         self.tls = trusted.wrap_bio(self.come, self.go, server_hostname="localhost")
 
     def until_done(self, what: Any, *args: Any) -> Any:

@@ -7,7 +7,6 @@ import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
-from pathlib import Path
 
 import httpx
 import pytest
@@ -24,8 +23,8 @@ from shared_api.process.probes import (
     open_listener,
     parse_address,
 )
+from tests.tls_files import CERTIFICATE, FOLDER, KEY, client_context, server_context
 
-TLS_DATA = Path(__file__).parents[2] / "data" / "tls"
 ANYWHERE = Address("127.0.0.1", 0)
 PATIENCE_SECONDS = 60.0
 LIMIT = 16
@@ -125,17 +124,14 @@ def test_metrics_have_their_content_type_and_may_require_permission() -> None:
         assert get(port, "/livez")[0] == 404, "not served on this port"
 
 
-def test_metrics_can_be_served_over_tls_despite_clients_without_a_handshake() -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(
-        TLS_DATA / "test_only_server.pem", TLS_DATA / "test_only_server_key.pem"
-    )
+def test_metrics_can_be_served_over_tls_beside_clients_that_shake_no_hands() -> None:
+    context = server_context()
     with serving(Routes(metrics=lambda: (b"up 1\n", "text/plain")), tls=context) as port:
         silent = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
         plain = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
         with silent, plain:
             plain.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-            trusted = ssl.create_default_context(cafile=str(TLS_DATA / "test_only_ca.pem"))
+            trusted = client_context()
             got = httpx.get(
                 f"https://localhost:{port}/metrics",
                 verify=trusted,
@@ -149,13 +145,12 @@ def test_metrics_can_be_served_over_tls_despite_clients_without_a_handshake() ->
             assert b"up 1" not in answer
 
 
-def test_an_unusable_certificate_is_a_one_line_error_that_names_the_flags() -> None:
-    certificate = str(TLS_DATA / "test_only_server.pem")
+def test_a_certificate_that_can_not_be_used_is_one_line_that_names_the_flags() -> None:
     assert load_tls("", "", "--x-tls") is None
-    assert load_tls(certificate, str(TLS_DATA / "test_only_server_key.pem"), "--x-tls")
-    for key, says in (("/none.pem", "No such file"), (str(TLS_DATA / "README.md"), "PEM")):
+    assert load_tls(CERTIFICATE, KEY, "--x-tls")
+    for key, says in (("/none.pem", "No such file"), (str(FOLDER / "README.md"), "PEM")):
         with pytest.raises(AddressError, match=f"--x-tls-key {key}: .*{says}") as caught:
-            load_tls(certificate, key, "--x-tls")
+            load_tls(CERTIFICATE, key, "--x-tls")
         assert "\n" not in str(caught.value)
 
 
