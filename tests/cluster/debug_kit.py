@@ -1,4 +1,4 @@
-"""Debug APIs that listen everywhere, with TLS, and who may ask them."""
+"""Debug APIs that listen on all addresses, with TLS, and the users that may read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPOSED: Final = (
 
 
 def ask(process: ProgramProcess, path: str, token: str = "") -> httpx.Response:
-    """Ask an exposed debug API, as whom the token names ("": without one)."""
+    """Send a request to an exposed debug API with this token ("" for none)."""
     trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = f"https://127.0.0.1:{process.port_of('--debug-address')}{path}"
