@@ -340,7 +340,7 @@ def two_jobs(world: World) -> World:
     return world
 
 
-def test_who_may_get_a_job_may_ask_about_it(two_jobs: World) -> None:
+def test_users_that_may_get_a_job_may_read_its_page(two_jobs: World) -> None:
     rights = Rights(("team", "jobs", "main"))
     with guarded(two_jobs, rights) as client:
         assert get(client, JOB, token=False).status_code == 401

@@ -176,7 +176,7 @@ def test_a_job_that_takes_nothing_of_its_quota_is_told_once() -> None:
     assert f"tell {NOTHING_REQUESTED}" not in told(again.actions)
 
 
-def test_a_job_that_takes_its_share_is_told_nothing() -> None:
+def test_a_job_that_uses_its_quota_is_not_warned() -> None:
     assert told(look(facts(), admitted("Dequeued", "QuotaReserved")).actions) == ["release"]
 
 
