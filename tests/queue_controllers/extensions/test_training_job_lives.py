@@ -24,7 +24,7 @@ BY_KEY: Final = {each.kind.key: each for each in TRAINING_JOBS}
 SEEDS: Final = range(100)
 
 CRDS: Final = {"mpijobv1": "mpijobs-v1.yaml"}
-"""Of the others: named after the plural."""
+"""The other kinds' CRDs are named after the plural."""
 
 FIELDS: Final = {
     "tfjob": ("tfReplicaSpecs", ("Chief", "Master", "PS", "Worker", "Evaluator")),
@@ -61,7 +61,7 @@ def added_by_operator(key: str, roles: Json) -> dict[str, list[Json]]:
 
 
 @pytest.mark.parametrize("key", FIELDS)
-def test_demand_is_what_the_spec_says(key: str) -> None:
+def test_demand_is_that_of_the_spec(key: str) -> None:
     field, names = FIELDS[key]
     for seed in SEEDS:
         rng = random.Random(f"{key}-{seed}")
@@ -90,7 +90,7 @@ END: Final = ("deleting", "gone")
         ),
     ],
 )
-def test_a_life_as_it_was(name: str, demand: Json) -> None:
+def test_a_recorded_life(name: str, demand: Json) -> None:
     states, demands = life_of(f"{name}-abcde")
     assert states == [*STARTED, *AGAIN, "finished", "gone"]
     assert demands == [demand]
@@ -110,7 +110,7 @@ def test_a_restart_is_a_start() -> None:
 @pytest.mark.parametrize(
     "name", ["tfjob", "pytorchjob", "xgboostjob", "paddlejob", "jaxjob", "mpijob-v1"]
 )
-def test_a_resume_beside_old_pods_ends_a_job(name: str) -> None:
-    """What the machine never does: it resumes when the pods are gone."""
+def test_a_resume_with_old_pods_ends_a_job(name: str) -> None:
+    """The queue never does that: it resumes when the pods are gone."""
     states, _ = life_of(f"{name}-m-resume-at-suspended")
     assert states == ["starting", "running", "stopping", "starting", "finished", "gone"]
