@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_proved(unit: dict[str, Any]) -> bool:
-    """Return whether the status of a unit says that its job ran before, and what is booked."""
+    """Return whether a unit's status proves that its job ran before, with the admissions."""
     status = unit.get("status", {})
     shown = {each["type"]: each["status"] for each in status.get("conditions", ())}
     return shown.get("Adopted") == "True" and bool(status["admissions"] and status["placement"])
@@ -106,7 +106,7 @@ def test_marking_a_waiting_unit_as_adopted_releases_nothing(world: World, prefix
     assert not world.is_suspended()
 
 
-def test_a_unit_that_vanishes_while_its_job_runs_is_made_again(world: World) -> None:
+def test_a_unit_that_vanishes_while_its_job_runs_is_created_again(world: World) -> None:
     world.run_a_job()
     world.direct.delete("queueunits", "main", "team")
     world.settle()
@@ -136,4 +136,4 @@ def test_a_started_job_is_managed_when_it_is_marked(
     world.run_pods()
     world.start(*flags)
     assert world.units() == (["main"] if managed else [])
-    assert not world.is_suspended(), "whoever it belongs to, it goes on"
+    assert not world.is_suspended(), "managed or not, it runs on"

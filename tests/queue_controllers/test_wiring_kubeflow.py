@@ -40,7 +40,7 @@ def plural_of(crd: str) -> str:
 
 
 def put_in_line(world: World, key: str, crd: str, **spec: Any) -> Json:
-    """Start the controllers and create the sample of a kind, changed; return its unit."""
+    """Start the controllers and create the changed sample of a kind; return its unit."""
     text = (DATA / "crds" / crd).read_text(encoding="utf-8")
     world.direct.create(yaml.load(text, Loader=yaml.CSafeLoader))
     world.start(f"--enabled-extensions={key}")
@@ -76,14 +76,14 @@ def test_samples_are_held_and_released(
     for name, each in job["spec"][field].items():
         marks = each["template"]["metadata"]["annotations"]
         assert marks["koord-queue/related-queueunit"] == f"team/{unit_name}"
-        # One set needs no name: all pods are of it.
+        # A single set needs no name: all pods belong to it.
         assert marks.get("koord-queue/related-podset-name", name.lower()) == name.lower()
         assert each["template"]["metadata"]["labels"] == QUOTA
         assert each["template"]["spec"]["containers"][0]["image"]
 
 
 def make_pod(world: World, name: str, owner: Json, labels: dict[str, str]) -> None:
-    """Make a pod that runs and bears no mark of the queue."""
+    """Create a running pod without a mark of the queue."""
     full = {f"training.kubeflow.org/{key}": value for key, value in labels.items()}
     reference = {
         "apiVersion": owner["apiVersion"],
@@ -99,7 +99,7 @@ def make_pod(world: World, name: str, owner: Json, labels: dict[str, str]) -> No
     world.direct.patch("pods", name, running, namespace="team", subresource="status")
 
 
-def test_a_launcher_counts_though_a_job_stands_between(world: World) -> None:
+def test_a_launcher_counts_though_a_job_owns_it(world: World) -> None:
     unit = put_in_line(world, "mpijob", "mpijobs-v2beta1.yaml")
     admit(world, unit)
     job = world.direct.get("mpijobs", "sample", "team")

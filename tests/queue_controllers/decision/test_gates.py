@@ -76,9 +76,7 @@ def test_no_more_start_than_are_granted() -> None:
     assert room_of(unit_of(a=2, b=5), counted(HELD, second, RUNS)) == {"a": 1}
     assert room_of(unit_of(a=1, b=5), counted(HELD, second, RUNS)) == {}
     held = build_pod("b-held")
-    assert room_of(unit_of(a=1, b=1), counted(held, GOING)) == {}, (
-        "it is still charged"
-    )
+    assert room_of(unit_of(a=1, b=1), counted(held, GOING)) == {}, "it is still charged"
     assert room_of(unit_of(a=1), counted(held)) == {}, "a set without an admission"
 
 

@@ -218,9 +218,7 @@ RELEASED = {RELEASED_AT: "2026-11-01T09:00:00.000000Z"}
         pytest.param("Suspended", AGAIN, True, ONE_RUNS, "stopping", id="except a pod"),
         pytest.param("Resetting", DEPLOYED, False, NO_PODS, "starting", id="tries again"),
         pytest.param("Succeeded", DEPLOYED, False, NO_PODS, "finished", id="succeeded"),
-        pytest.param(
-            "Failed", DEPLOYED, False, ONE_RUNS, "starting", id="failed, still there"
-        ),
+        pytest.param("Failed", DEPLOYED, False, ONE_RUNS, "starting", id="failed, still there"),
         pytest.param("Failed", GONE, False, NO_PODS, "finished", id="failed, and cleaned up"),
         pytest.param("Failed", [], False, NO_PODS, "finished", id="failed before it created any"),
         pytest.param("Terminating", DEPLOYED, False, NO_PODS, "starting", id="being deleted"),

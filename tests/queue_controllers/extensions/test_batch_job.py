@@ -38,9 +38,7 @@ def condition(kind: str, status: str = "True") -> dict[str, str]:
     [
         pytest.param(job(), 1, id="no fields: one pod"),
         pytest.param(job(parallelism=3), 3, id="no completions: the parallelism"),
-        pytest.param(
-            job(parallelism=5, completions=2), 2, id="at most the completions left"
-        ),
+        pytest.param(job(parallelism=5, completions=2), 2, id="at most the completions left"),
         pytest.param(job({"succeeded": 2}, parallelism=2, completions=4), 2, id="ctl-40"),
         pytest.param(job({"succeeded": 3}, parallelism=2, completions=4), 1, id="one left"),
         pytest.param(job({"succeeded": 4}, parallelism=2, completions=4), 0, id="none left"),

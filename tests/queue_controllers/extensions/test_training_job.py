@@ -261,9 +261,7 @@ def test_finished_pods_are_not_needed_while_the_run_goes_on() -> None:
         pytest.param(False, [condition("Suspended")], id="resumed, and not seen yet"),
     ],
 )
-def test_pods_of_an_earlier_run_are_needed_again(
-    suspend: bool, conditions: Json
-) -> None:
+def test_pods_of_an_earlier_run_are_needed_again(suspend: bool, conditions: Json) -> None:
     status = {"conditions": conditions, "replicaStatuses": {"Worker": {"succeeded": 2}}}
     of = job(status, runPolicy={"suspend": suspend}, tfReplicaSpecs={"Worker": role(3)})
     assert counts_of(TF.pod_sets(of)) == [("worker", 3)]

@@ -63,9 +63,7 @@ def test_an_invalid_minimum_is_reported(
     [
         pytest.param(None, 4, Parallelism(4, None), id="no note"),
         pytest.param(write_note(4, 10), 4, Parallelism(10, 4), id="four of ten"),
-        pytest.param(
-            write_note(4, 10), 6, Parallelism(6, None), id="edited: the new one counts"
-        ),
+        pytest.param(write_note(4, 10), 6, Parallelism(6, None), id="edited: the new one counts"),
         pytest.param(write_note(4, 10), 10, Parallelism(10, None), id="edited back to all"),
         pytest.param("4/3", 4, Parallelism(4, None), id="no less than all"),
         pytest.param("4 of 10", 4, Parallelism(4, None), id="not our note"),
