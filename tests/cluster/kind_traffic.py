@@ -177,7 +177,7 @@ class Traffic:
                 done.result()
 
     def releases(self) -> dict[str, int]:
-        """Return the releases of each job, by its name: its switch turned off, or a pod let go."""
+        """Return the releases of each job, by its name: its switch off, or a pod let go."""
         cache = Cache(self.place.observer.seen, "")
         cache.read()
         switched_off = self._switched_off()

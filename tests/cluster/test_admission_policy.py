@@ -75,7 +75,7 @@ WIDGET_CRD: Final = {
 every_kind = pytest.mark.parametrize("key", SERVED)
 EACH_WAY: Final = ("job", "tfjob", "sparkapp")
 each_way = pytest.mark.parametrize("key", EACH_WAY)
-"""The rules of ownership are shared by all kinds: these stand for them."""
+"""The rules of ownership are shared by all kinds: these represent them."""
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +190,7 @@ def test_other_jobs_are_left_alone(plane: ControlPlane, key: str, metadata: Json
 
 
 @every_kind
-def test_a_labelled_namespace_holds_all_its_jobs(plane: ControlPlane, key: str) -> None:
+def test_a_labeled_namespace_holds_all_its_jobs(plane: ControlPlane, key: str) -> None:
     assert is_held(plane, key, body_of(key), MANAGED)
     owned = body_of(key, ownerReferences=[{**OWNER, "kind": "RayJob"}])
     assert not is_held(plane, key, owned, MANAGED)

@@ -142,7 +142,7 @@ def test_an_index_that_fails_for_good_lets_the_next_job_start(
     assert given_back == [{"name": "fails-a", "count": 1}]
 
 
-def test_a_drained_queue_gives_its_job_back_and_later_runs_it_again(
+def test_a_drained_queue_evicts_its_job_and_later_runs_it_again(
     cluster: Cluster, world: QueueWorld
 ) -> None:
     """HoldAndDrain suspends what runs; Hold keeps it waiting; without either it runs again."""

@@ -48,7 +48,7 @@ def open_queue(world: QueueWorld, name: str, cpu: int, policy: str = "Priority")
 
 
 def assert_queue_stayed(world: QueueWorld, name: str, policy: str = "Priority") -> None:
-    """Assert at the end of a test, when the scheduler has reconciled the quota, that it did so."""
+    """Assert that a queue is unchanged, at the end of a test: its quota is reconciled by then."""
     found = world.queue(name)
     assert BOTH.items() <= found["metadata"]["annotations"].items()
     assert found["spec"]["queuePolicy"] == policy

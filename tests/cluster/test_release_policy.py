@@ -150,11 +150,11 @@ def test_an_unmanaged_job_may_be_released_by_its_user(plane: ControlPlane, key: 
     runs = make_job(plane, key, on=False, labels=QUEUE)
     set_on: Json = {}
     set_at(set_on, switch_of(key), value=True)
-    assert refusal(plane, USER, runs, set_on) == "", "who runs may suspend himself"
+    assert refusal(plane, USER, runs, set_on) == "", "a user may suspend a running job"
 
 
 @every_kind
-def test_a_labelled_namespace_guards_all_its_jobs(plane: ControlPlane, key: str) -> None:
+def test_a_labeled_namespace_guards_all_its_jobs(plane: ControlPlane, key: str) -> None:
     path = make_job(plane, key, namespace=MANAGED)
     assert refusal(plane, USER, path, released(key))
     assert refusal(plane, CONTROLLERS, path, released(key)) == ""

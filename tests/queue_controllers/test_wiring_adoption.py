@@ -67,7 +67,7 @@ def test_nor_is_it_adopted_in_a_quota_that_its_namespace_may_not_name(world: Wor
 
 
 @pytest.mark.parametrize("adopt", ["running", "never"])
-def test_a_running_job_that_gets_a_unit_by_hand_goes_on(world: World, adopt: str) -> None:
+def test_a_running_job_that_gets_a_unit_by_hand_runs_on(world: World, adopt: str) -> None:
     world.start(f"--adopt={adopt}")
     world.job(suspend=False, labelled=False)
     world.run_pods()

@@ -82,7 +82,7 @@ def test_moved_to_another_queue_a_stopped_job_waits_there(world: World, phase: s
 
 
 def stop(world: World, phase: str) -> None:
-    """Have a job admitted or running, then suspended, with its eviction in progress."""
+    """Have a job admitted, or run and then suspended, while writes to it fail."""
     if phase == "Running":
         world.run_a_job()
         world.clock.advance(5.0)

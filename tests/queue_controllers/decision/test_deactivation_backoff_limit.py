@@ -148,7 +148,9 @@ TOLD = ["tell BackoffLimitReached"]
         pytest.param(job(), STAYS, TOLD, id="nothing happens"),
         pytest.param(job(active="true"), STAYS, ["write status"], id="it is annotated true"),
         pytest.param(job(active="true"), LEFT_TRUE, TOLD, id="an annotation from before"),
-        pytest.param(job(active="True"), LEFT_TRUE, ["write status"], id="true, spelled anew"),
+        pytest.param(
+            job(active="True"), LEFT_TRUE, ["write status"], id="true, in another spelling"
+        ),
         pytest.param(job(active="false"), LEFT_TRUE, ["patch unit"], id="false is noted"),
         pytest.param(job(), LEFT_TRUE, ["patch unit"], id="that it was removed is noted"),
         pytest.param(
@@ -194,7 +196,7 @@ def test_made_active_it_counts_from_zero_and_follows_the_annotation_again() -> N
 
 
 def see(of_job: JobFacts, unit_: QueueUnit, settings: JobSettings = THREE) -> tuple[Action, ...]:
-    """Decide about a unit with its job's annotations; return no events of ignored ones."""
+    """Decide about a unit with its job's annotations; leave out events of ignored ones."""
     theirs = {key: text for key, text in of_job.metadata.annotations.items() if key not in RELEASED}
     annotations = {**unit_.metadata.annotations, **theirs}
     meta = msgspec.structs.replace(unit_.metadata, annotations=annotations)

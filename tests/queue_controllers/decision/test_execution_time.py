@@ -94,7 +94,7 @@ def test_the_time_that_a_run_adds(
         pytest.param((ready(),), 60, 50, 0.0, id="earlier runs have used it"),
         pytest.param((ready(),), 5, None, -5.0, id="it is over"),
         pytest.param((ready(),), None, None, None, id="no limit"),
-        pytest.param((ready(status="False"),), 60, 60, None, id="the clock stands"),
+        pytest.param((ready(status="False"),), 60, 60, None, id="the clock is stopped"),
     ],
 )
 def test_the_remaining_time(

@@ -288,7 +288,7 @@ def test_an_owner_of_an_unknown_kind_must_exist_and_create_jobs(
     "of",
     [
         pytest.param(job(owner("CronJob")), id="nothing makes it managed"),
-        pytest.param(job(labels=GOLD), id="nobody owns it"),
+        pytest.param(job(labels=GOLD), id="it has no owner"),
         pytest.param(job(owner("CronJob"), namespace="kube-system"), id="in kube-system"),
         pytest.param(
             msgspec.structs.replace(job(owner("JobSet"), labels=GOLD), status=ENDED),
@@ -321,7 +321,7 @@ def test_the_chain_ends_at_the_eighth_owner() -> None:
         return owner("Thing")
 
     find_owner(owner("Thing"), read_owner)
-    assert len(asked) == 7, "the first of them stands in the job"
+    assert len(asked) == 7, "the first of them is in the job"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class Tug:
         self.job = msgspec.structs.replace(self.job, suspended=True, status=said)
 
     def go_on(self, seconds: float) -> tuple[float, Decision] | None:
-        """Repeat that; return when it ended in an eviction, and the decision of the eviction."""
+        """Suspend it after each release; return when that led to an eviction, and its decision."""
         end = self.passed + seconds
         while self.passed < end:
             if told((decision := self.look()).actions) == EVICTED:
