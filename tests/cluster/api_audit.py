@@ -1,7 +1,7 @@
-"""What the API server was asked to write, by whom: read off its own audit log.
+"""The write requests that an API server received, by user agent, read from its audit log.
 
-Caches, watches and resourceVersions show what became of an object, not how many requests it took.
-The audit log has each request with the user agent that sent it, answered or refused.
+Caches, watches and resourceVersions show the state of an object, not how many requests led to it.
+The audit log has each request with the user agent that sent it, accepted or refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WRITES_OF_JOBS_AND_UNITS: Final[Json] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One write, as the server has seen it."""
+    """One write request, as the server recorded it."""
 
     agent: str
     verb: str
@@ -40,7 +40,7 @@ class Request:
 
     @property
     def is_release(self) -> bool:
-        """Whether it turns a job's suspend switch off."""
+        """Return whether it turns off a job's suspend field."""
         return self.resource == "jobs" and self.body.get("spec", {}).get("suspend") is False
 
 
@@ -70,7 +70,7 @@ class ApiAudit:
         return (f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}")
 
     def requests(self, agent: str, name: str = "") -> list[Request]:
-        """Return what programs of this agent wrote; with `name`, to objects of that name."""
+        """Return the writes of programs of this agent; with `name`, to objects of that name."""
         return [
             each
             for each in self._read()
@@ -78,9 +78,9 @@ class ApiAudit:
         ]
 
     def accepted(self, agent: str, name: str) -> list[Request]:
-        """Return what they wrote to objects of that name, without what lost against another write.
+        """Return the writes to objects of that name that were not refused for a conflict.
 
-        The log has a write some time after all can see it.
+        A write appears in the log some time after its result is visible.
         """
         sent = self.requests(agent, name)
         return [each for each in sent if each.status != HTTPStatus.CONFLICT]
@@ -94,7 +94,7 @@ class ApiAudit:
             try:
                 event = json.loads(line)
             except ValueError:
-                continue  # half a line, still being written
+                continue  # an incomplete line, still being written
             about, body = event["objectRef"], event.get("requestObject") or {}
             subresource = about.get("subresource", "")
             yield Request(

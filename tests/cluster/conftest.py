@@ -1,4 +1,4 @@
-"""A cluster with both programs at work, one per module that asks for it."""
+"""A cluster with both programs running, one per module that requests it."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ LONGEST: Final = (
     "test_series_that_go.py",
     "test_kubectl.py",
 )
-"""Files that start first, so that of several workers none is left with a long one at the end."""
+"""Files that start first, so that no worker is left with a long one at the end."""
 
 EARLY: Final = "early"
-"""A quota and a Job of its that runs before the programs start; it takes more than the quota."""
+"""A quota, and its Job that runs before the programs start and exceeds the quota."""
 
 
 class Cluster(NamedTuple):
-    """What tests of Jobs work with."""
+    """What tests of Jobs use."""
 
     world: QueueWorld
     scheduler: ProgramProcess
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files."""
+    """Run the longest files first."""
     rank = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
 
 
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
-    """Everything runs, with default settings; tests use quotas of their own."""
+    """Both programs run, with default settings; tests use quotas of their own."""
     with QueueWorld(controlplane_binaries, jobs=True) as world:
         world.create_quota(EARLY, cpu_max=1)
         world.create_job(EARLY, EARLY, cpu="2", run_seconds=600)
@@ -67,7 +67,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def world(cluster: Cluster) -> Iterator[QueueWorld]:
-    """The same cluster for every test of a module; a test's Jobs go with it."""
+    """The same cluster for every test of a module; a test's Jobs are deleted after it."""
     yield cluster.world
     others = f"{QUOTA_LABEL}%20notin%20({EARLY})"
     path = f"{JOBS.format('default')}?labelSelector={others}"

@@ -1,4 +1,4 @@
-"""A control plane with the CRDs, and how their tests speak to it."""
+"""A control plane with the CRDs, and requests that tests send to it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def plane_with_crds(binaries: Path) -> Iterator[ControlPlane]:
 
 @contextmanager
 def one_unit(plane: ControlPlane) -> Iterator[str]:
-    """Keep a unit that stands for a Job and asks for one cpu; return its name."""
+    """Create a unit for a Job that requests one cpu; return its name."""
     spec = {"queue": "q", "priority": 3, "consumerRef": CONSUMER, "request": {"cpu": 1}}
     create(plane, "unit", spec)
     yield "unit"
@@ -61,21 +61,21 @@ def create(plane: ControlPlane, name: str, spec: Json, **more: Json) -> Json:
 
 
 def create_dry(plane: ControlPlane, spec: Json) -> Json:
-    """Ask whether a unit would be taken."""
+    """Create a unit by dry run."""
     body = body_of("QueueUnit", "dry", spec)
     return plane.client_for().request("POST", f"{UNITS}?dryRun=All&fieldValidation=Strict", body)
 
 
 def patch(plane: ControlPlane, name: str, body: Json, subresource: str = "") -> Json:
-    """Merge into a unit."""
+    """Patch a unit by a merge patch."""
     path = f"{UNITS}/{name}{subresource}?fieldValidation=Strict"
     return plane.client_for().request("PATCH", path, body, content_type=MERGE)
 
 
 def causes(error: ApiError) -> set[tuple[str, str]]:
-    """The fields that an answer blames, with its messages."""
+    """Return the invalid fields that a response names, with its messages."""
     assert error.status == 422, error
-    # A type or length error keeps CEL rules from being asked, which the server adds as a cause.
+    # After a type or length error CEL rules are not evaluated; the server adds that as a cause.
     return {
         (cause["field"], cause["message"])
         for cause in json.loads(error.body)["details"]["causes"]

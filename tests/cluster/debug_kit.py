@@ -1,4 +1,4 @@
-"""Debug APIs that listen everywhere, with TLS, and who may ask them."""
+"""Debug APIs that listen on all addresses, with TLS, and the users that may read them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Jobs that are held by their pods' gates: what users make of them, and how they live and end.
+"""Jobs that are held by their pods' gates: what users create, and how they run and end.
 
 Deployments and StatefulSets have their real controllers. That of LeaderWorkerSets is played here: a
-leader for each group, and workers once it runs; what was deleted it makes again.
+leader for each group, and workers once it runs; deleted pods are created again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Json = dict[str, Any]
 EXTENSIONS: Final = ("pod", "podgroup", "statefulset", "leaderworkerset")
 
 STOPS_FOR: Final = "1"
-"""How many seconds a pod lives on that is deleted: what made it, and its unit, may be gone by then.
+"""Seconds that a deleted pod keeps running: its owner and its unit may be gone by then.
 """
 
 _DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
@@ -68,15 +68,15 @@ def crds() -> list[Json]:
 
 @dataclass(frozen=True, kw_only=True)
 class GatedRow:
-    """A kind of job that is pods.
+    """A kind of job that consists of gated pods.
 
     Args:
-        key: what its jobs' names begin with.
-        objects_of: what the user makes, with the paths of the collections: of a number and quota.
+        key: the prefix of its jobs' names.
+        objects_of: from number and quota, what the user creates, with the paths of the collections.
         pods: how many pods the job with this number has.
         units: how many units it has.
-        path: of the collection of what makes the pods, "" where the user does.
-        controller: does what that does, where it is played.
+        path: of the collection of the pods' owner, "" where the user creates the pods.
+        controller: plays the controller of that owner, where it has to be played.
         grows: whether every other job gets one more pod when it runs.
     """
 
@@ -89,11 +89,11 @@ class GatedRow:
     grows: bool = False
 
 
-# --- what users make ------------------------------------------------------------------------------
+# --- what users create ----------------------------------------------------------------------------
 
 
 def _pod_of(job: str, quota: str, cpu: str, **labels: str) -> Json:
-    """Return a pod, or the template of one, that the queue holds."""
+    """Return a pod or pod template that the queue holds."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     return {
         "metadata": {
@@ -118,7 +118,7 @@ def _pod(name: str, number: int, quota: str) -> list[tuple[str, Json]]:
 
 
 def _group(name: str, number: int, quota: str) -> list[tuple[str, Json]]:
-    """Return pods of two sizes; by turns the groups say in each project's words that they are."""
+    """Return pods of two sizes; successive groups use the labels of each project in turn."""
     count = _group_size(number)
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -162,10 +162,10 @@ def _set(name: str, number: int, quota: str) -> Json:
 
 
 def _replicas(number: int) -> int:
-    """Return how many parts there are that are let go by themselves.
+    """Return how many parts of the job are released separately.
 
-    One that has only some of them waits for the others and takes quota meanwhile: together, those
-    with two, and those that grow, must not take so much that none of them can go on.
+    A job with only some of them waits for the others and is charged meanwhile: together, jobs with
+    two parts and jobs that grow must not take so much that none of them can continue.
     """
     return 1 + number // 2 % 2
 
@@ -199,7 +199,7 @@ def _leader_worker_set(name: str, number: int, quota: str) -> list[tuple[str, Js
 
 
 def _play_leader_worker_set(objects: Objects, name: str, cache: Cache) -> None:
-    """Make what is missing of a set's pods: leaders, and workers whose leader runs."""
+    """Create the missing pods of a set: leaders, and workers whose leader runs."""
     body: Json = objects.api.request("GET", f"{_LEADER_WORKER_SETS}/{name}")
     for group in range(body["spec"]["replicas"]):
         leader = cache.pods.get(f"{name}-{group}")
@@ -211,7 +211,7 @@ def _play_leader_worker_set(objects: Objects, name: str, cache: Cache) -> None:
 
 
 def _of_group(body: Json, group: int, worker: int) -> Json:
-    """Return a pod as the controller makes it."""
+    """Return a pod as the controller creates it."""
     templates, name = body["spec"]["leaderWorkerTemplate"], body["metadata"]["name"]
     pod = templates["workerTemplate" if worker else "leaderTemplate"]
     meta = pod["metadata"]
@@ -228,7 +228,7 @@ def _of_group(body: Json, group: int, worker: int) -> Json:
 
 
 def _make_missing(objects: Objects, pod: Json) -> None:
-    """Make a pod, unless it is there and has not been seen yet."""
+    """Create a pod, unless it exists and has not been seen yet."""
     try:
         objects.api.request("POST", PODS, pod)
     except ApiError as error:
@@ -240,11 +240,11 @@ def _make_missing(objects: Objects, pod: Json) -> None:
 
 
 class GatedJob:
-    """A job that is pods; the first of each kind is evicted once.
+    """A job that consists of gated pods; the first of each kind is evicted once.
 
     Args:
         row: its kind.
-        place: where.
+        place: the cluster to create it in.
         number: of the job, among those of its kind.
         quota: the quota that its pods name.
     """
@@ -264,13 +264,13 @@ class GatedJob:
         self._evicted: Json = {}
 
     def create(self) -> None:
-        """Create what its user makes."""
+        """Create what its user creates."""
         for path, body in self._row.objects_of(self.name, self._number, self.quota):
             self._objects.api.request("POST", f"{path}?fieldValidation=Strict", body)
         self.step = Step.MADE
 
     def look(self, cache: Cache) -> None:
-        """Do what is next, for its user and for a controller that is played."""
+        """Take the next step of its user and of a controller that is played."""
         if self._row.controller is not None:
             self._row.controller(self._objects, self.name, cache)
         match self.step:
@@ -288,7 +288,7 @@ class GatedJob:
                 pass
 
     def await_end(self) -> None:
-        """Wait until its unit says that it has ended, where such a job ends by itself."""
+        """Wait until its unit reports the end, where such a job ends by itself."""
         if not self._row.path:
             until(lambda: [phase_of(unit) for unit in self._units()] == ["Succeed"])
 
@@ -301,7 +301,7 @@ class GatedJob:
         return [unit for unit in units if whose(unit, (self.name,)) == self.name]
 
     def _grow(self) -> None:
-        """Have one more pod."""
+        """Scale it up by one pod."""
         self._to_grow = False
         self._wanted_pods += 1
         self.wanted_releases += 1
@@ -310,7 +310,7 @@ class GatedJob:
         self.step = Step.MADE
 
     def _evict(self) -> None:
-        """Ask for the place of one of its units back."""
+        """Request the eviction of one of its units."""
         self._to_evict = False
         self._evicted = min(self._units(), key=lambda unit: str(unit["metadata"]["name"]))
         self.wanted_releases += sum(each["count"] for each in self._evicted["spec"]["podSet"])
@@ -318,9 +318,9 @@ class GatedJob:
         self.step = Step.STOPS
 
     def _let_in_again(self) -> None:
-        """Have it wait in the queue anew once it is stopped.
+        """Requeue it once it is stopped.
 
-        Its unit goes with its last pod, and may not where a controller is quick to make others.
+        Its unit is deleted with its last pod, unless a controller creates others before that.
         """
         uid = self._evicted["metadata"]["uid"]
         unit = next((each for each in self._units() if each["metadata"]["uid"] == uid), None)
@@ -338,7 +338,7 @@ class GatedJob:
                 self._objects.create("pods", body)
 
     def _end(self, cache: Cache) -> None:
-        """Let it end; what never does is deleted by its user."""
+        """Let it end; a job that never ends is deleted by its user."""
         if self._row.path:
             self._objects.delete(f"{self._row.path}/{self.name}")
         for pod in cache.pods_of(self.name):
@@ -346,7 +346,7 @@ class GatedJob:
             if not self._row.path and is_living(pod):
                 self._objects.merge(f"{path}/status", {"status": {"phase": "Succeeded"}})
             elif self._row.controller is not None:
-                self._objects.delete(path)  # the garbage collector hears of a new kind late
+                self._objects.delete(path)  # the garbage collector learns of a new kind late
         self.step = Step.OVER
 
 
@@ -375,5 +375,5 @@ ROWS: Final = (
 
 
 def gated(row: GatedRow) -> Callable[[KindWorld, int, str], PlayedJob]:
-    """Return what makes jobs of a kind that is held by gates."""
+    """Return a factory of jobs of a kind that is held by gates."""
     return lambda place, number, quota: GatedJob(row, place, number, quota)

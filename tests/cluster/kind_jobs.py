@@ -1,6 +1,6 @@
-"""Jobs of kinds with CRDs of their own, as tests write them, and what becomes of their units.
+"""Jobs of kinds with CRDs of their own, as tests write them, and the state of their units.
 
-Other than `kind_world`, where all jobs are samples: here each test says what its job is.
+In `kind_world` all jobs are samples; here each test gives the spec of its job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 Sets = list[tuple[str, int]]
 
 NAMES: Final = {"suspend": SUSPEND, "needs": MIN_RESOURCES}
-"""Annotations, by the word that tests have for them."""
+"""Annotations, by the names that tests use for them."""
 
 
 class Kinds:
@@ -46,7 +46,7 @@ class Kinds:
         status: Json | None = None,
         **annotations: str,
     ) -> None:
-        """Create a job, which its CRD has to take as it is; a status only where it has no path."""
+        """Create a job, which its CRD must accept as it is; a status only where it has no path."""
         body = sample(key)
         labels = {QUOTA_LABEL: quota} if quota else {}
         given = {NAMES[each]: text for each, text in annotations.items()}
@@ -61,7 +61,7 @@ class Kinds:
         return found
 
     def is_suspended(self, key: str, name: str) -> bool:
-        """Return whether its own field is on."""
+        """Return whether its own suspend field is set."""
         return value_at(self.body(key, name), switch_of(key)) is True
 
     def merge(self, key: str, name: str, **metadata: Json) -> None:
@@ -80,7 +80,7 @@ class Kinds:
         return Operator(self.world.api, key, path, has_status_path=key != "workflow")
 
     def delete(self, key: str, name: str) -> None:
-        """Delete a job and what was made of it, and wait until its unit is gone."""
+        """Delete a job and what was created for it, and wait until its unit is gone."""
         operator = self.operator(key)
         operator.objects.delete(f"{self._path(key)}/{name}")
         operator.collect(name)
@@ -98,12 +98,12 @@ class Kinds:
         return str(self.unit(name).get("status", {}).get("phase", ""))
 
     def await_phase(self, name: str, phase: str) -> Json:
-        """Wait until its unit has come so far, and return it."""
+        """Wait until its unit is in this phase, and return it."""
         until(lambda: self.phase(name) == phase)
         return self.unit(name)
 
     def await_released(self, key: str, name: str) -> None:
-        """Wait until nothing holds it, and it is told so with the time."""
+        """Wait until it is released, and annotated with the time of the release."""
         until(lambda: not self.is_suspended(key, name))
         assert self.phase(name) == "Dequeued"
         assert self.body(key, name)["metadata"]["annotations"][RELEASED_AT]
@@ -116,7 +116,7 @@ class Kinds:
         return [one for one, before in zip(phases, ["", *phases], strict=False) if one != before]
 
     def running(self, name: str) -> dict[str, int]:
-        """Return how many pods of each set run, as its unit has them."""
+        """Return how many pods of each set run, by its unit's status."""
         return running_of(self.unit(name))
 
     @staticmethod
@@ -135,7 +135,7 @@ def pod_of(cpu: str = "1", memory: str = "1Gi", *, labels: Json | None = None, *
 
 
 def torch(*, suspend: bool = True, **roles: Json) -> Json:
-    """Return the spec of a PyTorchJob; of a role: its template, or how many and that."""
+    """Return the spec of a PyTorchJob; each role is a template, or a count and a template."""
     specs = {
         role: each if "template" in each else {"template": each} for role, each in roles.items()
     }

@@ -17,7 +17,7 @@ Json = Any
 ADAPTERS: Final[dict[str, GenericJob[Any]]] = {
     each.kind.key: each for each in EXTENSIONS if not each.kind.held_by_gates
 }
-"""All that come along and have a field to suspend, by key."""
+"""All that are built in and have a suspend field, by key."""
 
 CRDS: Final = {
     **{key: each.kind.plural for key, each in ADAPTERS.items() if key != "job"},
@@ -35,7 +35,7 @@ _JOB: Final[dict[str, Any]] = {"apiVersion": "batch/v1", "kind": "Job", "spec": 
 
 
 def body_of(key: str, **metadata: Json) -> Json:
-    """Return the sample of a kind as somebody creates it who knows nothing of a queue."""
+    """Return the sample of a kind as it is created without a queue."""
     body: Json = copy.deepcopy(_JOB) if key == "job" else sample(key)
     said = body.get("metadata", {}).get("annotations")
     body["metadata"] = {"generateName": "x-", **({"annotations": said} if said else {})}
@@ -45,7 +45,7 @@ def body_of(key: str, **metadata: Json) -> Json:
 
 
 def switch_of(key: str) -> tuple[str, ...]:
-    """Return where a kind's suspend field is."""
+    """Return the path of a kind's suspend field."""
     names: list[str] = []
     patch: Json = ADAPTERS[key].suspend_patch(ADAPTERS[key].object_type())
     while isinstance(patch, dict):
@@ -55,10 +55,10 @@ def switch_of(key: str) -> tuple[str, ...]:
 
 
 def path_of(kind: JobKind, namespace: str) -> str:
-    """Return where the objects of a kind are."""
+    """Return the API path of the objects of a kind."""
     return f"/apis/{kind.group}/{kind.version}/namespaces/{namespace}/{kind.plural}"
 
 
 def install(plane: ControlPlane, *keys: str) -> None:
-    """Create the CRDs of kinds; returns when they are served."""
+    """Create the CRDs of kinds, and wait until they are served."""
     install_crds(plane, *(crd(CRDS[key]) for key in keys if key in CRDS))

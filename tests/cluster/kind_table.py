@@ -1,6 +1,6 @@
-"""Every kind of job that can be queued, with what its sample asks for: a row for each.
+"""Every kind of job that can be queued, with what its sample requests: a row for each.
 
-Widgets stand for kinds that are declared in the configuration; their CRD is made here.
+Widgets stand for kinds that are declared in the configuration; their CRD is defined here.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ WIDGET_CRD: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class KindRow:
-    """What tests know of a kind, and have not asked its adapter for.
+    """What tests know of a kind independently of its adapter.
 
     Args:
         key: of the extension.
         api: path of the kind's objects in the namespace.
         crd: file of its CRD, "" for none.
         sets: pod sets of the sample, in order.
-        cpu: what they ask for together.
-        count: where the size of the last set stands; () where it is no number.
+        cpu: what they request together.
+        count: path of the size of the last set; () where it is no number.
         larger: the sets with one more there.
-        requests: where a request of CPUs stands, and what it is set to; () where it is fixed.
-        larger_cpu: what all ask for after both changes.
-        priority_class: where the job names its priority class.
+        requests: path of a request of CPUs, and the value to set; () where it is fixed.
+        larger_cpu: what all request after both changes.
+        priority_class: path of the job's priority class.
         pods: how many pods run, where that is not the sum of the sets.
-        switch: where it is suspended.
+        switch: path of its suspend field.
         ends: whether such a job ends by itself.
-        is_born_suspended: whether it has to be created suspended to have no pod before that.
+        is_born_suspended: whether it has pods at once unless it is created suspended.
     """
 
     key: str
@@ -88,7 +88,7 @@ class KindRow:
 
     @property
     def wanted_pods(self) -> int:
-        """How many pods a job of the sample's size has."""
+        """Return how many pods a job of the sample's size has."""
         return self.pods or sum(count for _, count in self.sets)
 
 
@@ -100,7 +100,7 @@ _CLASS: Final[Path] = ("template", "spec", "priorityClassName")
 def _roles(
     key: str, field: str, sets: Sets, larger: Sets, cpus: tuple[str, str], **more: Any
 ) -> KindRow:
-    """Return the row of a kind of kubeflow.org; `cpus`: before and after it has grown."""
+    """Return the row of a kind of kubeflow.org; `cpus`: before and after it is scaled up."""
     at = ("spec", f"{field}ReplicaSpecs")
     return KindRow(
         key=key,
@@ -280,7 +280,7 @@ BY_KEY: Final = {each.key: each for each in ROWS}
 
 
 def set_at(body: Json, path: Path, value: Any) -> None:
-    """Put a value into an object, and the maps on the way there."""
+    """Set a value of an object, creating the maps on the path."""
     at: Any = body
     for step in path[:-1]:
         at = at.setdefault(step, {}) if isinstance(at, dict) else at[step]
@@ -288,7 +288,7 @@ def set_at(body: Json, path: Path, value: Any) -> None:
 
 
 def take_at(body: Json, path: Path) -> None:
-    """Take a value away, and the map that it alone stood in."""
+    """Remove a value, and its map if that is left empty."""
     *above, last = path
     parent = value_at(body, tuple(above))
     if parent is None:
@@ -309,19 +309,19 @@ def value_at(body: Json, path: Path) -> Any:
 
 
 def manifest(row: KindRow, name: str, labels: dict[str, str], *, suspend: bool) -> Json:
-    """Return the sample of a kind under another name; its own suspend field does not count."""
+    """Return the sample of a kind under another name, without its own suspend field."""
     body = _own_sample(row.key, name) or deepcopy(sample(row.key))
     annotations = body["metadata"].get("annotations", {})
     body["metadata"] = {"name": name, "labels": labels, "annotations": annotations}
     set_at(body, row.switch, suspend or row.is_born_suspended)
     if row.key == "appwrapper":
-        # Its controller wants none that stands there already.
+        # Its controller accepts none that is set already.
         body["spec"]["components"][0]["template"]["metadata"]["name"] = f"{name}-job"
     return body
 
 
 def _own_sample(key: str, name: str) -> Json | None:
-    """Return a sample of the kinds that have no file."""
+    """Return the sample of a kind that has no file."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
     spec = {"restartPolicy": "Never", "containers": [container]}
     if key == "job":

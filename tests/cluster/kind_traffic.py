@@ -1,4 +1,4 @@
-"""Many jobs of all kinds at once, their operators at work, and what may never happen meanwhile."""
+"""Many jobs of all kinds at once, their played operators, and what must never happen."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Json = dict[str, Any]
 
 LOOK_SECONDS: Final = 0.1
 RUN_SECONDS: Final = 1.5
-"""How long one that is evicted runs: into the next second, so that its operator's word is newer."""
+"""How long an evicted job runs: into the next second, so that its operator's status is newer."""
 
 
 class Step(Enum):
-    """What has been done last about a job."""
+    """The last step that was taken with a job."""
 
     CREATED = auto()
     HELD = auto()
@@ -36,24 +36,24 @@ class Step(Enum):
 
 
 class PlayedJob(Protocol):
-    """A job that is taken through its life, one step at a look."""
+    """A job that is taken through its life, one step per call."""
 
     name: str
     key: str
-    """Of its kind; jobs of one kind are looked at by one thread."""
+    """The key of its kind; jobs of one kind share a thread."""
     quota: str
     step: Step
     wanted_releases: int
-    """How often it is to be let go in all of its life, by its switch or pod by pod."""
+    """How often it is to be released in its life, by its switch or pod by pod."""
     most_units: int
-    """How many units are ever made for it."""
+    """How many units are created for it in its life."""
 
     def create(self) -> None:
-        """Create it, held."""
+        """Create it on hold."""
         ...
 
     def look(self, cache: Cache) -> None:
-        """Do what is next."""
+        """Take the next step."""
         ...
 
     def await_end(self) -> None:
@@ -62,16 +62,16 @@ class PlayedJob(Protocol):
 
 
 Maker = Callable[[KindWorld, int, str], PlayedJob]
-"""Returns the job of this number of a kind, in this quota."""
+"""Returns the job with this number of a kind, in this quota."""
 
 
 class OneJob:
-    """A job that has a switch.
+    """A job that has a suspend field.
 
     Args:
         life: the job.
         quota: the quota that it names.
-        is_evicted: whether it is stopped once as it runs, and let in again.
+        is_evicted: whether it is stopped once while it runs, and requeued.
     """
 
     def __init__(self, life: JobLife, quota: str, *, is_evicted: bool) -> None:
@@ -88,7 +88,7 @@ class OneJob:
         self.life.create(self.quota, suspend=True)
 
     def look(self, cache: Cache) -> None:
-        """Do what its operator does next, once the job has been seen."""
+        """Take the operator's next step, once the job has been seen."""
         body = cache.jobs.get(self.life.uid)
         if body is None:
             return
@@ -125,7 +125,7 @@ class OneJob:
         self.step = Step.HELD
 
     def _end(self) -> None:
-        """Let it end; who never does is deleted by its user."""
+        """Let it end; a job that never ends is deleted by its user."""
         if self.life.row.ends:
             self.life.operator.end(self.life.name, succeeded=True)
         else:
@@ -134,7 +134,7 @@ class OneJob:
 
 
 def switched(row: KindRow, *, evicts_first: bool = True) -> Maker:
-    """Return what makes jobs of a kind with a switch; the first may be evicted once."""
+    """Return a factory of jobs of a kind with a switch; the first may be evicted once."""
 
     def make(place: KindWorld, number: int, quota: str) -> PlayedJob:
         life = place.job(row, f"{row.key}-{number}")
@@ -144,10 +144,10 @@ def switched(row: KindRow, *, evicts_first: bool = True) -> Maker:
 
 
 class Traffic:
-    """So many jobs of each kind, spread over quotas.
+    """The same number of jobs of each kind, spread over quotas.
 
     Args:
-        place: where.
+        place: the cluster to create them in.
         quotas: limits in CPUs, by name.
     """
 
@@ -156,10 +156,10 @@ class Traffic:
         self.quotas = dict(quotas)
         self.jobs: list[PlayedJob] = []
         self._moved_at = 0.0
-        """When anything was last done about any job: large ones may wait for many small ones."""
+        """Time of the last step of any job: large ones may wait for many small ones."""
 
     def create(self, makers: Sequence[Maker], count: int) -> None:
-        """Create the jobs, kind by kind in turns."""
+        """Create the jobs, of each kind in turn."""
         for quota, cpu in self.quotas.items():
             self.place.create_quota(quota, cpu)
         names = list(self.quotas)
@@ -170,7 +170,7 @@ class Traffic:
                 job.create()
 
     def run(self) -> None:
-        """Play what is done about each kind, each on a thread, until all jobs are over."""
+        """Play the operator of each kind, each on a thread, until all jobs have ended."""
         kinds = Counter(each.key for each in self.jobs)
         self._moved_at = time.monotonic()
         with ThreadPoolExecutor(len(kinds)) as pool:
@@ -178,7 +178,7 @@ class Traffic:
                 done.result()
 
     def releases(self) -> dict[str, int]:
-        """Return how often each job was let go, by its name: its switch turned off, or a pod."""
+        """Return the releases of each job, by its name: its switch off, or a pod let go."""
         cache = Cache(self.place.observer.seen, "")
         cache.read()
         switched_off = self._switched_off()
@@ -186,7 +186,7 @@ class Traffic:
         return {name: switched_off.get(name, cache.let_go[name]) for name in names}
 
     def surplus_units(self) -> dict[str, int]:
-        """Return how many units were made of each job that had more than it needs."""
+        """Return how many units were created for each job that had more than it needs."""
         most = {each.name: each.most_units for each in self.jobs}
         units = (each.body for each in self.place.observer.seen if each.plural == "queueunits")
         names = {unit["metadata"]["uid"]: whose(unit, most) for unit in units}
@@ -221,22 +221,22 @@ class Traffic:
 
 
 class Cache:
-    """The jobs of a kind, and all pods, as the observer has seen them last."""
+    """The jobs of a kind, and all pods, as the observer saw them last."""
 
     def __init__(self, seen: list[Seen], plural: str) -> None:
         self.jobs: dict[str, Json] = {}
         self.pods: dict[str, Json] = {}
         """Those that are there, by name."""
         self.running_pods: Counter[str] = Counter()
-        """By the name of the job that they are of; so is what follows."""
+        """By the name of their job, as is what follows."""
         self.let_go: Counter[str] = Counter()
-        """How many pods there have been that no gate of the queue held any more."""
+        """How many pods have no gate of the queue any more."""
         self._seen, self._at, self._plural = seen, 0, plural
         self._running: dict[str, bool] = {}
         self._let_go: set[str] = set()
 
     def read(self) -> None:
-        """Take in what has been seen since."""
+        """Read what was seen since the last call."""
         until_here = len(self._seen)
         for each in self._seen[self._at : until_here]:
             if each.plural == "pods":
@@ -268,7 +268,7 @@ class Cache:
 
 
 def find_excess(seen: Iterable[Seen], traffic: Traffic) -> Iterator[str]:
-    """Yield a line for each moment at which more of a quota was taken than there is."""
+    """Yield a message for each moment at which a quota was exceeded."""
     quota_of = {each.name: each.quota for each in traffic.jobs}
     taken: Counter[tuple[str, str]] = Counter()
     held: dict[str, tuple[tuple[str, str], int]] = {}
@@ -292,7 +292,7 @@ def find_excess(seen: Iterable[Seen], traffic: Traffic) -> Iterator[str]:
 
 
 def whose(unit: Json, jobs: Container[str]) -> str:
-    """Return the name of the job that a unit is of, "" for none of these.
+    """Return the name of a unit's job, "" for none of these.
 
     A pod of a Deployment and a group of a LeaderWorkerSet have units of their own, which are named
     after it.

@@ -69,7 +69,7 @@ class KindWorld:
         self.observer = observer
 
     def job(self, row: KindRow, name: str) -> JobLife:
-        """Return a job of a kind; it need not be there yet."""
+        """Return a job of a kind; it need not exist yet."""
         return JobLife(self, row, name)
 
     def create_quota(self, name: str, cpu_max: int) -> str:
@@ -78,7 +78,7 @@ class KindWorld:
         return name
 
     def await_charged(self, quota: str, cpu: str) -> None:
-        """Wait until so many CPUs of a quota are booked; "0" for none."""
+        """Wait until this many CPUs are charged to a quota; "0" for none."""
 
         def as_wanted() -> bool:
             booked = quota_view(self.scheduler, quota)["booked"]
@@ -91,7 +91,7 @@ class JobLife:
     """One job, its unit and its operator.
 
     Args:
-        place: where it lives.
+        place: the cluster that it is in.
         row: its kind.
         name: its name.
     """
@@ -125,7 +125,7 @@ class JobLife:
             try:
                 self._api.request("PUT", f"{self.path}/{self.name}", body)
             except ApiError as error:
-                if error.status != 409:  # somebody else has written in between
+                if error.status != 409:  # another client has written in between
                     raise
                 return False
             return True
@@ -133,24 +133,24 @@ class JobLife:
         until(put)
 
     def grow(self, path: FieldPath) -> None:
-        """Raise a number of the job by one."""
+        """Increase a count of the job by one."""
         self.edit(path, (value_at(self.body(), path) or 1) + 1)
         self.operator.hold(self.name)
 
     def annotate(self, key: str, value: str | None) -> None:
-        """Set an annotation of the job, or take it away."""
+        """Set an annotation of the job, or remove it."""
         body = {"metadata": {"annotations": {key: value}}}
         self.operator.objects.merge(f"{self.path}/{self.name}", body)
 
     def delete(self) -> None:
-        """Delete the job as kubectl does, and what was made of it.
+        """Delete the job as kubectl does, and what was created for it.
 
-        The garbage collector would do the latter, but hears of a new kind only after half a minute.
+        The garbage collector would do the latter, but learns of a new kind after half a minute.
         """
         self.operator.objects.delete(f"{self.path}/{self.name}")
         self.operator.collect(self.name)
 
-    # --- how it stands ----------------------------------------------------------------------------
+    # --- its state --------------------------------------------------------------------------------
 
     def body(self) -> Json:
         """Return the job."""
@@ -170,7 +170,7 @@ class JobLife:
         return str(self.unit().get("status", {}).get("phase", ""))
 
     def await_phase(self, *phases: str) -> Json:
-        """Wait until its unit has come so far, and return it."""
+        """Wait until its unit is in this phase, and return it."""
         found = until(
             lambda: (unit := self.unit()).get("status", {}).get("phase") in phases and unit,
             OWN_TIMES_SECONDS,
@@ -199,7 +199,7 @@ class JobLife:
         return min(until(versions))
 
     def _seen(self, plural: str) -> list[Seen]:
-        """Return all that was seen of this very job, in order."""
+        """Return all events of this job, by uid, in order."""
         seen = (each for each in list(self._place.observer.seen) if each.plural == plural)
         ours = (each for each in seen if each.body["metadata"]["uid"] == self.uid)
         return sorted(ours, key=lambda each: each.version)
@@ -207,7 +207,7 @@ class JobLife:
     # --- steps of its life ------------------------------------------------------------------------
 
     def enter(self, quota: str) -> None:
-        """Create it suspended, and let its operator see that."""
+        """Create it suspended, and have its operator report that."""
         self.create(quota, suspend=True)
         self.operator.hold(self.name)
 
@@ -222,20 +222,20 @@ class JobLife:
         return self.await_phase("Enqueued")
 
     def run(self) -> Json:
-        """Wait for its release, let its operator start it, and wait until its unit runs."""
+        """Wait for its release, have its operator start it, and wait until its unit runs."""
         until(lambda: not self.is_suspended())
         self.operator.start(self.name, self.row.wanted_pods)
         return self.await_phase("Running")
 
     def evict(self, *, by_annotation: bool) -> None:
-        """Ask for its place back, and let its operator stop it."""
+        """Request its eviction, and have its operator stop it."""
         self._set_active(active=False, by_annotation=by_annotation)
         until(self.is_suspended)
         self.operator.stop(self.name)
         self.await_phase("Enqueued")
 
     def let_in_again(self, *, by_annotation: bool) -> None:
-        """Put it in the queue once more."""
+        """Requeue it."""
         self._set_active(active=True, by_annotation=by_annotation)
 
     def _set_active(self, *, active: bool, by_annotation: bool) -> None:
@@ -253,9 +253,9 @@ def kind_world(
     without: Iterable[KindRow] = (),
     more: Iterable[str] = (),
 ) -> Iterator[KindWorld]:
-    """Run a cluster with both programs for these kinds, and their CRDs but some.
+    """Run a cluster with both programs for these kinds, and most of their CRDs.
 
-    Extensions besides theirs can be enabled; what those need is the caller's to install.
+    More extensions can be enabled; the caller installs what those need.
     """
     enabled, missing = tuple(rows), {each.crd for each in without}
     with ExitStack() as stack:

@@ -11,7 +11,7 @@ from tests.sample_jobs import crd
 Json = dict[str, Any]
 
 CHECK_CONTROLLER: Final = "queue_scheduler.admission_check_controller"
-"""The program of checks for nodes."""
+"""The controller name of checks for nodes."""
 CHECK: Final = "AdmissionCheck"
 CONFIG: Final = "ProvisioningRequestConfig"
 
@@ -25,7 +25,7 @@ def path_of(kind: str, name: str = "", version: str = "v1beta2") -> str:
 
 
 def install_check_kinds(world: QueueWorld) -> None:
-    """Create the CRDs of checks, of their configs, and of the autoscaler's requests."""
+    """Create the CRDs of checks, their configs, and the autoscaler's requests."""
     install_crds(world.plane, *map(crd, _KINDS))
 
 
@@ -53,6 +53,6 @@ def create_check_for_nodes(world: QueueWorld, name: str, spec: Json) -> None:
 
 
 def activity(world: QueueWorld, check: str, version: str = "v1beta2") -> Json:
-    """Return the condition Active of a check, as soon as somebody has said it."""
+    """Return the condition Active of a check, as soon as it is set."""
     path = path_of(CHECK, check, version)
     return until(lambda: condition(world.api.request("GET", path), "Active"))

@@ -1,8 +1,8 @@
-"""Watches objects over the API and writes down what happened: Jobs, units, pods, quotas, others.
+"""Watches objects over the API and records what happened: Jobs, units, pods, quotas, others.
 
-It reads nothing but the API, with a client of its own, and outlives restarts of the API server: a
-broken watch goes on from the last resourceVersion, or from a new list where that is too old.
-`judgement.History` says what to think of it.
+It reads only the API, with a client of its own, and survives restarts of the API server: a
+broken watch continues from the last resourceVersion, or from a new list where that is too old.
+`judgement.History` evaluates what was seen.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ PATHS: Final = {
     "pods": "/api/v1/pods",
 }
 AGAIN_SECONDS: Final = 0.1
-"""Between tries while no API server answers."""
+"""Between attempts while no API server answers."""
 WATCH_SECONDS: Final = 5
-"""Of one watch: the next goes on where it ended, and in between it is seen that all is over."""
+"""Of one watch: the next continues where it ended; in between the end of all is checked."""
 SILENT_SECONDS: Final = 20.0
-"""After which a watch counts as broken."""
+"""Without an answer, after which a watch counts as broken."""
 
 
 class TooOldError(Exception):
@@ -39,19 +39,19 @@ class TooOldError(Exception):
 
 
 class Observer:
-    """Some watches, each on a thread of its own.
+    """A set of watches, each on a thread of its own.
 
     Args:
-        client: whom to ask.
-        paths: of what is watched, by what it is called in `seen`.
+        client: of the API server to watch.
+        paths: of what is watched, by its name in `seen`.
     """
 
     def __init__(self, client: ApiClient, paths: Mapping[str, str] = PATHS) -> None:
         self.seen: list[Seen] = []
         """All events so far. Lists take appends from several threads."""
         self.gaps: list[tuple[str, int]] = []
-        """Kinds, and the resourceVersion after which the server could not tell what happened: of
-        what changed twice until the next list, only the last is seen."""
+        """Kinds, and the resourceVersion after which events were lost: of an object that changed
+        twice until the next list, only the last change is seen."""
         self._until = dict.fromkeys(paths, 0)
         self._unwatched_since = dict.fromkeys(paths, 0)
         self._paths = paths
@@ -89,11 +89,11 @@ class Observer:
                 self._unwatched_since[plural] = self._until[plural]
                 self._until[plural] = 0
             except (OSError, http.client.HTTPException, ApiError, ValueError):
-                # No server, or it hung up in the middle of a line.
+                # No server, or it closed the connection in the middle of a line.
                 self._stopping.wait(AGAIN_SECONDS)
 
     def _list(self, plural: str, known: dict[str, Json]) -> None:
-        """Write down how the list differs from what is known."""
+        """Record how the list differs from what is known."""
         found = self._client.request("GET", self._paths[plural])
         version = int(found["metadata"]["resourceVersion"])
         since = self._unwatched_since[plural]
@@ -110,7 +110,7 @@ class Observer:
         self._until[plural] = version
 
     def _watch(self, plural: str, known: dict[str, Json]) -> None:
-        """Write down what one watch says."""
+        """Record the events of one watch."""
         path = f"{self._paths[plural]}?watch=true&resourceVersion={self._until[plural]}"
         for event in self._lines(path):
             body = event["object"]

@@ -29,13 +29,13 @@ CREATED_PODS: Final = {
     "resources": ["pods"],
     "operations": ["CREATE"],
 }
-"""The rule of a webhook or policy that is asked about each new pod."""
+"""The rule of a webhook or policy that is called for each new pod."""
 
 _NAME: Final = "cpu.koord-queue.test"
 
 
 class PodWebhook:
-    """A webhook that makes the first container of each pod request another amount of cpu.
+    """A webhook that changes the cpu request of the first container of each pod.
 
     Attributes:
         is_answering: While it is not set, no request is answered.
@@ -48,7 +48,7 @@ class PodWebhook:
         self._plane, self._url = plane, f"https://127.0.0.1:{server.port}"
 
     def configure(self, team: str, cpu: str, timeout_seconds: int = 30) -> None:
-        """Have the API server ask it about the pods of a team, which are to request so much."""
+        """Have the API server call it for the pods of a team, which are to request this amount."""
         webhook = {
             "name": _NAME,
             "clientConfig": {"url": f"{self._url}/{cpu}", "caBundle": b64encode(CA_PEM).decode()},
@@ -73,7 +73,7 @@ class PodWebhook:
         self._plane.kubectl("delete", kind, _NAME, "--ignore-not-found")
 
     def answer(self, request: Seen) -> Act:
-        """Return the answer to a review; its path has the amount."""
+        """Return the response to a review, whose path has the amount."""
         review = json.loads(request.body)
         self.reviews.append(review["request"])
         self.is_answering.wait(PATIENCE_SECONDS)
@@ -90,7 +90,7 @@ class PodWebhook:
 
 @contextmanager
 def pod_webhook(plane: ControlPlane) -> Iterator[PodWebhook]:
-    """Serve a webhook that answers, and that is asked once it is configured."""
+    """Serve a webhook that answers, and is called once it is configured."""
     with scripted_server(tls=True) as server:
         webhook = PodWebhook(plane, server)
         webhook.is_answering.set()

@@ -1,4 +1,4 @@
-"""What programs and the API server count, read from the text that they serve to Prometheus."""
+"""Metrics of programs and of the API server, read from the text that they serve to Prometheus."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def samples(text: str, name: str) -> list[tuple[dict[str, str], float]]:
 
 
 def scrape(process: ProgramProcess, token: str = "") -> httpx.Response:
-    """Ask a program for its metrics, as whom the token names ("": without one)."""
+    """Read a program's metrics with this token ("" for none)."""
     url = f"http://127.0.0.1:{process.port_of('--metrics-address')}/metrics"
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return httpx.get(url, headers=headers, timeout=ANSWER_SECONDS, trust_env=False)
 
 
 def forbidden_by_the_server(world: QueueWorld) -> float:
-    """Return how many requests of anybody the API server's authorizers did not allow."""
+    """Return how many requests of any user the API server's authorizers did not allow."""
     counted = samples(world.api.request("GET", "/metrics"), "authorization_attempts_total")
     assert any(labels["result"] == "allowed" for labels, _ in counted), "it counts no longer"
     return sum(value for labels, value in counted if labels["result"] != "allowed")
 
 
 def counted(process: ProgramProcess, name: str, **labels: str) -> float:
-    """Return the sum of a metric's series that have these labels; its metrics are for everybody."""
+    """Return the sum of a metric's series that have these labels; reading them needs no token."""
     text = scrape(process).raise_for_status().text
     return sum(value for found, value in samples(text, name) if labels.items() <= found.items())

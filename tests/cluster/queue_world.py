@@ -33,15 +33,15 @@ JOBS: Final = "/apis/batch/v1/namespaces/{}/jobs"
 PODS: Final = "/api/v1/namespaces/default/pods"
 QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
 PATIENCE_SECONDS: Final = 30.0
-"""For what crosses processes: tenths of a second on an idle machine, 10 s at most where three times
-as much is to be done as the machine can do."""
+"""For steps between processes: tenths of a second on an idle machine, 10 s at most on one with
+three times its load."""
 OWN_TIMES_SECONDS: Final = 120.0
-"""For what ends with a time of somebody's own: counts that are corrected every 30 s, an operator
-that says nothing for 60 s, and the cluster's garbage collector, which hears of a new kind in 30."""
+"""For what has a timer of its own: counts that are corrected every 30 s, an operator that reports
+nothing for 60 s, and the cluster's garbage collector, which learns of a new kind in 30."""
 LONGEST_LOOK_SECONDS: Final = 1.0
-"""One look counts for no more: a machine that stands still brings nothing nearer."""
+"""The most that one poll counts for: while the machine stands still, nothing makes progress."""
 STILL_SECONDS: Final = 2.0
-"""How long something that must not happen is watched for: twenty times what a start takes."""
+"""How long to watch for what must not happen: twenty times what a start takes."""
 MERGE: Final = "application/merge-patch+json"
 
 
@@ -136,7 +136,7 @@ class QueueWorld:
         self.api.request("POST", QUOTAS.format("default"), body)
 
     def resize_quota(self, name: str, cpu: int) -> None:
-        """Let an ElasticQuota have more cpu, or less: min and max."""
+        """Set min and max of an ElasticQuota's cpu."""
         spec = {"min": {"cpu": str(cpu)}, "max": {"cpu": str(cpu)}}
         path = f"{QUOTAS.format('default')}/{name}"
         self.api.request("PATCH", path, {"spec": spec}, content_type=MERGE)
@@ -164,11 +164,11 @@ class QueueWorld:
         self.api.request("POST", QUEUES, body)
 
     def stop_queue(self, name: str, policy: str | None) -> None:
-        """Write a queue's stop policy, or take it off."""
+        """Set a queue's stop policy, or remove it."""
         self.patch_queue(name, {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}})
 
     def patch_queue(self, name: str, body: Json) -> None:
-        """Merge into a Queue."""
+        """Patch a Queue by a merge patch."""
         self.api.request("PATCH", f"{QUEUES}/{name}", body, content_type=MERGE)
 
     def queue(self, name: str) -> Json:
@@ -223,23 +223,23 @@ class QueueWorld:
         return str(self.unit(name).get("status", {}).get("phase", ""))
 
     def finish_unit(self, name: str) -> None:
-        """End a unit made by hand, as a job side would."""
+        """Finish a unit that was made by hand, as the controllers would."""
         self._free_unit(name, "Succeed")
 
     def requeue_unit(self, name: str) -> None:
-        """Put a unit made by hand back into its queue, as a job side would."""
+        """Requeue a unit that was made by hand, as the controllers would."""
         self._free_unit(name, "Enqueued")
 
     def _free_unit(self, name: str, phase: str) -> None:
         self.patch_unit(name, {"status": {"phase": phase, "admissions": []}})
 
     def patch_unit(self, name: str, body: Json) -> None:
-        """Merge into a unit, or into its status."""
+        """Patch a unit or its status by a merge patch."""
         path = f"{UNITS.format('default')}/{name}{'/status' if 'status' in body else ''}"
         self.api.request("PATCH", path, body, content_type=MERGE)
 
     def set_active(self, unit: str, *, active: bool) -> None:
-        """Queue a unit, or take it out of its queue and ask for what it has back."""
+        """Activate a unit, or deactivate it, which evicts it."""
         self.patch_unit(unit, {"spec": {"active": active}})
 
     def create_job(
@@ -248,7 +248,7 @@ class QueueWorld:
         """Create a Job.
 
         `labels`, `annotations`, `owner` (of the job), `pod_spec` (merged into the template's) and
-        `run_seconds` have their own keys; whatever `more` there is goes into the job's spec.
+        `run_seconds` have their own keys; `more` is merged into the job's spec.
         """
         labels = {QUOTA_LABEL: quota, **more.pop("labels", {})} if quota else more.pop("labels", {})
         annotations = more.pop("annotations", {})
@@ -279,7 +279,7 @@ class QueueWorld:
         return made
 
     def create_cron_job(self, name: str, namespace: str = "default") -> Json:
-        """Create a CronJob that never starts anything itself; return how its Jobs name it."""
+        """Create a CronJob that never starts a Job itself; return its Jobs' owner reference."""
         container = {"name": "main", "image": "none"}
         template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
         spec = {
@@ -298,23 +298,23 @@ class QueueWorld:
         return found
 
     def patch_job(self, name: str, body: Json) -> Json:
-        """Merge into a Job."""
+        """Patch a Job by a merge patch."""
         path = f"{JOBS.format('default')}/{name}"
         found: Json = self.api.request("PATCH", path, body, content_type=MERGE)
         return found
 
     def delete_job(self, name: str) -> None:
-        """Delete a Job as kubectl does: its pods follow."""
+        """Delete a Job as kubectl does: its pods are deleted with it."""
         body = {"propagationPolicy": "Background"}
         self.api.request("DELETE", f"{JOBS.format('default')}/{name}", body)
 
     def unit_of(self, job: str, namespace: str = "default") -> Json:
-        """Return the unit of the Job that has this name now, {} where there is none."""
+        """Return the unit of the Job that currently has this name, {} where there is none."""
         uid = self.api.request("GET", f"{JOBS.format(namespace)}/{job}")["metadata"]["uid"]
         return self.unit_of_uid(uid, namespace)
 
     def unit_of_uid(self, uid: str, namespace: str = "default") -> Json:
-        """Return the unit of the job with this uid, of whatever kind; {} where there is none."""
+        """Return the unit of the job of any kind with this uid; {} where there is none."""
         units = self.api.request("GET", UNITS.format(namespace))["items"]
         found = [u for u in units if u["spec"].get("consumerRef", {}).get("uid") == uid]
         assert len(found) <= 1, f"{len(found)} units are of the job with uid {uid}"
@@ -327,11 +327,11 @@ class QueueWorld:
         return found
 
     def running_pods(self, job: str) -> list[Json]:
-        """Return the pods of a Job that run, and that nobody has deleted."""
+        """Return the running pods of a Job, without those being deleted."""
         return [pod for pod in self.pods(job) if is_running(pod)]
 
     def await_running(self, job: str, count: int) -> list[Json]:
-        """Wait until exactly so many pods of a Job run; return them."""
+        """Wait until exactly this many pods of a Job run; return them."""
 
         def as_wanted() -> list[Json]:
             found = self.running_pods(job)
@@ -340,7 +340,7 @@ class QueueWorld:
         return until(as_wanted)
 
     def living_pods(self, job: str) -> list[Json]:
-        """Return the pods of a Job that have not ended, deleted ones included."""
+        """Return the pods of a Job that have not ended, including those being deleted."""
         return [pod for pod in self.pods(job) if is_living(pod)]
 
     def is_suspended(self, job: str) -> bool:
@@ -352,7 +352,7 @@ class QueueWorld:
         return str(self.unit_of(job).get("status", {}).get("phase", ""))
 
     def patch_pod(self, name: str, body: Json) -> None:
-        """Merge into a pod."""
+        """Patch a pod by a merge patch."""
         self.api.request("PATCH", f"{PODS}/{name}", body, content_type=MERGE)
 
     def end_pod(self, name: str, phase: str = "Succeeded") -> None:
@@ -361,7 +361,7 @@ class QueueWorld:
         self.api.request("PATCH", path, {"status": {"phase": phase}}, content_type=MERGE)
 
     def event_notes(self, name: str, kind: str = "") -> dict[str, str]:
-        """Return our events on objects of that name (and kind): what they say, by their reason."""
+        """Return our events on objects of that name (and kind): their messages by reason."""
         events = self.api.request("GET", "/apis/events.k8s.io/v1/events")["items"]
         return {
             event["reason"]: event["note"]
@@ -373,7 +373,7 @@ class QueueWorld:
 
 
 def debug(program: ProgramProcess, path: str) -> Json:
-    """Ask the debug API of a program."""
+    """Read a page of a program's debug API."""
     port = program.port_of("--debug-address")
     with urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_SECONDS) as answer:
         found: Json = json.loads(answer.read())
@@ -381,22 +381,22 @@ def debug(program: ProgramProcess, path: str) -> Json:
 
 
 def refusal_of(scheduler: ProgramProcess, unit: str) -> Json:
-    """Return why a unit waits, {} where there is no reason, or the scheduler has not seen it."""
+    """Return a unit's refusal, {} where there is none, or the scheduler has not seen the unit."""
     return unit_view(scheduler, unit).get("refusal") or {}
 
 
 def unit_view(scheduler: ProgramProcess, unit: str, namespace: str = "default") -> Json:
-    """Return what the scheduler believes of a unit, {} while it does not know it."""
+    """Return the scheduler's view of a unit, {} while the scheduler does not know it."""
     return _view(scheduler, f"/debug/queueunits/{namespace}/{unit}")
 
 
 def job_view(controllers: ProgramProcess, name: str) -> Json:
-    """Return what the controllers believe of a Job, {} while they do not know it."""
+    """Return the controllers' view of a Job, {} while they do not know it."""
     return _view(controllers, f"/debug/jobs/default/Job/{name}")
 
 
 def queue_view(scheduler: ProgramProcess, name: str) -> Json:
-    """Return what the scheduler believes of a queue, {} while it does not know it."""
+    """Return the scheduler's view of a queue, {} while the scheduler does not know it."""
     found: Json = _view(scheduler, f"/debug/queues/{name}").get("queue", {})
     return found
 
@@ -412,7 +412,7 @@ def _view(program: ProgramProcess, path: str) -> Json:
 
 
 def quota_view(scheduler: ProgramProcess, name: str) -> Json:
-    """Return what the scheduler believes of a quota, {} while it does not know it."""
+    """Return the scheduler's view of a quota, {} while the scheduler does not know it."""
     level = debug(scheduler, "/debug/quotas")["items"]
     while level:
         for node in level:
@@ -424,7 +424,7 @@ def quota_view(scheduler: ProgramProcess, name: str) -> Json:
 
 
 def label_pods(world: QueueWorld, namespace: str, job: str, quota: str) -> list[str]:
-    """Have the pods of a Job name a quota that its template does not; return their paths."""
+    """Label the pods of a Job with a quota that its template does not name; return their paths."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     found = world.api.request("GET", f"{path}?labelSelector=job-name%3D{job}")["items"]
     paths = [f"{path}/{each['metadata']['name']}" for each in found]
@@ -441,15 +441,15 @@ def condition(thing: Json, condition_type: str) -> Json:
 
 
 def reason_of(unit: Json) -> str:
-    """Return why a unit has its quota or not, by its condition, "" while nothing is said."""
+    """Return the reason of a unit's condition QuotaReserved, "" while it has none."""
     return str(condition(unit, "QuotaReserved").get("reason", ""))
 
 
 def let_the_second_of_the_release_pass() -> None:
-    """Wait as long as a Job's controller needs to say of a suspension that it is a new one.
+    """Wait until a suspension of a Job can be told from one before its release.
 
-    Conditions have whole seconds. One of the second of the release says nothing, unless our
-    controllers have looked at the job in between, while its own said that it had let it go.
+    Conditions have whole seconds. One of the second of the release proves nothing, unless our
+    controllers have reconciled the job in between, while its condition said that it was resumed.
     """
     time.sleep(1.1)
 
@@ -460,15 +460,15 @@ def pod_sets_of(unit: Json) -> list[tuple[str, int]]:
 
 
 def running_of(unit: Json) -> dict[str, int]:
-    """Return how many pods of each set run, as the unit has them."""
+    """Return how many pods of each set run, by the unit's status."""
     admitted = unit["status"].get("admissions", [])
     return {each["name"]: each.get("running", 0) for each in admitted}
 
 
 def until(what: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
-    """Return the first true answer; AssertionError with the last one when time is up.
+    """Return the first true answer; raise AssertionError with the last one when time is up.
 
-    What is not there yet (404) is waited for, too: a unit is created some time after its job.
+    Waits while an object is missing (404), too: a unit is created some time after its job.
     """
     missing: list[ApiError] = []
 
@@ -502,7 +502,7 @@ def within(seconds: float, what: Callable[[], T]) -> T:
 
 
 def stays(what: Callable[[], bool], seconds: float = STILL_SECONDS) -> None:
-    """Watch something that is so, and has to stay so."""
+    """Assert that something is and stays true for a while."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert what()

@@ -11,7 +11,7 @@ RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def role(name: str, rule: Mapping[str, list[str]], namespace: str = "") -> Json:
-    """Return a role with one rule: a Role of a namespace, or a ClusterRole where none is named."""
+    """Return a role with one rule: a Role of a namespace, or a ClusterRole where that is empty."""
     where = {"namespace": namespace} if namespace else {}
     return {
         "apiVersion": f"{RBAC}/v1",
@@ -22,7 +22,7 @@ def role(name: str, rule: Mapping[str, list[str]], namespace: str = "") -> Json:
 
 
 def binding(role: str, user: str, namespace: str = "", *, kind: str = "ClusterRole") -> Json:
-    """Return what gives a role to a user, in a namespace or everywhere."""
+    """Return the binding of a role to a user, in a namespace or everywhere."""
     where = {"namespace": namespace} if namespace else {}
     return {
         "apiVersion": f"{RBAC}/v1",

@@ -1,4 +1,4 @@
-"""CRDs that come to a real API server, and go."""
+"""Creating and deleting CRDs of a real API server."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def install_crds(plane: ControlPlane, *definitions: Json) -> None:
-    """Create or change CRDs; returns when their objects can be listed in the served versions.
-
-    And in no other.
-    """
+    """Create or change CRDs, and wait until objects can be listed in served versions alone."""
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions})
     plane.kubectl("apply", "--server-side", "--filename", "-", input=text)
     for each in definitions:
@@ -31,7 +28,7 @@ def install_crds(plane: ControlPlane, *definitions: Json) -> None:
 
 
 def remove_crd(plane: ControlPlane, name: str) -> None:
-    """Delete a CRD with all of its objects; returns when it is gone."""
+    """Delete a CRD with all of its objects, and wait until it is gone."""
     path = f"{_CRDS}/{name}"
     plane.client_for().request("DELETE", path)
     until(partial(_is_answered, plane, path, _NOT_FOUND))
@@ -44,7 +41,7 @@ def _paths(spec: Json) -> Iterator[tuple[str, bool]]:
 
 
 def _is_answered(plane: ControlPlane, path: str, status: HTTPStatus) -> bool:
-    """Return whether a path has this status; a new kind has 404, then 429 for a while."""
+    """Return whether a GET has this status; a new kind answers 404, then 429 for a while."""
     try:
         plane.client_for().request("GET", path)
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""A program that is started again whenever it ends, as a Deployment does."""
+"""A program that is restarted whenever it ends, as by a Deployment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Self
 from tests.cluster.program_process import ProgramProcess
 
 PATIENCE_SECONDS = 3600.0
-"""To wait for the end of a program: any test is over before."""
+"""Longest wait for the end of a program: any test is over before."""
 
 
 class Supervised:
@@ -24,7 +24,7 @@ class Supervised:
     def __init__(self, process: ProgramProcess) -> None:
         self.process = process
         self.exit_codes: list[int] = []
-        """Of the runs that have ended, but for the last."""
+        """Of the runs that have ended, except the last."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep_running, name="supervisor")
 
@@ -41,11 +41,11 @@ class Supervised:
     ) -> None:
         self._stopping.set()
         while self._thread.is_alive():
-            self.process.stop()  # again, should one have been started meanwhile
+            self.process.stop()  # again, in case one was started meanwhile
             self._thread.join(0.1)
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it, as a crash would."""
         os.kill(self.process.pid, signal.SIGKILL)
 
     def _keep_running(self) -> None:

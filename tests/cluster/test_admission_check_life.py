@@ -1,6 +1,6 @@
 """Jobs that wait for checks: all three programs, the example's, and the Job controller.
 
-The test plays the autoscaler, and whoever has to approve of something.
+The test plays the autoscaler, and the users that have to approve something.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ EXAMPLE_RULES: Final[list[Json]] = [
     {"apiGroups": ["kueue.x-k8s.io"], "resources": ["admissionchecks/status"], "verbs": ["patch"]},
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
-"""The rights that `serving` says a check of one's own needs; without its Lease."""
+"""The rights that a custom check needs by the docs of `serving`; without its Lease."""
 HOURS: Final = "example.com/open-hours"
 
 CONSUME: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
@@ -95,7 +95,7 @@ CONFIGS: Final[dict[str, Json]] = {
             "nodeSelector": [{"key": POOL_LABEL, "valueFromProvisioningClassDetail": NODE_POOL}]
         },
     },
-    # Of a class, and the same for the rest: its first failure is its last.
+    # Of a class, and the same for the rest: the first failure is final.
     "once": {
         "provisioningClassName": ATOMIC_SCALE_UP,
         "retryStrategy": {"backoffLimitCount": 0},
@@ -107,14 +107,14 @@ RETRY: Final = {"backoffLimitCount": 3, "backoffBaseSeconds": 1, "backoffMaxSeco
 
 
 class Town(NamedTuple):
-    """What there is."""
+    """The programs and objects of these tests."""
 
     world: QueueWorld
     scheduler: ProgramProcess
     autoscaler: PlayedAutoscaler
 
     def request_of(self, job: str, *, after: Json | None = None) -> Json:
-        """Return the only request for a Job, as soon as it is there, and another than before."""
+        """Return the only request for a Job, once it exists and is not the one before."""
         gone = after["metadata"]["uid"] if after else ""
 
         def look() -> list[Json]:
@@ -125,16 +125,16 @@ class Town(NamedTuple):
         return request
 
     def check(self, job: str, name: str) -> Json:
-        """Return what a check says about a Job's unit, {} while it is not asked."""
+        """Return the state of a check in a Job's unit, {} while the unit does not need it."""
         entries = self.world.unit_of(job).get("status", {}).get("admissionChecks", [])
         return next((each for each in entries if each["name"] == name), {})
 
     def says(self, job: str, name: str) -> str:
-        """Return the state of a check of a Job's unit."""
+        """Return the state of a check in a Job's unit, as a word."""
         return str(self.check(job, name).get("state", ""))
 
     def answer(self, job: str, name: str, state: str) -> None:
-        """Answer for a check that has no program, as its controller would."""
+        """Set the state of a check that has no program, as its controller would."""
         while True:
             unit = self.world.unit_of(job)
             checks = [
@@ -153,7 +153,7 @@ class Town(NamedTuple):
                 return
 
     def failures(self, check: str, result: str) -> float:
-        """Return how often a unit has lost its place by a check."""
+        """Return how often a unit has been put back by a check."""
         return counted(self.scheduler, FAILURES, check=check, result=result)
 
     def wait_for(self, job: str, phase: str) -> None:
@@ -165,14 +165,14 @@ class Town(NamedTuple):
         until(lambda: self.says(job, check) == "Ready")
 
     def event_note(self, job: str, reason: str) -> str:
-        """Return what the event of this reason on a Job's unit says, as soon as it is there."""
+        """Return the message of the event with this reason on a Job's unit, once it exists."""
         unit = self.world.unit_of(job)["metadata"]["name"]
         return until(lambda: self.world.event_notes(unit).get(reason, ""))
 
 
 @pytest.fixture(scope="module")
 def town(controlplane_binaries: Path) -> Iterator[Town]:
-    """Three programs; a check per config, and a check that no program carries out."""
+    """Three programs; a check per config, and a check that no program implements."""
     with QueueWorld(controlplane_binaries, jobs=True, users={EXAMPLE_ACCOUNT: ()}) as world:
         install_check_kinds(world)
         for name, spec in CONFIGS.items():
@@ -218,7 +218,7 @@ def submit_to(town: Town, quota: str, name: str) -> None:
 
 
 def put_back(town: Town, job: str) -> Json:
-    """Return a Job's unit as soon as it has given its place back; its pause is ten seconds."""
+    """Return a Job's unit once its quota is released; its backoff is ten seconds."""
 
     def look() -> Json:
         unit = town.world.unit_of(job)
@@ -228,7 +228,7 @@ def put_back(town: Town, job: str) -> Json:
 
 
 def start(town: Town, job: str) -> Json:
-    """Have nodes for a Job and let it run; return its request."""
+    """Provision nodes for a Job and wait until it runs; return its request."""
     request = town.request_of(job)
     town.autoscaler.take_up(request, **{NODE_POOL: POOL})
     town.autoscaler.provision(request)
@@ -275,7 +275,7 @@ def test_a_job_starts_on_the_nodes_of_its_class(town: Town, check: str) -> None:
             assert pod["spec"]["nodeName"] == "node-0"
 
 
-def test_of_what_runs_a_booking_may_expire_but_not_its_capacity_go(town: Town) -> None:
+def test_a_running_job_survives_an_expired_booking_but_not_revoked_capacity(town: Town) -> None:
     """The nodes of three running Jobs: two bookings expire, then the third's nodes are taken."""
     world = town.world
     stays, goes = ("runs-on-capacity", "runs-on-atomic"), "runs-on-queued"
@@ -305,8 +305,8 @@ def test_of_what_runs_a_booking_may_expire_but_not_its_capacity_go(town: Town) -
         assert town.says(job, job.removeprefix("runs-on-")) == "Ready"
 
 
-def test_nodes_that_are_lost_before_the_start_are_asked_for_again(town: Town) -> None:
-    """Each waits for somebody's approval as well; while it waits it loses its nodes."""
+def test_nodes_that_are_lost_before_the_start_are_requested_again(town: Town) -> None:
+    """Each waits for an approval as well, and meanwhile loses its nodes."""
     world, autoscaler = town.world, town.autoscaler
     lost = {"lost-capacity": "Retry", "lost-queued": "Retry", "lost-once": "Rejected"}
     for job in lost:
@@ -332,7 +332,7 @@ def test_nodes_that_are_lost_before_the_start_are_asked_for_again(town: Town) ->
     # Its quota is free meanwhile.
     town.wait_for("next-in-line", "Reserved")
     world.delete_job("next-in-line")
-    # The pause is over: in the queue, reserved, and asked for again.
+    # The backoff is over: requeued, reserved, and requested again.
     again = {job: town.request_of(job, after=before) for job, before in first.items()}
     for job in lost:
         assert (world.phase_of_job(job), world.is_suspended(job)) == ("Reserved", True)
@@ -360,7 +360,7 @@ def test_a_request_that_fails_puts_the_unit_back(town: Town) -> None:
 
 
 def test_a_check_that_never_answers_is_named_when_its_time_is_over(town: Town) -> None:
-    """One unit has a second for one check; another for two, of which one has answered before."""
+    """One unit has a second for one check; another for two, one of which is ready before."""
     world = town.world
     submit(town, "silent", "approval", timeout="1s")
     submit(town, "half-silent", "capacity", "approval")
@@ -385,7 +385,7 @@ def test_a_check_that_never_answers_is_named_when_its_time_is_over(town: Town) -
 
 
 def event_of(world: QueueWorld, check: str, reason: str) -> str:
-    """Return what the example's event of this reason on a check says, "" while there is none."""
+    """Return the message of the example's event with this reason on a check, "" for none."""
     events = world.api.request("GET", "/apis/events.k8s.io/v1/events")["items"]
     return next(
         (
@@ -400,7 +400,7 @@ def event_of(world: QueueWorld, check: str, reason: str) -> str:
 
 @pytest.fixture
 def example(town: Town) -> Iterator[ProgramProcess]:
-    """The example as a program, with the rights that it is said to need, and no others."""
+    """The example as a program, with exactly the rights that its docs name."""
     world, path = town.world, f"/apis/{RBAC}/v1"
     role = {"metadata": {"name": EXAMPLE_ACCOUNT}, "rules": EXAMPLE_RULES}
     world.api.request("POST", f"{path}/clusterroles", role)
@@ -414,7 +414,7 @@ def example(town: Town) -> Iterator[ProgramProcess]:
 
 
 @pytest.mark.usefixtures("example")
-def test_the_example_of_a_check_is_a_program_that_works(town: Town) -> None:
+def test_the_example_of_a_check_works_as_a_program(town: Town) -> None:
     """One check is open all day, another opens in two hours, a third has no hours."""
     world = town.world
     later = (datetime.now(UTC).hour + 2) % 24

@@ -54,7 +54,7 @@ class Cluster(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
-    """The third program alone, as the chart installs it, a check with its config, and no more."""
+    """The third program alone, as the chart installs it, and a check with its config."""
     with QueueWorld(controlplane_binaries, jobs=True, users={ACCOUNT: ()}) as world:
         install_check_kinds(world)
         chart = {"admissionCheckController": {"enabled": True}}
@@ -71,13 +71,13 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def world(cluster: Cluster) -> Iterator[QueueWorld]:
-    """The cluster; afterwards the program has not been refused anything."""
+    """The cluster; afterwards, that the program has not been refused anything."""
     yield cluster.world
     assert "403 Forbidden" not in cluster.program.log()
 
 
 def reserve(world: QueueWorld, name: str, requests: Json, image: str = "registry/image") -> None:
-    """Make a unit of two pods and reserve its quota, its check open."""
+    """Create a unit of two pods and reserve its quota; its check is pending."""
     resources = {"requests": requests, "limits": requests}
     container: Json = {
         "name": "main",
@@ -108,7 +108,7 @@ def state_of(world: QueueWorld, unit: str) -> Json:
 
 
 def templates(world: QueueWorld, unit: str) -> list[Json]:
-    """Return the pod templates that were made for a unit."""
+    """Return the pod templates that were created for a unit."""
     listed = world.api.request("GET", TEMPLATES)["items"]
     return [each for each in listed if each["metadata"]["name"].startswith(f"{unit}-")]
 
@@ -153,19 +153,19 @@ def test_a_failure_puts_the_unit_back(cluster: Cluster, world: QueueWorld) -> No
     assert state_of(world, "fails")["retryCount"] == 1
 
 
-def test_who_asks_for_nothing_that_is_managed_is_ready(cluster: Cluster, world: QueueWorld) -> None:
+def test_a_unit_without_managed_resources_is_ready(cluster: Cluster, world: QueueWorld) -> None:
     reserve(world, "small", {"cpu": "1"})
     until(lambda: is_ready(world, "small"))
     assert not cluster.requests_for("small")
 
 
-def test_a_template_that_the_server_refuses_is_told(world: QueueWorld) -> None:
+def test_a_template_that_the_server_refuses_is_reported(world: QueueWorld) -> None:
     reserve(world, "imageless", GPU, image="")
     until(lambda: state_of(world, "imageless")["state"] == "Retry")
     assert "image: Required value" in state_of(world, "imageless")["message"]
 
 
-def test_the_check_says_whether_it_can_be_carried_out(world: QueueWorld) -> None:
+def test_the_check_reports_whether_it_is_active(world: QueueWorld) -> None:
     until(lambda: activity(world, NODES)["status"] == "True")
     world.api.request("DELETE", path_of(CONFIG, NODES), {})
     until(lambda: activity(world, NODES)["reason"] == "ConfigMissing")
@@ -173,8 +173,8 @@ def test_the_check_says_whether_it_can_be_carried_out(world: QueueWorld) -> None
     until(lambda: activity(world, NODES)["status"] == "True")
 
 
-def test_an_older_kueue_serves_its_version_to_us_as_well(world: QueueWorld) -> None:
-    """Take v1beta2 away: the check is followed, and written, as v1beta1."""
+def test_a_check_is_served_in_the_version_of_an_older_kueue(world: QueueWorld) -> None:
+    """Without v1beta2 the check is watched and written as v1beta1."""
     take_newer_version_away(world)
     reserve(world, "older", {"cpu": "1"})
     until(lambda: is_ready(world, "older"))

@@ -1,6 +1,6 @@
 """The chart's admission policies on a real API server: every kind, held at its creation.
 
-What they hold and leave is what the controllers say: the adapters are asked of the same objects.
+What they hold is compared with what the controllers manage: the adapters read the same objects.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ MANAGED, PLAIN = "team-m", "team-a"
 
 CONFIG: Final = {"kinds": [WIDGET], "leaveToKueue": True}
 ALL: Final = values_with(*SWITCHES, controllers={"config": CONFIG})
-"""All kinds are on, and one is declared."""
+"""All kinds are enabled, and one is declared."""
 
 WIDGET_CRD: Final = open_crd("Widget", "widgets", "example.com")
 
 every_kind = pytest.mark.parametrize("key", SERVED)
 EACH_WAY: Final = ("job", "tfjob", "sparkapp")
 each_way = pytest.mark.parametrize("key", EACH_WAY)
-"""Whose a job is, is asked of all kinds together: these stand for them."""
+"""The rules of ownership are shared by all kinds: these represent them."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
 
 
 def police(plane: ControlPlane, values: Json) -> None:
-    """Put the admission policies into force that the chart renders."""
+    """Apply the admission policies that the chart renders."""
     policies = [each for each in render(values) if each["kind"].startswith("MutatingAdmission")]
     manifest = as_manifest(policies)
     plane.kubectl("apply", "--server-side", "--filename", "-", input=manifest)
@@ -114,11 +114,11 @@ def created(plane: ControlPlane, key: str, body: Json, namespace: str = PLAIN) -
 
 
 def is_held(plane: ControlPlane, key: str, body: Json, namespace: str = PLAIN) -> bool:
-    """Whether an object would be stored suspended."""
+    """Return whether an object would be stored suspended."""
     return value_at(created(plane, key, body, namespace), switch_of(key)) is True
 
 
-# ------------------------------------------------------------------------------ whose they are
+# ---------------------------------------------------------------------------------------- ownership
 
 
 @each_way
@@ -130,13 +130,13 @@ def is_held(plane: ControlPlane, key: str, body: Json, namespace: str = PLAIN) -
         pytest.param({"labels": {"kube-queue/queue-name": "q"}}, id="by the older label"),
         pytest.param({"labels": {"quota.scheduling.koordinator.sh/name": "a"}}, id="a quota"),
         pytest.param({"labels": {"alibabacloud.com/quota-name": "a"}}, id="an older quota label"),
-        pytest.param({"annotations": {SUSPEND: "true"}}, id="asked for by annotation"),
+        pytest.param({"annotations": {SUSPEND: "true"}}, id="requested by annotation"),
         pytest.param(
             {"labels": QUEUE, "ownerReferences": [{**OWNER, "kind": "CronJob"}]}, id="by a CronJob"
         ),
         pytest.param(
             {"labels": QUEUE, "ownerReferences": [{**OWNER, "kind": "X", "controller": False}]},
-            id="owned by what does not control it",
+            id="owned by another object than its controller",
         ),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_job_for_the_queue_is_held(plane: ControlPlane, key: str, metadata: Js
 @pytest.mark.parametrize(
     "metadata",
     [
-        pytest.param({}, id="nothing is said"),
+        pytest.param({}, id="no label"),
         pytest.param({"labels": {"app": "x"}}, id="other labels"),
         pytest.param({"labels": {"koord-queue/queue-name": ""}}, id="an empty queue name"),
         pytest.param(
@@ -160,7 +160,7 @@ def test_a_job_for_the_queue_is_held(plane: ControlPlane, key: str, metadata: Js
         ),
         pytest.param(
             {"labels": QUEUE, "ownerReferences": [{**OWNER, "kind": "JobSet"}]},
-            id="a part of another job, which nobody would release",
+            id="a part of another job, which would never be released",
         ),
     ],
 )
@@ -169,7 +169,7 @@ def test_other_jobs_are_left_alone(plane: ControlPlane, key: str, metadata: Json
 
 
 @every_kind
-def test_a_labelled_namespace_holds_all_its_jobs(plane: ControlPlane, key: str) -> None:
+def test_a_labeled_namespace_holds_all_its_jobs(plane: ControlPlane, key: str) -> None:
     assert is_held(plane, key, body_of(key), MANAGED)
     owned = body_of(key, ownerReferences=[{**OWNER, "kind": "RayJob"}])
     assert not is_held(plane, key, owned, MANAGED)
@@ -184,7 +184,7 @@ def test_some_namespaces_are_never_held(plane: ControlPlane, key: str, namespace
 @pytest.mark.parametrize(
     ("key", "starter"), [("workflow", "CronWorkflow"), ("rayjob", "RayCronJob")]
 )
-def test_what_a_starter_makes_is_held_only_if_it_names_a_queue_itself(
+def test_a_job_of_a_starter_is_held_only_if_it_names_a_queue_itself(
     plane: ControlPlane, key: str, starter: str
 ) -> None:
     owners = [{**OWNER, "kind": starter}]
@@ -194,12 +194,12 @@ def test_what_a_starter_makes_is_held_only_if_it_names_a_queue_itself(
     assert is_held(plane, key, body_of(key, ownerReferences=other), MANAGED)
 
 
-# ------------------------------------------------------------------------------- what they say
+# -------------------------------------------------------------------------------------- their specs
 
 
 @every_kind
 @pytest.mark.parametrize("said", [False, True])
-def test_what_the_user_says_of_the_switch_does_not_count(
+def test_the_users_value_of_the_switch_is_ignored(
     plane: ControlPlane, key: str, said: bool
 ) -> None:
     body = body_of(key, labels=QUEUE)
@@ -239,7 +239,7 @@ def test_a_foreign_controller_keeps_its_jobs(plane: ControlPlane, key: str) -> N
 
 
 def conditions() -> dict[str, str]:
-    """The match conditions of the policy of jobs that ask themselves, with all kinds on."""
+    """Return the match conditions of the policy for jobs that name a queue, all kinds enabled."""
     policy = of_kind(render(values_with(*SWITCHES)), "MutatingAdmissionPolicy")[
         "koord-queue-hold-jobs"
     ]
@@ -247,12 +247,12 @@ def conditions() -> dict[str, str]:
 
 
 def decoded(key: str, body: Json) -> Json:
-    """The body as the controllers read it."""
+    """Return the body as the controllers decode it."""
     return msgspec.json.decode(msgspec.json.encode(body), type=ADAPTERS[key].object_type)
 
 
 def changed(key: str, **spec: Json) -> Json:
-    """A labelled sample with fields of its spec changed; None takes one away."""
+    """Return a labeled sample with changed spec fields; None removes one."""
     body = body_of(key, labels=QUEUE)
     for name, value in spec.items():
         if value is None:
@@ -283,12 +283,12 @@ SURVIVE: Final = {
         changed("rayjob", shutdownAfterJobFinishes=False),
         False,
     ),
-    "a RayJob that does not say": (
+    "a RayJob that does not set that": (
         "rayjob",
         changed("rayjob", shutdownAfterJobFinishes=None),
         False,
     ),
-    "a RayJob on somebody's cluster": (
+    "a RayJob on an existing cluster": (
         "rayjob",
         changed("rayjob", clusterSelector={"ray.io/cluster": "c"}),
         False,
@@ -300,11 +300,11 @@ SURVIVE: Final = {
         workflow(**{"kube-queue/min-resources": "cpu: 500m"}),
         True,
     ),
-    "a Workflow that needs nobody knows what": ("workflow", workflow(), False),
-    "a Workflow that needs nothing": ("workflow", workflow(**{NEEDS: " "}), False),
-    "a Workflow that cannot be read": ("workflow", workflow(**{NEEDS: "four cpus"}), False),
-    "a Workflow that needs less than nothing": ("workflow", workflow(**{NEEDS: "cpu: -1"}), False),
-    "a Workflow whose new key is unreadable": (
+    "a Workflow without its resources": ("workflow", workflow(), False),
+    "a Workflow with empty resources": ("workflow", workflow(**{NEEDS: " "}), False),
+    "a Workflow with invalid resources": ("workflow", workflow(**{NEEDS: "four cpus"}), False),
+    "a Workflow with a negative size": ("workflow", workflow(**{NEEDS: "cpu: -1"}), False),
+    "a Workflow whose new key is invalid": (
         "workflow",
         workflow(**{NEEDS: "?", "kube-queue/min-resources": "cpu: 1"}),
         False,
@@ -314,34 +314,38 @@ SURVIVE: Final = {
         spark({"spark.executor.memory": "2g", "spark.executor.memoryOverheadFactor": "0.2"}),
         True,
     ),
-    "Spark with settings that are of no concern": (
+    "Spark with unrelated settings": (
         "sparkapp",
         spark({"spark.ui.port": "none", "spark.eventLog.dir": "s3a://x"}),
         True,
     ),
-    "Spark whose driver has no size": ("sparkapp", spark(driver={"memory": "much"}), False),
-    "Spark whose executors have no size": ("sparkapp", spark(executor={"memory": "4gb!"}), False),
-    "Spark with an overhead that is none": (
+    "Spark with an invalid driver memory": ("sparkapp", spark(driver={"memory": "much"}), False),
+    "Spark with an invalid executor memory": (
+        "sparkapp",
+        spark(executor={"memory": "4gb!"}),
+        False,
+    ),
+    "Spark with an invalid overhead": (
         "sparkapp",
         spark(executor={"memoryOverhead": "x"}),
         False,
     ),
-    "Spark with a factor that is none": (
+    "Spark with an invalid factor": (
         "sparkapp",
         changed("sparkapp", memoryOverheadFactor="-1"),
         False,
     ),
-    "Spark with a size among the settings that is none": (
+    "Spark with an invalid size among the settings": (
         "sparkapp",
         spark({"spark.executor.pyspark.memory": "?"}),
         False,
     ),
-    "Spark with a factor among the settings that is none": (
+    "Spark with an invalid factor among the settings": (
         "sparkapp",
         spark({"spark.driver.memoryOverheadFactor": "x"}),
         False,
     ),
-    "Spark with a number that is none": (
+    "Spark with an invalid number": (
         "sparkapp",
         spark(
             {"spark.dynamicAllocation.enabled": "true"}
@@ -353,7 +357,7 @@ SURVIVE: Final = {
 
 
 @pytest.mark.parametrize(("key", "body", "want"), SURVIVE.values(), ids=SURVIVE.keys())
-def test_only_what_survives_it_is_held(
+def test_only_jobs_that_survive_a_suspension_are_held(
     plane: ControlPlane, key: str, body: Json, want: bool
 ) -> None:
     assert (ADAPTERS[key].why_not_hold(decoded(key, body)) == "") is want
@@ -374,7 +378,7 @@ def test_the_kinds_of_these_cases_are_those_with_conditions() -> None:
 
 
 def widget(labels: Json = QUEUE, **spec: Json) -> Json:
-    """A Widget with one leader and three workers; None takes a field away."""
+    """Return a Widget with one leader and three workers; None removes a field."""
     template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
     full: Json = {"leader": template, "workers": {"count": 3, "pod": template}}
     kept = {name: value for name, value in {**full, **spec}.items() if value is not None}
@@ -390,14 +394,17 @@ def created_widget(plane: ControlPlane, body: Json) -> Json:
 
 WIDGETS: Final = {
     "with all that is declared": (widget(), True),
-    "with what the switch stands in": (widget(policy={"other": 1}), True),
+    "with the map around the switch": (widget(policy={"other": 1}), True),
     "with a switch that is off": (widget(policy={"suspend": False}), True),
     "without a number of workers": (widget(workers={"pod": {"spec": {}}}), True),
     "without workers": (widget(workers=None), False),
     "without a leader": (widget(leader=None), False),
-    "with a leader that is no template": (widget(leader="none"), False),
-    "with fewer than no workers": (widget(workers={"count": -1, "pod": {"spec": {}}}), False),
-    "with a number that is none": (widget(workers={"count": "3", "pod": {"spec": {}}}), False),
+    "with a leader that is not a template": (widget(leader="none"), False),
+    "with a negative number": (
+        widget(workers={"count": -1, "pod": {"spec": {}}}),
+        False,
+    ),
+    "with a number that is a string": (widget(workers={"count": "3", "pod": {"spec": {}}}), False),
 }
 
 
@@ -419,7 +426,7 @@ def test_a_widget_that_is_not_the_queues_is_left_alone(plane: ControlPlane) -> N
     assert "policy" not in made["spec"]
 
 
-def test_what_the_switch_can_not_be_set_in_is_created_as_it_is(plane: ControlPlane) -> None:
+def test_a_job_whose_switch_cannot_be_set_is_created_unchanged(plane: ControlPlane) -> None:
     made = created_widget(plane, widget(policy="none"))
     assert made["spec"]["policy"] == "none"
 
@@ -427,12 +434,12 @@ def test_what_the_switch_can_not_be_set_in_is_created_as_it_is(plane: ControlPla
 # -------------------------------------------------------------------- when the server is not ready
 
 
-def test_work_that_is_not_the_queues_goes_on_while_the_server_learns_its_kinds(
+def test_unmanaged_jobs_are_created_while_the_server_starts(
     plane: ControlPlane,
 ) -> None:
-    """For seconds after its start the server refuses what reaches a mutation, whatever the policy.
+    """For seconds after its start the server refuses all objects that reach a mutation.
 
-    So nothing does that is left alone.
+    So objects that no policy holds must not reach one.
     """
     plane.restart_api_server()
     for key in SERVED:

@@ -1,6 +1,6 @@
-"""What webhooks and policies make of pods, asked of the API server itself (`admissionPreview`).
+"""Pods as webhooks and policies change them, by dry run of the API server (`admissionPreview`).
 
-The controllers have the chart's rights and no others, and the chart's policy guards the one that
+The controllers have exactly the chart's rights, and the chart's policy guards the one that
 they need for it. Mostly a policy plays the webhook: admission calls both in the same way.
 """
 
@@ -83,7 +83,7 @@ def webhook(world: QueueWorld) -> Iterator[PodWebhook]:
 
 
 def guard() -> list[Json]:
-    """The chart's policy, about the test's user in place of the service account."""
+    """The chart's policy, for the test's user instead of the service account."""
     found = [each for each in render(VALUES) if each["metadata"]["name"].endswith("-dry-run-only")]
     policy, binding = copy.deepcopy(found)
     own = policy["spec"]["matchConditions"][0]
@@ -93,7 +93,7 @@ def guard() -> list[Json]:
 
 
 def refusal_of_create(world: QueueWorld, query: str = "") -> str:
-    """What the account is told that creates a pod, "" for nothing."""
+    """Return the refusal of a pod that the account creates, "" for none."""
     body = {
         "metadata": {"generateName": "real-"},
         "spec": {"containers": [{"name": "c", "image": "none"}]},
@@ -106,7 +106,7 @@ def refusal_of_create(world: QueueWorld, query: str = "") -> str:
 
 
 def pod_policy(world: QueueWorld, kind: str, name: str, team: str, **spec: Any) -> None:
-    """Put a policy into force on pods of a team."""
+    """Apply a policy to pods of a team."""
     body: Json = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": f"{kind}AdmissionPolicy",
@@ -151,7 +151,7 @@ def differences(world: QueueWorld, job: str) -> str:
 
 
 def dry_run(world: QueueWorld, team: str) -> Json:
-    """The pod that the API server would make now of this team's template."""
+    """Return the pod that the API server would now create from this team's template."""
     body = {**template(team), "apiVersion": "v1", "kind": "Pod"}
     body["metadata"]["name"] = "asked"
     made: Json = world.api.request("POST", f"{PODS}?dryRun=All", body)
@@ -166,15 +166,15 @@ def requests_in(pod: Json) -> Json:
 # --------------------------------------------------------------------------------- the right
 
 
-def test_the_account_creates_no_pod_but_by_dry_run(world: QueueWorld) -> None:
+def test_the_account_creates_pods_by_dry_run_alone(world: QueueWorld) -> None:
     assert "by dry run only" in refusal_of_create(world)
     assert refusal_of_create(world, "?dryRun=All") == ""
 
 
-# ------------------------------------------------------------------------- what pods will be
+# ----------------------------------------------------------------------------------- predicted pods
 
 
-def test_the_demand_is_what_a_mutation_makes_of_pods(world: QueueWorld) -> None:
+def test_the_demand_is_that_of_the_mutated_pods(world: QueueWorld) -> None:
     mutating(world, "to-batch", "batch", BATCH_CPU % ("2000", "2000"))
     until(lambda: "kubernetes.io/batch-cpu" in requests_in(dry_run(world, "batch")))
     started = world.api.request("GET", PODS)["metadata"]["resourceVersion"]
@@ -189,7 +189,7 @@ def test_the_demand_is_what_a_mutation_makes_of_pods(world: QueueWorld) -> None:
 
 
 def pods_since(world: QueueWorld, version: str) -> list[Json]:
-    """All pods that there were at any time since a version."""
+    """Return all pods that have existed since a resourceVersion."""
     path = f"{PODS}?watch=true&resourceVersion={version}&timeoutSeconds=1"
     kubeconfig = world.plane.kubectl("get", "--raw", path)
     return [json.loads(line)["object"] for line in kubeconfig.splitlines() if line]
@@ -247,7 +247,9 @@ def test_a_job_is_charged_to_the_quota_that_admission_puts_on_its_pods(world: Qu
 # -------------------------------------------------------------------------------- webhooks
 
 
-def test_the_demand_is_what_a_webhook_makes_of_pods(world: QueueWorld, webhook: PodWebhook) -> None:
+def test_the_demand_is_that_of_pods_changed_by_a_webhook(
+    world: QueueWorld, webhook: PodWebhook
+) -> None:
     webhook.configure("hooked", "3")
     until(lambda: requests_in(dry_run(world, "hooked")) == {"cpu": "3"})
     world.create_quota("hooked", cpu_max=2)
@@ -264,7 +266,7 @@ def test_the_demand_is_what_a_webhook_makes_of_pods(world: QueueWorld, webhook: 
         pytest.param(1, id="the API server gives up"),
     ],
 )
-def test_without_an_answer_of_a_webhook_what_is_followed_counts(
+def test_without_an_answer_of_a_webhook_the_watched_objects_count(
     world: QueueWorld, webhook: PodWebhook, timeout_seconds: int
 ) -> None:
     name = f"silent-{timeout_seconds}"
@@ -290,16 +292,16 @@ def test_a_webhook_whose_configuration_changes_changes_the_demand(
     for team, cpu, want in steps:
         webhook.configure(team, cpu)
         until(partial(asks_for, world, "turns", {"cpu": want}))
-    # Until then what is asked again after the last change would find it deleted.
+    # Until then a preview that is repeated after the last change would find it deleted.
     time.sleep(SETTLED_SECONDS[-1] + STILL_SECONDS)
     webhook.remove()
     until(lambda: asks_for(world, "turns", {"cpu": "2"}))
 
 
-# ------------------------------------------------------------------------ what is not made
+# ------------------------------------------------------------------------------------- refused pods
 
 
-def test_a_refusal_holds_the_job_with_its_words_until_it_is_gone(world: QueueWorld) -> None:
+def test_a_refusal_holds_the_job_with_its_message_until_it_is_gone(world: QueueWorld) -> None:
     rule = {"expression": "false", "message": "pods of team barred are barred"}
     pod_policy(world, "Validating", "barred", "barred", validations=[rule])
     until(lambda: is_barred(world))
@@ -319,7 +321,7 @@ def why_it_waits(world: QueueWorld, job: str) -> Json:
     return found
 
 
-def test_a_class_that_is_made_lets_a_job_through(world: QueueWorld) -> None:
+def test_a_class_that_is_created_lets_a_job_start(world: QueueWorld) -> None:
     world.create_quota("classy", cpu_max=10)
     classy = template("classy", priorityClassName="late")
     world.create_job("classy", "classy", suspend=True, template=classy)
@@ -330,8 +332,8 @@ def test_a_class_that_is_made_lets_a_job_through(world: QueueWorld) -> None:
 
 
 @pytest.mark.parametrize("confined", [True, False])
-def test_what_is_asked_for_is_the_whole_template(world: QueueWorld, confined: bool) -> None:
-    """Pod Security looks at what jobs in memory do not have."""
+def test_the_preview_has_the_whole_template(world: QueueWorld, confined: bool) -> None:
+    """Pod Security reads fields that the controllers' copies of jobs do not have."""
     namespace, name = f"restricted-{confined}".lower(), "whole"
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     body = {"metadata": {"name": namespace, "labels": labels}}
@@ -366,7 +368,7 @@ def test_a_resource_quota_that_is_full_refuses_nothing(world: QueueWorld) -> Non
         "spec": {"hard": {"count/pods": "0", "pods": "0"}},
     }
     world.api.request("POST", path, body)
-    # No controller counts what there is.
+    # No controller counts the used resources.
     counted = {"status": {**body["spec"], "used": {"count/pods": "0", "pods": "0"}}}
     world.api.request("PATCH", f"{path}/full/status", counted, content_type=MERGE)
     until(lambda: "exceeded quota" in refusal_of_create(world, "?dryRun=All"))
@@ -380,10 +382,10 @@ def test_a_resource_quota_that_is_full_refuses_nothing(world: QueueWorld) -> Non
         world.api.request("DELETE", f"{path}/full")
 
 
-# ------------------------------------------------------------------------- when it changes
+# ------------------------------------------------------------------------------------------ changes
 
 
-def test_a_policy_that_changes_changes_the_demand_of_what_waits(world: QueueWorld) -> None:
+def test_a_changed_policy_changes_the_demand_of_pending_units(world: QueueWorld) -> None:
     world.create_quota("later", cpu_max=1)
     world.create_job("waits", "later", suspend=True, template=template("later"))
     assert request_of(world, "waits") == {"cpu": "2"}

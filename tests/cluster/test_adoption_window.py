@@ -1,7 +1,7 @@
 """Between two writes of the controllers, and across restarts, on a real API server.
 
-A unit is created, and its adoption is proved by a second write. What a policy of the API server
-does here to keep that second write away, a crash does between the two.
+A unit is created, and its adoption is proved by a second write. A policy of the API server refuses
+that second write here, which has the effect of a crash between the two.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def scheduler(world: QueueWorld) -> ProgramProcess:
 
 
 def keep_statuses_away(world: QueueWorld) -> None:
-    """Refuse the controllers every write of a unit's status, from now on."""
+    """Refuse the controllers every write of a unit's status from now on."""
     rule = {
         "apiGroups": ["scheduling.x-k8s.io"],
         "apiVersions": ["*"],
@@ -95,7 +95,7 @@ def let_statuses_through(world: QueueWorld) -> None:
 
 
 def run_unmanaged(world: QueueWorld, name: str) -> None:
-    """Start a job of one cpu that no queue knows of."""
+    """Start a job of one cpu that no queue manages."""
     world.create_job(name, "", run_seconds=LONG)
     until(lambda: world.running_pods(name))
 
@@ -107,7 +107,7 @@ def label(world: QueueWorld, job: str, quota: str) -> None:
 def test_until_an_adoption_is_proved_its_pods_are_charged_once_and_nothing_starts_on_top(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
-    """Controllers that end in the window find the unit as they left it, and prove it then."""
+    """Controllers that restart in between find the unit without the proof, and write it."""
     world.create_quota("window", cpu_max=1)
     run_unmanaged(world, "window")
     keep_statuses_away(world)
@@ -135,10 +135,10 @@ def test_until_an_adoption_is_proved_its_pods_are_charged_once_and_nothing_start
         again.stop()
 
 
-def test_a_job_that_may_not_use_the_quota_is_told_so_and_goes_on(
+def test_a_job_that_may_not_use_the_quota_is_warned_and_runs_on(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
-    """With the controllers' own flag: no unit is made, and its pods are charged where they say."""
+    """With the controllers' flag: no unit is created, and its pods are charged to their quota."""
     world.create_quota("not-its-own", cpu_max=9)
     world.create_quota("of-its-pods", cpu_max=9)
     namespace = {"metadata": {"name": "strange"}}
@@ -169,7 +169,7 @@ def reasons(world: QueueWorld, namespace: str) -> set[str]:
     return {each["reason"] for each in world.api.request("GET", path)["items"]}
 
 
-def test_a_booking_stays_where_it_was_admitted_for_a_scheduler_that_comes_later(
+def test_usage_stays_where_it_was_admitted_for_a_later_scheduler(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
     world.create_quota("moved-from", cpu_max=1)

@@ -1,6 +1,6 @@
-"""Bad input on the real server: what its schema lets through, and what happens around us.
+"""Bad input on a real API server: what its schema accepts, and failures of the environment.
 
-The stories with more cases and virtual time are in `tests/scenarios/test_bad_input.py`.
+More cases, in virtual time, are in `tests/scenarios/test_bad_input.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.controlplane.api_client import ApiError
 
 ABSURD: Final = "9e999999999"
 DEEP: Final = 9000
-"""Lists in lists, as deep as the API server lets through, and no schema looks into a template."""
+"""Nested lists, as deep as the API server accepts where no schema validates, as in a template."""
 
 Json = dict[str, Any]
 
@@ -48,7 +48,7 @@ def requesting(amount: Any) -> Json:
 
 
 def ask_raw(world: QueueWorld, method: str, path: str, body: str = "") -> int:
-    """Send what no encoder makes, for an answer that no decoder takes; return the status."""
+    """Send what no encoder produces, for a response that no decoder accepts; return its status."""
     trusted = ssl.create_default_context(cafile=str(world.plane.ca_file))
     headers = {
         "Authorization": f"Bearer {world.plane.token}",
@@ -60,17 +60,17 @@ def ask_raw(world: QueueWorld, method: str, path: str, body: str = "") -> int:
 
 
 def phase_seen(scheduler: ProgramProcess, unit: str) -> str:
-    """Return the phase that the scheduler knows of a unit, "" of one that it does not know."""
+    """Return a unit's phase in the scheduler, "" while the scheduler does not know it."""
     return str(unit_view(scheduler, unit).get("phase", ""))
 
 
 def is_dequeued(scheduler: ProgramProcess, unit: str) -> bool:
-    """Return whether the scheduler knows that it has admitted a unit."""
+    """Return whether a unit is admitted in the scheduler's view."""
     return phase_seen(scheduler, unit) == "Dequeued"
 
 
 def assert_all_else_goes_on(world: QueueWorld, name: str) -> None:
-    """A unit of another quota starts."""
+    """Assert that a unit of another quota starts."""
     world.create_quota(f"{name}-good", cpu_max=1)
     world.create_unit(f"{name}-good", f"{name}-good", cpu=1)
     until(lambda: world.phase(f"{name}-good") == "Dequeued")
@@ -86,7 +86,7 @@ def assert_all_else_goes_on(world: QueueWorld, name: str) -> None:
         ("shape", pod_set(containers={"name": "c"}), "Unreadable"),
     ],
 )
-def test_what_no_schema_refuses_is_told_on_the_unit(
+def test_bad_input_that_no_schema_refuses_is_reported_on_the_unit(
     world: QueueWorld, name: str, pods: Json, want: str
 ) -> None:
     world.create_quota(f"bad-{name}", cpu_max=4)
@@ -98,7 +98,7 @@ def test_what_no_schema_refuses_is_told_on_the_unit(
 
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 def test_a_backoff_until_a_time_outside_of_all_years_is_over(world: QueueWorld, at: str) -> None:
-    """The server takes it for a time; the unit returns at once, and waits for its quota."""
+    """The server accepts it as a time; the unit is requeued at once, and waits for its quota."""
     name = f"never-{at[:4]}"
     world.create_unit(name, "nowhere", cpu=1)
     status = {"phase": "TimeoutBackoff", "requeueState": {"count": 1, "requeueAt": at}}
@@ -110,10 +110,10 @@ def test_a_backoff_until_a_time_outside_of_all_years_is_over(world: QueueWorld, 
 @pytest.mark.parametrize(
     ("name", "amount"), [("large", "1e30"), ("larger", "9e99"), ("tiny", "1n")]
 )
-def test_a_job_with_an_odd_amount_holds_up_nobody(
+def test_a_job_with_an_odd_amount_holds_up_no_other_job(
     world: QueueWorld, name: str, amount: str
 ) -> None:
-    """What the API server takes for a Job is queued; the next Job runs.
+    """A Job that the API server accepts is queued; the next Job runs.
 
     An exponent like that of `ABSURD` keeps the API server itself busy for ever.
     """
@@ -125,7 +125,7 @@ def test_a_job_with_an_odd_amount_holds_up_nobody(
 
 
 def test_a_job_whose_template_has_200_kilobytes(world: QueueWorld) -> None:
-    """The unit carries what is read of it; the rest stays with the job."""
+    """The unit has the parts of it that are read; the rest stays in the job."""
     world.create_quota("fat", cpu_max=1)
     environment = [{"name": f"V{n}", "value": "x" * 1000} for n in range(200)]
     resources = {"requests": {"cpu": "1"}}
@@ -155,15 +155,15 @@ def test_a_job_whose_template_has_200_kilobytes(world: QueueWorld) -> None:
 def test_two_controllers_with_the_same_flags_and_no_election_do_no_harm(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """Guarded patches and names from uids: each Job has one unit, and runs once."""
+    """Patches are guarded and names come from uids: each Job has one unit, and runs once."""
     twin = world.start_controllers("--leader-elect=false")
     world.create_quota("twins", cpu_max=3)
     names = [f"twin-{number}" for number in range(9)]
     for number, name in enumerate(names):
-        # One that is not suspended must not be over before it is.
+        # A Job that is not suspended must not end before it is.
         world.create_job(name, "twins", suspend=number % 2 == 0, run_seconds=5)
-    # One may release a Job, and the other suspend it again before it hears of the admission. Has
-    # the Job controller seen neither, it confirms nothing, and is given a minute before it goes on.
+    # One may release a Job, and the other suspend it again before it sees the admission. If the
+    # Job controller saw neither, it confirms nothing, and a minute passes before the next step.
     until(lambda: all(condition(world.job(name), "Complete") for name in names), 450.0)
     units = [unit for unit in world.units() if unit["metadata"]["name"].startswith("twin-")]
     assert sorted(unit["spec"]["consumerRef"]["name"] for unit in units) == names
@@ -173,14 +173,14 @@ def test_two_controllers_with_the_same_flags_and_no_election_do_no_harm(
         done = [each for each in written if each.resource == "jobs" and each.status == 200]
         releases = [number for number, each in enumerate(done) if each.is_release]
         later = [each.body.get("spec", {}).get("suspend") for each in done[releases[0] :]]
-        # Of two, the second said the same, guarded by the version.
+        # If there are two, the second was the same, guarded by the version.
         assert len(releases) <= 2 * (1 + later.count(True)), name
         assert len(world.pods(name)) == 1, name
     assert twin.stop() == 0
 
 
-def test_two_controllers_with_an_election_one_works(world: QueueWorld) -> None:
-    """A third and a fourth, with a lease of their own: the follower is ready, and takes over."""
+def test_of_two_controllers_with_an_election_one_works(world: QueueWorld) -> None:
+    """Two more programs, with a lease of their own: the follower is ready, and takes over."""
     fast = (
         "--leader-elect-lease-name=pair",
         "--leader-elect-lease-duration=20",
@@ -199,19 +199,19 @@ def test_two_controllers_with_an_election_one_works(world: QueueWorld) -> None:
 
 
 def holder_of(world: QueueWorld, lease: str) -> str:
-    """Return who holds a lease; "" for nobody, or while there is none."""
+    """Return the holder of a lease; "" for none, or while there is no lease."""
     path = "/apis/coordination.k8s.io/v1/namespaces/koord-queue/leases"
     leases = world.api.request("GET", path)["items"]
     specs = [each["spec"] for each in leases if each["metadata"]["name"] == lease]
     return str(specs[0].get("holderIdentity") or "") if specs else ""
 
 
-# --- what is missing, or away, when a program starts ------------------------------------------
+# --- what is missing or down when a program starts --------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def quiet(controlplane_binaries: Path) -> Iterator[QueueWorld]:
-    """An API server of its own, to be stopped and to lose a kind."""
+    """An API server of its own, which tests stop and whose kinds they delete."""
     with QueueWorld(controlplane_binaries) as world:
         yield world
 
@@ -259,7 +259,7 @@ def test_both_programs_are_ready_without_the_quota_crd_and_work_when_it_comes(
 
 
 def _has_created(world: QueueWorld, quota: str) -> bool:
-    """Create a quota as soon as the server serves its kind."""
+    """Create a quota; return whether the server serves its kind yet."""
     try:
         world.create_quota(quota, cpu_max=1)
     except ApiError as error:
@@ -269,10 +269,10 @@ def _has_created(world: QueueWorld, quota: str) -> bool:
     return True
 
 
-def test_lists_in_lists_in_lists_stop_nobody(quiet: QueueWorld) -> None:
-    """The unit starts, and nobody else notices: what is that deep is of no interest.
+def test_deeply_nested_lists_hold_up_no_unit(quiet: QueueWorld) -> None:
+    """The unit starts, and nothing else is affected: nothing that deep is read.
 
-    Seen by a watch, and by the list of the next start.
+    Read by a watch, and by the list of the next start.
     """
     quiet.create_quota("deep", cpu_max=4)
     pods = json.dumps(requesting("1"))[:-2] + f', "x": {"[" * DEEP}{"]" * DEEP}' + "}}"

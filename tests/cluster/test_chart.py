@@ -1,4 +1,4 @@
-"""The chart on a real API server: what it renders is accepted, and does what it is for."""
+"""The chart on a real API server: what it renders is accepted and works."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _restrict(plane: ControlPlane, namespace: str) -> None:
 
 
 def _without_class(spec: Json) -> Json:
-    """A pod's spec without the priority class, which a server looks up at once."""
+    """Return a pod's spec without its priority class, which a server looks up at once."""
     return {key: one for key, one in spec.items() if key != "priorityClassName"}
 
 
@@ -137,17 +137,17 @@ RIGHTS = (
 
 @pytest.fixture(scope="module")
 def bound(plane: ControlPlane) -> ControlPlane:
-    """Ann may do what the scheduler may, Ben what the controllers may."""
+    """Ann has the rights of the scheduler, Ben those of the controllers."""
     objects = [*rights("scheduler", user=ANN), *rights("controllers", user=BEN)]
     plane.kubectl("apply", "--server-side", "--filename", "-", input=as_manifest(objects))
-    # The server's authorizer hears of each role and binding by a watch.
+    # The server's authorizer learns of each role and binding by a watch.
     given = [asked for *asked, is_given in RIGHTS if is_given]
     until(lambda: all(_may(plane, *map(str, asked)) for asked in given))
     return plane
 
 
 @pytest.mark.parametrize(("user", "namespace", "verb", "resource", "want"), RIGHTS)
-def test_a_program_may_do_what_it_does_and_no_more(
+def test_a_program_has_exactly_the_rights_that_it_needs(
     bound: ControlPlane, user: str, namespace: str, verb: str, resource: str, want: bool
 ) -> None:
     assert _may(bound, user, namespace, verb, resource) == want
@@ -171,7 +171,7 @@ def _may(plane: ControlPlane, user: str, namespace: str, verb: str, resource: st
 
 @pytest.mark.parametrize("writes", [False, True])
 @pytest.mark.parametrize("role", ["view", "edit", "admin"])
-def test_users_roles_of_the_cluster_learn_of_units(
+def test_the_clusters_user_roles_include_units(
     plane: ControlPlane, role: str, writes: bool
 ) -> None:
     objects = render({"rbac": {"usersWriteUnits": writes}})
@@ -220,11 +220,11 @@ def test_install_upgrade_uninstall_and_install_again(
 
 
 FORCED = {"helm 3": (), "helm 4": ("--force-conflicts",)}
-"""Helm 4 applies server-side: what kubectl has set is kubectl's until it is told otherwise."""
+"""Helm 4 applies server-side: fields that kubectl has set are kubectl's until Helm is forced."""
 
 
 @pytest.mark.parametrize(("key", "before"), [("helm 3", "kubectl"), ("helm 4", "another release")])
-def test_crds_that_were_there_before(controlplane_binaries: Path, key: str, before: str) -> None:
+def test_crds_that_existed_before(controlplane_binaries: Path, key: str, before: str) -> None:
     helm = require_helm_3 if key == "helm 3" else require_helm
     with ControlPlane(controlplane_binaries) as plane:
         if before == "kubectl":
@@ -234,7 +234,7 @@ def test_crds_that_were_there_before(controlplane_binaries: Path, key: str, befo
             _uninstall(plane, helm)
         plane.await_kinds(*OUR_KINDS)
         new = ("--create-namespace",) if before == "kubectl" else ()
-        # They are as the chart has them: they stay as they are, and the notes say so.
+        # They equal those of the chart: they stay unchanged, and the notes say so.
         told = _helm(plane, "install", *new, release="other", helm=helm)
         assert "The CRDs were there before" in told
         _age(plane)
@@ -251,13 +251,15 @@ def test_crds_that_were_there_before(controlplane_binaries: Path, key: str, befo
             helm=helm,
             values={"crds": {"takeOwnership": True}},
         )
-        _helm(plane, "upgrade", release="other", helm=helm)  # they are its own from now on
+        _helm(
+            plane, "upgrade", release="other", helm=helm
+        )  # they belong to the release from now on
         columns = plane.kubectl("get", "crd", OUR_KINDS[0], "--output=yaml")
         assert "name: POLICY" in columns
 
 
 def _age(plane: ControlPlane) -> None:
-    """Make a CRD what an older version may have had: without its columns."""
+    """Make a CRD as an older version may have had it: without its columns."""
     patch = [{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]
     plane.kubectl("patch", "crd", OUR_KINDS[0], "--type=json", f"--patch={json.dumps(patch)}")
 

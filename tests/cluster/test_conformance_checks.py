@@ -53,8 +53,8 @@ class RealCluster:
 
     def patch_queue(self, name: str, body: Json) -> None:
         self._world.patch_queue(name, body)
-        # Units come by another watch, and may be heard of before this. No check exists here, or
-        # is active, and the queue says so.
+        # Units come by another watch, and may arrive before this. No check exists here, or
+        # is active, and the queue reports that.
         until(lambda: condition(self._world.queue(name), "Ready").get("reason", "Ready") != "Ready")
 
     def has_queue(self, name: str) -> bool:
@@ -81,7 +81,7 @@ def test_upstreams_list(world: QueueWorld, number: str) -> None:
 
 
 def test_kueues_check_that_is_not_active_holds_units_until_it_is(world: QueueWorld) -> None:
-    """The kind appears while the scheduler runs, in two versions."""
+    """The CRD is created while the scheduler runs, in two versions."""
     situation = situation_in(world, "kueue")
     situation.quota(cpu=4)
     situation.ask("nodes")
@@ -99,7 +99,7 @@ def test_kueues_check_that_is_not_active_holds_units_until_it_is(world: QueueWor
 
 
 def test_an_older_kueue_has_only_the_older_version(world: QueueWorld) -> None:
-    """The check is followed in that: it comes inactive, and becomes active."""
+    """The check is watched in that version: it is created inactive, and becomes active."""
     take_newer_version_away(world)
     situation = situation_in(world, "older")
     situation.quota(cpu=4)
@@ -116,6 +116,6 @@ def test_an_older_kueue_has_only_the_older_version(world: QueueWorld) -> None:
 
 
 def say(world: QueueWorld, check: str, active: str, message: str = "") -> None:
-    """Return whether a check is active, as its controller does."""
+    """Set whether a check is active, as its controller does."""
     status = activity(active, message)
     world.api.request("PATCH", f"{check}/status", status, content_type=MERGE)

@@ -1,4 +1,4 @@
-"""Upstream's tests of what a unit asks for, and of whose pods are whose, on a real API server.
+"""Upstream's tests of units' demands, and of which pod belongs to which set, on a real API server.
 
 Ids stand for tests of upstream's (upstream/README.md). The scheduler of queue units is played.
 """
@@ -60,7 +60,7 @@ def world(controlplane_binaries: Path) -> Iterator[JobSideWorld]:
             {"PS": 2, "Worker": 3},
             {},
             [("ps", 2), ("worker", 3)],
-            id="ctl-1 nothing has changed: nothing is written",
+            id="ctl-1 no change: nothing is written",
         ),
         pytest.param(
             "more",
@@ -74,14 +74,14 @@ def world(controlplane_binaries: Path) -> Iterator[JobSideWorld]:
             {"PS": 2},
             {"Worker": {"replicas": 3, "template": template(CPU)}},
             [("ps", 2), ("worker", 3)],
-            id="ctl-3 one more set is appended",
+            id="ctl-3 another set is appended",
         ),
         pytest.param(
             "gone",
             {"PS": 2, "Worker": 3},
             {"Worker": None},
             [("ps", 2)],
-            id="ctl-4 one that is gone goes",
+            id="ctl-4 a set is removed",
         ),
     ],
 )
@@ -103,9 +103,9 @@ def test_pod_sets_follow(
 
 
 def writes_spec_after(job: TfJob, change: Json) -> bool:
-    """Change a job and a label of it; say whether its unit's spec is written.
+    """Change a job and a label of it; return whether its unit's spec is written.
 
-    The label is, and in the same request; the server's log shows also what changes nothing.
+    The label is written in the same request; the audit log has requests that change nothing, too.
     """
     job.patch({**change, "metadata": {"labels": {"look": "again"}, **change.get("metadata", {})}})
     until(lambda: job.world.unit(job.unit)["metadata"]["labels"].get("look") == "again")
@@ -122,7 +122,7 @@ def writes_spec_after(job: TfJob, change: Json) -> bool:
 
 @pytest.fixture(scope="module")
 def classes(world: JobSideWorld) -> None:
-    """Priority classes that the controllers have heard of."""
+    """Priority classes that the controllers have seen."""
     for name, value in CLASSES.items():
         world.create_priority_class(name, value)
     last = {"priorityClassName": "five"}
@@ -136,11 +136,11 @@ def classes(world: JobSideWorld) -> None:
     [
         pytest.param("22", "high", "high", None, (20, "high"), id="ctl-22 the same"),
         pytest.param("23", "low", "high", None, (20, "high"), id="ctl-23 another class"),
-        pytest.param("24", "low", "high", "99", (99, "high"), id="ctl-24 and the annotation wins"),
-        pytest.param("25", "", "", None, (0, ""), id="ctl-25 neither before nor after"),
+        pytest.param("24", "low", "high", "99", (99, "high"), id="ctl-24 the annotation wins"),
+        pytest.param("25", "", "", None, (0, ""), id="ctl-25 no class before or after"),
         pytest.param("26", "low", "twin", None, (10, "twin"), id="ctl-26 another class alone"),
         pytest.param("27", "", "five", None, (5, "five"), id="ctl-27 a first class"),
-        pytest.param("28", "five", "", None, (0, ""), id="ctl-28 no class any more"),
+        pytest.param("28", "five", "", None, (0, ""), id="ctl-28 the class is removed"),
     ],
 )
 def test_priority_follows(
@@ -180,7 +180,7 @@ def priority_of(world: JobSideWorld, unit: str) -> tuple[int, str]:
         pytest.param("range", "1,3-5,7", 10, 5, id="ctl-42 a range among them"),
     ],
 )
-def test_no_pod_is_asked_for_where_an_index_has_failed(
+def test_no_pod_is_requested_for_a_failed_index(
     world: JobSideWorld, name: str, text: str, completions: int, needed: int
 ) -> None:
     job = create_indexed(world, name, completions)
@@ -191,17 +191,17 @@ def test_no_pod_is_asked_for_where_an_index_has_failed(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        pytest.param("word", "x", id="ctl-42 no number"),
-        pytest.param("back", "5-3", id="ctl-42 a range that runs back"),
+        pytest.param("word", "x", id="ctl-42 not a number"),
+        pytest.param("back", "5-3", id="ctl-42 a reversed range"),
         pytest.param("twice", "1-3,3-5", id="ctl-42 ranges that overlap"),
         pytest.param("order", "4,2", id="ctl-42 out of order"),
         pytest.param("beyond", "10", id="ctl-42 beyond the last"),
     ],
 )
-def test_the_server_takes_no_list_that_can_not_be_read(
+def test_the_server_refuses_lists_that_cannot_be_parsed(
     world: JobSideWorld, name: str, text: str
 ) -> None:
-    """So none reaches the controllers, who would take it for none."""
+    """So none reaches the controllers, which would read it as empty."""
     job = create_indexed(world, name, 10)
     with pytest.raises(ApiError) as refused:
         say_failed(world, job, text)
@@ -212,7 +212,7 @@ def test_the_server_takes_no_list_that_can_not_be_read(
 
 
 def create_indexed(world: JobSideWorld, name: str, completions: int) -> str:
-    """Create a suspended Job of so many indexes, and wait for its unit; return its name."""
+    """Create a suspended Job of this many indexes, and wait for its unit; return its name."""
     job = f"failed-{name}"
     world.create_job(
         job,
@@ -229,7 +229,7 @@ def create_indexed(world: JobSideWorld, name: str, completions: int) -> str:
 
 
 def say_failed(world: JobSideWorld, job: str, text: str) -> None:
-    """Say which indexes have failed, as the Job controller does."""
+    """Set the failed indexes, as the Job controller does."""
     path = f"{JOBS.format('default')}/{job}/status"
     world.api.request("PATCH", path, {"status": {"failedIndexes": text}}, content_type=MERGE)
 
@@ -237,7 +237,7 @@ def say_failed(world: JobSideWorld, job: str, text: str) -> None:
 # --- which pod belongs to which set -------------------------------------------------------------
 
 
-def test_ctl_60_the_annotation_of_a_pod_goes_before_what_its_kind_says(
+def test_ctl_60_a_pods_annotation_precedes_the_rule_of_its_kind(
     world: JobSideWorld,
 ) -> None:
     job = TfJob(world, "whose")
@@ -249,8 +249,8 @@ def test_ctl_60_the_annotation_of_a_pod_goes_before_what_its_kind_says(
     until(lambda: running_of(world.unit(job.unit)) == {"ps": 1, "worker": 2})
 
 
-def test_ctl_60_of_a_kind_that_does_not_say_the_annotation_counts(world: JobSideWorld) -> None:
-    """A unit without a job has no pods in the controllers' eyes: nobody reports of them."""
+def test_ctl_60_where_the_kind_has_no_rule_the_annotation_counts(world: JobSideWorld) -> None:
+    """The controllers report no pods of a unit without a job."""
     job = widget(world, "unsaid")
     job.create({"suspend": True, "first": 2, "second": 2, "template": template(CPU)})
     world.admit(job.unit, {"ps-1": 2, "ps-2": 2})
@@ -266,8 +266,8 @@ def test_ctl_60_of_a_kind_that_does_not_say_the_annotation_counts(world: JobSide
 # --- gates --------------------------------------------------------------------------------------
 
 
-def test_ctl_61_as_many_start_as_are_granted_and_no_gate_is_shut(world: JobSideWorld) -> None:
-    """Upstream shuts the gate of one of the second set again; the server lets nobody do that."""
+def test_ctl_61_as_many_start_as_are_granted_and_no_gate_returns(world: JobSideWorld) -> None:
+    """Upstream sets the gate of one of the second set again, which an API server forbids."""
     for number, cpu in enumerate(("1", "2", "2")):
         create_member(world, f"gates-{number}", cpu)
     unit = "gates-pg-qu"
@@ -318,17 +318,17 @@ def open_names(world: JobSideWorld) -> set[str]:
 
 
 def opened(world: JobSideWorld) -> dict[str, int]:
-    """Return how many of those pods ask for so many CPUs."""
+    """Return how many of those pods request this many CPUs."""
     cpus = [pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for pod in members(world)]
     return {cpu: cpus.count(cpu) for cpu in sorted(set(cpus))}
 
 
-# --- whose a job is that has started ------------------------------------------------------------
+# --- jobs that have started ---------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def started(world: JobSideWorld) -> None:
-    """Jobs that run before the controllers have ever seen them."""
+    """Jobs that run before the controllers first see them."""
     world.stop_controllers()
     released = {"koord-queue/released-at": "2026-11-01T10:00:00Z"}
     world.create_job("started-unmarked", "", run_seconds=LONG)
@@ -346,12 +346,12 @@ STARTED = ("started-unmarked", "started-marked", "started-released")
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("started-marked", id="ctl-46 one that is marked by its quota"),
-        pytest.param("started-released", id="ctl-46 one that is marked by its release"),
+        pytest.param("started-marked", id="ctl-46 marked by its quota"),
+        pytest.param("started-released", id="ctl-46 marked by its release"),
     ],
 )
 def test_a_started_job_that_is_marked_is_managed(world: JobSideWorld, name: str) -> None:
-    """Upstream's mark is an annotation that it leaves when a Job was queued."""
+    """Upstream's mark is an annotation that stays when a Job was queued."""
     until(lambda: world.has_unit(name) and world.phase(name) == "Running")
     assert is_true(world.unit(name), "Adopted")
     assert not world.is_suspended(name)

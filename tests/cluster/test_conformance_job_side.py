@@ -1,9 +1,9 @@
-"""Upstream's tests of what the job side reports and takes back, on a real API server.
+"""Upstream's tests of what the controllers report and evict, on a real API server.
 
 Ids stand for tests of upstream's (upstream/README.md). The scheduler of queue units is played.
-Upstream's job side lowers `admissions[].replicas` and chooses which pods go. Here replicas are the
-scheduler's to write (DECISIONS.md 37), the job side says in `reclaimablePods` what is not needed
-any more, and a job that gives its place back is stopped whole.
+Upstream's controllers lower `admissions[].replicas` and choose which pods go. Here the scheduler
+writes replicas (DECISIONS.md 37), the controllers report in `reclaimablePods` what is not needed
+any more, and an evicted job is stopped whole.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ def world(controlplane_binaries: Path) -> Iterator[JobSideWorld]:
 
 
 GOING_ON: Mapping[str, Json] = {"nothing": {}, "zero": {"replicas": 0}, "one": {"replicas": 1}}
-"""Jobs of which a unit's `reclaimState` says this, and that nobody asks for their place."""
+"""Jobs whose unit has this `reclaimState`, and that are not evicted."""
 GIVING_BACK: Mapping[str, tuple[int, int]] = {"two-of-three": (3, 2), "three-of-four": (4, 3)}
-"""Jobs of so many pods, one of which runs, and how many of them `reclaimState` asks back."""
+"""Jobs of this many pods, one of which runs, and how many of them `reclaimState` reclaims."""
 PARTS: Mapping[str, tuple[int, int]] = {
     "first-look": (4, 2),
     "not-yet": (4, 2),
     "whole": (3, 2),
     "one-of-four": (4, 1),
 }
-"""Jobs of so many pods, of which so many run."""
+"""Jobs of this many pods, of which this many run."""
 BANKING = ("banks-never", "banks-no-more", "banks-ten", "banks-more")
 """Jobs of one pod."""
 
 
 @pytest.fixture(scope="module")
 def begun(world: JobSideWorld) -> float:
-    """Jobs that run, for tests that look whether they go on; return since when they do."""
+    """Running jobs, for tests of whether they run on; return since when they run."""
     for name, state in GOING_ON.items():
         world.create_job(name, "any", suspend=True, run_seconds=LONG, parallelism=2, completions=2)
         world.admit(name, {name: 2}, **({"reclaimState": {name: state}} if state else {}))
@@ -94,14 +94,14 @@ def begun(world: JobSideWorld) -> float:
 
 
 def is_counted(world: JobSideWorld, name: str, pods: int, running: int) -> bool:
-    """Return whether the unit of a Job has all of its pods right."""
+    """Return whether the unit of a Job has the right counts of its pods."""
     said = world.admissions(name).get(name, {})
     counts = tuple(said.get(each, 0) for each in ("replicas", "running", "pending"))
     return counts == (pods, running, pods - running) and world.phase(name) == "Running"
 
 
 def goes_on(world: JobSideWorld, name: str) -> bool:
-    """Return whether a Job runs, and nobody asks for its place."""
+    """Return whether a Job runs and its eviction is not requested."""
     return (
         world.phase(name) == "Running"
         and not is_true(world.unit(name), "Evicted")
@@ -116,7 +116,7 @@ def goes_on(world: JobSideWorld, name: str) -> bool:
     ("name", "admitted", "demand", "running", "pending", "given_back"),
     [
         pytest.param("same", 2, 2, 1, 0, 0, id="ctl-5 as many are needed as were admitted"),
-        pytest.param("live", 3, 1, 3, 0, 2, id="ctl-6 pods that live stay charged"),
+        pytest.param("live", 3, 1, 3, 0, 2, id="ctl-6 living pods stay charged"),
         pytest.param("spare", 4, 2, 1, 1, 2, id="ctl-7 two of four are not needed"),
     ],
 )
@@ -151,8 +151,8 @@ def test_a_demand_below_the_admission(
     assert world.phase(job.unit) == "Running"
 
 
-def test_ctl_8_what_is_asked_back_goes_with_the_admission(world: JobSideWorld) -> None:
-    """A demand that shrinks leaves `reclaimState` to the scheduler, whose field it is."""
+def test_ctl_8_the_reclaim_state_goes_with_the_admission(world: JobSideWorld) -> None:
+    """A smaller demand does not change `reclaimState`, which is the scheduler's field."""
     world.create_job("asked", "any", suspend=True, run_seconds=LONG, parallelism=4, completions=8)
     asked = {"replicas": 2}
     world.admit("asked", {"asked": 4}, reclaimState={"asked": asked})
@@ -170,21 +170,21 @@ def test_ctl_8_what_is_asked_back_goes_with_the_admission(world: JobSideWorld) -
     assert world.living_pods("asked") == []
 
 
-# --- what is asked back -------------------------------------------------------------------------
+# --- what is reclaimed --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("nothing", id="ctl-9 nothing is asked back"),
-        pytest.param("zero", id="ctl-33 none of them are asked back"),
+        pytest.param("nothing", id="ctl-9 nothing is reclaimed"),
+        pytest.param("zero", id="ctl-33 none of them are reclaimed"),
         pytest.param("one", id="ctl-33 one of them is, and the condition counts"),
     ],
 )
-def test_a_job_goes_on_until_the_condition_says_so(
+def test_a_job_runs_on_until_its_eviction_is_requested(
     world: JobSideWorld, begun: float, name: str
 ) -> None:
-    """Upstream goes by `reclaimState`; here the condition Evicted asks, whatever that says."""
+    """Upstream evicts by `reclaimState`; here the condition Evicted alone counts."""
     stays_since(begun, lambda: goes_on(world, name) and len(world.running_pods(name)) == 2)
     asked = world.admissions(name)[name].get("reclaimState", {}).get("replicas", 0)
     assert asked == GOING_ON[name].get("replicas", 0)
@@ -200,8 +200,10 @@ def test_a_job_goes_on_until_the_condition_says_so(
         pytest.param("three-of-four", id="ctl-11 three of four"),
     ],
 )
-def test_who_gives_pods_back_is_stopped_whole(world: JobSideWorld, begun: float, name: str) -> None:
-    """Upstream chooses the pods that have no node, and the one that has goes on."""
+def test_a_job_that_gives_pods_back_is_stopped_whole(
+    world: JobSideWorld, begun: float, name: str
+) -> None:
+    """Upstream chooses the pods without a node, and the one with a node runs on."""
     pods, _ = GIVING_BACK[name]
     on_nodes = [pod for pod in world.pods(name) if pod["spec"].get("nodeName")]
     assert len(on_nodes) == 1
@@ -222,15 +224,15 @@ EIGHT = {"memory": "5Gi", "nvidia.com/gpu": "8"}
 
 
 def two_sets(world: JobSideWorld, name: str) -> TfJob:
-    """Return a TFJob of one of each, both admitted."""
+    """Return a TFJob of one pod of each role, both admitted."""
     job = TfJob(world, name)
     job.submit({"PS": 1, "Worker": 1}, {"PS": PS, "Worker": WORKER})
     job.admit({"ps": 1, "worker": 1}, resources={"ps": PS, "worker": WORKER})
     return job
 
 
-def test_ctl_12_pods_are_counted_by_set_and_what_was_granted_stays(world: JobSideWorld) -> None:
-    """Upstream writes what pods use into `spec.resource` and the admissions; here nobody does."""
+def test_ctl_12_pods_are_counted_by_set_and_the_admission_stays(world: JobSideWorld) -> None:
+    """Upstream writes usage into `spec.resource` and the admissions; here neither changes."""
     job = two_sets(world, "counted")
     job.start(requests=PS, annotations={POD_SET: "ps"})
     job.start(requests=EIGHT, annotations={POD_SET: "worker"})
@@ -247,13 +249,13 @@ def test_ctl_12_pods_are_counted_by_set_and_what_was_granted_stays(world: JobSid
 
 
 def test_ctl_13_a_pod_on_a_node_that_does_not_run_yet_is_pending(world: JobSideWorld) -> None:
-    """Upstream takes it for running."""
+    """Upstream counts it as running."""
     job = TfJob(world, "on-node")
     job.submit({"PS": 1, "Worker": 2}, {"PS": PS, "Worker": WORKER})
     job.admit({"ps": 1, "worker": 2})
     [pod] = job.start(requests=PS, labels={ROLE: "ps"}, on_node=False, is_held=True)
     job.bind_without_running(pod)
-    job.scale(Worker=1)  # counts alone are written after half a minute, with what is given back now
+    job.scale(Worker=1)  # counts alone are written after half a minute, released usage at once
     until(lambda: world.unit(job.unit)["status"].get("reclaimablePods"))
     assert world.admissions(job.unit) == {
         "ps": {"replicas": 1, "running": 0, "pending": 1},
@@ -264,7 +266,7 @@ def test_ctl_13_a_pod_on_a_node_that_does_not_run_yet_is_pending(world: JobSideW
     assert "resource" not in world.unit(job.unit)["spec"]
 
 
-def test_ctl_14_pods_that_do_not_say_of_which_set_they_are(world: JobSideWorld) -> None:
+def test_ctl_14_pods_that_name_no_set(world: JobSideWorld) -> None:
     """They run, and are counted for the job, but for no set."""
     job = two_sets(world, "unsaid")
     job.start(requests=PS)
@@ -279,11 +281,11 @@ def test_ctl_14_pods_that_do_not_say_of_which_set_they_are(world: JobSideWorld) 
     assert "resource" not in unit["spec"]
 
 
-# --- jobs of which a part runs ------------------------------------------------------------------
+# --- partially running jobs ---------------------------------------------------------------------
 
 
 def late(world: JobSideWorld, name: str) -> None:
-    """Wait until a Job is evicted because only a part of it runs."""
+    """Wait until a Job is evicted because only some of its pods run."""
     until(lambda: world.phase(name) == "TimeoutBackoff")
     unit = world.unit(name)
     assert condition(unit, "Evicted")["reason"] == "BackoffTimeout"
@@ -294,35 +296,35 @@ def late(world: JobSideWorld, name: str) -> None:
     assert world.is_suspended(name)
 
 
-def test_ctl_15_a_part_that_runs_is_not_late_at_once(world: JobSideWorld, begun: float) -> None:
+def test_ctl_15_a_partial_run_is_not_late_at_once(world: JobSideWorld, begun: float) -> None:
     stays_since(begun, lambda: goes_on(world, "first-look"))
     said = world.admissions("first-look")["first-look"]
     assert said == {"replicas": 4, "running": 2, "pending": 2}
 
 
-def test_ctl_16_a_part_that_runs_for_long_is_evicted_whole(world: JobSideWorld) -> None:
+def test_ctl_16_a_long_partial_run_is_evicted_whole(world: JobSideWorld) -> None:
     """DECISIONS.md 37: upstream lowers the replicas to two."""
     world.create_partial_job("for-long", 4, 2, annotations=LATE)
     world.admit("for-long", {"for-long": 4})
     late(world, "for-long")
 
 
-def test_ctl_17_not_late_yet_and_late_by_a_shorter_time(world: JobSideWorld, begun: float) -> None:
-    """Since when pods are missing is known: another time counts from there."""
+def test_ctl_17_late_only_by_a_shorter_timeout(world: JobSideWorld, begun: float) -> None:
+    """The start of the partial run is recorded: a new timeout counts from there."""
     stays_since(begun, lambda: goes_on(world, "not-yet"), seconds=2.5)
     world.patch_job("not-yet", {"metadata": {"annotations": LATE}})
     late(world, "not-yet")
 
 
-def test_ctl_18_once_all_of_them_run_nothing_is_remembered(
+def test_ctl_18_once_all_pods_run_the_partial_run_is_forgotten(
     world: JobSideWorld, begun: float
 ) -> None:
-    """One of them was missing for longer than the time that is set then."""
+    """One of them was missing for longer than the timeout that is set then."""
     stays_since(begun, lambda: goes_on(world, "whole"))
     [missing] = [pod for pod in world.pods("whole") if pod["status"]["phase"] == "Pending"]
     world.bind(missing["metadata"]["name"])
     world.await_running("whole", 3)
-    # Controllers hear of pods in order: of the last one of these before that of a later job.
+    # Controllers receive pods in order: the last one of these before that of a later job.
     world.create_job("later", "any", suspend=True, run_seconds=LONG)
     world.admit("later", {"later": 1})
     until(lambda: world.phase("later") == "Running")
@@ -331,8 +333,8 @@ def test_ctl_18_once_all_of_them_run_nothing_is_remembered(
     stays(lambda: goes_on(world, "whole"))
 
 
-def test_ctl_19_who_is_in_line_may_not_run_at_all(world: JobSideWorld) -> None:
-    """Counts of a unit that is not admitted say nothing; a job that runs so is suspended again."""
+def test_ctl_19_a_job_in_the_queue_may_not_run_at_all(world: JobSideWorld) -> None:
+    """Counts of a unit that is not admitted are ignored; a job that runs so is suspended again."""
     world.create_partial_job("in-line", 4, 2, annotations={PARTLY: "1"})
     until(lambda: world.has_unit("in-line"))
     said = {"name": "in-line", "replicas": 4, "running": 2, "pending": 2}
@@ -344,10 +346,10 @@ def test_ctl_19_who_is_in_line_may_not_run_at_all(world: JobSideWorld) -> None:
     assert not is_true(world.unit("in-line"), "Evicted")
 
 
-def test_ctl_20_with_the_first_pod_it_runs_and_is_late_as_such(
+def test_ctl_20_with_the_first_pod_it_is_running_and_late_as_such(
     world: JobSideWorld, begun: float
 ) -> None:
-    """Upstream finds it Dequeued with one of four; here half a second after the first pod it runs.
+    """Upstream has it Dequeued with one of four; here it is Running just after the first pod.
 
     DECISIONS.md 37: upstream lowers the replicas to one.
     """
@@ -356,8 +358,8 @@ def test_ctl_20_with_the_first_pod_it_runs_and_is_late_as_such(
     late(world, "one-of-four")
 
 
-def test_ctl_21_of_two_sets_the_one_that_is_not_whole_counts(world: JobSideWorld) -> None:
-    """DECISIONS.md 37: upstream lowers that set's replicas; who needs both does not go on so."""
+def test_ctl_21_of_two_sets_the_incomplete_one_counts(world: JobSideWorld) -> None:
+    """DECISIONS.md 37: upstream lowers that set's replicas; a job that needs both cannot run so."""
     job = TfJob(world, "one-set")
     job.submit({"PS": 4, "Worker": 3}, annotations=NEVER_LATE)
     job.admit({"ps": 4, "worker": 3})
@@ -376,18 +378,18 @@ def test_ctl_21_of_two_sets_the_one_that_is_not_whole_counts(world: JobSideWorld
     assert world.admissions(job.unit) == {}
 
 
-# --- activation, and the time that a job may run ------------------------------------------------
+# --- activation, and the maximum execution time -------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def with_kueue(world: JobSideWorld) -> None:
-    """Let Kueue be there."""
+    """Have Kueue served."""
     install_crds(world.plane, KUEUE_WORKLOADS)
 
 
 @pytest.mark.usefixtures("with_kueue")
-def test_ctl_34_who_is_not_the_queues_runs_on_though_inactive(world: JobSideWorld) -> None:
-    """There it is a kind that cannot be put back; here every kind can, but not what is Kueue's."""
+def test_ctl_34_an_unmanaged_job_runs_on_though_inactive(world: JobSideWorld) -> None:
+    """There it is a kind that cannot be requeued; here every kind can be, except Kueue's jobs."""
     world.create_job("theirs", "any", suspend=True, run_seconds=LONG)
     world.admit("theirs", {"theirs": 1})
     until(lambda: world.phase("theirs") == "Running")
@@ -398,8 +400,8 @@ def test_ctl_34_who_is_not_the_queues_runs_on_though_inactive(world: JobSideWorl
     assert len(world.running_pods("theirs")) == 1
 
 
-def test_ctl_34_what_can_not_be_held_is_left_alone(world: JobSideWorld) -> None:
-    """It has no unit that could be inactive; its user hears why."""
+def test_ctl_34_a_job_that_cannot_be_held_is_left_alone(world: JobSideWorld) -> None:
+    """It has no unit that could be inactive; an event tells its user why."""
     job = widget(world, "unreadable")
     job.create({"first": "many", "template": template(PS)}, {ACTIVE: "false"})
     job.start()
@@ -413,19 +415,19 @@ def test_ctl_34_what_can_not_be_held_is_left_alone(world: JobSideWorld) -> None:
     ("name", "ready", "banked", "least"),
     [
         pytest.param("never", None, None, 0, id="ctl-35 its pods were never ready"),
-        pytest.param("no-more", "False", None, 0, id="ctl-35 they are ready no more"),
+        pytest.param("no-more", "False", None, 0, id="ctl-35 they are no longer ready"),
         pytest.param("ten", "True", None, 10, id="ctl-35 for ten seconds"),
         pytest.param("more", "True", 100, 110, id="ctl-35 and a hundred before"),
     ],
 )
-def test_a_run_that_ends_is_banked(
+def test_the_time_of_a_run_is_added_when_it_ends(
     world: JobSideWorld,
     name: str,
     ready: str | None,
     banked: int | None,
     least: int,
 ) -> None:
-    """No gate switches it off here."""
+    """No feature gate disables it here."""
     job = f"banks-{name}"
     since = rfc3339(datetime.now(UTC) - timedelta(seconds=10))
     said = {"type": "PodsReady", "status": ready, "reason": "x", "message": ""}
@@ -438,10 +440,10 @@ def test_a_run_that_ends_is_banked(
     assert least <= got <= least + (PATIENCE_SECONDS if least else 0)
 
 
-def test_ctl_36_the_time_to_run_is_up_when_it_is_whatever_happens_meanwhile(
+def test_ctl_36_the_execution_time_ends_on_time_whatever_happens_meanwhile(
     world: JobSideWorld,
 ) -> None:
-    """Upstream shortens another step's pause; here the time stands in the unit, and is its own."""
+    """Upstream shortens another step's delay; here the unit records the time of its own."""
     names = ["untouched", "touched"]
     for name in names:
         world.create_job(name, "any", suspend=True, run_seconds=LONG, annotations={MAX_EXEC: "2"})
@@ -458,12 +460,12 @@ def test_ctl_36_the_time_to_run_is_up_when_it_is_whatever_happens_meanwhile(
         over = condition(world.unit(name), "MaximumExecutionTimeExceeded")
         assert over["status"] == "True"
         released = world.job(name)["metadata"]["annotations"][RELEASED_AT]
-        began = datetime.fromisoformat(released).replace(microsecond=0)  # as conditions have it
+        began = datetime.fromisoformat(released).replace(microsecond=0)  # as in conditions
         lasted = datetime.fromisoformat(over["lastTransitionTime"]) - began
         assert timedelta(seconds=2) <= lasted <= timedelta(seconds=PATIENCE_SECONDS)
     assert next(touches) > 2
 
 
 def is_in_line(world: JobSideWorld, name: str) -> bool:
-    """Return whether the unit of a Job is free."""
+    """Return whether the unit of a Job is released."""
     return world.phase(name) == "Enqueued"

@@ -1,7 +1,7 @@
 """Upstream's tests of its kinds of jobs, on a real API server with their real CRDs.
 
-Operators and koord-scheduler are played. The controllers run where PAI_ENV is set, and are told
-that Spark's operator honours the annotation. Ids: upstream/README.md.
+Operators and koord-scheduler are played. The controllers run where PAI_ENV is set, and are
+configured for a Spark operator that honors the annotation. Ids: upstream/README.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.sample_jobs import crd
 KEYS: Final = ("pytorchjob", "rayjob", "raycluster", "sparkapp", "workflow")
 HIGH, HIGH_VALUE = "high-priority", 1000
 FULL, AMPLE, STRICT = "full", "ample", "strict"
-"""Quotas: one that no job fits into, one that all fit into, and one whose jobs ask for nodes."""
+"""Quotas: one that no job fits into, one that all fit into, and one whose jobs reserve nodes."""
 TOPOLOGY: Final = "network-topology-job-name"
 
 Json = dict[str, Any]
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def kinds(controlplane_binaries: Path) -> Iterator[Kinds]:
-    """Both programs with all of these kinds, and nodes that have to be asked for."""
+    """Both programs with all of these kinds, and nodes that have to be reserved."""
     with (
         pytest.MonkeyPatch.context() as patch,
         QueueWorld(controlplane_binaries, jobs=True) as world,
@@ -73,7 +73,7 @@ def kinds(controlplane_binaries: Path) -> Iterator[Kinds]:
 # --- PyTorchJob ---------------------------------------------------------------------------------
 
 
-def test_ctl_47_the_pod_sets_of_a_pytorch_job_and_what_they_ask_for(kinds: Kinds) -> None:
+def test_ctl_47_the_pod_sets_of_a_pytorch_job_and_their_demand(kinds: Kinds) -> None:
     workers = {"replicas": 2, "template": pod_of("1", "2Gi")}
     spec = torch(Worker=workers, Master=pod_of("2", "4Gi"))
     kinds.create("pytorchjob", "torch-sets", spec, FULL)
@@ -87,7 +87,7 @@ OLD_WORKER: Final = {"pytorch-replica-type": "worker", "job-role": "master"}
 
 
 def test_ctl_48_which_pod_set_a_pod_belongs_to(kinds: Kinds) -> None:
-    """By the label of the operator of today; under upstream's by the stamp of the release."""
+    """By the label of the current operator; under upstream's by the annotation of the release."""
     name = "torch-pods"
     workers = {"replicas": 3, "template": pod_of()}
     kinds.create("pytorchjob", name, torch(Master=pod_of(), Worker=workers), AMPLE)
@@ -103,7 +103,7 @@ def test_ctl_48_which_pod_set_a_pod_belongs_to(kinds: Kinds) -> None:
         operator.objects.create(made.path, made.body)
         until(lambda: len(operator.objects.running_pods(name)) == number)
 
-    # Says nothing that counts; those after it are not seen before it is.
+    # It has no effect, but is seen before those after it.
     run(1, pod_of(), OLD_WORKER)
     run(2, stamped, OLD_WORKER)
     run(3, pod_of(), {REPLICA_TYPE_LABEL: "worker"})
@@ -127,7 +127,7 @@ def test_ctl_48_which_pod_set_a_pod_belongs_to(kinds: Kinds) -> None:
             "gone",
             {"priorityClassName": "test-priority-class", "priority": 7},
             ("test-priority-class", 7),
-            id="ctl-49 there is no such class",
+            id="ctl-49 the class does not exist",
         ),
     ],
 )
@@ -142,7 +142,7 @@ def test_priority_of_a_pytorch_job(
 
 
 def test_ctl_50_which_pytorch_jobs_are_managed(kinds: Kinds) -> None:
-    """Upstream marks in the job's conditions what it has queued: here its unit is the mark."""
+    """Upstream marks queued jobs by a condition: here its unit is the mark."""
     spec = torch(Master=pod_of("2"), suspend=False)
     key, left_alone = "pytorchjob", ("torch-not", "torch-said")
     for name in left_alone:
@@ -150,7 +150,7 @@ def test_ctl_50_which_pytorch_jobs_are_managed(kinds: Kinds) -> None:
     queuing = conditions_of(kinds.body(key, "torch-said"), {"Queuing": True}, lastUpdateTime="")
     kinds.say(key, "torch-said", {"conditions": queuing})
     kinds.create(key, "torch-asks", torch(Master=pod_of("2")), suspend="true")
-    # What came before was seen before.
+    # Earlier objects were seen earlier.
     kinds.made_unit("torch-asks")
     kinds.merge(key, "torch-asks", annotations={SUSPEND: "false", PRIORITY: "5"})
     until(lambda: kinds.unit("torch-asks")["spec"].get("priority") == 5)
@@ -168,7 +168,7 @@ def test_ctl_50_which_pytorch_jobs_are_managed(kinds: Kinds) -> None:
             ["master", "worker", "worker"],
             id="ctl-51 one for each pod of all roles",
         ),
-        # Upstream asks for none.
+        # Upstream reserves none.
         pytest.param(
             "aimaster",
             {"AIMaster": pod_of()},
@@ -177,7 +177,7 @@ def test_ctl_50_which_pytorch_jobs_are_managed(kinds: Kinds) -> None:
         ),
     ],
 )
-def test_nodes_are_asked_for(kinds: Kinds, name: str, roles: Json, want: list[str]) -> None:
+def test_nodes_are_reserved(kinds: Kinds, name: str, roles: Json, want: list[str]) -> None:
     job = f"nodes-{name}"
     kinds.create("pytorchjob", job, torch(**roles), STRICT)
     kinds.await_phase(job, "SchedReady")
@@ -188,7 +188,7 @@ def test_nodes_are_asked_for(kinds: Kinds, name: str, roles: Json, want: list[st
     until(lambda: not reservations(kinds.world))
 
 
-def test_ctl_51_what_stands_in_has_a_topology_of_its_own(kinds: Kinds) -> None:
+def test_ctl_51_a_placeholder_has_its_own_topology(kinds: Kinds) -> None:
     """Upstream's suffix is the unit's, `-py-qu`; here it is the attempt's."""
     name = "nodes-topology"
     kinds.create("pytorchjob", name, torch(Master=pod_of(labels={TOPOLOGY: "t"})), STRICT)
@@ -199,7 +199,7 @@ def test_ctl_51_what_stands_in_has_a_topology_of_its_own(kinds: Kinds) -> None:
 
 
 def test_ctl_63_a_pytorch_job_is_refused_nodes_and_then_granted_them_by_role(kinds: Kinds) -> None:
-    """Its reservations' names end in a hash; attempts are the scheduler's to count."""
+    """Its reservations' names end in a hash; the scheduler counts attempts."""
     key, name, world = "pytorchjob", "nodes-both", kinds.world
     spec = torch(Master=pod_of(), Worker=pod_of(), suspend=False)
     kinds.create(key, name, spec, STRICT, suspend="true")
@@ -224,7 +224,7 @@ def test_ctl_63_a_pytorch_job_is_refused_nodes_and_then_granted_them_by_role(kin
 
 
 def await_reservations(kinds: Kinds, job: str, *, attempt: int) -> set[str]:
-    """Wait until an attempt asks for two nodes, one for each role; return whose names they are."""
+    """Wait until an attempt reserves a node for each role; return the reservations' names."""
     until(lambda: kinds.phase(job) == "SchedReady" and attempt_of(kinds.unit(job)) == attempt)
     until(lambda: count_reservations(kinds.world, job) == 2)
     found = sorted(each["metadata"]["name"] for each in reservations(kinds.world))
@@ -249,7 +249,7 @@ def attempt_of(unit: Json) -> int:
     ],
 )
 def test_the_pod_sets_of_a_ray_job(kinds: Kinds, name: str, group: str, want: str) -> None:
-    """The pod that submits is one more, which upstream leaves out."""
+    """The submitter pod is another set, which upstream leaves out."""
     kinds.create("rayjob", f"ray-{name}", ray((group, 2)), FULL)
     found = pod_sets_of(kinds.made_unit(f"ray-{name}"))
     assert found == [("head", 1), (want, 2), ("submitter", 1)]
@@ -262,11 +262,11 @@ def test_the_pod_sets_of_a_ray_job(kinds: Kinds, name: str, group: str, want: st
         pytest.param(
             "K8sJobMode",
             {"cpu": "5500m", "memory": "10440Mi"},
-            id="ctl-52 with the pod that submits",
+            id="ctl-52 with the submitter pod",
         ),
     ],
 )
-def test_what_a_ray_job_asks_for(kinds: Kinds, mode: str, want: Json) -> None:
+def test_the_demand_of_a_ray_job(kinds: Kinds, mode: str, want: Json) -> None:
     name = f"ray-{mode.lower()}"
     kinds.create("rayjob", name, ray(("worker-group-1", 3), submissionMode=mode), FULL)
     assert kinds.made_unit(name)["spec"]["request"] == want
@@ -288,7 +288,7 @@ def test_ctl_53_the_unit_of_a_ray_job_has_its_suffix_also_where_pai_env_is_set(
     ],
 )
 def test_the_life_of_a_ray_job(kinds: Kinds, *, succeeded: bool, want: str) -> None:
-    """Upstream's Pending is Dequeued here; an end does not wait for its RayCluster to go."""
+    """Upstream's Pending is Dequeued here; the end does not wait for the RayCluster's deletion."""
     name = f"ray-{want.lower()}"
     kinds.create("rayjob", name, ray(("worker", 1)), AMPLE)
     operator = kinds.operator("rayjob")
@@ -299,7 +299,7 @@ def test_the_life_of_a_ray_job(kinds: Kinds, *, succeeded: bool, want: str) -> N
     operator.end(name, succeeded=succeeded)
     kinds.await_phase(name, want)
     assert len(operator.objects.find("rayclusters", name)) == 1
-    # What the observer sees comes a moment later.
+    # The observer sees it a moment later.
     until(lambda: kinds.phases(name)[-3:] == ["Dequeued", "Running", want])
 
 
@@ -331,7 +331,7 @@ def test_the_life_of_a_ray_job(kinds: Kinds, *, succeeded: bool, want: str) -> N
 def test_the_pod_sets_of_a_spark_application(
     kinds: Kinds, mode: str, roles: Json, sets: Sets, want: Json
 ) -> None:
-    """Upstream's 8Gi and 6Gi are the JVMs' alone; pods ask for an overhead as well."""
+    """Upstream's 8Gi and 6Gi are the JVMs' alone; pods request an overhead as well."""
     kinds.create("sparkapp", f"spark-{mode}", spark(mode=mode, **roles), FULL)
     unit = kinds.made_unit(f"spark-{mode}")
     assert (pod_sets_of(unit), unit["spec"]["request"]) == (sets, want)
@@ -352,12 +352,12 @@ def test_ctl_57_the_priority_class_of_a_spark_application(kinds: Kinds) -> None:
     ],
 )
 def test_the_life_of_a_spark_application(kinds: Kinds, *, succeeded: bool, want: str) -> None:
-    """Held by the annotation: it waits in the queue, its field untouched, and is released by it."""
+    """The annotation alone holds and releases it; the field stays unchanged."""
     key, name = "sparkapp", f"spark-{want.lower()}"
     kinds.create(key, name, spark(suspend=None), FULL, suspend="true")
     until(lambda: reason_of(kinds.unit(name)))
     held = kinds.body(key, name)
-    # Upstream's Created and Queuing are one here: it has a unit, in the queue.
+    # Upstream's Created and Queuing are one here: its unit is in the queue.
     assert kinds.phase(name) == "Enqueued"
     assert held["metadata"]["annotations"][SUSPEND] == "true"
     assert "suspend" not in held["spec"]
@@ -397,11 +397,11 @@ def test_the_pod_set_of_a_workflow(kinds: Kinds, name: str, text: str, step: Jso
     unit = kinds.await_phase(job, "Enqueued")
     assert pod_sets_of(unit) == [("default", 1)]
     assert unit["spec"]["request"] == {"cpu": "4", "memory": "8Gi"}
-    # Upstream marks what it has queued by a condition `Enqueued`; here its unit is the mark.
+    # Upstream marks queued Workflows by a condition `Enqueued`; here its unit is the mark.
     assert "conditions" not in kinds.body("workflow", job).get("status", {})
 
 
-def test_ctl_59_a_workflow_that_does_not_say_what_it_needs_is_left_alone(kinds: Kinds) -> None:
+def test_ctl_59_a_workflow_without_resources_is_left_alone(kinds: Kinds) -> None:
     kinds.create("workflow", "flow-mute", workflow(step=UPSTREAMS_STEP), FULL)
     until(lambda: "min-resources" in " ".join(kinds.world.event_notes("flow-mute").values()))
     kinds.create("workflow", "flow-after", workflow(), FULL, needs=NEEDS)
@@ -410,7 +410,7 @@ def test_ctl_59_a_workflow_that_does_not_say_what_it_needs_is_left_alone(kinds: 
 
 
 def test_ctl_59_a_workflow_is_suspended_by_its_spec_alone(kinds: Kinds) -> None:
-    """A step that waits holds it upstream; here that is its user's, and no release ends it."""
+    """A suspend step holds it upstream; here such a step is the user's, and no release ends it."""
     key, name, spec = "workflow", "flow-waits", workflow(step=UPSTREAMS_STEP, suspend=False)
     waits = {"id": "w", "name": "w", "type": "Suspend", "phase": "Running"}
     status = {"phase": "Running", "nodes": {"w": waits}}

@@ -1,4 +1,4 @@
-"""Who comes first, on a real API server: policy Intelligent, Block and Priority, turns of queues.
+"""The order of units on a real API server: policies Intelligent, Block, Priority, turns of queues.
 
 Ids in brackets stand for tests of upstream's (upstream/README.md). Those of [I...] read positions
 from the queue's status while its quota is 0, with units made by hand; those of [E...] are
@@ -37,7 +37,7 @@ def positions_of(world: QueueWorld, queue: str, names: list[str]) -> list[int]:
     """Return the units' positions in the queue's status, 0 for one that is not listed."""
     queues = world.queues()
     status = [each.get("status", {}) for each in queues if each["metadata"]["name"] == queue]
-    # None, until the scheduler has made the queue.
+    # None, until the scheduler has created the queue.
     items = [one for each in status for one in each.get("queueItemDetails", {}).get("active", [])]
     places = {item["name"]: item["position"] for item in items}
     return [places.get(name, 0) for name in names]
@@ -50,7 +50,7 @@ def positions_of(world: QueueWorld, queue: str, names: list[str]) -> list[int]:
         pytest.param("i2", (1, 3, 2), [3, 1, 2], id="I2"),
         pytest.param("i3", (3, 5, 1, 4), [3, 1, 4, 2], id="I3"),
         pytest.param("i4", (5, 4, 3), [1, 2, 3], id="I4"),
-        # Upstream's note has 1, 2, 3, 6, 4, 5, the high ones as they came; its code sorts them.
+        # Upstream's docs have 1, 2, 3, 6, 4, 5, the high ones by arrival; its code sorts them.
         pytest.param("i5", (5, 4, 5, 1, 3, 2), [1, 3, 2, 6, 4, 5], id="I5"),
     ],
 )
@@ -80,7 +80,7 @@ def job(world: QueueWorld, name: str, quota: str, priority: int, **more: Any) ->
 def test_block_holds_back_a_job_behind_one_that_never_fits(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """[E1] pi-1 asks for twice its quota; pi-2, behind it, stays suspended."""
+    """[E1] pi-1 requests twice its quota; pi-2, behind it, stays suspended."""
     world.create_quota("e1-jobs", cpu_max=1, labels={POLICY: "Block"})
     job(world, "e1-pi-1", "e1-jobs", 3, parallelism=2, completions=2)
     until(lambda: refusal_of(cluster.scheduler, "e1-pi-1"))
@@ -99,7 +99,7 @@ def test_priority_lets_a_smaller_job_pass(world: QueueWorld) -> None:
     assert world.is_suspended("e2-pi-1")
 
 
-def test_where_pods_are_waited_for_the_higher_job_goes_next(
+def test_where_the_queue_waits_for_pods_the_higher_job_goes_next(
     cluster: Cluster, world: QueueWorld
 ) -> None:
     """[E3] Block, one at a time: pi-3, which comes last, overtakes pi-2 behind pi-1."""
@@ -123,9 +123,9 @@ def test_where_pods_are_waited_for_the_higher_job_goes_next(
 def test_an_index_that_fails_for_good_lets_the_next_job_start(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """[job failure] Block, one at a time: of two pods one fails, and nobody tries it again.
+    """[job failure] Block, one at a time: of two pods one fails, and is not retried.
 
-    Its share is in `reclaimablePods`; the Job itself runs on, and holds nobody up.
+    Its share is in `reclaimablePods`; the Job itself runs on, and holds up no other unit.
     """
     waits = {"koord-queue/wait-for-pods-running": "true"}
     world.create_quota("fails", cpu_max=2, labels={POLICY: "Block"}, annotations=waits)
@@ -142,7 +142,7 @@ def test_an_index_that_fails_for_good_lets_the_next_job_start(
     assert given_back == [{"name": "fails-a", "count": 1}]
 
 
-def test_a_drained_queue_gives_its_job_back_and_later_runs_it_again(
+def test_a_drained_queue_evicts_its_job_and_later_runs_it_again(
     cluster: Cluster, world: QueueWorld
 ) -> None:
     """HoldAndDrain suspends what runs; Hold keeps it waiting; without either it runs again."""
@@ -174,7 +174,7 @@ def ready_of(world: QueueWorld, name: str, reason: str) -> Json:
 
 
 def started_next(world: QueueWorld, running: str, waiting: set[str]) -> str:
-    """End a unit; return which of those that wait starts in its place, alone."""
+    """End a unit; return the only pending unit that starts in its place."""
     world.finish_unit(running)
     started = until(lambda: [name for name in waiting if world.phase(name) == "Dequeued"])
     assert len(started) == 1, started

@@ -1,9 +1,9 @@
 """Preemption on a real cluster, with Jobs and both programs.
 
-Ids in brackets stand for tests of upstream's (upstream/README.md). Upstream's job side lowers the
-victim's replicas when it sees `reclaimState`, and the scheduler admits the victim again. Here the
+Ids in brackets stand for tests of upstream's (upstream/README.md). Upstream's controllers lower the
+victim's replicas when they see `reclaimState`, and the scheduler admits the victim again. Here the
 victim is Evicted first, its Job is stopped, and then it is Enqueued with no admissions, so
-`reclaimState` is there for a moment only: it is looked up in the server's audit log.
+`reclaimState` exists only for a moment: it is read from the server's audit log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LONG = 600
 
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
-    """Both programs, without the Job that runs before them elsewhere."""
+    """Both programs, without the Job that runs before them in other modules."""
     with QueueWorld(controlplane_binaries, jobs=True) as world:
         scheduler = world.start_scheduler("--leader-elect=false")
         world.start_controllers("--leader-elect=false")
@@ -42,20 +42,20 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
 
 
 def open_queue(world: QueueWorld, name: str, cpu: int, policy: str = "Priority") -> None:
-    """Create a queue before its quota; its annotations and policy stay."""
+    """Create a queue before its quota, which leaves its annotations and policy unchanged."""
     world.create_queue(name, policy, BOTH)
     world.create_quota(name, cpu_max=cpu)
 
 
 def assert_queue_stayed(world: QueueWorld, name: str, policy: str = "Priority") -> None:
-    """Ask at the end of a test, when the scheduler has long looked at the quota and its queue."""
+    """Assert that a queue is unchanged, at the end of a test: its quota is reconciled by then."""
     found = world.queue(name)
     assert BOTH.items() <= found["metadata"]["annotations"].items()
     assert found["spec"]["queuePolicy"] == policy
 
 
 def submit(world: QueueWorld, name: str, quota: str, priority: int, cpu: int = 1) -> None:
-    """Create a Job whose pods run when `let_run` says so."""
+    """Create a Job whose pods stay pending until `let_run`."""
     world.create_job(
         name,
         quota,
@@ -68,19 +68,19 @@ def submit(world: QueueWorld, name: str, quota: str, priority: int, cpu: int = 1
 
 
 def until_under_way(world: QueueWorld, name: str) -> None:
-    """Wait until a Job has been released, and its controller has seen that."""
+    """Wait until a Job is released, and its controller has seen that."""
     until(lambda: world.phase_of_job(name) == "Dequeued" and world.pods(name))
     let_the_second_of_the_release_pass()
 
 
 def let_run(world: QueueWorld, name: str) -> None:
-    """Give the nodes what the Job's pods ask for."""
+    """Add to the nodes what the Job's pods request."""
     world.plane.kubectl("label", "nodes", "--all", f"{name}=may-run")
     until(lambda: world.phase_of_job(name) == "Running")
 
 
 def asked_back(world: QueueWorld, name: str) -> list[int]:
-    """Return the replicas that the scheduler asked back of a unit, write by write."""
+    """Return the replicas of a unit that the scheduler reclaimed, write by write."""
     bodies = [each.body.get("status", {}) for each in world.audit.requests(SCHEDULER_AGENT, name)]
     return [
         admission["reclaimState"]["replicas"]
@@ -91,7 +91,7 @@ def asked_back(world: QueueWorld, name: str) -> list[int]:
 
 
 def was_stopped(world: QueueWorld, name: str) -> bool:
-    """Return whether a victim's Job is suspended and its unit free."""
+    """Return whether a victim's Job is suspended and its unit released."""
     unit = world.unit_of(name)
     status = unit.get("status", {})
     evicted = condition(unit, "Evicted")
@@ -99,7 +99,7 @@ def was_stopped(world: QueueWorld, name: str) -> bool:
     return world.is_suspended(name) and is_free and evicted.get("status") == "False"
 
 
-def test_p1_who_is_refused_evicts_who_does_not_run(cluster: Cluster) -> None:
+def test_p1_a_refused_unit_evicts_one_that_does_not_run(cluster: Cluster) -> None:
     """[P1] A quota of 2; the victim holds both when a unit of a higher priority comes."""
     world = cluster.world
     open_queue(world, "p1", 2)
@@ -118,7 +118,7 @@ def test_p1_who_is_refused_evicts_who_does_not_run(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block"])
-def test_p2_p3_p4_who_fits_starts_in_place_of_who_is_under_way(
+def test_p2_p3_p4_a_unit_that_fits_starts_in_place_of_one_in_flight(
     cluster: Cluster, policy: str
 ) -> None:
     """[P2, P3, P4] A quota of 4; the victim starts again when the preemptor runs."""
@@ -139,7 +139,7 @@ def test_p2_p3_p4_who_fits_starts_in_place_of_who_is_under_way(
 
 
 def test_p5_the_order_after_a_preemption(cluster: Cluster) -> None:
-    """[P5] Who comes meanwhile waits for the preemptor's pods, and goes before the victim."""
+    """[P5] A unit that arrives meanwhile waits for the preemptor's pods, before the victim."""
     world = cluster.world
     open_queue(world, "p5", 4)
     submit(world, "p5-a", "p5", 1)
@@ -161,11 +161,11 @@ def test_p5_the_order_after_a_preemption(cluster: Cluster) -> None:
     assert_queue_stayed(world, "p5")
 
 
-def test_an_owner_takes_back_what_runs_elsewhere(cluster: Cluster) -> None:
+def test_an_owner_reclaims_its_quota_from_a_running_borrower(cluster: Cluster) -> None:
     """The borrower's pods run; its Job is stopped, and runs again when there is room."""
     world = cluster.world
     reclaims = {"koord-queue/reclaim-policy": "Any"}
-    # Sixty-four cores in all: the lender owns sixteen, and the borrower has taken most of them.
+    # Sixty-four cores in all: the lender owns sixteen, and the borrower uses most of them.
     world.create_quota("rc-lender", cpu_min=16, cpu_max=64, annotations=reclaims)
     world.create_quota("rc-borrower", cpu_min=0, cpu_max=64)
     for number in range(4):

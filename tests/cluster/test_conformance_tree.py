@@ -1,7 +1,7 @@
 """Upstream's lists about its tree plugin, on a real API server with an ElasticQuotaTree.
 
-Ids in brackets stand for tests of upstream's (upstream/README.md). Units are made by hand; nobody
-has the job side but the test.
+Ids in brackets stand for tests of upstream's (upstream/README.md). Units are made by hand; the
+test alone plays the controllers.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Json = dict[str, Any]
 
 
 def limited(cpu: int, jobs: int = 0) -> Json:
-    """Limits of a node."""
+    """Return the limits of a node."""
     return {"max": {"cpu": cpu, **({JOBS: jobs} if jobs else {})}}
 
 
 def the_tree() -> Json:
-    """Upstream's tree, and beside it the quota of its suite on checks, which it has in another."""
+    """Upstream's tree, with the quota of its suite on checks, which has a tree of its own there."""
     first = tree_node(
         "child1",
         tree_node("child1_1", namespaces=["quota-1-1"], **limited(10)),
@@ -65,7 +65,7 @@ def the_tree() -> Json:
 
 
 class TreeWorld:
-    """A scheduler over one tree, and the job side of its units."""
+    """A scheduler over one tree, and the controllers' writes to its units."""
 
     def __init__(self, world: QueueWorld) -> None:
         self._api = world.api
@@ -110,7 +110,7 @@ class TreeWorld:
         return self.status(name, namespace)["phase"] in {"Dequeued", "Running"}
 
     def uses(self, quota: str) -> tuple[str, str]:
-        """Return (jobs, cpu) that a node has in use, as the debug API shows it."""
+        """Return a node's usage as (jobs, cpu), as the debug API shows it."""
         used = quota_view(self.scheduler, quota).get("used", {})
         return used.get(JOBS, "0"), used.get("cpu", "0")
 
@@ -149,9 +149,9 @@ LEAVES: Final = {
 
 
 def test_the_tree_scenario(world: QueueWorld, trees: TreeWorld) -> None:
-    """[tree] One job of 2 cpu in each leaf; what else is asked for is refused with upstream's sums.
+    """[tree] One job of 2 cpu in each leaf; more is refused with upstream's sums.
 
-    Upstream calls its plugin; its `Reserve` is the admission of a unit, its `Unreserve` the end.
+    Upstream calls its plugin; its `Reserve` is a unit's admission, its `Unreserve` the unit's end.
     """
     for leaf, (path, namespace) in LEAVES.items():
         trees.add(f"job-{leaf.replace('_', '-')}", leaf, count=2)
@@ -176,8 +176,8 @@ def test_the_tree_scenario(world: QueueWorld, trees: TreeWorld) -> None:
 def test_a_job_of_a_tree_changes_its_size(trees: TreeWorld) -> None:
     """[tree] 4 replicas become 2, and 0 become 2: 2 cpu of one job in use, either way.
 
-    Upstream's test calls `Resize` with the new counts. Here the job side writes them into the unit;
-    one of no pods that comes to ask for some is granted those like any other that waits.
+    Upstream's test calls `Resize` with the new counts. Here the controllers write them into the
+    unit; one of no pods that comes to request some is granted them like any pending unit.
     """
     quota, namespace = LEAVES["child1_1"]
     before = int(trees.uses(quota)[1])
@@ -214,7 +214,7 @@ def test_checks_of_a_tree(world: QueueWorld, trees: TreeWorld) -> None:
     for number in range(1, 9):
         until(partial(is_reserved, world, f"qu{number}"))
         assert states(world, f"qu{number}") == dict.fromkeys(CHECKS, "Pending")
-    # First the one that nothing follows from: what follows from the others comes after it.
+    # First the one without an effect: the effects of the others come after it.
     said = {
         "qu4": ("Pending", "Ready"),
         "qu1": ("Ready", "Ready"),
@@ -236,8 +236,8 @@ def test_checks_of_a_tree(world: QueueWorld, trees: TreeWorld) -> None:
     assert world.phase("qu4") == "Reserved"
 
 
-def test_a_tree_that_goes_and_comes_back(world: QueueWorld, trees: TreeWorld) -> None:
-    """[tree] Without it there is no quota; when it is made again, units start."""
+def test_a_tree_that_is_deleted_and_created_again(world: QueueWorld, trees: TreeWorld) -> None:
+    """[tree] Without it there is no quota; when it is created again, units start."""
     world.api.request("DELETE", f"{TREES}/elasticquotatree")
     trees.add("early", "child1_1")
     until(lambda: reason_of(trees.unit_of("early", "quota-1-1")) == "NoQuota")
@@ -263,6 +263,6 @@ def is_reserved(world: QueueWorld, unit: str) -> bool:
 
 
 def states(world: QueueWorld, unit: str) -> dict[str, str]:
-    """Return what the checks of a unit say."""
+    """Return the states of a unit's checks."""
     entries = world.unit(unit)["status"].get("admissionChecks", [])
     return {entry["name"]: entry["state"] for entry in entries}

@@ -1,8 +1,8 @@
 """Upstream's further lists, on a real API server with units made by hand.
 
-Ids in brackets stand for tests of upstream's (upstream/README.md). The test has the job side of
-units that carry the controllers' mark, whose programs do not run here; the scheduler has that of
-all others.
+Ids in brackets stand for tests of upstream's (upstream/README.md). The test plays the controllers,
+which do not run here, for units that carry their mark; the scheduler ends the evictions of all
+others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Scheduling:
         self._scheduler: ProgramProcess | None = None
 
     def use(self, protect: str = "0s") -> ProgramProcess:
-        """Run it, in place of the one before."""
+        """Replace the scheduler by one with these settings."""
         if self._scheduler is not None:
             self._scheduler.stop()
         config = self.world.folder / "max.yaml"
@@ -83,16 +83,16 @@ class Scheduling:
         self.world.api.request("POST", UNITS.format("default"), body)
 
     def write(self, name: str, status: Json) -> None:
-        """Merge into a unit's status."""
+        """Patch a unit's status by a merge patch."""
         self.world.patch_unit(name, {"status": status})
 
     def count(self, name: str, *, replicas: int, running: int, **more: Any) -> None:
-        """Write the counts of a unit, as its job side."""
+        """Write the counts of a unit, as the controllers do."""
         main = {"name": "main", "replicas": replicas, "running": running, **more}
         self.write(name, {"admissions": [main]})
 
     def free(self, name: str) -> None:
-        """End the eviction of a unit, as its job side."""
+        """End the eviction of a unit, as the controllers do."""
         conditions = [
             {**each, "status": "False", "reason": "Requeued"} if each["type"] == "Evicted" else each
             for each in self.world.unit(name)["status"]["conditions"]
@@ -103,12 +103,12 @@ class Scheduling:
         return self.world.phase(name) in {"Dequeued", "Running"}
 
     def is_asked(self, name: str) -> bool:
-        """Return whether a unit has been asked to make room."""
+        """Return whether a unit's eviction is requested."""
         evicted = condition(self.world.unit(name), "Evicted")
         return (evicted.get("status"), evicted.get("reason")) == ("True", "Preempted")
 
     def is_never_asked(self, name: str) -> None:
-        """Watch for a while that a unit is not asked."""
+        """Return whether a unit's eviction is not requested for a while."""
         stays(lambda: not self.is_asked(name))
 
 
@@ -126,11 +126,11 @@ def scheduling(controlplane_binaries: Path) -> Iterator[Scheduling]:
 @pytest.mark.parametrize(
     ("path", "cpu"), [pytest.param("filter", 2, id="filter"), pytest.param("reserve", 1, id="fits")]
 )
-def test_the_old_suite_on_preemption(scheduling: Scheduling, path: str, cpu: int) -> None:
-    """[QueueV2] Block, one at a time: high takes the place of mid, which is under way.
+def test_the_older_suite_on_preemption(scheduling: Scheduling, path: str, cpu: int) -> None:
+    """[QueueV2] Block, one at a time: high takes the place of mid, which is in flight.
 
-    Upstream skips it, and expects its former phase Preempted: here mid is asked by its condition,
-    and in the queue again as soon as nothing of it runs. The queue has to switch preemption on.
+    Upstream skips it, and expects its former phase Preempted: here mid is evicted by its condition,
+    and requeued as soon as nothing of it runs. The queue has to enable preemption.
     """
     name = f"v2-{path}"
     scheduling.open_queue(name, 2, policy="Block")
@@ -145,9 +145,9 @@ def test_the_old_suite_on_preemption(scheduling: Scheduling, path: str, cpu: int
 def test_a_pod_that_fails_for_good_gives_its_share_to_the_next_unit(
     scheduling: Scheduling,
 ) -> None:
-    """[job failure] Two of two run, one fails, the job side lowers the counts: the next starts.
+    """[job failure] Two of two run, one fails, the controllers lower the counts: the next starts.
 
-    Upstream asks the replica back by `reclaimState` before; here a unit that has run is left alone,
+    Upstream reclaims the replica by `reclaimState` before; here a unit that has run is left alone,
     and its queue does not wait for it a second time.
     """
     scheduling.open_queue("fails", 2, policy="Block", annotations={WAITS: "true"})
@@ -168,7 +168,7 @@ def test_a_pod_that_fails_for_good_gives_its_share_to_the_next_unit(
     until(lambda: scheduling.has_started("fails-b"))
 
 
-# --- who may be evicted -------------------------------------------------------------------------
+# --- victims ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -179,13 +179,13 @@ def test_a_pod_that_fails_for_good_gives_its_share_to_the_next_unit(
         pytest.param("bands", BOTH, "Intelligent", id="Intelligent never preempts"),
     ],
 )
-def test_nobody_is_evicted(
+def test_no_unit_is_evicted(
     scheduling: Scheduling, case: str, annotations: dict[str, str], policy: str
 ) -> None:
     """[further] No victim without the annotation, or under policy Intelligent.
 
-    Upstream asks for both annotations. Here that of preemption is enough (the last case of the next
-    test); a queue that waits for pods as well lets a unit that fits displace one under way.
+    Upstream needs both annotations. Here that of preemption is enough (the last case of the next
+    test); in a queue that waits for pods as well, a unit that fits displaces one in flight.
     """
     scheduling.open_queue(case, 2, annotations=annotations, policy=policy)
     scheduling.add(f"{case}-victim", case, priority=10, cpu=2)
@@ -210,7 +210,7 @@ def test_a_younger_unit_of_the_same_priority_is_no_victim(scheduling: Scheduling
 
 
 def test_one_round_at_a_time(scheduling: Scheduling) -> None:
-    """[further] Nobody else is evicted while the victims of a round have not stopped."""
+    """[further] No other unit is evicted until the victims of a round have stopped."""
     scheduling.open_queue("round", 4, annotations={PREEMPTS: "true"})
     for number in (1, 2):
         scheduling.add(f"round-low-{number}", "round", priority=number, cpu=2)
@@ -231,8 +231,8 @@ def test_one_round_at_a_time(scheduling: Scheduling) -> None:
 # --- queues -------------------------------------------------------------------------------------
 
 
-def test_max_depth_is_taken_off(scheduling: Scheduling) -> None:
-    """[further] What stands beyond it starts, without any other news."""
+def test_max_depth_is_removed(scheduling: Scheduling) -> None:
+    """[further] Units beyond it start, without another event."""
     world = scheduling.world
     scheduling.open_queue("depth", 2, annotations={"koord-queue/max-depth": "1"})
     scheduling.add("depth-large", "depth", priority=9, cpu=3)
@@ -243,8 +243,8 @@ def test_max_depth_is_taken_off(scheduling: Scheduling) -> None:
     until(lambda: scheduling.has_started("depth-small"))
 
 
-def test_a_queue_that_goes_and_comes_back_keeps_its_units(scheduling: Scheduling) -> None:
-    """[further] One made by a person: units wait for it, and start when it is there again."""
+def test_a_queue_that_is_created_again_keeps_its_units(scheduling: Scheduling) -> None:
+    """[further] One made by hand: units wait for it, and start when it exists again."""
     world = scheduling.world
     takes = {"koord-queue/available-quota-in-queue": "*"}
     world.create_queue("back", "FIFO", takes)
@@ -262,8 +262,8 @@ def test_a_queue_that_goes_and_comes_back_keeps_its_units(scheduling: Scheduling
     until(lambda: scheduling.has_started("back-second"))
 
 
-def test_a_quota_that_comes_after_its_units(scheduling: Scheduling) -> None:
-    """[further] Units wait for it in whatever order they came, and start by the queue's."""
+def test_a_quota_that_is_created_after_its_units(scheduling: Scheduling) -> None:
+    """[further] Units of any order of arrival wait for it, and start in the queue's order."""
     for number, priority in enumerate((1, 9)):
         scheduling.add(f"after-{number}", "after", priority=priority)
     until(lambda: reason_of(scheduling.world.unit("after-1")) == "NoQuota")
@@ -272,10 +272,10 @@ def test_a_quota_that_comes_after_its_units(scheduling: Scheduling) -> None:
     assert scheduling.world.phase("after-0") == "Enqueued"
 
 
-# --- last, for it takes the scheduler away ------------------------------------------------------
+# --- last, since it replaces the scheduler ------------------------------------------------------
 
 
-def test_who_was_admitted_lately_is_protected(scheduling: Scheduling) -> None:
+def test_a_recently_admitted_unit_is_protected(scheduling: Scheduling) -> None:
     """[further] No victim within defaultReclaimProtectTime; one when that does not hold it."""
     program = scheduling.use(protect="1h")
     scheduling.open_queue("late", 2, annotations={PREEMPTS: "true"})

@@ -1,4 +1,4 @@
-"""The control plane that cluster tests stand on does what they rely on."""
+"""The control plane of cluster tests works as they rely on."""
 
 from __future__ import annotations
 
@@ -84,20 +84,20 @@ def may_list_pods(plane: ControlPlane, user: str) -> bool:
 
 
 def process_is_gone(pid: int) -> bool:
-    # A process whose parent was killed may stay as a zombie where nobody reaps it.
+    # A process whose parent was killed may stay as a zombie where nothing reaps it.
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
 
 
-def test_it_is_ready_and_says_its_version(plane: ControlPlane) -> None:
+def test_it_is_ready_and_reports_its_version(plane: ControlPlane) -> None:
     assert plane.kubectl("get", "--raw", "/readyz") == "ok"
     version = json.loads(plane.kubectl("version", "--output=json"))["serverVersion"]
     assert (version["major"], version["minor"]) == ("1", "36")
 
 
-def test_programs_see_nothing_of_the_persons_environment_but_how_much_garbage_to_keep(
+def test_programs_inherit_only_gogc_from_the_users_environment(
     plane: ControlPlane,
 ) -> None:
     want = {"PATH": os.environ["PATH"], "HOME": str(plane.folder)}
@@ -122,7 +122,7 @@ def test_a_suspended_job_is_resumed_runs_and_completes(plane: ControlPlane) -> N
     until(lambda: status_of(plane, "good").get("succeeded") == 2, OWN_TIMES_SECONDS)
 
 
-def test_a_pod_fails_when_its_annotation_says_so(plane: ControlPlane) -> None:
+def test_a_pod_fails_by_annotation(plane: ControlPlane) -> None:
     plane.kubectl("apply", "--filename=-", input=job("bad", run_seconds="0", outcome="Failed"))
     resume(plane, "bad")
     until(lambda: pod_phases(plane, "bad") == ["Failed"] * 2, OWN_TIMES_SECONDS)
@@ -137,7 +137,7 @@ def test_a_deleted_pod_goes_away(plane: ControlPlane) -> None:
     until(lambda: pod_phases(plane, "long") == [], OWN_TIMES_SECONDS)
 
 
-def test_nodes_are_ready_and_have_the_size_asked_for(plane: ControlPlane) -> None:
+def test_nodes_are_ready_and_have_the_requested_size(plane: ControlPlane) -> None:
     names = plane.create_nodes(2, "8", "32Gi", {"nvidia.com/gpu": "4"}, name_prefix="gpu")
     assert names == ["gpu-0", "gpu-1"]
     plane.kubectl("wait", "--for=condition=Ready", "--timeout=100s", "node/gpu-0", "node/gpu-1")
@@ -153,7 +153,7 @@ def test_a_user_has_the_rights_of_its_groups_only(plane: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize("crash", [True, False], ids=["after a crash", "asked to end"])
-def test_objects_outlive_a_restart_of_the_api_server(plane: ControlPlane, crash: bool) -> None:
+def test_objects_survive_a_restart_of_the_api_server(plane: ControlPlane, crash: bool) -> None:
     name = f"kept-{crash}".lower()
     plane.kubectl("create", "configmap", name)
     address, pids = plane.url, plane.pids
@@ -179,7 +179,7 @@ def test_stop_leaves_no_process_and_no_folder(binaries: Path) -> None:
     plane.stop()
 
 
-def test_nothing_outlives_tests_that_are_killed(binaries: Path) -> None:
+def test_no_process_survives_tests_that_are_killed(binaries: Path) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
         "from tests.controlplane.control_plane import ControlPlane\n"
@@ -200,7 +200,7 @@ def test_nothing_outlives_tests_that_are_killed(binaries: Path) -> None:
     until(lambda: not Path(folder).exists(), OWN_TIMES_SECONDS)
 
 
-def test_a_port_that_was_taken_meanwhile_is_given_up_for_another(
+def test_a_port_that_was_taken_meanwhile_is_replaced_by_another(
     binaries: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose = control_plane._free_ports  # noqa: SLF001 - there is no other way to lose the race
@@ -219,7 +219,7 @@ def test_a_port_that_was_taken_meanwhile_is_given_up_for_another(
     assert len(tried) == 2
 
 
-def test_a_failed_start_says_why_and_leaves_nothing(binaries: Path) -> None:
+def test_a_failed_start_reports_why_and_leaves_nothing(binaries: Path) -> None:
     plane = ControlPlane(binaries, api_server_flags=["--no-such-flag"])
     with pytest.raises(ControlPlaneFailed, match="no-such-flag"):
         plane.start()

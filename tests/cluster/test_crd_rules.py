@@ -115,7 +115,7 @@ def test_a_unit_may_be_edited(plane: ControlPlane, unit: str, change: Json) -> N
     assert patch(plane, unit, {"spec": change})["metadata"]["generation"] == 2
 
 
-def test_what_a_reference_left_open_may_be_filled_in_once(plane: ControlPlane) -> None:
+def test_empty_fields_of_a_reference_may_be_set_once(plane: ControlPlane) -> None:
     create(plane, "open", {"consumerRef": {"name": "j"}})
     patch(plane, "open", {"spec": {"consumerRef": CONSUMER}})
     with pytest.raises(ApiError) as caught:
@@ -151,7 +151,7 @@ SAME = (
         (None, "spec", "consumerRef cannot be removed"),
     ],
 )
-def test_a_unit_can_not_change_hands(
+def test_a_unit_cannot_be_given_another_job(
     plane: ControlPlane, unit: str, spec: Json, field: str, message: str
 ) -> None:
     with pytest.raises(ApiError) as caught:
@@ -273,7 +273,7 @@ def test_an_unknown_policy_is_not_refused(plane: ControlPlane) -> None:
     assert plane.client_for().request("POST", f"{QUEUES}?dryRun=All", body)
 
 
-def test_kubectl_shows_the_message_to_a_person(plane: ControlPlane, unit: str) -> None:
+def test_kubectl_shows_the_message_to_its_user(plane: ControlPlane, unit: str) -> None:
     with pytest.raises(KubectlFailed, match=r"spec\.request\[cpu\].*must not be negative"):
         plane.kubectl(
             "patch", "qu", unit, "-n", NAMESPACE, "--type=merge",

@@ -1,4 +1,4 @@
-"""The CRDs on a real API server: accepted, compatible with upstream, shown to people."""
+"""The CRDs on a real API server: accepted, compatible with upstream, readable in kubectl."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def as_json(value: object) -> Json:
 
 
 def without_nulls(value: Json) -> Json:
-    """What is left after `kubectl apply`, which takes a null for "remove this field"."""
+    """Return what is left after `kubectl apply`, which reads a null as "remove this field"."""
     if isinstance(value, dict):
         return {key: without_nulls(one) for key, one in value.items() if one is not None}
     return [without_nulls(one) for one in value] if isinstance(value, list) else value
@@ -68,7 +68,7 @@ def rows(table: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=["Queue", "QueueUnit"])
-def test_the_server_finds_nothing_to_criticise(plane: ControlPlane, definition: Any) -> None:
+def test_the_server_reports_no_problem(plane: ControlPlane, definition: Any) -> None:
     name = f"{definition.plural}.scheduling.x-k8s.io"
     crd = json.loads(plane.kubectl("get", "crd", name, "--output=json"))
     conditions = {one["type"]: one["status"] for one in crd["status"]["conditions"]}
@@ -84,13 +84,13 @@ def test_applying_them_again_changes_nothing(plane: ControlPlane) -> None:
     assert [one["spec"] for one in after] == [one["spec"] for one in before]
 
 
-def test_client_side_apply_can_carry_them_too(plane: ControlPlane) -> None:
-    # The CRDs are there; what counts is that the annotation with the whole manifest fits.
+def test_they_fit_into_client_side_apply(plane: ControlPlane) -> None:
+    # The CRDs exist already; the test is that the annotation with the whole manifest fits.
     answer = plane.kubectl("apply", "--dry-run=server", "--filename", str(CRDS))
     assert answer.count("(server dry run)") == 2
 
 
-def test_kubectl_explain_tells_what_a_field_means(plane: ControlPlane) -> None:
+def test_kubectl_explain_describes_fields(plane: ControlPlane) -> None:
     assert "names of pod sets" not in plane.kubectl("explain", "queueunits.spec.podSet")
     told = plane.kubectl("explain", "queueunits.spec.podSet.minCount")
     assert "With how many pods the job can do, if not with all." in told
@@ -106,12 +106,12 @@ def test_kubectl_explain_tells_what_a_field_means(plane: ControlPlane) -> None:
     ids=["create", "client-side apply", "server-side apply"],
 )
 @pytest.mark.parametrize("file", ["queueunit.yaml", "queue.yaml"])
-def test_an_upstream_manifest_is_taken_unchanged(
+def test_an_upstream_manifest_is_accepted_unchanged(
     plane: ControlPlane, how: list[str], file: str
 ) -> None:
     path = str(UPSTREAM / file)
     try:
-        # Strict: a field that the schema does not know would be an error, not a warning.
+        # Strict: an unknown field is an error, not a warning.
         plane.kubectl(*how, "--validate=strict", "--filename", path)
         got = json.loads(plane.kubectl("get", "--output=json", "--filename", path))
         want = yaml.safe_load((UPSTREAM / file).read_text())
@@ -160,7 +160,7 @@ def test_a_manifest_needs_no_spec_and_no_status(plane: ControlPlane) -> None:
     assert client.request("POST", f"{QUEUES}?dryRun=All", {**body, "kind": "Queue"})
 
 
-def test_nulls_are_dropped_before_they_are_checked(plane: ControlPlane) -> None:
+def test_nulls_are_dropped_before_validation(plane: ControlPlane) -> None:
     # Go writes null for an empty pointer or slice that has no omitempty.
     pod_set: Json = {"name": None, "count": None, "minCount": None, "template": {}}
     nothing = dict.fromkeys(["priority", "active", "queue", "consumerRef", "resource"])
@@ -169,10 +169,10 @@ def test_nulls_are_dropped_before_they_are_checked(plane: ControlPlane) -> None:
     assert got["spec"] == {"request": {}, "podSet": pod_sets, "priority": 0}
 
 
-# ------------------------------------------------------------------------------ born Enqueued
+# --------------------------------------------------------------------------------- created Enqueued
 
 
-def test_a_unit_reads_enqueued_from_its_birth(plane: ControlPlane) -> None:
+def test_a_unit_is_enqueued_from_its_creation(plane: ControlPlane) -> None:
     version = plane.client_for().request("GET", UNITS)["metadata"]["resourceVersion"]
     born = create(plane, "newborn", {"queue": "q"}, status={"phase": "Running"})
     assert born["status"] == BORN
@@ -182,7 +182,7 @@ def test_a_unit_reads_enqueued_from_its_birth(plane: ControlPlane) -> None:
     assert listed[0]["status"] == BORN
     watch = f"{UNITS}?watch=1&timeoutSeconds=1&resourceVersion={version}"
     for path in (watch, f"{watch}&fieldSelector=status.phase%3DEnqueued"):
-        # Within the second of one watch a busy server may have nothing to say.
+        # Within the second of one watch a busy server may send nothing.
         said = until(partial(plane.kubectl, "get", "--raw", path))
         events = [json.loads(line) for line in said.splitlines()]
         assert [(event["type"], event["object"]["status"]) for event in events] == [("ADDED", BORN)]
@@ -190,7 +190,7 @@ def test_a_unit_reads_enqueued_from_its_birth(plane: ControlPlane) -> None:
     client.request("DELETE", f"{UNITS}/newborn")
 
 
-def test_a_phase_that_is_taken_away_is_enqueued_again(plane: ControlPlane, unit: str) -> None:
+def test_a_unit_whose_phase_is_removed_is_enqueued_again(plane: ControlPlane, unit: str) -> None:
     patch(plane, unit, {"status": {"phase": "Running"}}, "/status")
     assert patch(plane, unit, {"status": None}, "/status")["status"] == BORN
 

@@ -1,4 +1,4 @@
-"""Who may ask the debug API: everybody on loopback; elsewhere those whom the API server lets."""
+"""Access to the debug API: all clients on loopback; elsewhere users that the API server allows."""
 
 from __future__ import annotations
 
@@ -93,24 +93,24 @@ def test_off_the_loopback_address_the_api_server_decides(
 ) -> None:
     token = world.plane.token_for(user) if user else ""
     if want == 200:
-        until(lambda: ask(exposed, path, token).status_code != 404)  # the unit has come
+        until(lambda: ask(exposed, path, token).status_code != 404)  # the unit has arrived
     answer = ask(exposed, path, token)
     assert answer.status_code == want, answer.text
     if want != 200:
         assert answer.json()["detail"]
 
 
-def test_a_token_of_nobody_is_401(exposed: ProgramProcess) -> None:
+def test_an_unknown_token_is_401(exposed: ProgramProcess) -> None:
     assert ask(exposed, QUEUES, "made-up").status_code == 401
 
 
-def test_plain_http_is_not_spoken_there(exposed: ProgramProcess) -> None:
+def test_plain_http_is_not_served_there(exposed: ProgramProcess) -> None:
     url = f"http://127.0.0.1:{exposed.port_of('--debug-address')}/debug/queues"
     with pytest.raises(httpx.TransportError):
         httpx.get(url, timeout=PATIENCE_SECONDS, trust_env=False)
 
 
-def test_on_loopback_everybody_may_ask(world: QueueWorld) -> None:
+def test_on_loopback_all_clients_may_read(world: QueueWorld) -> None:
     scheduler = world.start_scheduler(user=ACCOUNT)
     assert debug(scheduler, "/openapi.json")["info"]["title"] == "Koord-Queue debug API"
     until(lambda: debug(scheduler, "/debug/queues")["total"])
@@ -118,7 +118,7 @@ def test_on_loopback_everybody_may_ask(world: QueueWorld) -> None:
     scheduler.stop()
 
 
-def test_units_of_others_are_named_to_those_who_may_list_them(
+def test_units_of_others_are_named_to_users_that_may_list_them(
     world: QueueWorld, exposed: ProgramProcess
 ) -> None:
     world.plane.kubectl("create", "namespace", "labs")

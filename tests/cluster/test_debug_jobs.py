@@ -1,4 +1,4 @@
-"""Whether a job is managed, and why: asked of the controllers, with the chart's rights."""
+"""Whether a job is managed, and why, by the controllers' debug API, with the chart's rights."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def exposed(world: QueueWorld) -> ProgramProcess:
 
 
 def explained(world: QueueWorld, exposed: ProgramProcess, name: str) -> Json:
-    """What OWNER is told of a job, or {} as long as there is no answer."""
+    """Return the page of a job as OWNER may read it, {} while there is no answer."""
     token = world.plane.token_for(OWNER)
     answer = ask(exposed, f"/debug/jobs/default/Job/{name}", token)
     if answer.status_code in {404, 503}:
@@ -99,7 +99,7 @@ def test_a_job_that_names_no_queue(world: QueueWorld, exposed: ProgramProcess) -
     assert QUOTA_LABEL in got["message"]
 
 
-def test_a_job_that_another_owns(world: QueueWorld, exposed: ProgramProcess) -> None:
+def test_a_job_that_another_job_owns(world: QueueWorld, exposed: ProgramProcess) -> None:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     pods = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     jobs = {"name": "a", "replicas": 1, "template": {"spec": {"template": pods}}}
@@ -146,18 +146,18 @@ ELSEWHERE: Final = "/debug/jobs/labs/Job/"
         pytest.param("", "/debug/jobs/default/widgets/a", 401, id="an unknown kind, without one"),
         pytest.param(NOBODY, JOB, 403, id="a user without rights"),
         pytest.param(NOBODY, "/debug/jobs/default/widgets/a", 404, id="an unknown kind"),
-        pytest.param(OWNER, JOB, 404, id="who may get jobs there"),
+        pytest.param(OWNER, JOB, 404, id="a user that may get jobs there"),
         pytest.param(OWNER, "/debug/jobs/default/jobs.batch/gone", 404, id="by another name"),
         pytest.param(OWNER, "/debug/jobs/default/jobsets/gone", 403, id="but not JobSets"),
         pytest.param(OWNER, f"{ELSEWHERE}there", 403, id="nor a job elsewhere"),
-        pytest.param(OWNER, f"{ELSEWHERE}gone", 403, id="nor whether it is there"),
+        pytest.param(OWNER, f"{ELSEWHERE}gone", 403, id="nor whether it exists"),
         pytest.param(OWNER, "/", 403, id="nor the list of paths"),
-        pytest.param(READER, "/", 200, id="which takes the chart's role"),
-        pytest.param(READER, "/openapi.json", 200, id="as the contract does"),
-        pytest.param(READER, JOB, 403, id="which lets nobody see a job"),
+        pytest.param(READER, "/", 200, id="which needs the chart's role"),
+        pytest.param(READER, "/openapi.json", 200, id="as does the contract"),
+        pytest.param(READER, JOB, 403, id="which does not allow a job"),
     ],
 )
-def test_who_may_get_a_job_may_ask_about_it(
+def test_users_that_may_get_a_job_may_read_its_page(
     world: QueueWorld, exposed: ProgramProcess, user: str, path: str, want: int
 ) -> None:
     if path.endswith("there"):
@@ -169,7 +169,7 @@ def test_who_may_get_a_job_may_ask_about_it(
         assert answer.json()["detail"]
 
 
-def test_on_loopback_no_page_of_a_browser_may_ask_under_its_own_name(world: QueueWorld) -> None:
+def test_on_loopback_browser_pages_of_other_hosts_are_refused(world: QueueWorld) -> None:
     controllers = world.start_controllers(user=ACCOUNT)
     url = f"http://127.0.0.1:{controllers.port_of('--debug-address')}{JOB}"
 
@@ -177,6 +177,6 @@ def test_on_loopback_no_page_of_a_browser_may_ask_under_its_own_name(world: Queu
         answer = httpx.get(url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False)
         return answer.status_code
 
-    assert status() == 404, "whoever asks this machine by its name"
+    assert status() == 404, "a request under this machine's name"
     assert status(Host="evil.example.com") == 421
     assert controllers.stop() == 0

@@ -1,4 +1,4 @@
-"""The demo on real API servers: one of its own, and one that was there before."""
+"""The demo on real API servers: one of its own, and an existing one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NO_NODE: Final = re.compile(
 
 @pytest.fixture
 def start(controlplane_binaries: Path, tmp_path: Path) -> Iterator[Callable[..., DemoProcess]]:
-    """Start one; whatever becomes of the test, it ends."""
+    """Start one; it ends with the test, even if that fails."""
     assert controlplane_binaries.is_dir()
     with demo_starter(tmp_path, cluster="local") as start_one:
         yield start_one
@@ -66,7 +66,7 @@ def test_jobs_are_created_suspended(controlplane_binaries: Path) -> None:
 
 
 def _is_created_suspended(api: JsonApi) -> bool:
-    """Try a job that names a quota; a policy takes effect a moment after it has come."""
+    """Dry-run a job that names a quota; a policy takes effect a moment after its creation."""
     labels = {"quota.scheduling.koordinator.sh/name": "team-a"}
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "image"}]}
     metadata = {"generateName": "tried-", "namespace": "default", "labels": labels}
@@ -76,10 +76,10 @@ def _is_created_suspended(api: JsonApi) -> bool:
 
 
 class SaidSo(Exception):
-    """What the test waits for stands in the table."""
+    """The table shows what the test waits for."""
 
 
-def test_the_table_says_that_large_jobs_find_no_node(controlplane_binaries: Path) -> None:
+def test_the_table_shows_that_large_jobs_find_no_node(controlplane_binaries: Path) -> None:
     """Each node has one GPU too few for them, while their quota has enough."""
     assert controlplane_binaries.is_dir()
     text = io.StringIO()
@@ -115,13 +115,13 @@ def _take_a_gpu_of_each_node(api: JsonApi) -> None:
 def test_an_interrupt_leaves_nothing(start: Callable[..., DemoProcess], sign: str) -> None:
     demo = start()
     demo.wait_for_output(sign, READY_SECONDS)
-    time.sleep(1.0)  # not in the first moment of it
+    time.sleep(1.0)  # not in its first moment
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(GONE_SECONDS) == 130, demo.output
     assert demo.leaves_nothing()
 
 
-def test_a_cluster_that_was_there_is_as_before(
+def test_an_existing_cluster_is_left_as_it_was(
     controlplane_binaries: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ControlPlane(
@@ -144,7 +144,7 @@ def test_a_cluster_that_was_there_is_as_before(
 
 
 def everything_in(plane: ControlPlane) -> set[str]:
-    """What a run could leave behind; events go by themselves."""
+    """Return what a run could leave behind; events expire."""
     kinds = "namespaces,customresourcedefinitions,priorityclasses,elasticquotas,jobs,pods"
     listed = json.loads(plane.kubectl("get", kinds, "--all-namespaces", "--output", "json"))
     return {f"{item['kind']} {item['metadata']['name']}" for item in listed["items"]}

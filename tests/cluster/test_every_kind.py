@@ -1,7 +1,7 @@
-"""Every kind of job goes its whole way, with its real CRD, on one API server.
+"""The whole life of a job of every kind, with its real CRD, on one API server.
 
-Its operator is played (played_operators), all else is real. The lives of all kinds go side by side,
-on a few threads, since most of their time is waiting; each test tells of one.
+Its operator is played (played_operators), all else is real. The lives of all kinds run in parallel,
+on a few threads, since most of their time is waiting; each test reports one of them.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from tests.cluster.queue_world import (
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import crd
 
-# A test waits for the lives that were begun before its own.
+# A test waits for the lives that started before its own.
 pytestmark = pytest.mark.timeout(1800)
 
 AT_ONCE: Final = 6
-"""Lives side by side: more would only wait for the processors."""
+"""Lives in parallel: more would only wait for the processors."""
 TINY, HUGE = 1, 200
 """CPUs of a quota that no job fits into, and of one that all fit into."""
 FIRST, SECOND = BY_KEY["mpijob"], BY_KEY["mpijobv1"]
 MPI_CRD: Final = "mpijobs.kubeflow.org"
 SLOW: Final = "workflow"
-"""The kind whose operator never says that a job is suspended: it is given a minute to."""
+"""The kind whose operator never reports that a job is suspended: the queue waits a minute."""
 BY_ANNOTATION: Final = frozenset(row.key for row in ROWS[::2])
-"""Of these kinds the job says that it is to stop, of the others its unit does."""
+"""Kinds evicted by an annotation of the job; the others are evicted by their unit."""
 
 Json = dict[str, Any]
 
 
 def whole_life(place: KindWorld, row: KindRow) -> None:
-    """Held, released, stopped, released again, ended."""
+    """Play a job that is held, released, stopped, released again, and ended."""
     quota, by_annotation = place.create_quota(f"whole-{row.key}", TINY), row.key in BY_ANNOTATION
     job = place.job(row, f"{row.key}-whole")
     job.create(quota, suspend=False)
@@ -86,7 +86,7 @@ def life_that_fails(place: KindWorld, row: KindRow) -> None:
 
 
 def life_that_is_deleted(place: KindWorld, row: KindRow) -> None:
-    """While it runs; one of its name comes at once."""
+    """Delete a job while it runs, and create one of the same name at once."""
     quota = place.create_quota(f"again-{row.key}", HUGE)
     first = place.job(row, f"{row.key}-again")
     first.enter(quota)
@@ -104,7 +104,7 @@ def life_that_is_deleted(place: KindWorld, row: KindRow) -> None:
 
 
 def life_in_line(place: KindWorld, row: KindRow) -> None:
-    """Edited while it waits: its unit follows."""
+    """Edit a job while it waits: its unit follows."""
     quota, other = (place.create_quota(f"{each}-{row.key}", TINY) for each in ("line", "other"))
     job = place.job(row, f"{row.key}-line")
     job.enter(quota)
@@ -131,7 +131,7 @@ def life_in_line(place: KindWorld, row: KindRow) -> None:
 
 
 def life_that_its_autoscaler_grows(place: KindWorld, row: KindRow) -> None:
-    """Workers that Ray adds to the RayCluster of a RayJob, whose own spec stays as it is."""
+    """Add workers to the RayCluster of a RayJob, whose own spec stays unchanged, as Ray does."""
     quota = place.create_quota("scaled", TINY)
     job = place.job(row, "scaled")
     job.enter(quota)
@@ -160,7 +160,7 @@ def life_that_its_autoscaler_grows(place: KindWorld, row: KindRow) -> None:
 
 
 def life_without_its_account(place: KindWorld, row: KindRow) -> None:
-    """Its service account is missing; it waits for that, then for its quota."""
+    """Play a job that waits for its service account, then for its quota."""
     quota, account = place.create_quota(f"account-{row.key}", TINY), f"late-{row.key}"
     job = place.job(row, f"{row.key}-account")
     job.enter(quota)
@@ -177,19 +177,19 @@ def life_without_its_account(place: KindWorld, row: KindRow) -> None:
 
 
 def why_not_reserved(unit: Json) -> str:
-    """Return what a unit says of why it waits, "" for nothing."""
+    """Return a unit's message of why it waits, "" for none."""
     conditions = unit.get("status", {}).get("conditions", [])
     return " ".join(each["message"] for each in conditions if each["type"] == "QuotaReserved")
 
 
 def await_refused(place: KindWorld, job: JobLife, cpu: str) -> None:
-    """Wait until a job waits because it asks for so much."""
+    """Wait until a job waits because its request is too large."""
     name = job.unit()["metadata"]["name"]
     until(lambda: refusal_of(place.scheduler, name).get("requested") == cpu)
 
 
 def await_running(place: KindWorld, job: JobLife, quota: str) -> None:
-    """Wait until a job runs, each of its pods is counted, and what it asks for is booked."""
+    """Wait until a job runs, each of its pods is counted, and its request is charged."""
     job.run()
     place.await_charged(quota, job.row.cpu)
     want = {name: job.row.pods or count for name, count in job.sets}
@@ -214,18 +214,18 @@ ACCOUNTS: Final[dict[str, FieldPath]] = {
     "sparkapp": ("spec", "executor", "serviceAccount"),
     "workflow": ("spec", "serviceAccountName"),
 }
-"""Where kinds whose pods come from no template name a service account."""
+"""Path of the service account of kinds whose pods have no template."""
 AUTOSCALED: Final = BY_KEY["rayjob"]
 
 
 class Lives:
-    """All lives of all kinds, on their way.
+    """All lives of all kinds, in progress.
 
-    The two MPIJobs have one CRD: the one has its turn when the other's lives are over.
+    The two MPIJobs share a CRD: one has its turn when the other's lives are over.
 
     Args:
-        place: where they go.
-        pool: the threads on which they do.
+        place: the cluster that they are in.
+        pool: the threads that they run on.
     """
 
     def __init__(self, place: KindWorld, pool: ThreadPoolExecutor) -> None:
@@ -260,17 +260,17 @@ class Lives:
         install_crds(plane, crd(SECOND.crd))
 
     def tell(self, name: str, key: str) -> None:
-        """Wait for the end of a life; raises what broke it."""
+        """Wait for the end of a life; raise its failure."""
         self._futures[name, key].result()
 
     def await_all(self) -> None:
-        """Wait until all are over, however."""
+        """Wait until all have ended, successful or not."""
         wait(self._futures.values())
 
 
 @pytest.fixture(scope="module")
 def lives(controlplane_binaries: Path) -> Iterator[Lives]:
-    """All of them, begun."""
+    """All lives, started."""
     with kind_world(controlplane_binaries, ROWS, without=[SECOND]) as place:
         pool = ThreadPoolExecutor(AT_ONCE)
         try:
@@ -301,12 +301,12 @@ def test_one_that_is_deleted(lives: Lives, key: str) -> None:
 
 
 @pytest.mark.parametrize("key", BY_KEY)
-def test_one_that_is_edited_in_line(lives: Lives, key: str) -> None:
+def test_one_that_is_edited_in_the_queue(lives: Lives, key: str) -> None:
     lives.tell("line", key)
 
 
 def test_ctl_55_one_that_grows_without_its_own_spec(lives: Lives) -> None:
-    """[ctl-55] Upstream raises the unit's counts; here the new pods are charged as they come."""
+    """[ctl-55] Upstream raises the unit's counts; here new pods are charged as they are created."""
     lives.tell("autoscaled", AUTOSCALED.key)
 
 
@@ -326,8 +326,8 @@ NESTED: Final = {
 }
 
 
-def test_what_jobs_are_made_of_is_never_queued(lives: Lives) -> None:
-    """Their namespace has all jobs queued, yet these have no unit, and nobody writes to them."""
+def test_parts_of_jobs_are_never_queued(lives: Lives) -> None:
+    """All jobs of their namespace are managed, yet these have no unit and are not written to."""
     lives.await_all()
     seen, of_kinds = list(lives.observer.seen), {row.key for row in ROWS} | {"jobs"}
     owned = [each.body for each in seen if each.plural in of_kinds and owner_of(each.body)]

@@ -1,6 +1,6 @@
 """The chart's policies for pods on a real API server: which get the gate at their creation.
 
-What they hold is what the controllers look after: the adapters are asked of the same pods.
+The gated pods are those that the controllers manage: the adapters read the same pods.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def pod(
 
 @pytest.fixture(scope="module")
 def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
-    """All kinds that are held by gates are on, their policies in force, and the label asked for."""
+    """All kinds that are held by gates are enabled, with their policies and the label."""
     with ControlPlane(controlplane_binaries) as running:
         for name, key in ((MANAGED, "koord-queue/managed"), (OLDER, "kube-queue/managed")):
             labelled = {"name": name, "labels": {key: "true"}}
@@ -72,7 +72,7 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
 def put_into_force(plane: ControlPlane, *switches: str, held: list[str], **values: Json) -> None:
     """Apply the policies that the chart renders, and wait until they hold these of HELD.
 
-    The API server reads them into its caches after a second or two, not all in the same moment.
+    The API server caches them after a second or two, not all at the same moment.
     """
     objects = render(values_with(*switches, **values))
     policies = [each for each in objects if each["kind"].startswith("MutatingAdmission")]
@@ -83,7 +83,7 @@ def put_into_force(plane: ControlPlane, *switches: str, held: list[str], **value
 
 
 def are_held(plane: ControlPlane, about: list[str], namespace: str) -> bool:
-    """Return whether these of HELD, and no others, get the gate there."""
+    """Return whether exactly these of HELD get the gate there."""
     return [one for one, body in HELD.items() if is_held(plane, body, namespace)] == about
 
 
@@ -133,7 +133,7 @@ LEFT: Final = {
 @pytest.mark.parametrize("about", HELD)
 def test_pods_that_are_queued_get_the_gate(plane: ControlPlane, about: str) -> None:
     body = HELD[about]
-    assert not is_held(plane, body), "nobody has asked for it"
+    assert not is_held(plane, body), "neither it nor its namespace is labeled"
     assert is_held(plane, body, MANAGED)
     assert is_held(plane, body, OLDER)
     labelled = {**body, "metadata": {**body["metadata"], "labels": {
@@ -144,11 +144,11 @@ def test_pods_that_are_queued_get_the_gate(plane: ControlPlane, about: str) -> N
     assert made["metadata"]["labels"].items() >= labelled["metadata"]["labels"].items()
     found = msgspec.convert(made, ScheduledPod)
     served = [each for each in EXTENSIONS if isinstance(each, GatedPods)]
-    assert len([each for each in served if each.group_of(found)]) == 1, "one looks after it"
+    assert len([each for each in served if each.group_of(found)]) == 1, "one extension manages it"
 
 
 @pytest.mark.parametrize("about", LEFT)
-def test_pods_that_nobody_would_let_go_are_left_alone(plane: ControlPlane, about: str) -> None:
+def test_pods_that_would_never_be_released_are_left_alone(plane: ControlPlane, about: str) -> None:
     body = LEFT[about]
     labels = {**QUEUE, **body["metadata"]["labels"]}
     labelled = {**body, "metadata": {**body["metadata"], "labels": labels}}
@@ -162,20 +162,18 @@ def test_pods_of_the_system_are_left_alone(plane: ControlPlane) -> None:
     assert not is_held(plane, pod(labels=QUEUE), NAMESPACE)
 
 
-def test_a_gate_that_is_there_is_not_put_on_twice(plane: ControlPlane) -> None:
+def test_an_existing_gate_is_not_added_twice(plane: ControlPlane) -> None:
     assert gates(created(plane, pod(gates=(GATE, "x/y"), labels=QUEUE))) == [GATE, "x/y"]
     assert sorted(gates(created(plane, pod(gates=("x/y",), labels=QUEUE)))) == [GATE, "x/y"]
 
 
 @pytest.mark.parametrize("said", ["true", "false", "perhaps"])
-def test_a_pod_that_comes_with_the_label_is_held_as_any_other(
-    plane: ControlPlane, said: str
-) -> None:
+def test_a_pod_that_has_the_label_already_is_held(plane: ControlPlane, said: str) -> None:
     body = pod(labels={**QUEUE, SCHEDULE_ADMISSION: said}, gates=(GATE,))
     made = created(plane, body)
     assert (gates(made), label(made)) == ([GATE], "false")
     loose = pod(labels={SCHEDULE_ADMISSION: said})
-    assert label(created(plane, loose)) == said, "it asks for no queue"
+    assert label(created(plane, loose)) == said, "it names no queue"
 
 
 @pytest.mark.parametrize(
@@ -197,10 +195,10 @@ def test_a_pod_with_the_label_of_kueue_gets_the_gate_where_it_is_not_left_to_kue
         until(partial(are_all, want))
 
 
-def test_only_what_is_on_is_held(plane: ControlPlane) -> None:
-    """The last of this module: it changes what is in force."""
+def test_only_enabled_kinds_are_held(plane: ControlPlane) -> None:
+    """The last test of this module: it changes the policies."""
     only = ["alone", "of a Deployment"]
     put_into_force(plane, "pod", held=only, controllers={"config": {"leaveToKueue": True}})
     assert are_held(plane, only, MANAGED)
-    # Nobody asks for it any more.
+    # The label is not enabled any more.
     until(lambda: label(created(plane, HELD["alone"], MANAGED)) is None)

@@ -1,4 +1,4 @@
-"""Pods, groups and sets on a real cluster, made by the real controllers, held by their gates."""
+"""Pods, groups and sets on a real cluster, created by real controllers, held by their gates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ APPS = "/apis/apps/v1/namespaces/default/{}"
 def cluster(
     controlplane_binaries: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[QueueWorld]:
-    """Controllers for what is made of pods, a quota per test."""
+    """Controllers of gated pods, and a quota per test."""
     config = tmp_path_factory.mktemp("controllers") / "config.yaml"
     config.write_text("scheduleAdmissionLabel: true\n")
     with QueueWorld(controlplane_binaries, jobs=True) as world:
@@ -44,7 +44,7 @@ def cluster(
 
 
 def template(queue: str, cpu: str = "1", **labels: str) -> Json:
-    """Return metadata and spec of a pod that is held in a queue, and charged to its quota."""
+    """Return metadata and spec of a pod that a queue holds, and that is charged to its quota."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     quota = "quota.scheduling.koordinator.sh/name"
     return {
@@ -125,7 +125,7 @@ def test_pods_start_one_after_the_other(cluster: QueueWorld) -> None:
     until(lambda: "solo-a-pod-qu" not in phases(world, "solo"))
 
 
-def test_the_label_of_alibabas_scheduler_goes_with_the_gate(cluster: QueueWorld) -> None:
+def test_the_label_of_alibabas_scheduler_is_removed_with_the_gate(cluster: QueueWorld) -> None:
     world = cluster
     world.create_quota("ali", cpu_max=1)
     for name in ("ali-a", "ali-b"):
@@ -140,7 +140,7 @@ def test_the_label_of_alibabas_scheduler_goes_with_the_gate(cluster: QueueWorld)
         assert LABEL not in json.dumps(world.unit(f"{name}-pod-qu")), "it says nothing of a demand"
 
 
-def test_a_deployment_has_as_many_pods_as_fit_and_an_evicted_one_waits_anew(
+def test_a_deployment_has_as_many_pods_as_fit_and_an_evicted_one_is_requeued(
     cluster: QueueWorld,
 ) -> None:
     world = cluster
@@ -157,9 +157,9 @@ def test_a_deployment_has_as_many_pods_as_fit_and_an_evicted_one_waits_anew(
 
 
 def test_ctl_62_as_many_gates_are_open_as_fit(cluster: QueueWorld) -> None:
-    """[ctl-62] There a unit by hand says how many of five; here each of them is a unit.
+    """[ctl-62] There a unit by hand opens some of five pods; here each pod has a unit.
 
-    Nobody shuts a gate again: who has to stop is deleted, and made anew behind its gate.
+    No gate is set again: a pod that has to stop is deleted, and created again behind its gate.
     """
     world, queue = cluster, "five"
     world.create_quota(queue, cpu_max=2)
@@ -205,7 +205,7 @@ def test_a_stateful_set_starts_whole_grows_and_is_stopped_and_started_again(
     until(lambda: "db-sts-qu" not in phases(world, "db"))
 
 
-def test_a_group_starts_as_one_and_ends_as_one(cluster: QueueWorld) -> None:
+def test_a_group_starts_and_ends_together(cluster: QueueWorld) -> None:
     world = cluster
     world.create_quota("ring", cpu_max=3)
     create_pod(world, "ring-before", "ring", cpu="1")
@@ -230,8 +230,8 @@ def test_a_group_starts_as_one_and_ends_as_one(cluster: QueueWorld) -> None:
     until(lambda: "ring-pg-qu" not in phases(world, "ring"))
 
 
-def test_who_opens_one_pod_of_a_group_has_that_one_alone(cluster: QueueWorld) -> None:
-    """It is charged, and its group waits in the queue as if it had none."""
+def test_a_user_that_opens_one_pod_of_a_group_gets_that_one_alone(cluster: QueueWorld) -> None:
+    """It is charged, and its group waits in the queue as before."""
     world = cluster
     world.create_quota("torn", cpu_max=4)
     create_pod(world, "torn-before", "torn", cpu="3")
@@ -259,7 +259,7 @@ def test_who_opens_one_pod_of_a_group_has_that_one_alone(cluster: QueueWorld) ->
     until(lambda: running(world, "torn") == members)
 
 
-def test_the_pods_of_a_pod_group_start_when_as_many_are_there_as_it_says(
+def test_a_pod_group_starts_when_it_has_its_minimum_of_pods(
     cluster: QueueWorld,
 ) -> None:
     world = cluster
@@ -304,7 +304,7 @@ def test_groups_of_a_leader_worker_set_start_one_by_one_their_workers_later(
 
 
 @pytest.mark.parametrize("name", ["pod", "statefulset", "deployment"])
-def test_the_samples_are_accepted_as_they_are(cluster: QueueWorld, name: str) -> None:
+def test_the_samples_are_accepted_unchanged(cluster: QueueWorld, name: str) -> None:
     (body,) = in_queue([sample(name)], "samples")
     path = PODS if name == "pod" else APPS.format(f"{name}s")
     made = cluster.api.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", body)
@@ -322,7 +322,7 @@ def in_queue(bodies: list[Json], queue: str) -> list[Json]:
 
 
 def of_group(template: Json, group: int, worker: int) -> Json:
-    """Return a pod as the controller of LeaderWorkerSets makes it."""
+    """Return a pod as the controller of LeaderWorkerSets creates it."""
     prefix = "leaderworkerset.sigs.k8s.io"
     labels = {
         **template["metadata"]["labels"],

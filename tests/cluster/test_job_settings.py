@@ -1,4 +1,4 @@
-"""Settings of the controllers that say whose a job is, and which priority counts.
+"""Settings of the controllers about the ownership of jobs, and about their priorities.
 
 On a real API server; each case starts the controllers with a configuration file of its own.
 """
@@ -28,7 +28,7 @@ HIGH, HIGH_VALUE = "settings-high", 20
 
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
-    """A quota, and a priority class that the controllers know from their start on."""
+    """A quota, and a priority class that the controllers know from their start."""
     with QueueWorld(controlplane_binaries) as world:
         world.create_quota("team", cpu_max=1)
         body = {"metadata": {"name": HIGH}, "value": HIGH_VALUE}
@@ -38,7 +38,7 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
 
 @contextmanager
 def controllers(world: QueueWorld, settings: Json) -> Iterator[ProgramProcess]:
-    """Run the controllers with these settings in their file."""
+    """Run the controllers with these settings in their configuration file."""
     config = world.folder / "controllers.yaml"
     config.write_text(json.dumps(settings))
     running = world.start_controllers(f"--config={config}", "--leader-elect=false")
@@ -50,7 +50,7 @@ def controllers(world: QueueWorld, settings: Json) -> Iterator[ProgramProcess]:
 
 @contextmanager
 def serving(world: QueueWorld, definition: Json) -> Iterator[None]:
-    """Serve a kind meanwhile."""
+    """Serve a kind during a test."""
     install_crds(world.plane, definition)
     try:
         yield
@@ -59,13 +59,13 @@ def serving(world: QueueWorld, definition: Json) -> Iterator[None]:
 
 
 CHECKS: Final = crd("admissionchecks")
-"""Of Kueue's group, and this project's too."""
+"""Kinds of Kueue's group that this project uses as well."""
 
 
 @pytest.mark.parametrize(
     ("name", "served", "settings", "is_ours"),
     [
-        pytest.param("checks", CHECKS, {}, True, id="its AdmissionChecks alone are no Kueue"),
+        pytest.param("checks", CHECKS, {}, True, id="AdmissionChecks alone are not Kueue"),
         pytest.param(
             "left", CHECKS, {"leaveToKueue": True}, False, id="no Kueue is served: left to it"
         ),
@@ -74,10 +74,10 @@ CHECKS: Final = crd("admissionchecks")
         ),
     ],
 )
-def test_whose_a_job_with_the_label_of_kueue_is(
+def test_which_queue_owns_a_job_with_the_label_of_kueue(
     world: QueueWorld, name: str, served: Json, settings: Json, is_ours: bool
 ) -> None:
-    """It names a quota that is too small for it."""
+    """The job names a quota that is too small for it."""
     with serving(world, served), controllers(world, settings) as running:
         world.create_job(name, "team", cpu="2", labels={"kueue.x-k8s.io/queue-name": "a"})
         want = {"managed": True} if is_ours else {"managed": False, "reason": "LeftToKueue"}
@@ -96,7 +96,7 @@ PRIORITIES: Final[dict[str, tuple[str | None, Json, int]]] = {
     "annotated-of-class": ("99", {"priorityClassName": HIGH}, HIGH_VALUE),
     "number-alone": (None, {"priorityClassName": "gone", "priority": 5}, 0),
 }
-"""Annotation, fields of the pods, and what counts where only classes do."""
+"""Annotation, fields of the pods, and the priority where only classes count."""
 
 
 def test_where_only_classes_count_an_annotation_is_ignored_with_an_event(

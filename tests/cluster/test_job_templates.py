@@ -1,4 +1,4 @@
-"""What a release puts into the template of a real Job, and how long the Job may run then.
+"""What a release writes into the template of a real Job, and the Job's execution time.
 
 The scheduler of queue units is played by the tests. Ids stand for tests of upstream's
 (upstream/README.md).
@@ -28,14 +28,14 @@ SPOT = {"key": "spot", "operator": "Exists"}
 
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[JobSideWorld]:
-    """A cluster whose units nobody admits but the tests."""
+    """A cluster whose units only the tests admit."""
     with JobSideWorld(controlplane_binaries, jobs=True) as world:
         world.start_controllers("--leader-elect=false")
         yield world
 
 
 def test_a_job_ends_when_its_time_is_used_up(world: JobSideWorld) -> None:
-    """[ctl-39] Nobody touches the job meanwhile."""
+    """[ctl-39] The job is not written to meanwhile."""
     time = {MAX_EXEC: "2"}
     world.create_job("timed", "any", suspend=True, annotations=time, run_seconds=600)
     admit(world, "timed")
@@ -56,7 +56,7 @@ def test_a_job_ends_when_its_time_is_used_up(world: JobSideWorld) -> None:
 
 
 def test_each_run_has_the_template_that_its_checks_want(world: JobSideWorld) -> None:
-    """Jobs take it in the patch that resumes them, also after an earlier run."""
+    """Jobs accept it in the patch that resumes them, also after an earlier run."""
     world.create_job("checked", "any", suspend=True, run_seconds=600)
     one = {"nodeSelector": {"zone": "z1"}, "tolerations": [SPOT], "labels": {"from": "check"}}
     admit(world, "checked", one)
@@ -92,7 +92,7 @@ def test_checks_that_contradict_each_other_stop_the_job(world: JobSideWorld) -> 
 
 
 def admit(world: JobSideWorld, job: str, *wanted: Json) -> None:
-    """Do what the scheduler does when the checks of a unit are ready, which want this."""
+    """Admit a unit as the scheduler does when its checks, which want this, are ready."""
     checks = [
         {
             "name": name,
@@ -113,7 +113,7 @@ def admit(world: JobSideWorld, job: str, *wanted: Json) -> None:
 
 
 def evict(world: JobSideWorld, job: str) -> None:
-    """Ask for the unit back, and wait until it is free."""
+    """Request the unit's eviction, and wait until it is released."""
     let_the_second_of_the_release_pass()
     world.ask_back(world.unit_of(job)["metadata"]["name"])
     until(lambda: world.phase_of_job(job) == "Enqueued")

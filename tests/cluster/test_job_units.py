@@ -1,4 +1,4 @@
-"""What a Job's unit says of it on a real cluster, and how it follows the Job while that waits.
+"""A Job's unit on a real cluster, and how it follows the Job while that waits.
 
 Ids in brackets stand for tests of upstream's (upstream/README.md).
 """
@@ -31,7 +31,7 @@ HIGH = "job-units-high"
 HIGH_VALUE = 20
 
 
-# --- what it says -------------------------------------------------------------------------------
+# --- its fields ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def never(cluster: Cluster) -> str:
     """A quota that none of these jobs fits into, and a priority class."""
     cluster.world.create_quota("never", cpu_max=1)
     cluster.world.create_priority_class(HIGH, HIGH_VALUE)
-    # Until the controllers have heard of the class.
+    # Until the controllers have seen the class.
     cluster.world.create_job("class", "never", suspend=True, pod_spec={"priorityClassName": HIGH})
     until(lambda: cluster.world.unit_of("class").get("spec", {}).get("priority") == HIGH_VALUE)
     return "never"
@@ -49,7 +49,7 @@ def never(cluster: Cluster) -> str:
     ("name", "annotation", "pod_spec", "want"),
     [
         pytest.param("none", None, {}, 0, id="ctl-29 neither class nor annotation"),
-        pytest.param("abc", "abc", {}, 0, id="ctl-29 no number: ignored"),
+        pytest.param("abc", "abc", {}, 0, id="ctl-29 not a number: ignored"),
         pytest.param("forty-two", "42", {}, 42, id="ctl-29 a number"),
         pytest.param("minus", "-5", {}, -5, id="ctl-29 it may be negative"),
         pytest.param(
@@ -61,7 +61,7 @@ def never(cluster: Cluster) -> str:
             "not-a-number",
             {"priorityClassName": HIGH},
             HIGH_VALUE,
-            id="ctl-30 no number: that of the class",
+            id="ctl-30 not a number: that of the class",
         ),
         pytest.param("alone", "7", {}, 7, id="ctl-30 annotation without class"),
         pytest.param(
@@ -94,13 +94,13 @@ def test_priority_at_creation(
     [
         pytest.param("absent", {}, (None, None), id="ctl-31 absent"),
         pytest.param("empty", {ACTIVE: ""}, (None, None), id="ctl-31 empty"),
-        pytest.param("nope", {ACTIVE: "nope"}, (None, None), id="ctl-31 no truth value"),
+        pytest.param("nope", {ACTIVE: "nope"}, (None, None), id="ctl-31 not a boolean"),
         pytest.param("false", {ACTIVE: "false"}, (False, None), id="ctl-31 false"),
         pytest.param("true", {ACTIVE: "true"}, (True, None), id="ctl-31 true"),
         pytest.param("seconds", {MAX_EXEC: "3600"}, (None, 3600), id="ctl-32 seconds"),
         pytest.param("zero", {MAX_EXEC: "0"}, (None, None), id="ctl-32 zero"),
         pytest.param("negative", {MAX_EXEC: "-5"}, (None, None), id="ctl-32 negative"),
-        pytest.param("hour", {MAX_EXEC: "1h"}, (None, None), id="ctl-32 no number"),
+        pytest.param("hour", {MAX_EXEC: "1h"}, (None, None), id="ctl-32 not a number"),
     ],
 )
 def test_activation_at_creation(
@@ -116,11 +116,11 @@ def test_activation_at_creation(
     assert (spec.get("active"), spec.get("maximumExecutionTimeSeconds")) == want
 
 
-# --- what it asks for ---------------------------------------------------------------------------
+# --- its demand ---------------------------------------------------------------------------------
 
 
 def container(name: str, cpu: int, **more: object) -> Json:
-    """A container that asks for CPUs."""
+    """Return a container that requests CPUs."""
     requests = {"resources": {"requests": {"cpu": str(cpu)}}}
     return {"name": name, "image": "none", **requests, **more}
 
@@ -133,7 +133,7 @@ def container(name: str, cpu: int, **more: object) -> Json:
             "sidecar",
             {"initContainers": [container("side", 1, restartPolicy="Always")]},
             2,
-            id="a sidecar beside the main container",
+            id="a sidecar in addition to the main container",
         ),
         pytest.param(
             "limits",
@@ -153,7 +153,7 @@ def container(name: str, cpu: int, **more: object) -> Json:
 def test_demand_is_counted_as_kubernetes_counts_it(
     cluster: Cluster, world: QueueWorld, name: str, pod_spec: Json, want: int
 ) -> None:
-    """A quota of that size is full with it; one less, and it never starts."""
+    """A quota of that size is full with it; in a quota of one less it never starts."""
     small, exact = f"{name}-small", f"{name}-exact"
     world.create_quota(small, cpu_max=want - 1)
     world.create_quota(exact, cpu_max=want)
@@ -167,8 +167,8 @@ def test_demand_is_counted_as_kubernetes_counts_it(
     assert world.phase_of_job(small) == "Enqueued"
 
 
-def test_what_an_indexed_job_has_done_is_given_back(cluster: Cluster, world: QueueWorld) -> None:
-    """[ctl-41] One index done, one failed for good: two pods less, then and when it waits again."""
+def test_usage_of_finished_indexes_is_released(cluster: Cluster, world: QueueWorld) -> None:
+    """[ctl-41] One index done, one failed for good: two pods less, now and when it is requeued."""
     world.create_quota("indexed", cpu_max=4)
     world.create_job(
         "indexed",
@@ -198,7 +198,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def test_some_pods_of_a_job_done_and_some_to_come(world: QueueWorld) -> None:
-    """[ctl-40] Two at a time of four, one done: it needs two when it waits again."""
+    """[ctl-40] Two at a time of four, one done: it needs two when it is requeued."""
     world.create_quota("some", cpu_max=2)
     world.create_job("some", "some", suspend=True, parallelism=2, completions=4, run_seconds=LONG)
     first, _ = world.await_running("some", 2)
@@ -211,7 +211,7 @@ def test_some_pods_of_a_job_done_and_some_to_come(world: QueueWorld) -> None:
     assert pod_sets_of(world.unit_of("some")) == [("some", 2)]
 
 
-# --- how it follows -----------------------------------------------------------------------------
+# --- its changes --------------------------------------------------------------------------------
 
 
 def test_the_unit_of_an_elastic_job_follows_it_while_it_waits(
@@ -254,14 +254,14 @@ def test_growth_of_a_running_elastic_job_is_recorded(cluster: Cluster, world: Qu
 def test_priority_raised_while_queued_changes_the_order(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """[ctl-22 to ctl-28] The annotation comes, changes and goes; the line follows."""
+    """[ctl-22 to ctl-28] The annotation is added, changed and removed; the order follows."""
     hold = "order-holder"
     world.create_quota("order", cpu_max=1)
     world.create_job(hold, "order", suspend=True, run_seconds=LONG)
     [pod] = until(lambda: world.running_pods(hold))
     for name in ("order-a", "order-b", "order-c"):
         world.create_job(name, "order", suspend=True, run_seconds=LONG)
-        until(partial(world.unit_of, name))  # of several at once any may get its unit first
+        until(partial(world.unit_of, name))  # of several at once, any may get its unit first
 
     def line() -> list[str]:
         return [unit["name"] for unit in debug(cluster.scheduler, "/debug/queues/order")["units"]]
@@ -280,7 +280,7 @@ def test_priority_raised_while_queued_changes_the_order(
 
 
 def test_a_queued_job_moves_with_its_quota_label(cluster: Cluster, world: QueueWorld) -> None:
-    """It leaves one line for another, and its pods are charged where it has got to."""
+    """It moves from one queue to another, and its pods are charged to the new quota."""
     world.create_quota("full", cpu_max=1)
     world.create_quota("free", cpu_max=2)
     world.create_job("moves", "full", cpu="2", suspend=True, run_seconds=LONG)
@@ -295,11 +295,11 @@ def test_a_queued_job_moves_with_its_quota_label(cluster: Cluster, world: QueueW
 
 
 def set_priority(world: QueueWorld, job: str, priority: str | None) -> None:
-    """Annotate a job with its priority, or take the annotation away."""
+    """Annotate a job with its priority, or remove the annotation."""
     world.patch_job(job, {"metadata": {"annotations": {PRIORITY: priority}}})
 
 
-def test_a_job_that_runs_and_names_another_quota_moves_when_it_waits_again(
+def test_a_running_job_that_names_another_quota_moves_when_requeued(
     cluster: Cluster, world: QueueWorld
 ) -> None:
     for name in ("stays", "elsewhere"):

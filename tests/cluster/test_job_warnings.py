@@ -1,4 +1,4 @@
-"""What users have got wrong, or wait for, stands in `kubectl describe job`."""
+"""Users' mistakes, and what a job waits for, are shown by `kubectl describe job`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shown(world: QueueWorld, name: str) -> str:
     return world.plane.kubectl("describe", "job", name)
 
 
-def test_a_misspelled_quota_is_named_on_a_job_that_waits_for_nobody(world: QueueWorld) -> None:
+def test_a_misspelled_quota_is_named_on_an_unmanaged_job(world: QueueWorld) -> None:
     misspelled = QUOTA_LABEL.replace("name", "nmae")
     world.create_job("misspelled", "", suspend=True, labels={misspelled: "gold"})
     until(lambda: "KeyWithoutEffect" in world.event_notes("misspelled"))
@@ -55,7 +55,7 @@ def test_a_job_that_waits_names_its_unit_and_its_queue(world: QueueWorld) -> Non
     assert "Queued" not in world.event_notes("first")
 
 
-def test_a_job_beside_queued_ones_is_told_where_that_is_asked_for(world: QueueWorld) -> None:
+def test_unmanaged_jobs_among_queued_ones_are_warned_where_enabled(world: QueueWorld) -> None:
     world.create_job("beside", "", suspend=False)
     until(lambda: "NotQueued" in world.event_notes("beside"))
     assert "names no queue or quota" in shown(world, "beside")

@@ -1,7 +1,7 @@
-"""Jobs on a real cluster: held, released, stopped and ended; whose they are.
+"""Jobs on a real cluster: held, released, stopped and ended; which of them are managed.
 
 Ids in brackets stand for tests of upstream's (upstream/README.md). Pods run until
-a test ends them, unless it says for how long.
+a test ends them, unless it sets how long they run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RUN_SECONDS = "koord-queue.test/run-seconds"
 
 
 def test_a_job_that_already_ran_is_adopted(cluster: Cluster, world: QueueWorld) -> None:
-    """It goes on, above its quota, and is counted; what comes later waits for it."""
+    """It runs on, above its quota, and is charged; later jobs wait for it."""
     until(lambda: world.phase_of_job(EARLY) == "Running")
     unit = world.unit_of(EARLY)
     assert is_true(unit, "Adopted")
@@ -62,7 +62,7 @@ def test_a_job_that_already_ran_is_adopted(cluster: Cluster, world: QueueWorld) 
 
 
 def test_a_job_is_released_runs_and_ends_with_four_writes(world: QueueWorld) -> None:
-    """[ctl-44, ctl-45, ctl-66] One unit, one release with stamps for the pods; nothing twice."""
+    """[ctl-44, ctl-45, ctl-66] One unit, one release that annotates the pods; nothing twice."""
     world.create_quota("ends", cpu_max=1)
     world.create_job("ends", "ends", suspend=True, run_seconds=LONG)
     until(lambda: world.phase_of_job("ends") == "Running")
@@ -122,7 +122,7 @@ def test_the_second_job_runs_when_the_first_has_ended(cluster: Cluster, world: Q
     three: Json = {"parallelism": 3, "completions": 3, "run_seconds": LONG}
     world.create_job("pair-1", "pair", suspend=True, **three)
     world.await_running("pair-1", 3)
-    # Only now: of two at once either may get its unit first.
+    # Only now: of two at once, either may get its unit first.
     world.create_job("pair-2", "pair", suspend=True, **three)
     until(lambda: world.phase_of_job("pair-2") == "Enqueued")
     until(lambda: refusal_of(cluster.scheduler, "pair-2"))
@@ -136,7 +136,7 @@ def test_the_second_job_runs_when_the_first_has_ended(cluster: Cluster, world: Q
 
 
 def test_the_readmes_first_job_shows_what_the_readme_does(world: QueueWorld) -> None:
-    """All but its age. kwok reads no commands: how long the pods run, an annotation says."""
+    """All but its age. kwok runs no commands: an annotation sets how long pods run."""
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     quota, job = examples(page)[0]
     job["spec"]["template"]["metadata"] = {"annotations": {RUN_SECONDS: str(LONG)}}
@@ -153,7 +153,7 @@ def test_the_readmes_first_job_shows_what_the_readme_does(world: QueueWorld) -> 
 
 @contextmanager
 def paused_job_controller(world: QueueWorld) -> Iterator[None]:
-    """While it lasts, nobody makes pods of Jobs."""
+    """While it lasts, no pods of Jobs are created."""
     pid = world.plane.pids["kube-controller-manager"]
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -163,7 +163,7 @@ def paused_job_controller(world: QueueWorld) -> Iterator[None]:
 
 
 def test_a_job_that_arrives_unsuspended_is_suspended_first(world: QueueWorld) -> None:
-    """The switch goes on before anything else happens, and off once, when it is admitted."""
+    """It is suspended before anything else happens, and resumed once, when it is admitted."""
     world.create_quota("arrives", cpu_max=1)
     with paused_job_controller(world):
         world.create_job("arrives", "arrives")
@@ -177,7 +177,7 @@ def test_a_job_that_arrives_unsuspended_is_suspended_first(world: QueueWorld) ->
     assert [each.is_release for each in written].count(True) == 1
 
 
-def test_what_the_job_controller_made_before_it_was_suspended_goes(world: QueueWorld) -> None:
+def test_pods_created_before_the_suspension_are_deleted(world: QueueWorld) -> None:
     """The Job controller may be quicker; the job waits for its turn all the same."""
     hold_quota(world, "late")
     world.create_job("late", "late", run_seconds=LONG)
@@ -192,11 +192,11 @@ def test_what_the_job_controller_made_before_it_was_suspended_goes(world: QueueW
 def test_unsuspended_by_hand_it_is_suspended_again_and_loses_its_place(
     world: QueueWorld,
 ) -> None:
-    """It never runs on, what runs of it meanwhile is charged, and it goes behind who came later."""
+    """It never runs on, its pods are charged meanwhile, and it goes behind later jobs."""
     hold_quota(world, "hand")
     world.create_job("hand", "hand", suspend=True, run_seconds=LONG)
     until(lambda: world.phase_of_job("hand") == "Enqueued")
-    let_the_second_of_the_release_pass()  # of two of one second the name decides
+    let_the_second_of_the_release_pass()  # of two in the same second the name decides
     world.create_job("later", "hand", suspend=True, run_seconds=LONG)
     until(lambda: world.phase_of_job("later") == "Enqueued")
     for _ in range(3):
@@ -221,10 +221,10 @@ def test_unsuspended_by_hand_it_is_suspended_again_and_loses_its_place(
     until(lambda: condition(world.unit_of("hand"), "SuspendContested")["status"] == "False")
 
 
-def test_what_runs_out_of_turn_is_charged_until_it_is_gone(
+def test_pods_that_run_out_of_turn_are_charged_until_they_are_gone(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """Its pod stays for a while: its quota has that used, though its unit is not admitted."""
+    """Its pod stays for a while: it is charged to the quota, though its unit is not admitted."""
     world.create_quota("turn", cpu_max=1)
     world.create_job("turn-holds", "turn", suspend=True, run_seconds=LONG)
     until(lambda: world.running_pods("turn-holds"))
@@ -236,7 +236,7 @@ def test_what_runs_out_of_turn_is_charged_until_it_is_gone(
     world.create_job("turn", "turn", suspend=True, template=template)
     until(lambda: world.phase_of_job("turn") == "Enqueued")
     pods: list[Json] = []
-    while not pods:  # the Job controller may be slower than the one that suspends it
+    while not pods:  # the Job controller may be slower than the controller that suspends it
         world.patch_job("turn", {"spec": {"suspend": False}})
         until(lambda: world.is_suspended("turn"))
         time.sleep(STILL_SECONDS)
@@ -249,7 +249,7 @@ def test_what_runs_out_of_turn_is_charged_until_it_is_gone(
 
 
 def test_suspended_by_hand_a_released_job_is_resumed(world: QueueWorld) -> None:
-    """Not on top of its old pods; the event names the way to stop it."""
+    """Not in addition to its old pods; the event names the way to stop it."""
     world.create_quota("resume", cpu_max=1)
     world.create_job("resume", "resume", suspend=True, run_seconds=LONG)
     [pod] = until(lambda: world.running_pods("resume"))
@@ -267,10 +267,10 @@ def test_suspended_by_hand_a_released_job_is_resumed(world: QueueWorld) -> None:
     assert world.phase_of_job("resume") == "Running"
 
 
-def test_deactivated_while_it_runs_it_is_freed_when_its_pods_are_gone(
+def test_deactivated_while_it_runs_it_is_released_when_its_pods_are_gone(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """[ctl-38] Evicted, suspended, stopped, free: in this order. Active again, it runs again."""
+    """[ctl-38] Evicted, suspended, stopped, released in this order. Activated, it runs again."""
     world.create_quota("stops", cpu_max=1)
     world.create_job("stops", "stops", suspend=True, run_seconds=LONG)
     [pod] = until(lambda: world.running_pods("stops"))
@@ -299,7 +299,7 @@ def test_deactivated_while_it_runs_it_is_freed_when_its_pods_are_gone(
 
 
 def test_an_inactive_job_waits_until_it_is_active(world: QueueWorld) -> None:
-    """[ctl-37] Its unit says so; nothing is released."""
+    """[ctl-37] Its unit reports that; the job is not released."""
     world.create_quota("idle", cpu_max=1)
     world.create_job("idle", "idle", suspend=True, annotations={ACTIVE: "false"})
     until(lambda: reason_of(world.unit_of("idle")) == "Inactive")
@@ -316,10 +316,10 @@ def test_an_inactive_job_waits_until_it_is_active(world: QueueWorld) -> None:
         pytest.param("some-run", "partial-running-timeout", 1, id="only some run"),
     ],
 )
-def test_a_job_that_does_not_come_to_run_is_tried_until_its_limit(
+def test_a_job_whose_pods_do_not_run_is_retried_up_to_its_limit(
     world: QueueWorld, name: str, timeout: str, fits: int
 ) -> None:
-    """Out, back in the queue, out again; then it rests until its owner wants it."""
+    """Evicted, requeued, evicted again; then it is inactive until its owner activates it."""
     world.create_quota(name, cpu_max=2)
     offer_nodes(world, name, fits)
     times = {timeout: "3s", "backoff-timeout": "1s", "backoff-limit": "2"}
@@ -343,19 +343,19 @@ def test_a_job_that_does_not_come_to_run_is_tried_until_its_limit(
     note = until(lambda: world.event_notes(name).get("BackoffLimitReached", ""))
     assert note.endswith(f'{ACTIVE}: "true"')
     offer_nodes(world, name, 2)
-    in_time = {f"koord-queue/{timeout}": f"{LONG}s"}  # also where pods are slow to come
+    in_time = {f"koord-queue/{timeout}": f"{LONG}s"}  # also where pods are created late
     world.patch_job(name, {"metadata": {"annotations": {ACTIVE: "true", **in_time}}})
     world.await_running(name, 2)
     until(lambda: world.phase_of_job(name) == "Running" and not requeue_count(world, name))
 
 
-# --- whose job ----------------------------------------------------------------------------------
+# --- ownership ------------------------------------------------------------------------------------
 
 
 def test_a_running_job_that_gets_a_quota_by_an_edit_is_adopted(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """Unmanaged until then, and left alone; from then on counted, never suspended."""
+    """Until then it is unmanaged and left alone; after that it is charged, but never suspended."""
     world.create_quota("edited", cpu_max=1)
     world.create_job("edited", "", cpu="2", run_seconds=LONG)
     until(lambda: world.running_pods("edited"))
@@ -370,7 +370,7 @@ def test_a_running_job_that_gets_a_quota_by_an_edit_is_adopted(
 
 
 def test_a_label_of_kueue_counts_while_kueue_is_there(world: QueueWorld) -> None:
-    """The jobs name a quota that is too small for them: one waits for it, one runs all the same."""
+    """The jobs name a quota that is too small for them: one waits for it, one runs regardless."""
     labels = {"kueue.x-k8s.io/queue-name": "a"}
     world.create_quota("kueues", cpu_max=1)
     world.create_job("alone", "kueues", cpu="2", labels=labels)
@@ -390,8 +390,8 @@ def test_a_label_of_kueue_counts_while_kueue_is_there(world: QueueWorld) -> None
     world.delete_job("theirs")
 
 
-def test_a_cron_job_is_looked_through(world: QueueWorld) -> None:
-    """What it starts is managed like what a person makes; what others own is not."""
+def test_a_cron_job_does_not_count_as_an_owner(world: QueueWorld) -> None:
+    """A Job that it starts is managed like one of a user; a Job that others own is not."""
     labels = {"koord-queue/managed": "true"}
     namespace = {"metadata": {"name": "cron", "labels": labels}}
     world.api.request("POST", "/api/v1/namespaces", namespace)
@@ -411,14 +411,14 @@ def test_a_cron_job_is_looked_through(world: QueueWorld) -> None:
     assert world.api.request("GET", f"{path}/started")["spec"]["suspend"] is True
     assert world.api.request("GET", f"{path}/foreign")["spec"]["suspend"] is False
     assert world.unit_of("foreign", "cron") == {}
-    assert until(lambda: world.unit_of("nobodys", "cron")), "no such kind is there"
+    assert until(lambda: world.unit_of("nobodys", "cron")), "its kind does not exist"
 
 
-# --- names and lives ----------------------------------------------------------------------------
+# --- names and deletion ---------------------------------------------------------------------------
 
 
-def test_a_job_made_anew_gets_a_fresh_unit(world: QueueWorld) -> None:
-    """Same name, while the old one's pod still lives: it waits until that is gone."""
+def test_a_job_that_is_created_again_gets_a_new_unit(world: QueueWorld) -> None:
+    """The same name, while the old job's pod still lives: it waits until that is gone."""
     world.create_quota("anew", cpu_max=1)
     world.create_job("anew", "anew", suspend=True, run_seconds=LONG)
     [pod] = until(lambda: world.running_pods("anew"))
@@ -435,8 +435,8 @@ def test_a_job_made_anew_gets_a_fresh_unit(world: QueueWorld) -> None:
     assert len([unit for unit in world.units() if is_of_job(unit, "anew")]) == 1
 
 
-def test_a_name_that_a_unit_made_by_hand_has_is_no_obstacle(world: QueueWorld) -> None:
-    """The job's unit takes another name; the one made by hand is neither used nor deleted."""
+def test_a_unit_made_by_hand_may_have_the_name_of_a_jobs_unit(world: QueueWorld) -> None:
+    """The job's unit gets another name; the one made by hand is neither used nor deleted."""
     world.create_quota("taken", cpu_max=4)
     world.create_unit("taken", "taken", cpu=1)
     job = world.create_job("taken", "taken", suspend=True)
@@ -446,8 +446,8 @@ def test_a_name_that_a_unit_made_by_hand_has_is_no_obstacle(world: QueueWorld) -
     until(lambda: "NameCut" in world.event_notes("taken"))
 
 
-def test_a_queued_job_that_is_deleted_leaves_the_line(cluster: Cluster, world: QueueWorld) -> None:
-    """Its unit goes with it."""
+def test_a_queued_job_that_is_deleted_leaves_the_queue(cluster: Cluster, world: QueueWorld) -> None:
+    """Its unit is deleted with it."""
     hold_quota(world, "leaves")
     world.create_job("leaves", "leaves", suspend=True)
     until(lambda: debug(cluster.scheduler, "/debug/queues/leaves")["queue"]["pending"] == 1)
@@ -456,10 +456,10 @@ def test_a_queued_job_that_is_deleted_leaves_the_line(cluster: Cluster, world: Q
     assert [unit for unit in world.units() if is_of_job(unit, "leaves")] == []
 
 
-def test_a_running_job_that_is_deleted_frees_its_quota_with_its_last_pod(
+def test_a_running_job_that_is_deleted_releases_its_quota_with_its_last_pod(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """The job and its unit are gone at once; the pod is what counts."""
+    """The job and its unit are gone at once; the pod stays charged."""
     world.create_quota("lives", cpu_max=1)
     world.create_job("lives", "lives", suspend=True, run_seconds=LONG)
     [pod] = until(lambda: world.running_pods("lives"))
@@ -475,8 +475,8 @@ def test_a_running_job_that_is_deleted_frees_its_quota_with_its_last_pod(
     until(lambda: world.phase_of_job("lives-next") == "Succeed")
 
 
-def test_a_unit_that_is_deleted_comes_back(cluster: Cluster, world: QueueWorld) -> None:
-    """Of a queued job as a new one in the queue; of a running job adopted: it never stops."""
+def test_a_unit_that_is_deleted_is_created_again(cluster: Cluster, world: QueueWorld) -> None:
+    """A queued job gets a new unit in the queue; a running job is adopted and never stops."""
     world.create_quota("back", cpu_max=1)
     world.create_job("back", "back", suspend=True, run_seconds=LONG)
     until(lambda: world.phase_of_job("back") == "Running")
@@ -497,24 +497,24 @@ def test_a_unit_that_is_deleted_comes_back(cluster: Cluster, world: QueueWorld) 
     until(lambda: quota_view(cluster.scheduler, "back")["used"] == {"cpu": "1"})
 
 
-# --- what tests do with the world -----------------------------------------------------------------
+# --- steps of tests -------------------------------------------------------------------------------
 
 
 def hold_quota(world: QueueWorld, quota: str) -> None:
-    """Make a quota of one CPU that a job of its own takes until `free_quota`."""
+    """Create a quota of one CPU that a job of its own uses until `free_quota`."""
     world.create_quota(quota, cpu_max=1)
     world.create_job(f"{quota}-holder", quota, suspend=True, run_seconds=LONG)
     until(lambda: world.running_pods(f"{quota}-holder"))
 
 
 def free_quota(world: QueueWorld, quota: str) -> None:
-    """End the job that `hold_quota` made."""
+    """End the job that `hold_quota` created."""
     [pod] = world.running_pods(f"{quota}-holder")
     world.end_pod(pod["metadata"]["name"])
 
 
 def one_per_node(name: str) -> Json:
-    """A pod of the job goes to the nodes that `offer_nodes` offers, and no two go to the same."""
+    """Return a pod spec for the nodes of `offer_nodes`, with at most one pod per node."""
     theirs = {"matchLabels": {"batch.kubernetes.io/job-name": name}}
     apart = {"labelSelector": theirs, "topologyKey": "kubernetes.io/hostname"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
@@ -522,7 +522,7 @@ def one_per_node(name: str) -> Json:
 
 
 def offer_nodes(world: QueueWorld, name: str, count: int) -> None:
-    """Let the pods of `one_per_node` go to so many nodes."""
+    """Allow the pods of `one_per_node` on this many nodes."""
     label = {"metadata": {"labels": {f"koord-queue.test/{name}": "yes"}}}
     for number in range(count):
         path = f"/api/v1/nodes/node-{number}"
@@ -530,18 +530,18 @@ def offer_nodes(world: QueueWorld, name: str, count: int) -> None:
 
 
 def requeue_count(world: QueueWorld, name: str) -> int:
-    """Return how often the job's unit was put back."""
+    """Return how often the job's unit was requeued."""
     return int(world.unit_of(name).get("status", {}).get("requeueState", {}).get("count", 0))
 
 
 def pin(world: QueueWorld, pod: Json) -> None:
-    """Let a pod that is deleted stay, terminating, until `unpin`."""
+    """Keep a pod terminating after its deletion until `unpin`."""
     finalizers = [*pod["metadata"].get("finalizers", []), "koord-queue.test/pin"]
     world.patch_pod(pod["metadata"]["name"], {"metadata": {"finalizers": finalizers}})
 
 
 def unpin(world: QueueWorld, pod: Json) -> None:
-    """Let it go."""
+    """Let the pod be deleted."""
     world.patch_pod(pod["metadata"]["name"], {"metadata": {"finalizers": None}})
 
 

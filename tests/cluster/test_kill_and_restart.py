@@ -1,7 +1,7 @@
-"""Both programs killed twice each and the API server once, with 300 Jobs on their way.
+"""Both programs are killed twice each and the API server once, with 300 Jobs in progress.
 
-Whatever dies, when, and in the middle of what: every Job runs once, and no quota is exceeded at
-any instant, as seen by an observer that reads nothing but the API.
+Whatever is killed, at any moment: every Job runs once, and no quota is exceeded at any instant, as
+seen by an observer that reads only the API.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ JOB_COUNT: Final = 300
 JOBS_PER_SECOND: Final = 15
 TOP: Final = "top"
 TOP_MAX_CPU: Final = 28
-"""Less than the five below may have together: they lend to each other, and fill it."""
+"""Less than the five quotas below have together: they lend to each other, and fill it."""
 QUOTAS: Final = ("art", "bio", "law", "med", "phy")
 QUOTA_MAX_CPU: Final = 8
 QUOTA_MIN_CPU: Final = 4
@@ -43,7 +43,7 @@ API_SERVER: Final = "kube-apiserver"
 KILLS_OF_EACH: Final = 2
 SIGKILLED: Final = -9
 # Long enough that a renewal may be late on a busy machine and a write still fits into the rest;
-# short enough that a take-over takes ten seconds.
+# short enough that a takeover takes ten seconds.
 LEASE_FLAGS: Final = (
     "--leader-elect-lease-duration=6",
     "--leader-elect-renew-deadline=4",
@@ -56,7 +56,7 @@ LOOK_SECONDS: Final = 0.05
 
 
 class Wanted(NamedTuple):
-    """A Job that is to be."""
+    """A Job to create."""
 
     name: str
     quota: str
@@ -68,7 +68,7 @@ class Wanted(NamedTuple):
 
 
 class Disaster(NamedTuple):
-    """Something ends when so many Jobs have completed, and a moment later."""
+    """A process is killed a moment after this many Jobs have completed."""
 
     completed: int
     delay_seconds: float
@@ -76,14 +76,14 @@ class Disaster(NamedTuple):
 
 
 class Outage(NamedTuple):
-    """The API server was away between these resourceVersions."""
+    """The API server was down between these resourceVersions."""
 
     since: int
     until: int
 
 
 def plan_jobs(rng: random.Random) -> Iterator[Wanted]:
-    """Return the load; a seed repeats it."""
+    """Return the load; a seed reproduces it."""
     for number in range(JOB_COUNT):
         parallelism = rng.randint(1, 3)
         yield Wanted(
@@ -98,7 +98,7 @@ def plan_jobs(rng: random.Random) -> Iterator[Wanted]:
 
 
 def plan_disasters(rng: random.Random) -> list[Disaster]:
-    """Return what is killed and when; the API server in the middle of the others."""
+    """Return what is killed and when; the API server between the others."""
     names = [SCHEDULER, CONTROLLERS] * KILLS_OF_EACH
     rng.shuffle(names)
     names.insert(len(names) // 2, API_SERVER)
@@ -110,11 +110,11 @@ def plan_disasters(rng: random.Random) -> list[Disaster]:
 
 
 class Scenario:
-    """Everything that runs in this story.
+    """Everything that runs in this test.
 
     Args:
         world: the cluster.
-        stack: ends what is started here.
+        stack: stops what is started here.
     """
 
     def __init__(self, world: QueueWorld, stack: ExitStack) -> None:
@@ -144,7 +144,7 @@ class Scenario:
             create(name, cpu_max=QUOTA_MAX_CPU, cpu_min=QUOTA_MIN_CPU, labels=parent)
 
     def run(self) -> None:
-        """Create all Jobs, let happen what is planned, return when everything is over."""
+        """Create all Jobs, kill what is planned, and return when all Jobs have ended."""
         started = time.monotonic()
         to_create = list(self.jobs.values())
         disasters = plan_disasters(random.Random(SEED))
@@ -176,7 +176,7 @@ class Scenario:
             )
         except ApiError as refusal:
             if refusal.status == HTTPStatus.CONFLICT:
-                return True  # it arrived before, and only the answer did not
+                return True  # the earlier request arrived, and only its response was lost
             if refusal.status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
             return False
@@ -196,7 +196,7 @@ class Scenario:
         self.outages.append(Outage(since, int(jobs["metadata"]["resourceVersion"])))
 
     def _look(self) -> None:
-        """Take in what the observer has seen since the last look."""
+        """Read what the observer has seen since the last call."""
         new = self.observer.seen[self._looked_at :]
         self._looked_at += len(new)
         for seen in new:
@@ -209,7 +209,7 @@ class Scenario:
                 self.open_units.add(uid)
 
     def clean_up(self) -> None:
-        """Delete all Jobs; return when nothing is left of them, and the observer knows."""
+        """Delete all Jobs; return when nothing is left of them, and the observer has seen that."""
         body = {"propagationPolicy": "Background"}
         self.world.api.request("DELETE", JOBS.format("default"), body)
         until(lambda: not self.world.units(), CLEAN_SECONDS)
@@ -217,7 +217,7 @@ class Scenario:
         until(lambda: not self._known_to_live(), CLEAN_SECONDS)
 
     def _known_to_live(self) -> set[str]:
-        """Return the uids of what the observer, who hears of it later, has not seen go."""
+        """Return the uids of objects whose deletion the observer has not seen."""
         living: set[str] = set()
         for seen in sorted(self.observer.seen, key=lambda seen: seen.version):
             if seen.plural != "elasticquotas":
@@ -226,12 +226,12 @@ class Scenario:
         return living
 
     def errors(self) -> list[str]:
-        """Return what the programs logged as errors, in all of their lives."""
+        """Return what the programs logged as errors, in all of their runs."""
         logs = [(self.world.folder / f"{module}.log").read_text() for module in self.programs]
         return [line for log in logs for line in log.splitlines() if is_error(line)]
 
     def _state(self) -> str:
-        """Return what a person needs who finds it stuck."""
+        """Return a description of the state, for when it is stuck."""
         return "\n".join(
             [
                 f"{len(self.completed)} completed, {len(self.open_units)} units open",
@@ -241,7 +241,7 @@ class Scenario:
         )
 
 
-def test_every_job_runs_once_whatever_dies(controlplane_binaries: Path) -> None:
+def test_every_job_runs_once_whatever_is_killed(controlplane_binaries: Path) -> None:
     """Two kill -9 of each program at random moments, one restart of the API server."""
     with QueueWorld(controlplane_binaries, jobs=True) as world, ExitStack() as stack:
         scenario = Scenario(world, stack)
@@ -261,29 +261,29 @@ def test_every_job_runs_once_whatever_dies(controlplane_binaries: Path) -> None:
     assert stories.keys() == scenario.jobs.keys()
     wrong = [f for name, story in stories.items() for f in faults(story, scenario, name)]
     assert wrong == []
-    # It was a contest, else nothing has been shown.
+    # The quotas were contended, else nothing has been shown.
     assert history.peaks[TOP] >= 0.9 * TOP_MAX_CPU * 1000, history.peaks
     assert any(history.peaks[name] > QUOTA_MIN_CPU * 1000 for name in QUOTAS), history.peaks
 
 
 def is_error(line: str) -> bool:
-    """Return whether a program's line tells of something that should not be."""
+    """Return whether a program's log line reports something that must not happen."""
     try:
         level, event = operator.itemgetter("level", "event")(json.loads(line))
     except ValueError:
-        # Either a traceback, or a line in the middle of which the program was killed.
+        # Either a traceback, or a line cut off when the program was killed.
         return not line.startswith("{")
-    # To lose the lease is no error where the API server was away for longer than it lasts.
+    # A lost lease is no error where the API server was down for longer than the lease lasts.
     return level == "error" and not event.startswith("lost the lease")
 
 
 def faults(story: JobStory, scenario: Scenario, name: str) -> Iterator[str]:
-    """Tell what is wrong with a Job that is over."""
+    """Return what is wrong with a Job that has ended."""
     wanted = scenario.jobs[name]
     if (story.admissions, story.releases, story.completions) != (1, 1, 1):
         yield f"{name}: {story.admissions}, {story.releases}, {story.completions} times"
     pods, succeeded = len(story.pods_made), len(story.pods_succeeded)
-    # The Job controller makes a pod again that was being made when the server died under it.
+    # The Job controller creates a pod again if the server was killed during its creation.
     in_doubt = any(
         story.released_at <= outage.until and story.completed_at >= outage.since
         for outage in scenario.outages

@@ -1,7 +1,7 @@
 """Kinds of jobs under exactly the chart's role of the controllers, on a real API server.
 
-What a switch gives is asked of the server itself; and with all of them on, one job of each kind is
-held at its creation by the chart's policies and released by the program, and nothing is refused.
+The rights of each switch are read from the server; and with all switches on, one job of each kind
+is held at its creation by the chart's policies and released by the program, and nothing is refused.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ OTHERS: Final = {
     "argo": ("cronworkflows.argoproj.io",),
     "trainjob": ("jobsets.jobset.x-k8s.io",),
 }
-"""What may be got in addition to the kinds themselves, by switch."""
+"""Resources that may be read in addition to the kinds themselves, by switch."""
 
 
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
-    """All kinds are served; a user for each switch has the role that it renders."""
+    """All kinds are served; a user for each switch has the role that the switch renders."""
     users: dict[str, Sequence[str]] = dict.fromkeys((*ACCOUNTS, *SWITCHES), ())
     with QueueWorld(controlplane_binaries, users=users) as running:
         install(running.plane, *SERVED)
@@ -77,7 +77,7 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
 
 
 def _renamed(objects: list[Json], suffix: str) -> list[Json]:
-    """The same roles and bindings under names of their own."""
+    """Return the same roles and bindings under other names."""
     renamed = copy.deepcopy(objects)
     for one in renamed:
         one["metadata"]["name"] += f"-{suffix}"
@@ -103,7 +103,7 @@ def test_a_switch_gives_rights_on_its_kinds_and_no_others(world: QueueWorld, swi
 
 
 def _rights_of(world: QueueWorld, user: str, groups: set[str]) -> dict[str, set[str]]:
-    """What the server says that a user may do with resources of these groups."""
+    """Return what a user may do with resources of these groups, by the server's review."""
     body = {"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1"}
     answer = world.plane.client_for(user).request(
         "POST",
@@ -172,7 +172,7 @@ def test_every_kind_is_held_and_released_and_nothing_is_refused(world: QueueWorl
 
 
 def _extensions() -> str:
-    """The flag as the chart has it, with all kinds on."""
+    """Return the flag as the chart renders it, with all kinds on."""
     (deployment,) = (
         one
         for one in render(values_with(*SWITCHES))
@@ -184,24 +184,24 @@ def _extensions() -> str:
 
 
 def _make_held(world: QueueWorld, key: str) -> Json:
-    """Create a job that does not say whether it is suspended; None while no policy holds it."""
+    """Create a job without a suspend field; return None while no policy holds it."""
     body, path = body_of(key, labels=QUOTA), path_of(ADAPTERS[key].kind, "default")
     body["metadata"]["generateName"] = f"{key}-"
     try:
         tried = world.api.request("POST", f"{path}?dryRun=All", body)
-    except ApiError:  # 503 while the server learns its kinds
+    except ApiError:  # 503 until the server has discovered its kinds
         return None
     return world.api.request("POST", path, body) if value_at(tried, switch_of(key)) else None
 
 
 def _make_child_of(world: QueueWorld, train_job: Json) -> None:
-    """Make the JobSet of a TrainJob, as Trainer does."""
+    """Create the JobSet of a TrainJob, as Trainer does."""
     owner = {"apiVersion": train_job["apiVersion"], "kind": "TrainJob", "controller": True}
     owner |= {name: train_job["metadata"][name] for name in ("name", "uid")}
     body = body_of("jobset", ownerReferences=[owner], labels=QUOTA)
     body["metadata"]["name"] = train_job["metadata"]["name"]
     made = world.api.request("POST", path_of(ADAPTERS["jobset"].kind, "default"), body)
-    assert value_at(made, switch_of("jobset")) is not True, "it is its TrainJob's to hold it"
+    assert value_at(made, switch_of("jobset")) is not True, "only its TrainJob is held"
 
 
 def _is_released(world: QueueWorld, key: str, job: Json) -> bool:

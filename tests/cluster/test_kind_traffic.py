@@ -1,4 +1,4 @@
-"""What is judged of many jobs of all kinds: planted faults are found."""
+"""The checks on many jobs of all kinds: planted faults are found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unit(
     gone: bool = False,
     consumer: str = "",
 ) -> Seen:
-    """A unit of two pods of a job, of which some have been given back."""
+    """Return a unit of two pods of a job, some of which may be released."""
     container = {"resources": {"requests": {"cpu": cpu}}}
     pod_set = {"name": "main", "count": 2, "template": {"spec": {"containers": [container]}}}
     spec = {"consumerRef": {"name": consumer or uid}, "podSet": [pod_set]}
@@ -44,7 +44,7 @@ def pod(version: int, phase: str, *, uid: str = "a", gone: bool = False, gate: s
 
 
 def traffic() -> Traffic:
-    """Two TFJobs in a quota of three CPUs."""
+    """Return the traffic of two TFJobs in a quota of three CPUs."""
     made = Traffic(cast(KindWorld, SimpleNamespace()), {"tight": 3})
     row = BY_KEY["tfjob"]
     lives = [cast(JobLife, SimpleNamespace(name=name, uid=name, row=row)) for name in "ab"]
@@ -66,7 +66,7 @@ def traffic() -> Traffic:
         pytest.param(
             [unit(1, "Running"), unit(2, "Running", back=1), unit(3, "Dequeued", uid="b")],
             [],
-            id="one has given a pod back",
+            id="one has released a pod",
         ),
         pytest.param(
             [unit(3, "Running", uid="b"), unit(1, "Running"), unit(2, "Running", gone=True)],
@@ -90,7 +90,7 @@ def traffic() -> Traffic:
                 pod(5, "Running", uid="b1"),
             ],
             [],
-            id="pods that end or go",
+            id="pods that end or are deleted",
         ),
         pytest.param(
             [
@@ -111,7 +111,7 @@ def traffic() -> Traffic:
         ),
     ],
 )
-def test_too_much_of_a_quota_is_found(seen: list[Seen], want: list[int]) -> None:
+def test_an_exceeded_quota_is_found(seen: list[Seen], want: list[int]) -> None:
     found = [int(each.partition(":")[0]) for each in find_excess(seen, traffic())]
     assert found == want
 
@@ -128,7 +128,7 @@ def test_each_release_is_counted() -> None:
     assert made.releases() == {"a": 2, "b": 0}
 
 
-def test_each_pod_that_is_let_go_counts_once() -> None:
+def test_each_released_pod_counts_once() -> None:
     pods = [
         *(pod(1, "Pending", uid="a1", gate=ADMISSION_GATE), pod(2, "Pending", uid="a1")),
         *(pod(3, "Running", uid="a1"), pod(4, "Running", uid="a2")),
@@ -141,7 +141,7 @@ def test_each_pod_that_is_let_go_counts_once() -> None:
     assert cache.running_pods["a"] == 1
 
 
-def test_units_that_are_made_again_are_counted() -> None:
+def test_units_that_are_created_again_are_counted() -> None:
     made = traffic()
     seen = [
         *(unit(1, "Running", uid="1", consumer="a"), unit(2, "Running", uid="1", consumer="a")),

@@ -1,6 +1,6 @@
-"""CRDs that come after the controllers, go, and come back.
+"""CRDs that are created after the controllers, deleted, and created again.
 
-Nobody plays an operator: what is seen is whether jobs are held and in the queue.
+No operator is played: the test sees whether jobs are held and in the queue.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import crd
 
 SOON_SECONDS: Final = 60.0
-"""Within which a kind is to be served that the API server serves, on a busy machine, too. That it
-is looked for often enough to be noticed within ten is tested where time is virtual (kind_watch)."""
+"""Time after which jobs of a new kind are held, on a busy machine, too. That ten are enough on an
+idle one is tested in virtual time (kind_watch)."""
 QUOTA: Final = "come-and-go"
 COMES_AND_GOES: Final = ("jobset", "pytorchjob")
 MPI: Final = ("mpijob", "mpijobv1")
@@ -28,7 +28,7 @@ MPI: Final = ("mpijob", "mpijobv1")
 
 @pytest.fixture(scope="module")
 def place(controlplane_binaries: Path) -> Iterator[KindWorld]:
-    """Both programs, and none of the CRDs of the kinds that they are for."""
+    """Both programs, and none of the CRDs of their kinds."""
     rows = [BY_KEY[key] for key in ("job", *COMES_AND_GOES, *MPI)]
     with kind_world(controlplane_binaries, rows, without=rows) as place:
         place.create_quota(QUOTA, 1)
@@ -36,7 +36,7 @@ def place(controlplane_binaries: Path) -> Iterator[KindWorld]:
 
 
 @pytest.mark.parametrize("key", COMES_AND_GOES)
-def test_a_kind_is_served_while_its_crd_is_there(place: KindWorld, key: str) -> None:
+def test_a_kind_is_managed_while_its_crd_exists(place: KindWorld, key: str) -> None:
     row = BY_KEY[key]
     assert place.controllers.get_health("/readyz") == 200
     first = come(place, row)
@@ -52,8 +52,8 @@ def test_a_kind_is_served_while_its_crd_is_there(place: KindWorld, key: str) -> 
     assert troubles_of(place) == []
 
 
-def test_the_mpi_job_that_is_served_is_looked_after(place: KindWorld) -> None:
-    """Both are enabled. One by one they are served, and none ever by both."""
+def test_the_served_mpi_job_is_managed(place: KindWorld) -> None:
+    """Both are enabled. They are served one after the other, never by both adapters."""
     for key in MPI:
         job = come(place, BY_KEY[key])
         assert place.controllers.get_health("/readyz") == 200
@@ -63,7 +63,7 @@ def test_the_mpi_job_that_is_served_is_looked_after(place: KindWorld) -> None:
 
 
 def come(place: KindWorld, row: KindRow) -> JobLife:
-    """Install the CRD of a kind; a job of it is held and in the queue soon after that."""
+    """Install the CRD of a kind, and wait until a job of it is held and in the queue."""
     install_crds(place.world.plane, crd(row.crd))
     served_at = time.monotonic()
     job = place.job(row, f"{row.key}-comes")
@@ -75,7 +75,7 @@ def come(place: KindWorld, row: KindRow) -> JobLife:
 
 
 def go(place: KindWorld, row: KindRow) -> None:
-    """Remove the CRD of a kind, and wait until the controllers follow it no more."""
+    """Remove the CRD of a kind, and wait until the controllers no longer watch it."""
     name, (api_version, _, _) = crd(row.crd)["metadata"]["name"], row.api.rpartition("/")
     before = len(ends_of(place, api_version))
     remove_crd(place.world.plane, name)
@@ -83,7 +83,7 @@ def go(place: KindWorld, row: KindRow) -> None:
 
 
 def ends_of(place: KindWorld, api_version: str) -> list[object]:
-    """Return how often the controllers said that they follow a kind no more."""
+    """Return how often the controllers logged that they no longer watch a kind."""
     return [
         event
         for event in place.controllers.events()

@@ -1,4 +1,4 @@
-"""What rounding half up loses keeps no job waiting, and nobody gets over a max by it."""
+"""Amounts lost by rounding half up keep no job waiting, and let no quota exceed its max."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def create_branch(
 
 
 def create_pending_pod(world: QueueWorld, quota: str, cpu: str) -> None:
-    """Create a pod that no job accounts for, and that no scheduler takes."""
+    """Create a pod that belongs to no job and no scheduler binds."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     metadata = {"name": f"pod-{quota}", "labels": {QUOTA_LABEL: quota}}
     spec = {"schedulerName": "nobody", "containers": [container]}
@@ -55,8 +55,8 @@ def test_a_unit_above_the_max_of_a_parent_waits(cluster: Cluster, world: QueueWo
     stays(lambda: world.is_suspended("over"))
 
 
-def test_a_refusal_for_what_rounding_lost_says_so(cluster: Cluster, world: QueueWorld) -> None:
-    # Of one core three that ask for 334m get 333m each.
+def test_a_refusal_for_what_rounding_lost_reports_it(cluster: Cluster, world: QueueWorld) -> None:
+    # Of one core, three that request 334m get 333m each.
     create_branch(world, "third", (0, 1), ta=(0, 1), tb=(0, 1), tc=(0, 1))
     for quota in ("tb", "tc"):
         create_pending_pod(world, quota, "334m")

@@ -21,11 +21,11 @@ from tests.cluster.served_kinds import install_crds
 
 OF_EACH: Final = 20
 QUOTAS: Final = {f"tight-{number}": 40 for number in range(4)}
-"""In CPUs; the largest job takes 17.5, all together more than 60 times as many as one has."""
+"""In CPUs; the largest job requests 17.5, all together more than 60 times one quota."""
 KINDS: Final = [row for row in ROWS if row.key != "mpijobv1"]
-"""All with a switch that one server can have at a time."""
+"""All kinds with a switch that one server can have at a time."""
 SLOW: Final = "workflow"
-"""Of which none is evicted: that would take a minute."""
+"""The kind of which no job is evicted: that would take a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_all_complete_once_within_their_quotas(place: KindWorld) -> None:
     for each in traffic.jobs:
         each.await_end()
     want = {each.name: each.wanted_releases for each in traffic.jobs}
-    until(lambda: traffic.releases() == want)  # the observer sees what happens a moment later
+    until(lambda: traffic.releases() == want)  # the observer sees events a moment later
     assert traffic.surplus_units() == {}
     assert list(find_excess(place.observer.seen, traffic)) == []
     assert place.observer.gaps == []

@@ -1,4 +1,4 @@
-"""The observer sees what happens on a real API server, before and after a restart of it."""
+"""The observer sees events of a real API server, before and after a restart of it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.cluster.queue_world import UNITS, QueueWorld, until
 
 
 def admit(world: QueueWorld, name: str) -> None:
-    """Write an admission that nobody has decided."""
+    """Write an admission that no scheduler has decided."""
     granted = [{"name": name, "replicas": 1, "running": 0}]
     world.patch_unit(name, {"status": {"phase": "Dequeued", "admissions": granted}})
 
 
-def test_an_over_booking_is_seen_on_a_real_server(controlplane_binaries: Path) -> None:
-    """Two units of one CPU in a quota of one; the second after the server was away."""
+def test_an_exceeded_quota_is_seen_on_a_real_server(controlplane_binaries: Path) -> None:
+    """Two units of one CPU in a quota of one; the second after the server was down."""
     with ExitStack() as stack:
         world = stack.enter_context(QueueWorld(controlplane_binaries))
         observer = stack.enter_context(Observer(world.plane.client_for()))

@@ -1,7 +1,7 @@
 """Jobs that name an owner, on a real API server and under exactly the chart's rights.
 
-A user who may create jobs writes what owners he likes. What an operator has really made is left to
-its owner; everything else waits in the queue.
+A user that may create jobs may write any owner. A job that an operator has really created is left
+to its owner; everything else waits in the queue.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SPECS: Final[dict[str, Json]] = {
 
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
-    """Only the controllers run, as the chart lets them."""
+    """Only the controllers run, with the chart's rights."""
     values = values_with(*(name for name, keys in SWITCHES.items() if {*keys} & {*QUEUED}))
     with QueueWorld(controlplane_binaries, users={USER: ()}) as running:
         install(running.plane, *SERVED)
@@ -65,7 +65,7 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
 
 
 def make(world: QueueWorld, key: str, name: str, spec: Json, owner: Json | None = None) -> Json:
-    """Create a job of a kind; return how its children name it."""
+    """Create a job of a kind; return the owner reference of its children."""
     kind = ADAPTERS[key].kind
     meta: Json = {"name": name, "labels": {QUOTA_LABEL: "team"} if owner else {}}
     meta["ownerReferences"] = [owner] if owner else []
@@ -87,7 +87,9 @@ def units_of(world: QueueWorld, child: Json) -> list[Json]:
 @pytest.mark.parametrize(
     ("above", "name", "pods", "why"),
     [
-        pytest.param("job", "main", 40, "a Job makes only pods, and no Job", id="his own Job"),
+        pytest.param(
+            "job", "main", 40, "a Job creates only pods, and no Job", id="the user's own Job"
+        ),
         pytest.param("jobset", "{}-w-1", 40, "cpu 40 of 2", id="a JobSet, with more pods"),
         pytest.param("jobset", "{}-w-7", 2, "INDEX", id="a JobSet that has no such index"),
         pytest.param(
@@ -98,11 +100,11 @@ def units_of(world: QueueWorld, child: Json) -> list[Json]:
             "{}",
             40,
             "than its part of it: cpu 40 of 500m",
-            id="a RayJob, with more than submits",
+            id="a RayJob, with more than the submitter",
         ),
     ],
 )
-def test_a_job_that_names_an_owner_which_has_not_made_it_waits_in_line(
+def test_a_job_with_an_owner_that_has_not_created_it_waits(
     world: QueueWorld, above: str, name: str, pods: int, why: str
 ) -> None:
     owner = make(world, above, f"small-{above}-{pods}", SPECS[above])
@@ -114,7 +116,7 @@ def test_a_job_that_names_an_owner_which_has_not_made_it_waits_in_line(
     assert why in str(note)
 
 
-def test_what_operators_have_made_is_left_to_its_owner(world: QueueWorld) -> None:
+def test_jobs_that_operators_have_created_are_left_to_their_owners(world: QueueWorld) -> None:
     refused = forbidden_by_the_server(world)
     jobs = make(world, "jobset", "set", SPECS["jobset"])
     mpi = make(world, "mpijob", "mpi", SPECS["mpijob"])
@@ -137,7 +139,7 @@ def test_what_operators_have_made_is_left_to_its_owner(world: QueueWorld) -> Non
     assert forbidden_by_the_server(world) == refused
 
 
-def test_a_child_that_grows_out_of_its_owner_is_held(world: QueueWorld) -> None:
+def test_a_child_that_exceeds_its_owner_is_held(world: QueueWorld) -> None:
     owner = make(world, "jobset", "grows", SPECS["jobset"])
     spec = {"parallelism": 2, "template": TEMPLATE}
     child = make(world, "job", "grows-w-0", spec, owner)

@@ -1,4 +1,4 @@
-"""Jobs that start with fewer pods than they want, on a real API server and Job controller."""
+"""Partial admission of jobs on a real API server and Job controller."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def granted(world: QueueWorld, job: str) -> int:
     return sum(each["replicas"] for each in world.unit_of(job)["status"].get("admissions", ()))
 
 
-def test_a_job_starts_with_what_fits_grows_and_waits_below_its_least(
+def test_a_job_starts_with_what_fits_grows_and_waits_below_its_minimum(
     cluster: Cluster, world: QueueWorld
 ) -> None:
     world.create_quota("partly", cpu_max=6)
@@ -40,7 +40,7 @@ def test_a_job_starts_with_what_fits_grows_and_waits_below_its_least(
     world.delete_job("partly-x")
     until(lambda: pods_of(world, "partly-b") == 4)
     assert world.job("partly-b")["spec"]["parallelism"] == 4
-    # Nobody waits any more: whoever has fewer than he wants is let run more as room comes.
+    # No unit waits any more: units that were admitted partially grow as quota is released.
     world.delete_job("partly-b")
     until(lambda: pods_of(world, "partly-a") == 5)
     assert world.job("partly-a")["spec"]["parallelism"] == 5

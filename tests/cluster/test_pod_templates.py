@@ -1,7 +1,7 @@
-"""What the API server makes of pod templates, and what a queue makes of that, on a real cluster.
+"""Defaults and refusals of pods by the API server, and how the queue predicts them.
 
-Both programs have the chart's rights and no others. Every job's pods are created by the real API
-server, so what it fills in and refuses is its own word.
+Both programs have exactly the chart's rights. Every job's pods are created by the real API server,
+so that its own defaults and refusals are tested.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def world(cluster: Cluster) -> Iterator[QueueWorld]:
-    """The world; what an earlier test has limited is free again, and its jobs go."""
+    """The world, without limits and jobs of earlier tests."""
     yield cluster.world
     of_default = "/api/v1/namespaces/default/limitranges"
     for each in cluster.world.api.request("GET", of_default)["items"]:
@@ -108,7 +108,7 @@ def waits(world: QueueWorld, job: str) -> Json:
 # --- the demand is that of the pods ---------------------------------------------------------------
 
 
-def test_a_limit_range_says_what_jobs_without_requests_ask_for(
+def test_a_limit_range_sets_the_demand_of_jobs_without_requests(
     world: QueueWorld, cluster: Cluster
 ) -> None:
     limit_range(world, "defaults", defaultRequest={"cpu": "1500m"})
@@ -143,10 +143,8 @@ def test_a_runtime_class_adds_its_overhead(world: QueueWorld, cluster: Cluster) 
 
 
 @pytest.mark.parametrize("where", ["template", "job"])
-def test_what_is_not_preemptible_fits_the_min(
-    world: QueueWorld, cluster: Cluster, where: str
-) -> None:
-    """Min 3, max 8: of jobs of 2 cpu that pods call not preemptible, koord-scheduler takes one."""
+def test_non_preemptible_jobs_fit_the_min(world: QueueWorld, cluster: Cluster, where: str) -> None:
+    """Min 3, max 8: koord-scheduler admits one job of 2 cpu whose pods are not preemptible."""
     quota = f"guaranteed-{where}"
     world.create_quota(quota, cpu_max=8, cpu_min=3)
     label = {PREEMPTIBLE: "false"}
@@ -162,7 +160,7 @@ def test_what_is_not_preemptible_fits_the_min(
     stays(lambda: not world.pods(second))
 
 
-def test_a_limit_range_that_changes_changes_the_demand_of_units_that_wait(
+def test_a_changed_limit_range_changes_the_demand_of_pending_units(
     world: QueueWorld,
 ) -> None:
     world.create_quota("changing", cpu_max=1)
@@ -170,7 +168,7 @@ def test_a_limit_range_that_changes_changes_the_demand_of_units_that_wait(
     until(lambda: world.running_pods("filler"))
     world.create_job("follows", "changing", suspend=True, pod_spec=without_requests())
     assert requested(world, "follows") == "None"
-    # It asks for nothing, and has passed.
+    # It requests nothing, and has been admitted.
     until(lambda: not world.is_suspended("follows"))
     limit_range(world, "later", defaultRequest={"cpu": "700m"})
     world.create_job("asks", "changing", suspend=True, pod_spec=without_requests())
@@ -197,7 +195,7 @@ def test_a_limit_range_that_changes_changes_the_demand_of_units_that_wait(
         ("ServiceAccount", {"serviceAccountName": "late"}, QueueWorld.create_service_account),
     ],
 )
-def test_a_job_waits_for_what_its_template_names(
+def test_a_job_waits_for_the_objects_that_its_template_names(
     world: QueueWorld, cluster: Cluster, kind: str, spec: Json, make: Any
 ) -> None:
     name, quota = kind.lower(), f"names-{kind.lower()}"
@@ -232,10 +230,10 @@ def test_a_job_waits_for_a_limit_range_that_refuses_its_pods(
     until(lambda: world.running_pods("large"))
 
 
-def test_an_admitted_job_whose_pods_would_be_refused_gives_its_quota_back(
+def test_an_admitted_job_whose_pods_would_be_refused_releases_its_quota(
     world: QueueWorld, cluster: Cluster
 ) -> None:
-    """It was admitted while nobody looked: the unit says so, and the job is held by a check."""
+    """It was admitted before the limit was seen: a check of its unit holds the job."""
     world.create_quota("too-late", cpu_max=8)
     cluster.controllers.stop()
     world.create_job("caught", "too-late", cpu="4", suspend=True)
@@ -262,7 +260,7 @@ def consumer(job: str, uid: str) -> Json:
 
 
 @pytest.mark.parametrize("spelling", [QUOTA_LABEL, TREE])
-def test_a_job_is_charged_where_its_pods_count(
+def test_a_job_is_charged_to_the_quota_of_its_pods(
     world: QueueWorld, cluster: Cluster, spelling: str
 ) -> None:
     mine, theirs = (f"{each}-{len(spelling)}" for each in ("job", "pods"))

@@ -1,6 +1,6 @@
-"""Released jobs whose pods do not come, or have no node, on a real cluster: what is said, and done.
+"""Released jobs whose pods are missing or have no node, on a real cluster: reports and evictions.
 
-The roles are the chart's, so that what is read of events is allowed.
+The roles are the chart's, so that reading events is allowed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ REFUSED: Final = (
 
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
-    """Both programs; the controllers have the chart's rights and no others."""
+    """Both programs; the controllers have exactly the chart's rights."""
     users: dict[str, Sequence[str]] = {"jobs-account": ()}
     with QueueWorld(controlplane_binaries, jobs=True, users=users) as world:
         install_crds(world.plane, crd("jobsets"))
@@ -67,13 +67,13 @@ def pods_ready(world: QueueWorld, job: str) -> Json:
 
 
 def says(world: QueueWorld, job: str, reason: str) -> Json:
-    """Wait for a reason of a unit's condition about its pods, and return the condition."""
+    """Wait for a reason of the condition about a unit's pods, and return the condition."""
     until(lambda: pods_ready(world, job).get("reason") == reason)
     return pods_ready(world, job)
 
 
 def say_of_pod(world: QueueWorld, pod: str, message: str) -> None:
-    """Let a pod have had no node for long, as its scheduler would say it."""
+    """Report that a pod has had no node for long, as its scheduler would."""
     said = {
         "type": "PodScheduled",
         "status": "False",
@@ -86,7 +86,7 @@ def say_of_pod(world: QueueWorld, pod: str, message: str) -> None:
 
 
 def refuse_pods(world: QueueWorld, host: str) -> Json:
-    """Have the API server refuse pods of this host name; return what such a pod's spec has."""
+    """Have the API server refuse pods with this host name; return the spec of such a pod."""
     match = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
     why = {"expression": f"object.spec.?hostname.orValue('') != '{host}'", "message": "not here"}
     spec = {
@@ -102,7 +102,7 @@ def refuse_pods(world: QueueWorld, host: str) -> Json:
 
 
 def is_taken(world: QueueWorld, host: str) -> bool:
-    """Return whether the API server takes such a pod."""
+    """Return whether the API server accepts such a pod."""
     spec = {"hostname": host, "containers": [{"name": "c", "image": "none"}]}
     body = {"metadata": {"name": "asked"}, "spec": spec}
     try:
@@ -114,8 +114,8 @@ def is_taken(world: QueueWorld, host: str) -> bool:
     return True
 
 
-def test_a_job_set_says_why_the_pods_of_its_jobs_do_not_come(world: QueueWorld) -> None:
-    """Its operator is played: it makes the Job, whose own controller tells of it there."""
+def test_a_job_set_reports_why_pods_of_its_jobs_are_missing(world: QueueWorld) -> None:
+    """Its operator is played: it creates the Job, whose own controller reports the failure."""
     world.create_quota("sets", cpu_max=1)
     refused = refuse_pods(world, "sets")
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
@@ -140,7 +140,7 @@ def test_a_job_set_says_why_the_pods_of_its_jobs_do_not_come(world: QueueWorld) 
     assert "not here" in said
 
 
-def test_a_job_whose_pods_are_refused_says_so_and_starts_when_they_are_not(
+def test_a_job_reports_that_its_pods_are_refused_and_starts_when_they_are_not(
     cluster: Cluster, world: QueueWorld
 ) -> None:
     forbidden = forbidden_by_the_server(world)
@@ -161,7 +161,7 @@ def test_a_job_whose_pods_are_refused_says_so_and_starts_when_they_are_not(
     assert forbidden_by_the_server(world) == forbidden
 
 
-def test_a_job_that_gets_no_pods_gives_its_quota_to_the_next(world: QueueWorld) -> None:
+def test_a_job_that_gets_no_pods_releases_its_quota_to_the_next(world: QueueWorld) -> None:
     world.create_quota("given-back", cpu_max=1)
     lost = refuse_pods(world, "lost")
     world.create_job("first", "given-back", pod_spec=lost, annotations={CREATION: "3s"})
@@ -180,7 +180,7 @@ def test_a_job_that_gets_no_pods_gives_its_quota_to_the_next(world: QueueWorld) 
     assert "waits in the queue again" in note
 
 
-def test_a_job_of_no_pods_and_one_that_turned_it_off_keep_their_quota(world: QueueWorld) -> None:
+def test_a_job_without_pods_and_one_that_disables_it_keep_their_quota(world: QueueWorld) -> None:
     world.create_quota("kept", cpu_max=4)
     none, off = {CREATION: "1s"}, {CREATION: "0"}
     world.create_job("none", "kept", annotations=none, suspend=True, parallelism=0, completions=1)
@@ -190,7 +190,9 @@ def test_a_job_of_no_pods_and_one_that_turned_it_off_keep_their_quota(world: Que
     stays(lambda: world.phase_of_job("none") == "Running" and not world.is_suspended("off"))
 
 
-def test_pods_that_fit_no_node_are_told_and_taken_back(cluster: Cluster, world: QueueWorld) -> None:
+def test_pods_that_fit_no_node_are_reported_and_their_job_is_evicted(
+    cluster: Cluster, world: QueueWorld
+) -> None:
     world.create_quota("placed", cpu_max=4)
     world.create_job("placed", "placed", pod_spec=NOWHERE, run_seconds=LONG, suspend=True)
     until(lambda: world.pods("placed"))
@@ -211,7 +213,7 @@ def test_pods_that_fit_no_node_are_told_and_taken_back(cluster: Cluster, world: 
     assert pods_ready(world, "placed")["reason"] == "PodsRunning"
 
 
-def test_pods_that_their_quota_has_no_room_for_are_told_of_a_job_that_runs(
+def test_pods_that_their_quota_refuses_are_reported_on_a_running_job(
     world: QueueWorld,
 ) -> None:
     world.create_quota("held", cpu_max=2)
@@ -226,7 +228,7 @@ def test_pods_that_their_quota_has_no_room_for_are_told_of_a_job_that_runs(
     ready = says(world, "held", "PodsRunning")
     say_of_pod(world, second, REFUSED)
     said = says(world, "held", "PodsUnschedulable")
-    # The time that it may run goes on being counted.
+    # Its execution time is still counted.
     assert (said["status"], said["lastTransitionTime"]) == ("True", ready["lastTransitionTime"])
     assert said["message"].startswith(
         "For more than a minute pods of it are refused by their quota: Insufficient quotas,"

@@ -1,4 +1,4 @@
-"""The ports of both programs answer, whatever number of clients only connects."""
+"""The ports of both programs answer, however many clients only connect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.tls_files import CERTIFICATE, KEY, client_context
 FLAGS: Final = ("--health-address", "--metrics-address", "--debug-address")
 HALF_OPEN: Final = 1000
 KUBELET_SECONDS: Final = 5.0
-"""The chart's timeoutSeconds; a quiet probe takes a few milliseconds."""
+"""The chart's timeoutSeconds; on an idle machine a probe takes a few milliseconds."""
 HELLO: Final = b"\x16\x03\x01\x02\x00\x01"
 """The first bytes of a TLS handshake."""
 
@@ -48,12 +48,12 @@ DUTIES: Final[dict[str, Callable[[QueueWorld], None]]] = {
     SCHEDULER: admit_a_unit,
     CONTROLLERS: queue_a_job,
 }
-"""What each program does with the API server in the meantime."""
+"""What each program does with the API server meanwhile."""
 
 
 @pytest.fixture(scope="module")
 def program(world: QueueWorld, request: pytest.FixtureRequest) -> ProgramProcess:
-    """One whose metrics and debug ports have TLS, as where they are exposed."""
+    """A program whose metrics and debug ports have TLS, as where they are exposed."""
     return world.start(
         request.param,
         f"--metrics-tls-certificate={CERTIFICATE}",
@@ -65,7 +65,7 @@ def program(world: QueueWorld, request: pytest.FixtureRequest) -> ProgramProcess
 
 @contextmanager
 def half_open(program: ProgramProcess, count: int) -> Iterator[None]:
-    """Connections to every port that send nothing, or never all of it; closed by the end."""
+    """Open connections to every port that send nothing or a part; close them at the end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = len(FLAGS) * count + 512
     if soft < needed:
@@ -97,14 +97,14 @@ def test_with_a_thousand_half_open_on_each_port_every_client_is_answered(
                 assert get(program, "--health-address", path).status_code == 200
         assert get(program, "--debug-address", "/").status_code == 200
         exposition = get(program, "--metrics-address", "/metrics").text
-        # The way to the API server has its descriptors all the time.
+        # Connections to the API server have descriptors reserved.
         duty(world)
     for port in ("health", "metrics", "debug"):
         line = f'koord_queue_port_connections_total{{outcome="evicted",port="{port}"}}'
         assert line in exposition
 
 
-def test_with_too_few_open_files_it_does_not_start_and_says_how_many(world: QueueWorld) -> None:
+def test_with_too_few_open_files_it_does_not_start_and_reports_how_many(world: QueueWorld) -> None:
     code = (
         "import resource, runpy, sys; "
         "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv.pop(1)),) * 2); "
@@ -124,7 +124,7 @@ def test_with_too_few_open_files_it_does_not_start_and_says_how_many(world: Queu
 
 
 @pytest.mark.parametrize("program", DUTIES, indirect=True)
-def test_a_few_half_sent_requests_keep_no_probe_waiting(program: ProgramProcess) -> None:
+def test_a_few_half_sent_requests_delay_no_probe(program: ProgramProcess) -> None:
     """18 once kept `/livez` from answering for 39 s."""
     with half_open(program, 18):
         for _ in range(20):

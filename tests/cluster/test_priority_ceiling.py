@@ -1,4 +1,4 @@
-"""A ceiling for priorities on a queue, on a real API server, for units that are made by hand."""
+"""A ceiling for priorities on a queue, on a real API server, for units made by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CEILING: Final = "koord-queue/max-priority"
 
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
-    """Only the scheduler, which evicts whom it may at once."""
+    """Only the scheduler, which evicts victims at once."""
     with QueueWorld(controlplane_binaries) as world:
         yield Cluster(world, world.start_scheduler("--leader-elect=false"))
 
@@ -66,14 +66,14 @@ def test_no_unit_passes_the_ceiling_of_its_queue(cluster: Cluster) -> None:
     assert "IgnoredAnnotation" not in world.event_notes("fair")
 
     set_ceiling(world, "team", None)
-    # Nobody runs it, so it is in the queue again before one can look.
+    # It has no pods, so it is in the queue again before one can look.
     until(lambda: world.phase("greedy") == "Dequeued")
     until(lambda: "Preempted" in world.event_notes("busy"))
     assert unit_view(scheduler, "greedy")["specPriority"] is None
 
 
-def test_a_ceiling_that_can_not_be_read_is_told_and_bounds(cluster: Cluster) -> None:
-    """This scheduler never knew another: so it is after a restart."""
+def test_an_invalid_ceiling_is_reported_and_still_limits(cluster: Cluster) -> None:
+    """This scheduler has never read a valid one, as after a restart."""
     world, scheduler = cluster.world, cluster.scheduler
     world.create_queue("odd", "Priority", {CEILING: "high"})
     note = until(lambda: world.event_notes("odd").get("UnreadableAnnotation"))

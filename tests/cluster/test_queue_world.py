@@ -14,7 +14,7 @@ def missing(status: int = 404) -> ApiError:
     return ApiError("GET", "/queueunits/a", status, "")
 
 
-def test_what_is_not_there_yet_is_waited_for() -> None:
+def test_missing_objects_are_waited_for() -> None:
     answers: Iterator[ApiError | str] = iter([missing(), "", missing(), "there"])
 
     def look() -> str:
@@ -27,7 +27,7 @@ def test_what_is_not_there_yet_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 403])
-def test_what_is_never_there_or_refused_is_an_error(status: int) -> None:
+def test_a_lasting_404_or_another_refusal_is_an_error(status: int) -> None:
     def look() -> str:
         raise missing(status)
 

@@ -3,7 +3,7 @@
 The scheduler has exactly the rights that the chart gives it for these plugins.
 
 Ids in brackets stand for tests of upstream's (upstream/README.md). What those do with jobs of
-Kubeflow is done with batch/v1 Jobs of the same pods as well, which need nobody to play an operator.
+Kubeflow is done with batch/v1 Jobs of the same pods as well, which need no played operator.
 Those of [E...] are upstream's shell scripts, with its tree, and Jobs that name a queue.
 """
 
@@ -50,13 +50,13 @@ ROLES_OF: Final = {
     "PyTorchJob": ("pytorchReplicaSpecs", "pytorch"),
     "TFJob": ("tfReplicaSpecs", "tensorflow"),
 }
-"""Where the roles of a kind are, and what their container is called."""
+"""The field of a kind's roles, and the name of their container."""
 
 Json = dict[str, Any]
 
 
 class PluginWorld:
-    """A world whose scheduler can be started anew with other plugins."""
+    """A world whose scheduler can be restarted with other plugins."""
 
     def __init__(self, world: QueueWorld) -> None:
         self.world = world
@@ -65,7 +65,7 @@ class PluginWorld:
     def use(
         self, *plugins: str, arguments: Sequence[str] = (), configs: str = "{}"
     ) -> ProgramProcess:
-        """Run a scheduler with these plugins, in place of the one before."""
+        """Replace the scheduler by one with these plugins."""
         if self._scheduler is not None:
             self._scheduler.stop()
         values = {"pluginConfigs": {"plugins": [{"name": name} for name in plugins]}}
@@ -85,12 +85,12 @@ class PluginWorld:
 
     @property
     def scheduler(self) -> ProgramProcess:
-        """The one that runs."""
+        """The running scheduler."""
         assert self._scheduler is not None
         return self._scheduler
 
     def put_tree(self, root: Json) -> None:
-        """Create the one tree, in place of the one before."""
+        """Create the only tree, in place of the one before."""
         trees = self.world.api.request("GET", TREES)["items"]
         for tree in trees:
             self.world.api.request("DELETE", f"{TREES}/{tree['metadata']['name']}")
@@ -100,7 +100,7 @@ class PluginWorld:
         self.world.api.request("POST", "/api/v1/namespaces", namespace_body(name))
 
     def create_job(self, name: str, namespace: str, *, pods: int, cpu: str, memory: str) -> None:
-        """Create a Job that asks to be queued."""
+        """Create a Job that is to be queued."""
         requests = {"cpu": cpu, "memory": memory}
         container = {"name": "main", "image": "none", "resources": {"requests": requests}}
         self.world.create_job(
@@ -118,7 +118,7 @@ class PluginWorld:
     def create_training_job(
         self, kind: str, name: str, namespace: str, *, cpu: str, **replicas: int
     ) -> None:
-        """Create a job of Kubeflow, by roles, that asks to be queued."""
+        """Create a job of Kubeflow, by roles, that is to be queued."""
         field, container = ROLES_OF[kind]
         requests = {"cpu": cpu, "memory": "1Gi"}
         containers = [{"name": container, "image": "none", "resources": {"requests": requests}}]
@@ -145,7 +145,7 @@ class PluginWorld:
         return str(self.unit(name, namespace).get("status", {}).get("phase", ""))
 
     def create_small_tree(self, namespace: str) -> None:
-        """Let a namespace have two cores."""
+        """Create a tree that gives a namespace two cores."""
         limits: dict[str, Any] = {"cpu": 2, "memory": "2Gi", "koord-queue/max-jobs": 10}
         self.create_namespace(namespace)
         child = tree_node("child-2", namespaces=[namespace], max=limits, min=limits)
@@ -153,7 +153,7 @@ class PluginWorld:
         self.use("ElasticQuota", arguments=[CHECK_AVAILABLE])
 
     def create_shared_quota(self, namespace: str, configs: str = "{}") -> str:
-        """Let a namespace have four cores by a ResourceQuota; return its path."""
+        """Create a ResourceQuota of four cores in a namespace; return its path."""
         hard = resource_quota_body("quota", namespace=namespace, hard={"cpu": 4, "memory": "4Gi"})
         path = f"/api/v1/namespaces/{namespace}/resourcequotas"
         self.world.api.request("POST", path, hard)
@@ -184,7 +184,7 @@ def world(controlplane_binaries: Path) -> Iterator[PluginWorld]:
         yield PluginWorld(world)
 
 
-def test_a_job_waits_that_is_larger_than_the_node_of_its_namespace_and_one_starts_that_fits(
+def test_a_job_larger_than_its_namespaces_node_waits_and_one_that_fits_starts(
     world: PluginWorld,
 ) -> None:
     """[ctl-65, ctl-66] A unit of 20 cpu, 2 at most, is Enqueued; one of 2 is Dequeued and runs."""
@@ -199,8 +199,8 @@ def test_a_job_waits_that_is_larger_than_the_node_of_its_namespace_and_one_start
     assert world.job("pending", namespace)["spec"]["suspend"] is True
 
 
-def test_ctl_65_ctl_66_so_does_a_pytorch_job(world: PluginWorld) -> None:
-    """[ctl-65, ctl-66] With a master and a worker; what is Dequeued is resumed."""
+def test_ctl_65_ctl_66_the_same_with_pytorch_jobs(world: PluginWorld) -> None:
+    """[ctl-65, ctl-66] With a master and a worker; the Dequeued one is resumed."""
     namespace = "koord-queue-e2e-test"
     world.create_small_tree(namespace)
     both = {"Master": 1, "Worker": 1}
@@ -215,7 +215,7 @@ def test_ctl_65_ctl_66_so_does_a_pytorch_job(world: PluginWorld) -> None:
 
 
 def test_ctl_67_nodes_with_dots_get_queues_and_a_unit_by_hand_starts(world: PluginWorld) -> None:
-    """[ctl-67] Each leaf has its queue of such a name; a unit whose job does not exist starts."""
+    """[ctl-67] Each leaf has a queue of such a name; a unit whose job does not exist starts."""
     b1 = tree_node("root.b.1", max={"cpu": 140}, min={"cpu": 6})
     b2 = tree_node(
         "root.b.2",
@@ -246,7 +246,7 @@ def test_ctl_67_nodes_with_dots_get_queues_and_a_unit_by_hand_starts(world: Plug
 def test_a_job_that_names_the_node_of_others_waits_until_its_namespace_lists_it(
     world: PluginWorld,
 ) -> None:
-    """Where namespaces are checked; what names the node that lists its namespace starts."""
+    """With checks of namespaces; a job that names the node that lists its namespace starts."""
     amounts: dict[str, Any] = {"max": {"cpu": 9}, "min": {"cpu": 9}}
     for name in ("node-own", "node-strange"):
         world.create_namespace(name)
@@ -284,7 +284,7 @@ def test_two_jobs_of_a_namespace_run_one_after_the_other(world: PluginWorld) -> 
     is_over = False
     while not is_over:
         has_begun = world.active(second, namespace) > 0
-        # Looked at afterwards: what is over then may have been running until just now.
+        # Checked afterwards: a job that has ended then may have run until just before.
         is_over = world.phase(first, namespace) == "Succeed"
         assert is_over or not has_begun
         time.sleep(0.1)
@@ -344,11 +344,11 @@ class ShellScript:
     """The cluster of upstream's scripts: a tree, a queue by hand, and Jobs that name both.
 
     Args:
-        world: where; its scheduler is started anew.
+        world: the cluster; its scheduler is restarted.
         name: of the namespace, and of the queue.
-        leaf: the node that the Jobs name, and that the queue takes.
+        leaf: the node that the Jobs name, and that the queue accepts.
         policy: of the queue.
-        annotations: of the queue, besides.
+        annotations: more annotations of the queue.
     """
 
     def __init__(
@@ -386,7 +386,7 @@ class ShellScript:
         )
 
     def waits_for(self, job: str, reason: str) -> None:
-        """Wait until a Job's unit says this reason."""
+        """Wait until a Job's unit has this reason to wait."""
         until(lambda: self._world.reason(job, self._name) == reason)
 
     def phase(self, job: str) -> str:
@@ -396,13 +396,13 @@ class ShellScript:
         return self._world.job(job, self._name)["spec"]["suspend"] is True
 
     def queue_of(self, job: str) -> str:
-        """Return the queue in which the scheduler has a Job's unit."""
+        """Return the queue that a Job's unit is in, by the scheduler's view."""
         unit = self._world.world.unit_of(job, self._name)["metadata"]["name"]
         return str(unit_view(self._world.scheduler, unit, self._name).get("queue"))
 
 
 def test_block_in_a_tree_holds_back_a_job_behind_one_that_never_fits(world: PluginWorld) -> None:
-    """[E1] pi-1 asks for twice what its node has; pi-2, behind it, stays suspended."""
+    """[E1] pi-1 requests twice what its node has; pi-2, behind it, stays suspended."""
     script = ShellScript(world, "e1", "child-1", "Block")
     script.create("pi-1", 3, pods=2)
     script.waits_for("pi-1", "ExceedsQuota")
@@ -414,7 +414,7 @@ def test_block_in_a_tree_holds_back_a_job_behind_one_that_never_fits(world: Plug
 
 
 def test_priority_in_a_tree_lets_a_smaller_job_pass(world: PluginWorld) -> None:
-    """[E2] The same load: pi-2 runs; it is all the jobs that its node may have."""
+    """[E2] The same load: pi-2 runs; it is the only job that its node may have."""
     script = ShellScript(world, "e2", "child-1", "Priority")
     script.create("pi-1", 3, pods=2)
     script.create("pi-2", 0)
@@ -424,8 +424,10 @@ def test_priority_in_a_tree_lets_a_smaller_job_pass(world: PluginWorld) -> None:
     script.waits_for("pi-3", "OverMaxJobs")
 
 
-def test_in_a_tree_where_pods_are_waited_for_the_higher_job_goes_next(world: PluginWorld) -> None:
-    """[E3] Roomy; Block, one at a time: pi-3, which comes last, overtakes pi-2 behind pi-1."""
+def test_in_a_tree_with_waiting_for_pods_the_higher_job_goes_next(
+    world: PluginWorld,
+) -> None:
+    """[E3] More room; Block, one at a time: pi-3, the latest, overtakes pi-2 behind pi-1."""
     waits = {"wait-for-pods-running": "true"}
     script = ShellScript(world, "e3", "child-2", "Block", **waits)
     script.create("pi-1", 0, pods=2, pod_spec={"nodeSelector": {"e3": "pi-1"}})

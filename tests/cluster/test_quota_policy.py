@@ -1,4 +1,4 @@
-"""Which namespaces may name a quota, on a real API server: at the door, and in the scheduler.
+"""Which namespaces may name a quota, on a real API server: at admission, and in the scheduler.
 
 The scheduler has exactly the chart's rights, and the user those of `edit` in two namespaces.
 """
@@ -60,7 +60,7 @@ WRITES_UNITS: Final = role(
         "verbs": ["create", "patch"],
     },
 )
-"""Units, but not their status: such a user gets no further than anybody else."""
+"""Units, but not their status: such a user can do no more than any other."""
 PODS: Final = "/api/v1/namespaces/{}/pods"
 
 
@@ -100,7 +100,7 @@ def create_quota(world: QueueWorld, name: str, namespace: str, annotations: Json
 
 
 def create_tree(world: QueueWorld) -> None:
-    """Create a tree of as many levels as count; Go writes null for a list without elements."""
+    """Create a tree of as many levels as are read; Go writes null for an empty list."""
     deepest = tree_node(f"level-{MAX_DEPTH}")
     for level in range(MAX_DEPTH - 1, 1, -1):
         deepest = tree_node(f"level-{level}", deepest)
@@ -113,7 +113,7 @@ def create_tree(world: QueueWorld) -> None:
 
 
 def can_list(world: QueueWorld, path: str) -> bool:
-    """Return whether objects can be listed: a while after their CRD the server answers 429."""
+    """Return whether objects can be listed: for a while after their CRD the server answers 429."""
     try:
         world.api.request("GET", path)
     except ApiError:
@@ -153,7 +153,7 @@ def unit(namespace: str, quota: str, key: str = QUOTA_LABEL) -> tuple[str, Json]
 def refusal(
     world: QueueWorld, what: tuple[str, Json], user: str = "admin", *, verb: str = "POST"
 ) -> str:
-    """Return why this cannot be written, "" where it can."""
+    """Return why this write is refused, "" where it is not."""
     path, body = what
     more = {"content_type": MERGE} if verb == "PATCH" else {}
     try:
@@ -173,11 +173,11 @@ def refusal(
         pytest.param(LISTED, "gold", True, id="the quota lists the namespace"),
         pytest.param(OWN, "own", True, id="the quota is in the namespace"),
         pytest.param(STRANGE, "own", False, id="a quota in another team's namespace"),
-        pytest.param(STRANGE, "no-such", True, id="no quota: the scheduler says so"),
+        pytest.param(STRANGE, "no-such", True, id="no quota: the scheduler reports it"),
         pytest.param(QUEUE_NAMESPACE, "gold", True, id="the installation's own namespace"),
     ],
 )
-def test_who_may_name_a_quota(
+def test_which_namespaces_may_name_a_quota(
     world: QueueWorld, make: Any, namespace: str, quota: str, allowed: bool
 ) -> None:
     why = refusal(world, make(namespace, quota), USER if make is unit else "admin")
@@ -210,12 +210,12 @@ def test_older_spellings_count_where_the_queue_reads_them(
         pytest.param(STRANGE, "bare", False, id="it lists nothing"),
         pytest.param(STRANGE, "all", True, id="it lists all namespaces"),
         pytest.param(STRANGE, "root", False, id="the root"),
-        pytest.param(STRANGE, "top", True, id="what the root calls itself is no name of it"),
-        pytest.param(STRANGE, f"level-{MAX_DEPTH}", False, id="the deepest that can be used"),
-        pytest.param(STRANGE, "no-such", True, id="no node: the scheduler says so"),
+        pytest.param(STRANGE, "top", True, id="the root's own name does not count"),
+        pytest.param(STRANGE, f"level-{MAX_DEPTH}", False, id="the deepest usable node"),
+        pytest.param(STRANGE, "no-such", True, id="no node: the scheduler reports it"),
     ],
 )
-def test_who_may_name_a_node_of_a_tree(
+def test_which_namespaces_may_name_a_node_of_a_tree(
     world: QueueWorld, make: Any, namespace: str, node: str, allowed: bool
 ) -> None:
     for key in (TREE_QUOTA_NAME, QUOTA_LABEL):
@@ -257,7 +257,7 @@ def annotate(world: QueueWorld, namespace: str, listed: str | None) -> None:
 
 
 @pytest.mark.parametrize(("key", "name"), [(QUOTA_LABEL, "gold"), (TREE_QUOTA_NAME, "leaf")])
-def test_a_label_may_not_come_later(world: QueueWorld, key: str, name: str) -> None:
+def test_a_label_may_not_be_added_later(world: QueueWorld, key: str, name: str) -> None:
     for make in (pod, job):
         path, body = make(STRANGE, "")
         made = world.plane.client_for(USER).request("POST", path, body)
@@ -269,8 +269,10 @@ def test_a_label_may_not_come_later(world: QueueWorld, key: str, name: str) -> N
 
 
 @pytest.mark.parametrize(("key", "name"), [(QUOTA_LABEL, "gold"), (TREE_QUOTA_NAME, "leaf")])
-def test_what_named_it_before_goes_on(world: QueueWorld, key: str, name: str) -> None:
-    """A namespace that is listed no more keeps what it has: its pods can be changed, and end."""
+def test_objects_that_named_it_before_are_left_alone(
+    world: QueueWorld, key: str, name: str
+) -> None:
+    """A namespace that is no longer listed keeps its pods: they can be changed, and end."""
     annotate(world, STRANGE, name)
     path, body = pod(STRANGE, name, key)
     until(lambda: refusal(world, (path, body)) == "")
@@ -307,7 +309,7 @@ def scheduler(world: QueueWorld) -> ProgramProcess:
 
 
 def flags_of_chart() -> list[str]:
-    """The flags about this that the chart gives the scheduler."""
+    """Return the flags about this that the chart gives the scheduler."""
     for one in render(VALUES):
         if (one["kind"], one["metadata"]["name"]) == ("Deployment", "koord-queue"):
             (container,) = one["spec"]["template"]["spec"]["containers"]
@@ -318,7 +320,7 @@ def flags_of_chart() -> list[str]:
 def test_a_job_waits_until_its_namespace_is_listed(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
-    """One that was there before the policy: it is told why, and starts when that is mended."""
+    """A job from before the policy: its unit reports why it waits, and it starts once listed."""
     name = make_before_the_policy(world, job(STRANGE, "gold"))
     where = f"{UNITS.format(STRANGE)}/{name}"
     until(lambda: reason_of(find(world, where)) == "QuotaNotInNamespace")
@@ -337,7 +339,7 @@ def delete_job(world: QueueWorld, scheduler: ProgramProcess, path: str) -> None:
 
 
 def find(world: QueueWorld, where: str) -> Json:
-    """Return a unit; an empty one until it is made."""
+    """Return a unit, {} until it exists."""
     try:
         return world.api.request("GET", where)
     except ApiError as error:
@@ -349,7 +351,7 @@ def find(world: QueueWorld, where: str) -> Json:
 def test_an_adopted_job_takes_no_other_teams_quota(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
-    """It ran unmanaged, and is labelled now: neither is it stopped, nor booked there."""
+    """It ran unmanaged, and is labeled now: it is neither stopped nor charged there."""
     create_quota(world, "adopted", LISTED)
     path, body = job(STRANGE, "")
     body["spec"]["suspend"] = False
@@ -372,9 +374,9 @@ def test_an_adopted_job_takes_no_other_teams_quota(
 
 
 def wait_until_looked_at(world: QueueWorld) -> None:
-    """Wait for the controllers to have seen the jobs so far; a job is looked at before later ones.
+    """Wait until the controllers have reconciled the jobs so far, which they do in order.
 
-    One that is labeled before its first look would be suspended, as a job that arrives so.
+    One that is labeled before its first reconcile would be suspended, as a new job with a label.
     """
     path, body = job(OWN, "own")
     name = world.api.request("POST", path, body)["metadata"]["name"]
@@ -387,7 +389,7 @@ def make_before_the_policy(world: QueueWorld, what: tuple[str, Json]) -> str:
 
 
 def write_before_the_policy(world: QueueWorld, verb: str, path: str, body: Json) -> Json:
-    """Write something as if the policy were not there yet."""
+    """Write an object as if the policy did not exist yet."""
     bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
     name = f"{bindings}/koord-queue-name-quotas-{HOME}"
     audit = {"spec": {"validationActions": ["Audit"]}}
@@ -403,7 +405,7 @@ def write_before_the_policy(world: QueueWorld, verb: str, path: str, body: Json)
 def test_where_it_is_open_any_namespace_may_name_any_quota(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
-    """The last of this module: as the chart installs it without these values."""
+    """The last test of this module: as the chart installs it without these values."""
     names = {one["metadata"]["name"] for one in render()}
     assert not names & {"koord-queue-name-quotas", "koord-queue-name-nodes"}
     world.plane.kubectl("delete", "validatingadmissionpolicy", "koord-queue-name-quotas")

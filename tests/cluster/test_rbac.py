@@ -1,6 +1,6 @@
 """Both programs under exactly the roles of the chart: nothing that they do is forbidden.
 
-Two witnesses: what the programs count themselves, and what the API server counts of everybody.
+Two sources: the programs' own counts of requests, and the API server's counts for all clients.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.object_states import is_true
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 SCRAPER: Final = "scraper"
 TESTER: Final = "tester"
-"""Has the rights of the pod that `helm test` runs."""
+"""The user with the rights of the pod that `helm test` runs."""
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 
@@ -80,7 +80,7 @@ def rights_of_the_test(namespace: str) -> list[dict[str, object]]:
 
 
 def run_helm_test(world: QueueWorld, *more: str) -> tuple[int, str]:
-    """Do what the pod of `helm test` does, with its rights; return its exit status and output."""
+    """Run what the pod of `helm test` runs, with its rights; return its exit status and output."""
     pod = of_kind(render(namespace=QUEUE_NAMESPACE), "Pod")["koord-queue-test"]
     (container,) = pod["spec"]["containers"]
     kubeconfig = world.plane.kubeconfig_for(TESTER)
@@ -97,7 +97,7 @@ def run_helm_test(world: QueueWorld, *more: str) -> tuple[int, str]:
 
 
 def requests_by_code(world: QueueWorld, process: ProgramProcess) -> dict[str, float]:
-    """Return what a program has counted of its own requests."""
+    """Return a program's own counts of its requests, by status."""
     answer = scrape(process, world.plane.token_for(SCRAPER))
     assert answer.status_code == 200
     codes: dict[str, float] = {}
@@ -116,13 +116,13 @@ def exists(world: QueueWorld, path: str) -> bool:
     return True
 
 
-def test_helm_test_sees_that_all_works(cluster: Cluster) -> None:
+def test_helm_test_passes_while_all_works(cluster: Cluster) -> None:
     status, output = run_helm_test(cluster.world)
     assert status == 0, output
     assert output.count("ok: ") == 4
 
 
-def test_secure_metrics_are_for_those_who_may_get_them(cluster: Cluster) -> None:
+def test_secure_metrics_are_for_users_that_may_get_them(cluster: Cluster) -> None:
     token_for = cluster.world.plane.token_for
     for process in (cluster.scheduler, cluster.controllers):
         assert scrape(process, "").status_code == 401
@@ -132,7 +132,7 @@ def test_secure_metrics_are_for_those_who_may_get_them(cluster: Cluster) -> None
 
 
 def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
-    """Queue made, changed and deleted; jobs held, told why, released, ended; units deleted."""
+    """Queues created, changed and deleted; jobs held, reported, released, ended; units deleted."""
     world = cluster.world
     world.create_quota("team", cpu_max=2)
     until(lambda: exists(world, f"{QUEUES}/team"))
@@ -161,7 +161,7 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     until(lambda: world.queue("team")["spec"]["queuePolicy"] == "Block")
     world.api.request("DELETE", path)
     until(lambda: not exists(world, f"{QUEUES}/team"))
-    time.sleep(2.0)  # the last events and counts go out
+    time.sleep(2.0)  # the last events and counts are sent
     for process in (cluster.scheduler, cluster.controllers):
         codes = requests_by_code(world, process)
         assert codes.get("200", 0) > 10
@@ -171,7 +171,7 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
 
 
 def test_the_end_of_the_programs_is_allowed_too(cluster: Cluster) -> None:
-    """The lease is given up; and the server's count would have told of anything forbidden."""
+    """The lease is released; and the server's count would include anything forbidden."""
     world = cluster.world
     for process in (cluster.scheduler, cluster.controllers):
         assert process.stop() == 0
@@ -184,7 +184,7 @@ def test_the_end_of_the_programs_is_allowed_too(cluster: Cluster) -> None:
     assert forbidden_by_the_server(world) == 1
 
 
-def test_helm_test_sees_that_the_programs_have_ended(cluster: Cluster) -> None:
+def test_helm_test_fails_when_the_programs_have_stopped(cluster: Cluster) -> None:
     for program in (cluster.scheduler, cluster.controllers):
         program.stop()
     status, output = run_helm_test(cluster.world, "--patience-seconds=0")

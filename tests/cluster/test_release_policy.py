@@ -1,7 +1,7 @@
 """The chart's policies that let only the queue release what it holds, on a real API server.
 
-Each user has exactly the rights of his part: `edit` in two namespaces, the chart's role of the
-controllers, cluster-admin. All writes are dry runs against jobs that stay as they are.
+Each user has exactly the rights of its role: `edit` in two namespaces, the chart's role of the
+controllers, cluster-admin. All writes are dry runs against jobs that stay unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GATE: Final = "koord-queue/admission"
 FORBIDDEN: Final = 403
 
 EDIT: Final = ("system:aggregate-to-edit", "system:aggregate-to-view")
-"""What `edit` consists of; here no controller puts it together."""
+"""The parts of `edit`; here no controller aggregates them."""
 
 CONFIG: Final = {"kinds": [WIDGET], "leaveToKueue": True}
 ALL: Final = values_with(*SWITCHES, *GATED, controllers={"config": CONFIG})
@@ -44,7 +44,7 @@ every_kind = pytest.mark.parametrize("key", SERVED)
 
 @pytest.fixture(scope="module")
 def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
-    """All kinds are served and enabled; the policies are in force, those that hold are not."""
+    """All kinds are served and enabled; the release policies apply, the admission policies not."""
     users: dict[str, list[str]] = {USER: [], CONTROLLERS: [], BOSS: []}
     with ControlPlane(controlplane_binaries, users=users) as running:
         labelled = {"name": MANAGED, "labels": {"koord-queue/managed": "true"}}
@@ -62,7 +62,7 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
 
 
 def roles() -> list[Json]:
-    """`edit` as Kubernetes has it, and the same on the other kinds; cluster-admin."""
+    """`edit` as in Kubernetes, and the same on the other kinds; cluster-admin."""
     groups = sorted({each.kind.group for each in ADAPTERS.values()} | {"example.com"})
     rule = {"apiGroups": groups, "resources": ["*"], "verbs": ["create", "get", "patch", "update"]}
     given = [role("kinds", rule), binding("cluster-admin", BOSS)]
@@ -72,7 +72,7 @@ def roles() -> list[Json]:
 
 
 def make(plane: ControlPlane, body: Json, path: str) -> str:
-    """Create something as the admin; return the path of the object."""
+    """Create an object as the admin; return its path."""
     return f"{path}/{plane.client_for().request('POST', path, body)['metadata']['name']}"
 
 
@@ -92,7 +92,7 @@ def make_pod(plane: ControlPlane, *gates: str) -> str:
 
 
 def refusal(plane: ControlPlane, user: str, path: str, patch: Json) -> str:
-    """Return why a user may not change an object like this, "" where he may."""
+    """Return why a user may not change an object like this, "" where that is allowed."""
     try:
         client = plane.client_for(user)
         client.request("PATCH", f"{path}?dryRun=All", patch, content_type=MERGE)
@@ -104,7 +104,7 @@ def refusal(plane: ControlPlane, user: str, path: str, patch: Json) -> str:
 
 
 def released(key: str) -> Json:
-    """The patch that turns a kind's switch off."""
+    """Return the patch that turns off a kind's switch."""
     patch: Json = {}
     set_at(patch, switch_of(key), value=False)
     return patch
@@ -142,7 +142,7 @@ def held_by_annotation(key: str) -> Json:
 
 
 @every_kind
-def test_a_job_that_is_not_the_queues_is_its_users(plane: ControlPlane, key: str) -> None:
+def test_an_unmanaged_job_may_be_released_by_its_user(plane: ControlPlane, key: str) -> None:
     kueue = {**QUEUE, "kueue.x-k8s.io/queue-name": "k"}
     nested = [{**OWNER, "kind": "JobSet"}]
     for metadata in ({}, {"labels": kueue}, {"labels": QUEUE, "ownerReferences": nested}):
@@ -150,20 +150,20 @@ def test_a_job_that_is_not_the_queues_is_its_users(plane: ControlPlane, key: str
     runs = make_job(plane, key, on=False, labels=QUEUE)
     set_on: Json = {}
     set_at(set_on, switch_of(key), value=True)
-    assert refusal(plane, USER, runs, set_on) == "", "who runs may suspend himself"
+    assert refusal(plane, USER, runs, set_on) == "", "a user may suspend a running job"
 
 
 @every_kind
-def test_a_labelled_namespace_guards_all_its_jobs(plane: ControlPlane, key: str) -> None:
+def test_a_labeled_namespace_guards_all_its_jobs(plane: ControlPlane, key: str) -> None:
     path = make_job(plane, key, namespace=MANAGED)
     assert refusal(plane, USER, path, released(key))
     assert refusal(plane, CONTROLLERS, path, released(key)) == ""
 
 
-# ------------------------------------------------------------------------------- the ways around
+# -------------------------------------------------------------------------------------- workarounds
 
 AROUND: Final = {
-    "the queue's label goes": {"metadata": {"labels": {"koord-queue/queue-name": None}}},
+    "the queue's label is removed": {"metadata": {"labels": {"koord-queue/queue-name": None}}},
     "it is emptied": {"metadata": {"labels": {"koord-queue/queue-name": ""}}},
     "it becomes Kueue's": {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "k"}}},
     "a job comes to own it": ADOPTED_BY_A_JOB,
@@ -175,20 +175,20 @@ AROUND: Final = {
 
 
 @pytest.mark.parametrize("patch", AROUND.values(), ids=AROUND.keys())
-def test_a_suspended_job_stays_the_queues(plane: ControlPlane, patch: Json) -> None:
+def test_a_suspended_job_stays_managed(plane: ControlPlane, patch: Json) -> None:
     path = make_job(plane, "job", labels=QUEUE)
     assert refusal(plane, USER, path, patch)
     for user in (CONTROLLERS, BOSS):
         assert refusal(plane, user, path, patch) == ""
 
 
-def test_a_suspended_job_can_not_be_made_one_that_can_not_be_held(plane: ControlPlane) -> None:
+def test_a_suspended_job_cannot_be_made_one_that_cannot_be_held(plane: ControlPlane) -> None:
     path = make_job(plane, "rayjob", labels=QUEUE)
     stays = {"spec": {"shutdownAfterJobFinishes": False}}
     assert "be changed into what the queue cannot hold" in refusal(plane, USER, path, stays)
 
 
-def test_in_a_labelled_namespace_another_job_takes_none(plane: ControlPlane) -> None:
+def test_in_a_labeled_namespace_another_job_may_not_own_it(plane: ControlPlane) -> None:
     path = make_job(plane, "job", namespace=MANAGED)
     assert refusal(plane, USER, path, ADOPTED_BY_A_JOB)
 
@@ -210,13 +210,13 @@ PASSES: Final = {
 
 
 @pytest.mark.parametrize("patch", PASSES.values(), ids=PASSES.keys())
-def test_else_its_user_may_change_a_suspended_job(plane: ControlPlane, patch: Json) -> None:
+def test_its_user_may_change_a_suspended_job_otherwise(plane: ControlPlane, patch: Json) -> None:
     assert refusal(plane, USER, make_job(plane, "job", labels=QUEUE), patch) == ""
 
 
 @pytest.mark.parametrize("subresource", ["status", "scale"])
-def test_what_an_operator_says_of_a_job_passes(plane: ControlPlane, subresource: str) -> None:
-    """A status is no switch, and holding a job back must not keep its operator from saying so."""
+def test_an_operators_status_is_accepted(plane: ControlPlane, subresource: str) -> None:
+    """A status is no switch, and the operator of a held job must be able to report that."""
     path = make_job(plane, "rayjob", labels=QUEUE)
     if subresource == "status":
         assert refusal(plane, USER, f"{path}/status", {"status": {"message": "x"}}) == ""
@@ -269,7 +269,7 @@ def is_served(plane: ControlPlane, where: str) -> bool:
 # ------------------------------------------------------------------------------------------ pods
 
 
-def test_only_the_queue_and_administrators_take_its_gate_off(plane: ControlPlane) -> None:
+def test_only_the_queue_and_administrators_remove_the_gate_of_a_pod(plane: ControlPlane) -> None:
     path = make_pod(plane, GATE, "example.com/other")
     others = {"spec": {"schedulingGates": [{"name": "example.com/other"}]}}
     for patch in ({"spec": {"schedulingGates": None}}, others):
@@ -278,7 +278,7 @@ def test_only_the_queue_and_administrators_take_its_gate_off(plane: ControlPlane
             assert refusal(plane, user, path, patch) == ""
 
 
-def test_other_gates_and_all_else_of_a_pod_are_its_users(plane: ControlPlane) -> None:
+def test_a_user_may_change_other_gates_and_fields_of_a_pod(plane: ControlPlane) -> None:
     path = make_pod(plane, GATE, "example.com/other")
     assert refusal(plane, USER, path, {"spec": {"schedulingGates": [{"name": GATE}]}}) == ""
     assert refusal(plane, USER, path, {"metadata": {"labels": {"app": "x"}}}) == ""
@@ -297,7 +297,7 @@ def test_the_label_of_kueue_is_no_way_around_the_gate(plane: ControlPlane) -> No
 
 
 def test_without_kueue_its_label_is_no_way_around_the_queue(plane: ControlPlane) -> None:
-    """The last of this module: it changes what is in force."""
+    """The last test of this module: it changes the policies."""
     label = {"kueue.x-k8s.io/queue-name": "k"}
     theirs = make_job(plane, "job", labels={**QUEUE, **label})
     assert refusal(plane, USER, theirs, released("job")) == ""

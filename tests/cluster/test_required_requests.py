@@ -1,4 +1,4 @@
-"""Jobs whose pods request nothing of what their quota governs: told, or refused by setting."""
+"""Jobs whose pods request nothing that their quota governs: a warning, or a refusal by setting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ kind: KoordQueueConfiguration
 pluginConfigs:
   ElasticQuotaV2: {mode: max, requiredRequests: [memory]}
 """
-"""Quotas of these tests govern cpu alone, but for one."""
+"""Quotas of these tests govern cpu alone, except one."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def world(
 
 
 def without_requests(**requests: str) -> dict[str, Any]:
-    """A pod's spec whose container requests only these."""
+    """Return a pod's spec whose container requests only these."""
     return {"containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}]}
 
 
@@ -53,7 +53,7 @@ def govern(world: QueueWorld, quota: str, **maximum: str | None) -> None:
     world.api.request("PATCH", path, {"spec": {"max": maximum}}, content_type=MERGE)
 
 
-def test_a_job_that_takes_nothing_of_its_quota_is_told(world: QueueWorld) -> None:
+def test_a_job_that_uses_nothing_of_its_quota_is_warned(world: QueueWorld) -> None:
     world.create_job("free", "gold", suspend=True, pod_spec=without_requests(memory="1Gi"))
     note = until(lambda: world.event_notes("free").get("NothingRequested", ""))
     said = "It requests no cpu, which quota gold governs: nothing of the quota is reserved for it"
@@ -64,14 +64,14 @@ def test_a_job_that_takes_nothing_of_its_quota_is_told(world: QueueWorld) -> Non
     assert said in world.plane.kubectl("describe", "job", "free")
 
 
-def test_a_job_that_takes_its_share_is_told_nothing(world: QueueWorld) -> None:
+def test_a_job_that_uses_its_quota_is_not_warned(world: QueueWorld) -> None:
     world.create_job("pays", "gold", cpu="1", suspend=True)
     until(lambda: not world.job("pays")["spec"]["suspend"])
     stays(lambda: "NothingRequested" not in world.event_notes("pays"), STILL_SECONDS)
     assert condition(world.unit("pays"), "QuotaReserved")["reason"] == "QuotaReserved"
 
 
-def test_a_job_that_lacks_a_required_request_waits_and_holds_up_nobody(world: QueueWorld) -> None:
+def test_a_job_without_a_required_request_waits_and_holds_up_no_other(world: QueueWorld) -> None:
     govern(world, "strict", memory="4Gi")
     world.create_job("lacks", "strict", cpu="1", suspend=True)
     until(partial(_waits_for, world, "lacks", "RequestsMissing"))

@@ -1,6 +1,6 @@
-"""Deprecated resource names, and keys of a max that limit nothing, with both programs at work.
+"""Deprecated resource names, and keys of a max that limit nothing, with both programs running.
 
-The nodes have the deprecated names as well: without their new ones no quota would have anything.
+The nodes have the deprecated names as well: without the new ones no quota would have capacity.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ JOBS_OF_EACH: Final = 3
 
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
-    """Jobs are held and released; nothing else is needed of them, so no pod of theirs runs."""
+    """Jobs are held and released; their pods need not run, and do not."""
     with QueueWorld(controlplane_binaries, jobs=True) as world:
         world.plane.create_nodes(1, extra_resources=NODE_HAS, name_prefix="device")
         scheduler = world.start_scheduler("--leader-elect=false")
@@ -39,7 +39,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
 
 
 def create_quota(world: QueueWorld, name: str, **maximum: Any) -> None:
-    """Create a quota that is guaranteed nothing."""
+    """Create a quota without a min."""
     body = {
         "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
         "kind": "ElasticQuota",
@@ -50,7 +50,7 @@ def create_quota(world: QueueWorld, name: str, **maximum: Any) -> None:
 
 
 def create_jobs(world: QueueWorld, quota: str, **amounts: str) -> list[str]:
-    """Create three jobs of one pod that ask for this beside a tenth of a cpu."""
+    """Create three jobs of one pod that requests this in addition to a tenth of a cpu."""
     names = [f"{quota}-{number}" for number in range(JOBS_OF_EACH)]
     resources = {"requests": {"cpu": "100m", **amounts}, "limits": amounts}
     container = {"name": "main", "image": "none", "resources": resources}
@@ -60,7 +60,7 @@ def create_jobs(world: QueueWorld, quota: str, **amounts: str) -> list[str]:
 
 
 def count_released(world: QueueWorld, quota: str) -> int:
-    """Return how many Jobs of a quota may run."""
+    """Return how many Jobs of a quota are released."""
     path = f"{JOBS.format('default')}?labelSelector={QUOTA_LABEL}%3D{quota}"
     jobs = world.api.request("GET", path)["items"]
     return sum(not job["spec"].get("suspend", False) for job in jobs)
@@ -102,14 +102,14 @@ def count_released(world: QueueWorld, quota: str) -> int:
             {"koordinator.sh/gpu-core": 100},
             {"kubernetes.io/gpu-core": "60", "koordinator.sh/gpu-core": "40"},
             2,
-            id="a name is left where the new one is there too",
+            id="a name is kept where the new one is present too",
         ),
         pytest.param(
             "pods", {"cpu": 10, "pods": 2}, {}, 3, id="pods are not limited, as in koord-scheduler"
         ),
     ],
 )
-def test_as_many_jobs_run_as_the_scheduler_would_let_through(
+def test_as_many_jobs_run_as_koord_scheduler_would_admit(
     cluster: Cluster, name: str, maximum: dict[str, Any], asked: dict[str, str], runs: int
 ) -> None:
     world = cluster.world
@@ -141,7 +141,7 @@ def _refusal(cluster: Cluster, unit: str) -> str:
         ("koord-queue/max-jobs", "only an ElasticQuotaTree counts jobs"),
     ],
 )
-def test_a_quota_says_what_of_its_max_limits_nothing(
+def test_a_quota_reports_which_keys_of_its_max_limit_nothing(
     cluster: Cluster, resource: str, want: str
 ) -> None:
     name = f"idle-{resource.replace('/', '-').replace('.', '-')}"

@@ -1,7 +1,7 @@
-"""The scheduler on a real API server, with units made by hand and nobody on the job side.
+"""The scheduler on a real API server, with units made by hand and without the controllers.
 
-Ids in brackets stand for tests of upstream's (upstream/README.md). Where those read phase "" for a
-waiting unit, a unit here reads Enqueued from its birth.
+Ids in brackets stand for tests of upstream's (upstream/README.md). Where those have phase "" for a
+waiting unit, a unit here is Enqueued from its creation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.cluster.queue_world import (
 )
 
 AT_ONCE_SECONDS = 30.0
-"""A start that no fact brings comes with a resync, after minutes. All others are quick."""
+"""A start that no event triggers comes with a resync, after minutes. All others are fast."""
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def dequeued(world: QueueWorld, name: str) -> bool:
     return world.phase(name) == "Dequeued"
 
 
-def test_block_holds_back_what_stands_behind_a_unit_that_never_fits(
+def test_block_holds_back_units_behind_one_that_never_fits(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
     """[E1] pi-1 can never fit; pi-2, of the same quota and behind it, waits with it."""
@@ -83,7 +83,7 @@ def test_priority_lets_a_smaller_unit_pass_one_that_never_fits(world: QueueWorld
 def test_units_that_are_admitted_already_count_once(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
-    """[V2 accounting] Dequeued without admissions counts whole; one queue is made."""
+    """[V2 accounting] Dequeued without admissions is charged whole; one queue is created."""
     world.create_quota("v2", cpu_max=211, cpu_min=200)
     world.create_unit("v2-job2", "v2", cpu=10)
     until(lambda: dequeued(world, "v2-job2"))
@@ -97,14 +97,14 @@ def test_units_that_are_admitted_already_count_once(
 
 
 def used_of(scheduler: ProgramProcess, quota: str) -> str:
-    """Return what is used of a quota's cpu."""
+    """Return the used cpu of a quota."""
     nodes = debug(scheduler, "/debug/quotas")["items"]
     return next((str(n["used"].get("cpu", "0")) for n in nodes if n["name"] == quota), "")
 
 
 @pytest.mark.usefixtures("scheduler")
 def test_the_end_of_a_unit_starts_the_next_one_at_once(world: QueueWorld) -> None:
-    """A release wakes who waits for it; no timer stands between."""
+    """A release wakes the units that wait for it, without a timer."""
     world.create_quota("wake", cpu_max=1)
     world.create_unit("wake-0", "wake", cpu=1)
     until(lambda: dequeued(world, "wake-0"))
@@ -114,8 +114,8 @@ def test_the_end_of_a_unit_starts_the_next_one_at_once(world: QueueWorld) -> Non
         until(partial(dequeued, world, f"wake-{number}"), AT_ONCE_SECONDS)
 
 
-def test_a_raised_quota_starts_what_waits(world: QueueWorld, scheduler: ProgramProcess) -> None:
-    """An edit of max is a fact that wakes."""
+def test_a_raised_quota_starts_pending_units(world: QueueWorld, scheduler: ProgramProcess) -> None:
+    """An edit of max wakes pending units."""
     world.create_quota("raise", cpu_max=1)
     world.create_unit("raise-unit", "raise", cpu=3)
     until(lambda: refusal_of(scheduler, "raise-unit").get("limit") == "1")
@@ -131,7 +131,7 @@ def test_a_raised_quota_starts_what_waits(world: QueueWorld, scheduler: ProgramP
 
 @pytest.mark.usefixtures("scheduler")
 def test_nothing_is_lost_in_any_order_of_arrival(world: QueueWorld) -> None:
-    """Unit before quota; queue deleted and made again."""
+    """Unit before quota; queue deleted and created again."""
     world.create_unit("order-early", "order", cpu=1)
     until(lambda: reason_of(world.unit("order-early")) == "NoQuota")
     world.create_quota("order", cpu_max=1)
@@ -141,7 +141,7 @@ def test_nothing_is_lost_in_any_order_of_arrival(world: QueueWorld) -> None:
     world.api.request("DELETE", f"{QUEUES}/order")
     world.finish_unit("order-early")
     until(lambda: dequeued(world, "order-late"))
-    # The unit may start before the scheduler hears that its queue has gone.
+    # The unit may start before the scheduler sees that its queue is gone.
     again = until(lambda: [q for q in queues_named(world, "order") if uid_of(q) != uid_of(first)])
     assert [each["spec"]["queuePolicy"] for each in again] == ["Priority"]
 
@@ -212,7 +212,7 @@ def test_a_queue_shows_counts_and_positions(world: QueueWorld) -> None:
 
 @pytest.mark.usefixtures("scheduler")
 def test_a_system_at_rest_writes_nothing(world: QueueWorld) -> None:
-    """Everything waits or runs: no resourceVersion moves for seconds."""
+    """Everything waits or runs: no resourceVersion changes for seconds."""
     world.create_quota("rest", cpu_max=1)
     world.create_unit("rest-run", "rest", cpu=1)
     world.create_unit("rest-wait", "rest", cpu=1)
@@ -228,13 +228,13 @@ def test_a_system_at_rest_writes_nothing(world: QueueWorld) -> None:
         time.sleep(seconds)
         return versions() == before
 
-    # When queue status and the last reasons of other tests have gone out.
+    # When queue status and the last reasons of other tests have been written.
     until(lambda: is_still(10.0))
 
 
 @pytest.mark.usefixtures("scheduler")
-def test_an_inactive_unit_is_held_and_says_so(world: QueueWorld) -> None:
-    """Nothing is held in silence."""
+def test_an_inactive_unit_is_on_hold_and_reports_it(world: QueueWorld) -> None:
+    """Its condition and the queue's counts show it."""
     world.create_quota("held", cpu_max=4)
     world.create_unit("held-inactive", "held", cpu=1, active=False)
     until(lambda: reason_of(world.unit("held-inactive")) == "Inactive")

@@ -1,8 +1,8 @@
-"""Metrics of both programs on a real cluster: no series is left of what is gone, whichever label.
+"""Metrics of both programs on a real cluster: no series of a deleted object is left, by any label.
 
-Everything that is made here has one word in its name. A metric that is new and keeps a label of
-what was deleted is found without being named. The controllers label their series by kind, never by
-object: their Jobs leave none, and the series of a kind go with its CRD.
+Every object of these tests has one word in its name. So a new metric that keeps a label of a
+deleted object is found without being listed. The controllers label their series by kind, never by
+object: their Jobs leave none, and the series of a kind are removed with its CRD.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.sample_jobs import crd
 
 MARK: Final = "passing"
 NAMES: Final = [f"{MARK}-{number}" for number in range(30)]
-"""Of namespaces, and of the Job in each."""
+"""Names of namespaces, and of the Job in each."""
 _NAMESPACES: Final = "/api/v1/namespaces"
 _NAME: Final = re.compile(r"^\w+")
 
@@ -54,7 +54,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
 
 
 def marked(program: ProgramProcess, word: str = MARK) -> list[str]:
-    """Return the series one of whose labels has the word."""
+    """Return the series with a label that has the word."""
     series = re.compile(rf'^\w+\{{.*"[^"]*{word}[^"]*".*\}} ')
     lines = scrape(program).raise_for_status().text.splitlines()
     return [line for line in lines if series.match(line)]
@@ -65,7 +65,7 @@ def metrics_of(lines: list[str]) -> set[str]:
 
 
 def create_unit(world: QueueWorld, namespace: str, name: str, kind: str) -> None:
-    """Create a unit of a kind of job that nobody knows; the word is in everything that it names."""
+    """Create a unit of an unknown kind of job; the word is in all of its references."""
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     consumer = {"apiVersion": "example.com/v1", "kind": kind, "name": name}
     body: Json = {
@@ -83,7 +83,7 @@ def create_unit(world: QueueWorld, namespace: str, name: str, kind: str) -> None
     world.api.request("POST", UNITS.format(namespace), body)
 
 
-def test_no_series_is_left_of_what_is_gone(cluster: Cluster) -> None:
+def test_no_series_is_left_of_deleted_objects(cluster: Cluster) -> None:
     world, scheduler, controllers = cluster
     world.create_quota(f"{MARK}-quota", cpu_max=len(NAMES))
     world.create_queue(f"{MARK}-queue", "Priority")
@@ -105,7 +105,7 @@ def test_no_series_is_left_of_what_is_gone(cluster: Cluster) -> None:
         "koord_queue_admitted_units_total",
         "koord_queue_quota_max",
     } <= seen
-    # All that the controllers could have counted by an object, they have done by now.
+    # By now the controllers have done all that could add a series for an object.
     assert counted(controllers, "koord_queue_jobs", extension="job") == len(NAMES)
     assert counted(controllers, "koord_queue_job_actions_total", outcome="done") >= len(NAMES)
     for name in NAMES:
@@ -117,7 +117,7 @@ def test_no_series_is_left_of_what_is_gone(cluster: Cluster) -> None:
     assert marked(controllers) == []
 
 
-def test_no_series_is_left_of_a_kind_that_is_gone(cluster: Cluster) -> None:
+def test_no_series_is_left_of_a_deleted_kind(cluster: Cluster) -> None:
     definition = crd("jobsets")
     install_crds(cluster.world.plane, definition)
     until(lambda: marked(cluster.controllers, "jobsets"), seconds=OWN_TIMES_SECONDS)

@@ -1,4 +1,4 @@
-"""What the debug API and conditions say of units that wait: true when read, and comparable."""
+"""What the debug API and conditions show of pending units: current and comparable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.cluster.queue_world import (
 )
 
 SECOND: Final = 1.1
-"""Two objects that are made so long after each other do not have one age."""
+"""Two objects created this long after each other differ in age."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
 
 @pytest.fixture(scope="module")
 def scheduler(world: QueueWorld) -> ProgramProcess:
-    """One scheduler as it is shipped."""
+    """One scheduler with its default settings."""
     return world.start_scheduler("--leader-elect=false")
 
 
@@ -89,10 +89,10 @@ def test_a_unit_that_never_fits_is_not_the_head_of_a_queue_where_others_pass(
     assert (head["name"], head["position"]) == ("heads-next", 2)
 
 
-def test_numbers_are_those_of_now_for_one_unit_and_have_a_time_in_a_list(
+def test_numbers_of_one_unit_are_current_and_those_of_a_list_have_a_time(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
-    """What leaves makes too little room for the unit, so it is not asked again."""
+    """The released usage is too little for the unit, so it is not checked again."""
     world.create_quota("stale", cpu_max=16)
     for name, cpu in (("stale-a", 4), ("stale-b", 12)):
         world.create_unit(name, "stale", cpu=cpu)
@@ -108,7 +108,7 @@ def test_numbers_are_those_of_now_for_one_unit_and_have_a_time_in_a_list(
     assert (listed["refusal"]["used"], listed["refusal"]["asOf"] != "") == ("16", True)
 
 
-def test_who_requests_none_of_a_resource_is_not_told_that_it_needs_more(
+def test_a_unit_that_requests_none_of_a_resource_is_not_said_to_need_more(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
     quota = f"{QUOTAS.format('default')}/over"
@@ -136,7 +136,7 @@ def _max_of(scheduler: ProgramProcess, quota: str) -> dict[str, str]:
     return next((dict(node["max"]) for node in nodes if node["name"] == quota), {})
 
 
-def test_a_unit_without_a_quota_says_what_it_asks_for(
+def test_a_unit_without_a_quota_shows_its_request(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
     world.create_unit("nobodys", "no-such-quota", cpu=3)
@@ -144,7 +144,7 @@ def test_a_unit_without_a_quota_says_what_it_asks_for(
     assert unit_view(scheduler, "nobodys")["demand"] == {"cpu": "3"}
 
 
-def test_pods_that_were_given_back_are_told_beside_those_that_are_held(
+def test_released_pods_are_shown_in_addition_to_charged_ones(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
     world.create_quota("shrinks", cpu_max=9)

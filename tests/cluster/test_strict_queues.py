@@ -1,6 +1,6 @@
 """Strict queues on a real API server with Koordinator's CRD: the test plays koord-scheduler.
 
-Both programs have no more rights than the chart gives them.
+Both programs have exactly the chart's rights.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-accou
 
 
 class StrictWorld(QueueWorld):
-    """A cluster whose scheduler is put in place of another, with other settings."""
+    """A cluster whose scheduler can be replaced by one with other settings."""
 
     _scheduler: ProgramProcess | None = None
 
@@ -64,7 +64,7 @@ def world(controlplane_binaries: Path) -> Iterator[StrictWorld]:
 
 
 def blacklist() -> Json:
-    """Return the ConfigMap that names nodes: two as bad, and one in words that nobody can read.
+    """Return the ConfigMap that names nodes: two as bad, and one in text that cannot be parsed.
 
     One of the reports is years old.
     """
@@ -82,8 +82,8 @@ def blacklist() -> Json:
     }
 
 
-def test_a_job_is_refused_nodes_asks_again_and_runs_on_them(world: StrictWorld) -> None:
-    """[ctl-63] With a Job; upstream puts the first attempt back by hand."""
+def test_a_job_is_refused_nodes_reserves_again_and_runs_on_them(world: StrictWorld) -> None:
+    """[ctl-63] With a Job; upstream requeues the first attempt by hand."""
     world.create_job("train", "team", parallelism=2, completions=2, suspend=True, run_seconds="600")
     until(lambda: world.phase_of_job("train") == "SchedReady")
     until(lambda: len(reservations(world)) == 2)
@@ -121,10 +121,10 @@ def test_a_job_that_is_deleted_meanwhile_leaves_no_reservation(world: StrictWorl
     until(lambda: reservations(world) == [])
 
 
-def test_ctl_64_nodes_that_the_blacklist_names_are_kept_off_for_a_while(
+def test_ctl_64_blacklisted_nodes_are_excluded_for_a_while(
     world: StrictWorld,
 ) -> None:
-    """There a report never gets old; here that of 2023 keeps no node off."""
+    """There a report never expires; here that of 2023 excludes no node."""
     world.create_job("careful", "team", suspend=True)
     (made,) = until(lambda: reservations(world))
     affinity = made["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
@@ -141,7 +141,7 @@ def test_ctl_64_nodes_that_the_blacklist_names_are_kept_off_for_a_while(
     until(lambda: reservations(world) == [])
 
 
-def test_a_job_that_nobody_answers_gives_its_quota_back_and_asks_again(world: StrictWorld) -> None:
+def test_a_job_without_an_answer_releases_its_quota_and_reserves_again(world: StrictWorld) -> None:
     world.replace_scheduler("--verdict-timeout=5s")
     world.create_job("silent", "team", suspend=True, run_seconds="600")
     name = until(lambda: world.unit_of("silent"))["metadata"]["name"]
@@ -159,7 +159,7 @@ def test_a_job_that_nobody_answers_gives_its_quota_back_and_asks_again(world: St
 
 
 def asks_again(world: StrictWorld, job: str) -> bool:
-    """Return whether a job asks for nodes in a later attempt, and for nothing in an earlier one."""
+    """Return whether a job reserves nodes in a later attempt, and none in an earlier one."""
     status = world.unit_of(job)["status"]
     labels = [each["metadata"]["labels"] for each in reservations(world)]
     attempts = [each["koord-queue/attempt"] for each in labels]
@@ -171,11 +171,11 @@ def asks_again(world: StrictWorld, job: str) -> bool:
 
 
 def grant(world: StrictWorld, attempt: int = 1) -> None:
-    """Find nodes for all that are asked for in this attempt."""
+    """Grant all reservations of this attempt."""
     answer(world, "True", f"Scheduled/{attempt}", "Available")
 
 
-def test_a_stopped_queue_takes_a_job_back_that_asks_for_nodes(world: StrictWorld) -> None:
+def test_a_stopped_queue_requeues_a_job_that_reserves_nodes(world: StrictWorld) -> None:
     world.create_job("held", "team", suspend=True)
     until(lambda: count_reservations(world, "held") == 1)
     world.stop_queue("team", "Hold")
@@ -194,8 +194,10 @@ def test_a_stopped_queue_takes_a_job_back_that_asks_for_nodes(world: StrictWorld
     until(lambda: reservations(world) == [])
 
 
-def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: StrictWorld) -> None:
-    """In a queue of policy FIFO the first in the queue may have less priority than who asks."""
+def test_a_unit_that_waits_for_others_nodes_holds_up_no_other_quota(
+    world: StrictWorld,
+) -> None:
+    """In a queue of policy FIFO the first unit may have less priority than one that reserves."""
     for quota in ("left", "right"):
         world.create_quota(quota, cpu_max=4)
     takes = {"koord-queue/available-quota-in-queue": "left,right"}

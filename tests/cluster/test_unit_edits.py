@@ -1,4 +1,4 @@
-"""What users gain by writing into a unit, or by naming one: nothing, on a real API server."""
+"""Users gain nothing by editing a unit, or by naming one, on a real API server."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ FORGED: Final = {
 
 
 def edit(world: QueueWorld, name: str, body: Json) -> Json:
-    """Change a unit as whoever may edit units can: not its status."""
+    """Change a unit as a user with `edit` can: not its status."""
     path = f"{UNITS.format('default')}/{name}"
     edited: Json = world.api.request("PATCH", path, body, content_type=MERGE)
     return edited
 
 
-def test_a_unit_that_says_it_was_adopted_waits_in_line(cluster: Cluster, world: QueueWorld) -> None:
+def test_a_unit_that_claims_adoption_waits_in_the_queue(
+    cluster: Cluster, world: QueueWorld
+) -> None:
     """The status is dropped from a create and from an ordinary patch."""
     world.create_quota("forged", cpu_max=1)
     world.create_unit("forged-first", "forged", cpu=1)
@@ -58,7 +60,7 @@ def test_a_unit_that_says_it_was_adopted_waits_in_line(cluster: Cluster, world: 
     assert quota_view(cluster.scheduler, "forged")["used"] == {"cpu": "1"}
 
 
-def test_nobody_dates_a_unit_to_the_front_of_a_queue(world: QueueWorld) -> None:
+def test_a_unit_cannot_be_dated_to_the_front_of_a_queue(world: QueueWorld) -> None:
     world.create_quota("dated", cpu_max=1, labels={"koord-queue/queue-policy": "FIFO"})
     world.create_unit("dated-runs", "dated", cpu=1)
     until(lambda: world.phase("dated-runs") == "Dequeued")
@@ -71,10 +73,10 @@ def test_nobody_dates_a_unit_to_the_front_of_a_queue(world: QueueWorld) -> None:
     assert world.phase("dated-late") == "Enqueued"
 
 
-def test_an_admitted_unit_stays_where_it_was_admitted_until_it_waits_again(
+def test_an_admitted_unit_stays_in_its_quota_until_it_is_requeued(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """The status says where, and an ordinary edit does not reach it."""
+    """The status names the quota, and an ordinary edit cannot change it."""
     world.create_quota("moved-from", cpu_max=1)
     world.create_quota("moved-to", cpu_max=1)
     world.create_unit("moved", "moved-from", cpu=1)
@@ -98,7 +100,7 @@ def test_an_admitted_unit_stays_where_it_was_admitted_until_it_waits_again(
 def test_a_pod_that_names_a_unit_of_another_quota_is_charged_to_its_own(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """It neither takes room of the other quota, nor hides in what the unit was granted."""
+    """It neither uses the other quota, nor is it covered by the unit's admission."""
     world.create_quota("named", cpu_max=3)
     world.create_quota("naming", cpu_max=9)
     world.create_unit("named", "named", cpu=1)
@@ -120,8 +122,8 @@ def test_a_pod_that_names_a_unit_of_another_quota_is_charged_to_its_own(
     until(lambda: quota_view(cluster.scheduler, "naming")["used"] == {})
 
 
-def test_shrinking_a_waiting_unit_lets_nothing_start(world: QueueWorld) -> None:
-    """The controllers put it right; however the race ends, the job is not let go with less."""
+def test_shrinking_a_pending_unit_starts_nothing(world: QueueWorld) -> None:
+    """The controllers undo it; however the race ends, the job is not released for less."""
     world.create_quota("shrunk", cpu_max=1)
     world.create_job("shrunk", "shrunk", cpu="2", suspend=True)
     until(lambda: world.phase_of_job("shrunk") == "Enqueued")
@@ -163,7 +165,7 @@ def edit_spec(world: QueueWorld, name: str, spec: Json, of_pod_set: Json) -> Jso
 
 
 def without_templates(spec: Json) -> Json:
-    """Leave out what a release writes into the templates, which stays there."""
+    """Remove what a release writes into the templates and leaves there."""
     sets = [{**each, "template": None} for each in spec["podSet"]]
     return {**spec, "podSet": sets}
 
@@ -199,7 +201,7 @@ def test_an_edit_of_a_waiting_unit_is_undone_once(
 def test_an_edit_of_an_admitted_unit_changes_nothing_of_its_job(
     cluster: Cluster, world: QueueWorld, name: str, spec: Json, of_pod_set: Json
 ) -> None:
-    """What counts to the end is undone at once, the rest before it waits again."""
+    """Fields that count until its end are undone at once, the others before it is requeued."""
     job = f"{name}-admitted"
     world.create_quota(job, cpu_max=2)
     sizes: Json = {"parallelism": 2, "completions": 2}

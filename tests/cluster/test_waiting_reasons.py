@@ -1,4 +1,4 @@
-"""Whose reason to wait is written, and when, on a real API server."""
+"""Which units have their reason to wait written, and when, on a real API server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CROWD: Final = 150
 FIRST: Final = 20
 PER_SECOND: Final = 5
 SPARE: Final = 20
-"""Of a slow machine: what is written between two looks."""
+"""On a slow machine: reasons written between two checks."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def told(world: QueueWorld) -> list[str]:
     )
 
 
-def test_the_first_and_what_is_to_mend_come_before_the_crowd(
+def test_the_first_units_and_actionable_reasons_come_before_the_crowd(
     world: QueueWorld, scheduler: ProgramProcess
 ) -> None:
     world.create_quota("team", cpu_max=4)
@@ -54,7 +54,7 @@ def test_the_first_and_what_is_to_mend_come_before_the_crowd(
     assert until(lambda: set(names[:FIRST]) <= set(told(world)))
     most = FIRST + SPARE + PER_SECOND * (time.monotonic() - began)
     assert len(told(world)) <= most
-    # The others read Waiting, and whoever asks is told all the same.
+    # The others have reason Waiting, and the debug API has the full reason.
     last = names[-1]
     assert world.unit(last)["status"]["message"] == "Waiting"
     assert refusal_of(scheduler, last)["reason"] == "OverQuotaMax"

@@ -1,4 +1,4 @@
-"""Owners of jobs, as `classify_ownership` asks about them."""
+"""Owners of jobs, as `classify_ownership` looks them up."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.sample_jobs import crd
 
 
 class KnownOwners(msgspec.Struct, frozen=True, kw_only=True):
-    """Owners whose kinds are jobs (`refusals`), and what stands above others, by kind."""
+    """Owners whose kinds are jobs (`refusals`), and the owners of other kinds, by kind."""
 
     refusals: Mapping[str, Refusal | None] = {}
     chain: Mapping[str, Above] = {}
     asked: list[str] = msgspec.field(default_factory=list)
-    """What was asked about, as "child <- owner"."""
+    """The pairs that were looked up, as "child <- owner"."""
 
     def above(self, owner: OwnerReference) -> Above:
-        """Return what stands above."""
+        """Return the owner above."""
         self.asked.append(owner.kind)
         return self.chain.get(owner.kind, Above())
 
@@ -33,7 +33,7 @@ class KnownOwners(msgspec.Struct, frozen=True, kw_only=True):
     def why_not_made(
         self, job: JobFacts, child: ChildName, owner: OwnerReference
     ) -> Refusal | None:
-        """Return what was said of the kind."""
+        """Return the refusal of the kind."""
         self.asked.append(f"{child.kind} <- {owner.kind}")
         return self.refusals[owner.kind]
 
@@ -46,7 +46,7 @@ Json = dict[str, Any]
 
 
 FILES = {"mpijobs": "mpijobs-v2beta1"}
-"""Of CRDs that are not named like the kind."""
+"""Plurals of CRDs that are not named after the kind."""
 
 
 def template(cpu: str = "1") -> Json:
@@ -58,7 +58,7 @@ def template(cpu: str = "1") -> Json:
 def make_owner(
     direct: Any, api: str, name: str, plural: str, spec: Json, *, status: Json | None = None
 ) -> Json:
-    """Create an object, with its kind's CRD; return how its children name it."""
+    """Create an object, with its kind's CRD; return the owner reference of its children."""
     version, _, kind = api.rpartition("/")
     body = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "team"}}
     if not any(each["spec"]["names"]["plural"] == plural for each in crds(direct)):
@@ -72,13 +72,13 @@ def make_owner(
 
 
 def crds(direct: Any) -> list[Json]:
-    """Return the CRDs that are there."""
+    """Return the existing CRDs."""
     found: list[Json] = direct.list("customresourcedefinitions")
     return found
 
 
 def wrap_job(direct: Any, name: str, *, pods: int, kind: str = "Job") -> Json:
-    """Create an AppWrapper of a Job, or of a CronJob; return how that names it."""
+    """Create an AppWrapper of a Job, or of a CronJob; return the owner reference of that."""
     path = ["template", "spec", "template"]
     spec: Json = {"parallelism": pods, "completions": pods, "template": template()}
     if kind == "CronJob":

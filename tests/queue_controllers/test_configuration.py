@@ -33,7 +33,7 @@ def test_the_defaults() -> None:
     assert settings_of("job", flags, Configuration()) == JobSettings()
 
 
-def test_upstreams_flags_are_taken_with_one_dash_or_two() -> None:
+def test_upstreams_flags_are_accepted_with_one_dash_or_two() -> None:
     flags = parse_flags(
         [
             "-kubeconfig=/some/file",
@@ -60,7 +60,7 @@ def test_upstreams_flags_are_taken_with_one_dash_or_two() -> None:
     assert (flags.manage, flags.workers, flags.without_effect) == (Manage.ALL, 3, {})
 
 
-# Upstream's table of flags; True: it stands without a value too.
+# Upstream's table of flags; True: it may be given without a value.
 UPSTREAMS_TABLE = [
     ("kubeconfig", "/some/file", False),
     ("qps", "300", False),
@@ -96,7 +96,7 @@ WITHOUT_EFFECT = {
 @pytest.mark.parametrize(
     ("name", "value", "is_switch"), UPSTREAMS_TABLE, ids=[row[0] for row in UPSTREAMS_TABLE]
 )
-def test_every_flag_of_upstreams_is_taken_in_each_of_gos_spellings(
+def test_every_flag_of_upstreams_is_accepted_in_each_of_gos_spellings(
     name: str, value: str, is_switch: bool
 ) -> None:
     for arguments in spellings_in_go(name, value, is_switch=is_switch):
@@ -125,12 +125,12 @@ def test_the_master_switch_turns_all_extensions_off() -> None:
         (["--enable-reservation=perhaps"], "--enable-reservation 'perhaps'"),
     ],
 )
-def test_values_that_make_no_sense(arguments: list[str], message: str) -> None:
+def test_invalid_values(arguments: list[str], message: str) -> None:
     with pytest.raises(FlagError, match=message):
         parse_flags(arguments)
 
 
-def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
+def test_options_of_an_extension_precede_flags_and_common_ones() -> None:
     configuration = read_configuration(
         {
             "manage": "labelled",
@@ -238,7 +238,7 @@ def test_a_declared_kind_has_options_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        pytest.param({"jobb": {}}, "`jobb` is neither", id="an extension that nobody knows"),
+        pytest.param({"jobb": {}}, "`jobb` is neither", id="an unknown extension"),
         pytest.param({"job": {"runingTimeout": 1}}, "job: .*runingTimeout", id="a typo"),
         pytest.param({"job": {"annotation": "x"}}, "job: .*annotation", id="a wrong type"),
         pytest.param({"job": {"runningTimeout": "soon"}}, "job.runningTimeout", id="no duration"),
@@ -246,9 +246,9 @@ def test_a_declared_kind_has_options_like_any_other() -> None:
         pytest.param({"job": {"partialRunningTimeout": "5 m"}}, "job.partialRunning", id="a space"),
         pytest.param({"job": {"podCreationTimeout": "no"}}, "job.podCreation", id="no time"),
         pytest.param({"job": {"backoffLimit": -1}}, "job: .*backoffLimit", id="no count"),
-        pytest.param({"manage": "everything"}, "manage", id="a mode that there is not"),
+        pytest.param({"manage": "everything"}, "manage", id="an unknown mode"),
         pytest.param({"reservations": {"tll": 1}}, "tll", id="a typo about reservations"),
-        pytest.param({"reservations": {"ttl": "0s"}}, "reservations.ttl", id="room for ever"),
+        pytest.param({"reservations": {"ttl": "0s"}}, "reservations.ttl", id="a zero time to live"),
         pytest.param({"reservations": {"ttl": "soon"}}, "reservations.ttl", id="no time to live"),
         pytest.param(
             {"reservations": {"nodeBlacklistExpiry": "x"}}, "nodeBlacklistExpiry", id="no expiry"
@@ -258,7 +258,7 @@ def test_a_declared_kind_has_options_like_any_other() -> None:
         pytest.param(
             {"kinds": [WIDGET | {"suspend": ".spec.a["}]},
             r"kinds\[0\].suspend: '.spec.a\['",
-            id="a declared kind with a path that is none",
+            id="a declared kind with an invalid path",
         ),
         pytest.param(
             {"kinds": [WIDGET, WIDGET]}, r"kinds\[1\].key: 'widget' is there", id="declared twice"
@@ -280,7 +280,7 @@ def test_errors_name_the_path(document: object, message: str) -> None:
         read_configuration(document, KNOWN)
 
 
-def test_files_that_can_not_be_read(tmp_path: Path) -> None:
+def test_unreadable_files(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text("a: [", encoding="utf-8")
     empty = tmp_path / "empty.yaml"

@@ -1,4 +1,4 @@
-"""The adapters that there are."""
+"""The list of adapters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS_OF_EXTENSIONS: Final = [row for row in ROWS if row.key != WIDGET]
 
 
 class ThingAdapter(BatchJobAdapter):
-    """One that another package brings."""
+    """An adapter of another package."""
 
     kind = JobKind(key="thing", group="x.io", version="v1", kind="Thing", plural="things")
 
@@ -30,7 +30,7 @@ def offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setattr(EntryPoint, "load", lambda each: globals()[each.attr])
 
 
-def test_what_comes_along_has_keys_and_kinds_of_its_own() -> None:
+def test_built_in_extensions_have_their_own_keys_and_kinds() -> None:
     kinds = [each.kind for each in EXTENSIONS]
     assert len({each.key for each in kinds}) == len(kinds)
     # Two operators have an MPIJob, each in a version of its own.
@@ -65,7 +65,7 @@ def test_an_installed_adapter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("offer", "has no attribute 'kind'", id="no adapter"),
     ],
 )
-def test_an_installed_adapter_that_can_not_be_taken_is_named(
+def test_an_installed_adapter_that_cannot_be_loaded_is_named(
     monkeypatch: pytest.MonkeyPatch, value: str, why: str
 ) -> None:
     offer(monkeypatch, value)
@@ -74,7 +74,7 @@ def test_an_installed_adapter_that_can_not_be_taken_is_named(
 
 
 @pytest.mark.parametrize("row", ROWS_OF_EXTENSIONS, ids=lambda row: row.key)
-def test_a_switch_is_on_when_it_says_so(row: KindRow) -> None:
+def test_a_switch_is_on_when_it_is_true(row: KindRow) -> None:
     adapter = find_extensions()[row.key]
     for said, want in ((True, True), (False, False), (None, False)):
         assert adapter.is_suspended(of(row, "suspend", said)) is want
@@ -107,7 +107,7 @@ def test_a_job_that_names_another_controller_is_that_ones(key: str, usual: str) 
 
 
 def of(row: KindRow, field: str, value: object) -> Any:
-    """Return a job of a kind that says nothing but this, beside its suspend field or there."""
+    """Return a job of a kind with this field alone, in its spec or next to its suspend field."""
     body: dict[str, Any] = {}
     set_at(body, (*row.switch[:-1], field), value)
     return msgspec.convert(body, find_extensions()[row.key].object_type)

@@ -1,4 +1,4 @@
-"""What the controllers tell Prometheus, read off a scrape of the running program."""
+"""The controllers' metrics, read from a scrape of the running program."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def value(world: World, name: str, **labels: str) -> float | None:
     return world.host.metrics.registry.get_sample_value(name, labels)
 
 
-def test_every_name_is_there_with_its_labels(world: World) -> None:
+def test_every_name_exists_with_its_labels(world: World) -> None:
     world.start()
     world.job()
     world.settle()
@@ -52,7 +52,7 @@ def test_every_name_is_there_with_its_labels(world: World) -> None:
     }
 
 
-def test_looks_that_fail_are_counted_and_conflicts_are_not(world: World) -> None:
+def test_failed_reconciles_are_counted_and_conflicts_are_not(world: World) -> None:
     errors = "controller_runtime_reconcile_errors_total"
     world.start()
     assert value(world, errors, controller="job") == 0
@@ -68,7 +68,7 @@ def test_looks_that_fail_are_counted_and_conflicts_are_not(world: World) -> None
     assert value(world, errors, controller="job") == 2
 
 
-def test_what_only_one_program_has_the_other_calls_otherwise() -> None:
+def test_metrics_of_only_one_program_have_other_names() -> None:
     kit, scheduler, controllers = ShellKit(), CollectorRegistry(), CollectorRegistry()
     scheduler.register(StateCollector(kit.shared, SchedulerMetrics(scheduler), find_quotas))
     scheduler.register(UnitMetrics(kit.shared, lambda: True, kit.clock))

@@ -1,4 +1,4 @@
-"""The whole job side over the fake API server: the path of a Job, and what can happen to it."""
+"""All controllers over the fake API server: the life of a Job, and what can happen to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 STATUS = Match(plural="queueunits", subresource="status")
 
 
-def test_a_job_goes_the_whole_path_in_four_writes(world: World) -> None:
+def test_a_job_runs_from_start_to_end_with_four_writes(world: World) -> None:
     world.start()
     job = world.job()
     world.settle()
@@ -52,11 +52,11 @@ def test_a_job_goes_the_whole_path_in_four_writes(world: World) -> None:
     ]
 
 
-def test_what_changes_nothing_is_not_looked_at(world: World) -> None:
+def test_changes_without_effect_are_not_reconciled(world: World) -> None:
     world.start()
     world.job()
     world.settle()
-    assert world.looks() == 1, "the unit that it made comes back by the watch, and is no news"
+    assert world.looks() == 1, "the unit that it created comes back by the watch, and is no news"
     world.patch_job_status({"uncountedTerminatedPods": {}})
     world.settle()
     assert world.looks() == 1
@@ -66,7 +66,7 @@ def test_what_changes_nothing_is_not_looked_at(world: World) -> None:
     world.run_pods()
     world.settle()
     assert world.phase() == "Running"
-    assert world.looks() == 3, "pods and the job's status are looked at together"
+    assert world.looks() == 3, "pods and the job's status are handled together"
     world.complete()
     world.settle()
     assert world.looks() == 4
@@ -91,7 +91,7 @@ def test_an_unsuspended_arrival_is_suspended_and_queued(world: World) -> None:
     assert writes_to(world.server) == ["patch jobs", "create queueunits"]
 
 
-def test_unsuspended_by_hand_it_is_suspended_again(world: World) -> None:
+def test_resumed_by_hand_it_is_suspended_again(world: World) -> None:
     world.start()
     world.job()
     world.settle()
@@ -118,14 +118,14 @@ def test_suspended_by_hand_while_it_runs_it_is_resumed(world: World) -> None:
     run(world)
     world.patch_job({"spec": {"suspend": True}})
     world.settle()
-    assert world.is_suspended()  # its pods live: it is not resumed on top of them
+    assert world.is_suspended()  # its pods live: it is not resumed in addition to them
     world.end_pods()
     world.settle()
     assert not world.is_suspended()
     assert "Resumed" in world.events()
 
 
-def test_deactivated_while_it_runs_it_is_stopped_and_freed_when_its_pods_are_gone(
+def test_deactivated_while_it_runs_it_is_released_when_its_pods_are_gone(
     world: World,
 ) -> None:
     """Conformance item ctl-38."""
@@ -139,7 +139,7 @@ def test_deactivated_while_it_runs_it_is_stopped_and_freed_when_its_pods_are_gon
     world.settle()
     assert world.phase() == "Enqueued"
     assert world.get_unit()["status"]["admissions"] == []
-    world.admit()  # whoever admits it all the same: it is not released
+    world.admit()  # even if it is admitted, it is not released
     world.settle()
     assert world.is_suspended()
 
@@ -152,7 +152,7 @@ def test_an_inactive_job_gets_an_inactive_unit(world: World) -> None:
     assert world.get_unit()["spec"]["active"] is False
 
 
-def test_an_eviction_asked_for_by_others_is_carried_out_and_the_job_runs_again(
+def test_an_eviction_requested_by_others_is_carried_out_and_the_job_runs_again(
     world: World,
 ) -> None:
     run(world)
@@ -176,7 +176,7 @@ def test_an_eviction_asked_for_by_others_is_carried_out_and_the_job_runs_again(
 def test_an_eviction_survives_a_restart_at_every_step(world: World) -> None:
     run(world)
     world.direct.patch("queueunits", "main", {"spec": {"active": False}}, namespace="team")
-    # Each controller lives for a moment only, then the next one goes on from the objects.
+    # Each controller runs for a moment only, then the next one continues from the objects.
     for _ in range(4):
         world.start()
         world.clock.advance(0.1)
@@ -188,12 +188,12 @@ def test_an_eviction_survives_a_restart_at_every_step(world: World) -> None:
 
 
 def run(world: World) -> None:
-    """Bring a job to Running, and let some time go by."""
+    """Bring a job to Running, and let some time pass."""
     world.run_a_job()
     world.clock.advance(5.0)
 
 
-def test_a_job_made_again_under_its_name_gets_a_unit_of_its_own(world: World) -> None:
+def test_a_job_created_again_under_its_name_gets_its_own_unit(world: World) -> None:
     world.start()
     world.job()
     world.settle()
@@ -257,7 +257,7 @@ def test_a_waiting_unit_follows_its_job(world: World) -> None:
     assert unit["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "silver"
 
 
-def test_a_waiting_unit_that_was_edited_to_ask_for_less_asks_for_what_its_job_does(
+def test_a_pending_unit_that_was_edited_gets_its_jobs_demand_back(
     world: World,
 ) -> None:
     world.start()
@@ -275,7 +275,7 @@ def test_a_waiting_unit_that_was_edited_to_ask_for_less_asks_for_what_its_job_do
     assert world.server.resource_version == before
 
 
-def test_a_unit_carries_the_whole_template_if_the_settings_say_so(world: World) -> None:
+def test_a_unit_has_the_whole_template_where_that_is_set(world: World) -> None:
     world.start()
     world.job("slim")
     world.settle()
@@ -294,7 +294,7 @@ def test_a_unit_carries_the_whole_template_if_the_settings_say_so(world: World) 
     assert world.server.resource_version == before
 
 
-def test_an_unknown_extension_is_refused_with_those_there_are(world: World) -> None:
+def test_an_unknown_extension_is_refused_with_the_known_ones(world: World) -> None:
     with pytest.raises(FlagError, match=r"nosuchjob not known; there are: .*\bjob\b"):
         world.start("--enabled-extensions=job,nosuchjob")
 
@@ -308,7 +308,7 @@ def quota(name: str, namespace: str) -> dict[str, object]:
     }
 
 
-def test_a_namespace_quota_makes_its_jobs_managed_when_it_comes(world: World) -> None:
+def test_a_namespace_quota_makes_its_jobs_managed_when_it_is_created(world: World) -> None:
     world.start()
     world.job(labelled=False)
     world.settle()
@@ -318,7 +318,7 @@ def test_a_namespace_quota_makes_its_jobs_managed_when_it_comes(world: World) ->
     assert world.get_unit()["spec"]["queue"] == "team"
 
 
-def test_the_quota_kind_may_be_missing_and_come_later(world_without_quotas: World) -> None:
+def test_the_quota_kind_may_be_missing_and_served_later(world_without_quotas: World) -> None:
     world = world_without_quotas
     controllers = world.start()
     world.job()
@@ -371,7 +371,7 @@ def test_a_broken_connection_changes_nothing_in_the_end(
     assert world.units() == ["main"]
 
 
-def test_refused_writes_are_tried_again(world: World) -> None:
+def test_refused_writes_are_retried(world: World) -> None:
     world.start()
     world.server.faults.fail(403, times=3, match=Match(plural="queueunits", verb="create"))
     world.job()
@@ -380,7 +380,7 @@ def test_refused_writes_are_tried_again(world: World) -> None:
 
 
 class Follower:
-    """A replica that does not lead, until it is told to."""
+    """A replica that does not lead until the test makes it leader."""
 
     def __init__(self) -> None:
         self.leads = False
@@ -423,7 +423,7 @@ def test_duplicate_controllers_are_harmless(world: World) -> None:
     assert all(world.is_suspended(f"job-{number}") for number in range(5))
 
 
-def test_a_unit_that_the_schema_refuses_is_told_on_the_job(world: World) -> None:
+def test_a_unit_that_the_schema_refuses_is_reported_on_the_job(world: World) -> None:
     world.start()
     world.server.faults.fail(
         422, times=1, match=Match(plural="queueunits", verb="create"), message="too odd"
@@ -434,7 +434,7 @@ def test_a_unit_that_the_schema_refuses_is_told_on_the_job(world: World) -> None
     assert world.units() == ["main"]
 
 
-def test_a_priority_that_is_no_number_is_told_and_logged(world: World) -> None:
+def test_an_invalid_priority_is_reported_and_logged(world: World) -> None:
     with structlog.testing.capture_logs() as logs:
         world.start()
         world.job(annotations={"scheduling.x-k8s.io/priority": "high"})

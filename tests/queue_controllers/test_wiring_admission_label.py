@@ -1,4 +1,4 @@
-"""The gate as a label for Alibaba's scheduler: one write changes both, where that is asked for."""
+"""The gate as a label for Alibaba's scheduler: one write changes both, where it is enabled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GATE = "koord-queue/admission"
 
 
 def release(world: World, configuration: Configuration, **labels: str) -> dict[str, Any]:
-    """Have a pod queued and let go; return its labels then."""
+    """Queue and release a pod; return its labels then."""
     world.start(KINDS, configuration=configuration)
     make_pod(world, labels=labels)
     world.settle()
@@ -34,7 +34,7 @@ def release(world: World, configuration: Configuration, **labels: str) -> dict[s
 @pytest.mark.parametrize(
     "labels",
     [
-        pytest.param({LABEL: "false"}, id="the policy has labelled it"),
+        pytest.param({LABEL: "false"}, id="the policy has labeled it"),
         pytest.param({}, id="nobody has"),
     ],
 )
@@ -45,11 +45,11 @@ def test_the_write_that_opens_the_gate_sets_the_label(world: World, labels: dict
 
 
 @pytest.mark.parametrize("labels", [{LABEL: "false"}, {}])
-def test_it_is_left_alone_unless_asked_for(world: World, labels: dict[str, str]) -> None:
+def test_it_is_left_alone_unless_enabled(world: World, labels: dict[str, str]) -> None:
     assert release(world, Configuration(), **labels).get(LABEL) == labels.get(LABEL)
 
 
-def test_a_unit_does_not_carry_it(world: World) -> None:
+def test_a_unit_does_not_have_it(world: World) -> None:
     release(world, ON, **{LABEL: "false"})
     unit = world.get_unit("solo-pod-qu")
     assert LABEL not in unit["metadata"]["labels"]
@@ -57,7 +57,7 @@ def test_a_unit_does_not_carry_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("value", ["true", "false", "perhaps"])
-def test_nothing_is_decided_by_it(world: World, value: str) -> None:
+def test_no_decision_depends_on_it(world: World, value: str) -> None:
     world.start(KINDS, configuration=ON)
     make_pod(world, "held", labels={LABEL: value})
     make_pod(world, "loose", gated=False, labels={LABEL: value})
@@ -72,7 +72,7 @@ def make_member(world: World, name: str) -> None:
     make_pod(world, name, labels=labels, annotations={"kueue.x-k8s.io/pod-group-total-count": "2"})
 
 
-def test_pods_of_a_group_have_it_as_they_are_let_go(world: World) -> None:
+def test_pods_of_a_group_have_it_when_they_are_released(world: World) -> None:
     world.start(KINDS, configuration=ON)
     make_member(world, "ring-0")
     make_member(world, "ring-1")

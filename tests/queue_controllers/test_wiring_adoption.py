@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_proved(unit: dict[str, Any]) -> bool:
-    """Return whether the status of a unit says that its job ran before, and what is booked."""
+    """Return whether a unit's status proves that its job ran before, with the admissions."""
     status = unit.get("status", {})
     shown = {each["type"]: each["status"] for each in status.get("conditions", ())}
     return shown.get("Adopted") == "True" and bool(status["admissions"] and status["placement"])
@@ -67,7 +67,7 @@ def test_nor_is_it_adopted_in_a_quota_that_its_namespace_may_not_name(world: Wor
 
 
 @pytest.mark.parametrize("adopt", ["running", "never"])
-def test_a_running_job_that_gets_a_unit_by_hand_goes_on(world: World, adopt: str) -> None:
+def test_a_running_job_that_gets_a_unit_by_hand_runs_on(world: World, adopt: str) -> None:
     world.start(f"--adopt={adopt}")
     world.job(suspend=False, labelled=False)
     world.run_pods()
@@ -106,7 +106,7 @@ def test_marking_a_waiting_unit_as_adopted_releases_nothing(world: World, prefix
     assert not world.is_suspended()
 
 
-def test_a_unit_that_vanishes_while_its_job_runs_is_made_again(world: World) -> None:
+def test_a_unit_that_vanishes_while_its_job_runs_is_created_again(world: World) -> None:
     world.run_a_job()
     world.direct.delete("queueunits", "main", "team")
     world.settle()
@@ -136,4 +136,4 @@ def test_a_started_job_is_managed_when_it_is_marked(
     world.run_pods()
     world.start(*flags)
     assert world.units() == (["main"] if managed else [])
-    assert not world.is_suspended(), "whoever it belongs to, it goes on"
+    assert not world.is_suspended(), "managed or not, it runs on"

@@ -33,7 +33,7 @@ def test_a_late_job_is_stopped_backs_off_and_is_released_again(world: World) -> 
     start(world)
     for turn in (1, 2, 3):
         be_late(world)
-        assert world.phase() == "Dequeued", "its pods live, so it is booked"
+        assert world.phase() == "Dequeued", "its pods live, so it is charged"
         assert world.get_unit()["status"]["admissions"] != []
         world.end_pods()
         world.settle()
@@ -46,10 +46,10 @@ def test_a_late_job_is_stopped_backs_off_and_is_released_again(world: World) -> 
         world.settle(5.0)
         assert world.phase() == "Enqueued"
         assert world.is_suspended()
-    assert "Resumed" not in world.events(), "nobody else has suspended it"
+    assert "Resumed" not in world.events(), "no other client has suspended it"
 
 
-def test_it_is_not_released_again_on_top_of_what_is_left_of_an_old_pod(world: World) -> None:
+def test_it_is_not_released_again_while_an_old_pod_exists(world: World) -> None:
     start(world)
     be_late(world)
     held = {"metadata": {"finalizers": [HOLD]}}
@@ -68,7 +68,7 @@ def test_it_is_not_released_again_on_top_of_what_is_left_of_an_old_pod(world: Wo
     assert not world.is_suspended()
 
 
-def test_that_it_runs_ends_the_count(world: World) -> None:
+def test_a_run_resets_the_count(world: World) -> None:
     start(world)
     be_late(world)
     world.end_pods()
@@ -85,7 +85,7 @@ def test_that_it_runs_ends_the_count(world: World) -> None:
     assert world.phase() == "Succeed"
 
 
-def test_unsuspended_by_hand_while_it_backs_off_it_is_suspended_again(world: World) -> None:
+def test_resumed_by_hand_in_backoff_it_is_suspended_again(world: World) -> None:
     start(world)
     be_late(world)
     world.end_pods()
@@ -96,7 +96,7 @@ def test_unsuspended_by_hand_while_it_backs_off_it_is_suspended_again(world: Wor
     assert world.phase() == "TimeoutBackoff"
 
 
-def test_resumed_by_somebody_else_it_has_its_time_from_the_admission_on(world: World) -> None:
+def test_resumed_by_others_its_time_counts_from_the_admission(world: World) -> None:
     long_ago = {"koord-queue/released-at": "2026-01-01T00:00:00Z"}
     for name, marks in (("never", {}), ("before", long_ago)):
         world.job(name, annotations=marks)
@@ -137,7 +137,7 @@ def test_the_times_of_a_job_may_be_edited_while_they_run(world: World) -> None:
     world.settle()
     world.run_pods(phase="Pending")
     world.settle(100.0)
-    assert not world.is_suspended(), "thirty seconds are for the others"
+    assert not world.is_suspended(), "the other jobs have thirty seconds"
     annotate(world, {"koord-queue/running-timeout": "110s"})
     world.settle(5.0)
     assert not world.is_suspended()
@@ -195,11 +195,11 @@ def test_a_crash_between_the_writes_of_the_way_back_ends_right(world: World) -> 
     world.end_pods()
     world.settle(5.0)
     unit = world.get_unit()
-    assert unit["spec"]["active"] is False, "what was said before does not undo it"
+    assert unit["spec"]["active"] is False, "the earlier annotation does not undo it"
     assert unit["metadata"]["annotations"][MARK] == "true"
 
 
-def test_at_the_limit_the_job_is_told_once_what_to_do(world: World) -> None:
+def test_at_the_limit_the_event_says_once_what_to_do(world: World) -> None:
     start(world, backoffLimit=1)
     annotate(world, {"scheduling.x-k8s.io/active": "true"})
     be_late(world)
@@ -218,7 +218,7 @@ def test_at_the_limit_the_job_is_told_once_what_to_do(world: World) -> None:
     assert notes["BackoffLimitReached"].endswith('active: "false", then "true"')
 
 
-def test_whoever_makes_the_unit_active_is_heard_as_well(world: World) -> None:
+def test_a_unit_made_active_by_hand_counts_as_well(world: World) -> None:
     start(world, backoffLimit=1)
     be_late(world)
     world.end_pods()
@@ -232,23 +232,23 @@ def test_whoever_makes_the_unit_active_is_heard_as_well(world: World) -> None:
 
 
 def told_by(status: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the types of conditions and what they say."""
+    """Return the messages of conditions by type."""
     return [(each["type"], each["status"]) for each in status["conditions"]]
 
 
 def crash(world: World) -> None:
-    """Let another process go on where this one cannot write."""
+    """Let another process continue where this one can no longer write."""
     world.server.faults.clear()
     world.start(configuration=read_configuration(LIMITED, {"job"}))
 
 
 def annotate(world: World, annotations: dict[str, str]) -> None:
-    """Do what the user does."""
+    """Annotate the job as its user does."""
     world.patch_job({"metadata": {"annotations": annotations}})
 
 
 def start(world: World, **more: int) -> None:
-    """Have a job in the queue."""
+    """Create a job in the queue."""
     options = {"job": {**OPTIONS["job"], **more}}
     world.start(configuration=read_configuration(options, {"job"}))
     world.job()
@@ -256,7 +256,7 @@ def start(world: World, **more: int) -> None:
 
 
 def be_late(world: World) -> None:
-    """Admit the job, and let its pods be pending until its time is over."""
+    """Admit the job, and keep its pods pending until its time is over."""
     world.admit()
     world.settle()
     assert not world.is_suspended()
@@ -268,7 +268,7 @@ def be_late(world: World) -> None:
 
 
 def wait_of(status: dict[str, Any]) -> float:
-    """Return how long a unit backs off, seconds."""
+    """Return how long a unit backs off, in seconds."""
     until = read_time(status["requeueState"]["requeueAt"])
     since = read_time(status["lastUpdateTime"])
     assert until is not None

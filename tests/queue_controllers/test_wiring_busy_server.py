@@ -1,4 +1,4 @@
-"""What the controllers do while the API server asks for patience, and when they break."""
+"""The controllers while the API server throttles them, and after an internal error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_busy_server_is_left_alone(world: World) -> None:
     assert world.units() == ["main"]
 
 
-def test_a_job_at_which_a_look_breaks_is_looked_at_again(
+def test_a_job_whose_reconcile_fails_is_reconciled_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken_once(_view: JobView) -> Decision:

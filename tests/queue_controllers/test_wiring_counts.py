@@ -1,4 +1,4 @@
-"""What units say of their jobs' pods, over the fake API server."""
+"""The counts of jobs' pods in their units, over the fake API server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
 
 
-def test_pods_that_wait_or_fail_are_told_once(world: World) -> None:
+def test_pods_that_wait_or_fail_are_reported_once(world: World) -> None:
     world.run_a_job(completions=10)
     world.settle(40.0)
     for name, phase in (("main-0", "Failed"), ("main-1", "Pending")):
@@ -27,7 +27,7 @@ def test_pods_that_wait_or_fail_are_told_once(world: World) -> None:
     assert len(writes_to(world.server)) == written + 1, "silence at rest"
 
 
-def test_pods_that_wait_long_for_nodes_are_told_before_any_runs(world: World) -> None:
+def test_pods_that_wait_long_for_nodes_are_reported_before_any_runs(world: World) -> None:
     world.start()
     world.job()
     world.settle()
@@ -70,8 +70,8 @@ def set_phase(world: World, name: str, phase: str) -> None:
     world.direct.patch("pods", name, status, namespace="team", subresource="status")
 
 
-def test_pods_of_a_large_job_are_looked_at_less_often(world: World) -> None:
-    """Every look counts all of them; how many it wants tells how long one waits for others."""
+def test_pods_of_a_large_job_are_counted_less_often(world: World) -> None:
+    """Every reconcile counts all of them; the delay between two grows with their number."""
     world.start()
     world.job(parallelism=40_000, completions=40_000)
     world.settle()

@@ -1,4 +1,4 @@
-"""A kind that is declared in the configuration alone goes the whole path."""
+"""The whole life of a job of a kind that is only declared in the configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def configuration() -> Configuration:
 
 
 class Widgets:
-    """Widgets, and what their operator does."""
+    """Widgets, and their operator."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -53,7 +53,7 @@ class Widgets:
         self.world.direct.patch("widgets", "main", status, namespace="team", subresource="status")
 
     def run_pods(self, number: int) -> None:
-        """Make pods as a child of the widget would: by a label alone."""
+        """Create pods as a child of the widget would: by a label alone."""
         for each in range(number):
             name = f"main-{each}"
             meta = {"name": name, "namespace": "team", "labels": {"example.com/widget": "main"}}
@@ -96,7 +96,7 @@ def widgets(world: World) -> Widgets:
     return Widgets(world)
 
 
-def test_a_declared_kind_goes_the_whole_path(world: World, widgets: Widgets) -> None:
+def test_the_whole_life_of_a_declared_kind(world: World, widgets: Widgets) -> None:
     world.start(configuration=configuration())
     widgets.create()
     world.settle()
@@ -117,7 +117,7 @@ def test_a_declared_kind_goes_the_whole_path(world: World, widgets: Widgets) -> 
     world.settle(2.0)
     status = world.get_unit(UNIT)["status"]
     assert (status["phase"], status["admissions"][0]["running"]) == ("Running", 3)
-    assert status["podOwners"] == ["gear-1"], "its pods bear no mark of the unit"
+    assert status["podOwners"] == ["gear-1"], "its pods have no mark of the unit"
 
     widgets.say("Done")
     world.settle()
@@ -143,7 +143,7 @@ def test_without_a_field_the_annotation_holds(
         widgets.admit()
         assert widgets.suspend_annotation() == released
         widgets.set_active(active=False)
-        world.settle(90.0)  # its operator, who says nothing, has his minute
+        world.settle(90.0)  # its operator, which reports nothing, has its minute
         widgets.set_active(active=True)
 
 
@@ -156,7 +156,7 @@ def test_a_kind_is_queued_within_ten_seconds_of_its_crd(world: World) -> None:
     assert world.units() == [UNIT]
 
 
-def test_one_that_can_not_be_read_is_left_alone_and_told(world: World, widgets: Widgets) -> None:
+def test_an_unreadable_one_is_left_alone_and_reported(world: World, widgets: Widgets) -> None:
     world.start(configuration=configuration())
     widgets.create(workers="three")
     world.settle()
@@ -172,11 +172,11 @@ def test_the_master_switch_turns_declared_kinds_off_as_well(world: World, widget
     assert "suspend" not in widgets.get()["spec"]
 
 
-# --- a word without a time ----------------------------------------------------------------------
+# --- a status without a time --------------------------------------------------------------------
 
 
 def run_once(widgets: Widgets) -> None:
-    """Bring a widget to Running, whose operator has said before that it held it."""
+    """Bring a widget to Running, whose operator reported it suspended before."""
     widgets.world.start(configuration=configuration())
     widgets.create()
     widgets.world.settle()
@@ -189,7 +189,7 @@ def run_once(widgets: Widgets) -> None:
 
 
 def stop(widgets: Widgets, *, pods: int = 3) -> None:
-    """Deactivate it; its operator takes the pods, and has not said so yet."""
+    """Deactivate it; its operator deletes the pods, and has not reported that yet."""
     widgets.set_active(active=False)
     assert widgets.get()["spec"]["suspend"] is True
     for number in range(pods):
@@ -198,7 +198,7 @@ def stop(widgets: Widgets, *, pods: int = 3) -> None:
     assert widgets.world.phase(UNIT) != "Enqueued"
 
 
-def test_what_its_operator_says_after_a_run_ends_that_run(world: World, widgets: Widgets) -> None:
+def test_a_status_after_a_run_ends_that_run(world: World, widgets: Widgets) -> None:
     run_once(widgets)
     stop(widgets)
     widgets.say("Suspended")
@@ -208,8 +208,8 @@ def test_what_its_operator_says_after_a_run_ends_that_run(world: World, widgets:
     assert "OperatorSilent" not in {each["type"] for each in status["conditions"]}
 
 
-def test_what_it_said_before_the_release_does_not(world: World, widgets: Widgets) -> None:
-    """It may be about to make pods: it has its minute."""
+def test_a_status_before_the_release_does_not(world: World, widgets: Widgets) -> None:
+    """It may be about to create pods: it has its minute."""
     world.start(configuration=configuration())
     widgets.create()
     world.settle()
@@ -222,7 +222,7 @@ def test_what_it_said_before_the_release_does_not(world: World, widgets: Widgets
     assert world.phase(UNIT) == "Enqueued"
 
 
-def test_nor_does_what_it_said_after_an_earlier_run(world: World, widgets: Widgets) -> None:
+def test_nor_does_a_status_after_an_earlier_run(world: World, widgets: Widgets) -> None:
     run_once(widgets)
     stop(widgets)
     widgets.say("Suspended")

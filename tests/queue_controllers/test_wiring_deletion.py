@@ -1,4 +1,4 @@
-"""Jobs that are deleted, over the fake API server: what goes with them, and when."""
+"""Deleted jobs, over the fake API server: what is deleted with them, and when."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_an_orphaned_unit_is_deleted(world: World) -> None:
 
 
 @pytest.mark.parametrize("admitted", [True, False])
-def test_what_a_deleted_job_books_goes_with_its_pods_though_the_object_stays(
+def test_a_deleted_jobs_usage_ends_with_its_pods_though_the_object_stays(
     world: World, admitted: bool
 ) -> None:
     world.start()
@@ -52,11 +52,11 @@ def test_what_a_deleted_job_books_goes_with_its_pods_though_the_object_stays(
     assert "deletionTimestamp" in world.get_job()["metadata"]
 
 
-def test_nothing_is_remembered_of_a_job_that_went_while_it_was_looked_at(world: World) -> None:
+def test_nothing_is_kept_of_a_job_deleted_during_its_reconcile(world: World) -> None:
     controllers = world.start()
 
     def while_its_unit_is_made(info: RequestInfo) -> bool:
-        """Delete the job, and have its watch tell so, before the answer."""
+        """Delete the job, with the event of its watch, before the response."""
         if info.verb == "create" and info.plural == "queueunits":
             world.direct.delete("jobs", "main", "team")
             for step in controllers.steps():
@@ -71,7 +71,7 @@ def test_nothing_is_remembered_of_a_job_that_went_while_it_was_looked_at(world: 
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_a_unit_that_goes_with_a_job_is_not_made_again_though_nobody_heard_of_the_job(
+def test_a_unit_deleted_with_its_job_is_not_created_again(
     world: World, is_made_again: bool
 ) -> None:
     world.start()
@@ -87,7 +87,7 @@ def test_a_unit_that_goes_with_a_job_is_not_made_again_though_nobody_heard_of_th
     assert owners == ([world.get_job()["metadata"]["uid"]] if is_made_again else [])
 
 
-def test_a_unit_that_somebody_deletes_is_made_again(world: World) -> None:
+def test_a_unit_deleted_by_hand_is_created_again(world: World) -> None:
     world.start()
     world.job()
     world.settle()
@@ -98,7 +98,7 @@ def test_a_unit_that_somebody_deletes_is_made_again(world: World) -> None:
 
 
 def add_a_second_unit(world: World) -> None:
-    """Make what other controllers make that have not seen the job's unit."""
+    """Create the unit that other controllers create before they see the job's unit."""
     body = world.get_unit()
     meta = body["metadata"]
     kept = ("namespace", "labels", "annotations", "ownerReferences")
@@ -115,8 +115,8 @@ def test_a_second_unit_of_a_job_is_deleted_at_once(world: World) -> None:
     assert world.units() == ["main"]
 
 
-def test_of_two_units_the_one_stays_that_is_admitted(world: World) -> None:
-    """Were the first one left in the queue, the two would take turns to count, without end."""
+def test_of_two_units_the_admitted_one_stays(world: World) -> None:
+    """If the first one stayed in the queue, the two would count in turns, without end."""
     world.start()
     world.job()
     world.settle()
@@ -128,7 +128,7 @@ def test_of_two_units_the_one_stays_that_is_admitted(world: World) -> None:
 
 
 def without_pods(world: World, *, seconds: float, replicas: int = 1) -> None:
-    """Let a StatefulSet whose unit waits have no pod for so long."""
+    """Keep a StatefulSet with a pending unit without pods for this long."""
     world.start(KINDS)
     of_set(world, make_set(world, replicas), 0)
     world.settle()
@@ -137,8 +137,8 @@ def without_pods(world: World, *, seconds: float, replicas: int = 1) -> None:
     world.settle(seconds)
 
 
-def test_a_unit_waits_for_the_pods_that_its_set_makes_anew(world: World) -> None:
-    """What was decided about the job stands on the unit alone."""
+def test_a_unit_waits_for_its_sets_new_pods(world: World) -> None:
+    """Decisions about the job are recorded in the unit alone."""
     without_pods(world, seconds=1.0)
     world.direct.patch("queueunits", "db-sts-qu", {"spec": {"active": False}}, namespace="team")
     world.settle(60.0)
@@ -153,7 +153,7 @@ def test_a_set_that_wants_no_pods_has_no_unit(world: World) -> None:
     assert world.units() == []
 
 
-def test_a_booked_unit_without_pods_gives_its_place_back(world: World) -> None:
+def test_an_admitted_unit_without_pods_is_released(world: World) -> None:
     world.start(KINDS)
     of_set(world, make_set(world, 1), 0)
     world.settle()
@@ -164,7 +164,7 @@ def test_a_booked_unit_without_pods_gives_its_place_back(world: World) -> None:
     assert world.units() == []
 
 
-def test_a_unit_that_had_its_pods_again_has_the_whole_time_once_more(world: World) -> None:
+def test_a_unit_whose_pods_came_back_has_the_whole_time_again(world: World) -> None:
     world.start(KINDS)
     made = make_set(world, 1)
     of_set(world, made, 0)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("steps", [(0,), (1, 0)], ids=["at once", "one after the other"])
-def test_scaled_to_nothing_it_gives_everything_back(world: World, steps: tuple[int, ...]) -> None:
+def test_scaled_to_zero_it_releases_everything(world: World, steps: tuple[int, ...]) -> None:
     world.run_a_job()
     for parallelism in steps:
         world.patch_job({"spec": {"parallelism": parallelism}})
@@ -20,10 +20,10 @@ def test_scaled_to_nothing_it_gives_everything_back(world: World, steps: tuple[i
     assert world.phase() == "Running"
     world.patch_job({"spec": {"parallelism": 2}})
     world.settle(5.0)
-    assert world.get_unit()["spec"]["podSet"][0]["count"] == 4, "two of them were given back"
+    assert world.get_unit()["spec"]["podSet"][0]["count"] == 4, "two of them were released"
 
 
-def test_the_last_share_of_work_that_is_done_comes_back_with_the_end(world: World) -> None:
+def test_the_last_share_of_finished_work_is_released_at_the_end(world: World) -> None:
     world.run_a_job()
     world.patch_job_status({"succeeded": 1})
     world.settle(5.0)
@@ -36,7 +36,7 @@ def test_the_last_share_of_work_that_is_done_comes_back_with_the_end(world: Worl
     assert world.phase() == "Succeed"
 
 
-def test_indexes_that_are_done_or_failed_for_good_give_their_share_back(world: World) -> None:
+def test_finished_and_failed_indexes_release_their_share(world: World) -> None:
     world.run_a_job(completions=4, completionMode="Indexed", backoffLimitPerIndex=0)
     assert given_back(world) is None
     world.patch_job_status({"succeeded": 1, "failedIndexes": "0,3"})
@@ -48,7 +48,7 @@ def test_indexes_that_are_done_or_failed_for_good_give_their_share_back(world: W
 
 
 @pytest.mark.parametrize("count", [3, 2**31 - 1])
-def test_more_than_was_granted_by_hand_is_mended(world: World, count: int) -> None:
+def test_more_than_was_granted_by_hand_is_corrected(world: World, count: int) -> None:
     world.run_a_job(completions=10)
     world.patch_unit_status({"reclaimablePods": [{"name": "main", "count": count}]})
     world.settle(5.0)
@@ -57,7 +57,7 @@ def test_more_than_was_granted_by_hand_is_mended(world: World, count: int) -> No
     assert "UnitRefused" not in world.events()
 
 
-def test_grown_and_then_suspended_by_hand_it_waits_for_what_it_asks_for_now(world: World) -> None:
+def test_grown_and_then_suspended_by_hand_it_waits_for_its_new_demand(world: World) -> None:
     world.run_a_job(completions=10)
     world.patch_job({"spec": {"parallelism": 4}})
     world.settle(5.0)
@@ -70,19 +70,19 @@ def test_grown_and_then_suspended_by_hand_it_waits_for_what_it_asks_for_now(worl
     assert not world.is_suspended()
 
 
-def test_grown_and_shrunk_again_it_is_released_with_what_it_was_admitted_for(world: World) -> None:
+def test_grown_and_shrunk_again_it_is_released_with_its_admission(world: World) -> None:
     world.run_a_job(completions=10)
     for parallelism in (4, 2):
         world.patch_job({"spec": {"parallelism": parallelism}})
         world.settle(5.0)
-    assert given_back(world) is None, "its growth was never booked"
+    assert given_back(world) is None, "its growth was never charged"
     suspend(world)
     world.settle(5.0)
     assert not world.is_suspended()
     assert world.phase() == "Running"
 
 
-def test_what_it_has_given_back_it_does_not_take_again_while_it_is_stopped(world: World) -> None:
+def test_released_usage_is_not_charged_again_while_it_is_stopped(world: World) -> None:
     world.run_a_job(completions=10)
     world.patch_job({"spec": {"parallelism": 1}})
     world.settle(5.0)
@@ -99,7 +99,7 @@ def given_back(world: World) -> Any:
 
 
 def suspend(world: World, **spec: int) -> None:
-    """Have somebody suspend the job, and its pods go."""
+    """Suspend the job as another client, and delete its pods."""
     world.clock.advance(5.0)
     world.patch_job({"spec": {"suspend": True, **spec}})
     world.end_pods()

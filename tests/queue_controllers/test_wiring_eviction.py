@@ -1,4 +1,4 @@
-"""Evictions that the scheduler asks for, over the fake API server: from each phase to the end."""
+"""Evictions by the scheduler, over the fake API server: from each phase to the end."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ CREATED_AT = "koord-queue/job-created-at"
 
 
 @pytest.mark.parametrize("reason", ["Preempted", "Reclaimed", "HoldAndDrain"])
-def test_preempted_while_it_runs_it_is_in_line_again_where_it_was(
-    world: World, reason: str
-) -> None:
+def test_preempted_while_it_runs_it_is_requeued_at_its_place(world: World, reason: str) -> None:
     world.run_a_job()
     created = world.get_unit()["metadata"]["annotations"][CREATED_AT]
     world.settle(60.0)
     ask_back(world, reason)
     assert world.is_suspended()
-    assert world.phase() == "Running", "its pods live, so it is booked"
+    assert world.phase() == "Running", "its pods live, so it is charged"
     world.clock.advance(1.0)
     world.end_pods()
     world.settle()
@@ -40,7 +38,7 @@ def test_preempted_while_it_runs_it_is_in_line_again_where_it_was(
 
 
 @pytest.mark.parametrize("phase", ["Reserved", "Dequeued", "SchedReady", "SchedSucceed"])
-def test_preempted_before_it_runs_it_is_free_at_once(world: World, phase: str) -> None:
+def test_preempted_before_it_runs_it_is_released_at_once(world: World, phase: str) -> None:
     world.start()
     world.job()
     world.settle()
@@ -53,7 +51,7 @@ def test_preempted_before_it_runs_it_is_free_at_once(world: World, phase: str) -
     assert "Preempted" in world.notes_on_jobs()
 
 
-def test_a_check_that_refuses_a_running_job_has_it_wait_as_long_as_it_says(world: World) -> None:
+def test_a_check_that_refuses_a_running_job_sets_its_backoff(world: World) -> None:
     world.run_a_job()
     said = {"name": "nodes", "state": "Retry", "requeueAfterSeconds": 120, "message": ""}
     said["lastTransitionTime"] = world.now()
@@ -72,7 +70,7 @@ def test_a_check_that_refuses_a_running_job_has_it_wait_as_long_as_it_says(world
 
 
 def ask_back(world: World, reason: str, **more: object) -> None:
-    """Do what the scheduler does when it wants a unit back, all in one write."""
+    """Request an eviction as the scheduler does, in one write."""
     status = world.get_unit()["status"]
     others = [each for each in status.get("conditions", ()) if each["type"] != "Evicted"]
     asked = {

@@ -1,4 +1,4 @@
-"""Jobs that may run for so long and no longer, over the fake API server."""
+"""Jobs with a maximum execution time, over the fake API server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USED_UP = "MaximumExecutionTimeExceeded"
 
 
 def test_a_job_whose_time_is_used_up_is_stopped_for_good(world: World) -> None:
-    """[ctl-39] Nobody needs to touch the job, nor to do anything else meanwhile."""
+    """[ctl-39] No event on the job or elsewhere is needed meanwhile."""
     run(world, 60)
     written = len(writes_to(world.server))
     world.settle(55.0)
@@ -28,7 +28,7 @@ def test_a_job_whose_time_is_used_up_is_stopped_for_good(world: World) -> None:
     assert unit["spec"]["active"] is False
     assert told_by(unit)["Evicted"] == "True"
     assert world.is_suspended()
-    assert unit["status"]["phase"] == "Running", "its pods live, so it is booked"
+    assert unit["status"]["phase"] == "Running", "its pods live, so it is charged"
     stop(world)
     unit = world.get_unit()
     assert unit["status"]["phase"] == "Enqueued"
@@ -61,7 +61,7 @@ def test_evicted_again_and_again_it_does_not_run_for_ever(world: World) -> None:
     assert world.get_unit()["spec"]["active"] is False
 
 
-def test_the_time_runs_on_while_nobody_is_there(world: World) -> None:
+def test_the_time_runs_on_while_no_controller_runs(world: World) -> None:
     run(world, 60)
     world.settle(20.0)
     world.start()
@@ -84,7 +84,7 @@ def test_the_limit_may_be_edited_while_it_runs(world: World) -> None:
     world.settle(50.0)
     annotate(world, {MAX_EXEC: "600"})
     world.settle(100.0)
-    assert not world.is_suspended(), "it has been given more"
+    assert not world.is_suspended(), "it has more time"
     annotate(world, {MAX_EXEC: None})
     world.settle(600.0)
     assert not world.is_suspended(), "it may run for ever"
@@ -97,12 +97,12 @@ def test_the_limit_may_be_edited_while_it_runs(world: World) -> None:
 
 
 @pytest.mark.parametrize("said", [None, "true"], ids=["nothing", "true"])
-def test_let_in_again_it_has_all_of_its_time(world: World, said: str | None) -> None:
+def test_requeued_by_its_user_it_has_all_of_its_time(world: World, said: str | None) -> None:
     run(world, 60, **({ACTIVE: said} if said else {}))
     world.settle(63.0)
     stop(world)
     world.settle(30.0)
-    assert world.get_unit()["spec"]["active"] is False, "what was said before does not undo it"
+    assert world.get_unit()["spec"]["active"] is False, "the earlier annotation does not undo it"
     if said:
         annotate(world, {ACTIVE: "false"})
         world.settle()
@@ -135,7 +135,7 @@ def test_a_crash_between_the_writes_ends_right(world: World, subresource: str) -
         stop(world)
     unit = world.get_unit()
     assert unit["status"]["phase"] == "Running"
-    assert (unit["spec"].get("active") is False) is bool(subresource), "never free and active"
+    assert (unit["spec"].get("active") is False) is bool(subresource), "never released and active"
     world.server.faults.clear()
     world.start()
     if not subresource:
@@ -146,17 +146,17 @@ def test_a_crash_between_the_writes_ends_right(world: World, subresource: str) -
 
 
 def run(world: World, seconds: int, **annotations: str) -> None:
-    """Bring a job to Running whose pods may run for so long."""
+    """Bring a job to Running whose pods may run for this long."""
     world.run_a_job(annotations={MAX_EXEC: str(seconds), **annotations})
 
 
 def annotate(world: World, annotations: dict[str, str | None]) -> None:
-    """Do what the user does."""
+    """Annotate the job as its user does."""
     world.patch_job({"metadata": {"annotations": annotations}})
 
 
 def evict(world: World) -> None:
-    """Do what the scheduler does when it needs the place."""
+    """Request an eviction as the scheduler does."""
     unit = world.get_unit()
     others = [each for each in unit["status"]["conditions"] if each["type"] != "Evicted"]
     asked = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "x"}
@@ -166,7 +166,7 @@ def evict(world: World) -> None:
 
 
 def stop(world: World) -> None:
-    """Let the pods of a suspended job go."""
+    """Delete the pods of a suspended job."""
     assert world.is_suspended()
     world.clock.advance(1.0)
     world.end_pods()
@@ -174,5 +174,5 @@ def stop(world: World) -> None:
 
 
 def told_by(unit: dict[str, Any]) -> dict[str, str]:
-    """Return what the unit's conditions say, by type."""
+    """Return the messages of the unit's conditions by type."""
     return {each["type"]: each["status"] for each in unit["status"]["conditions"]}

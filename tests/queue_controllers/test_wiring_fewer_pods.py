@@ -1,4 +1,4 @@
-"""Jobs that are admitted with fewer pods than they want, over the fake API server."""
+"""Partially admitted jobs, over the fake API server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTE = "koord-queue/released-parallelism"
 
 
 def submit(world: World, annotations: dict[str, str] | None = None, **spec: Any) -> None:
-    """A job of ten pods that can do with three."""
+    """Create a job of ten pods that needs three at least."""
     world.start()
     said = {LEAST: "3"} if annotations is None else annotations
     world.job(annotations=said, **{"parallelism": 10, "completions": 20, **spec})
@@ -34,13 +34,13 @@ def run(world: World, replicas: int = 4, **spec: Any) -> None:
 
 
 def pod_set(world: World) -> tuple[int, int | None]:
-    """(count, minCount) of the unit."""
+    """Return (count, minCount) of the unit."""
     (found,) = world.get_unit()["spec"]["podSet"]
     return found["count"], found.get("minCount")
 
 
 def parallelism(world: World) -> tuple[int, str | None]:
-    """The job's, and the note about it."""
+    """Return the job's parallelism, and the note about it."""
     job = world.get_job()
     return job["spec"]["parallelism"], job["metadata"]["annotations"].get(NOTE)
 
@@ -58,7 +58,7 @@ def evict(world: World) -> None:
 
 
 @pytest.mark.parametrize("key", [LEAST, KUEUES, "kube-queue/min-parallelism"])
-def test_the_unit_says_the_least(world: World, key: str) -> None:
+def test_the_unit_has_the_minimum(world: World, key: str) -> None:
     submit(world, {key: "3"})
     assert pod_set(world) == (10, 3)
 
@@ -72,10 +72,10 @@ def test_it_is_released_with_what_was_granted_in_one_write(world: World) -> None
     assert not world.is_suspended()
     assert parallelism(world) == (4, "4/10")
     assert world.get_job()["spec"]["completions"] == 20
-    assert pod_set(world) == (10, 3), "the unit asks for all, all the time"
+    assert pod_set(world) == (10, 3), "the unit always requests all"
 
 
-def test_all_that_it_does_is_told_of_the_pods_that_were_granted(world: World) -> None:
+def test_all_reports_count_the_granted_pods(world: World) -> None:
     run(world)
     world.settle(60.0)
     (admission,) = world.get_unit()["status"]["admissions"]
@@ -87,16 +87,16 @@ def test_all_that_it_does_is_told_of_the_pods_that_were_granted(world: World) ->
     assert world.phase() == "Succeed"
 
 
-def test_it_runs_as_soon_as_all_pods_do_that_were_granted(world: World) -> None:
+def test_it_is_running_when_all_granted_pods_run(world: World) -> None:
     submit(world)
     world.admit(replicas=4)
     world.settle()
     world.run_pods(4)
     world.settle(0.2)
-    assert world.phase() == "Running", "nobody waits for the other six"
+    assert world.phase() == "Running", "the other six are not waited for"
 
 
-def test_what_is_granted_later_is_let_run(world: World) -> None:
+def test_pods_granted_later_are_started(world: World) -> None:
     run(world)
     grant(world, 7)
     assert parallelism(world) == (7, "7/10")
@@ -104,7 +104,7 @@ def test_what_is_granted_later_is_let_run(world: World) -> None:
     assert parallelism(world) == (10, None)
 
 
-def test_a_job_that_is_suspended_has_its_pods_back(world: World) -> None:
+def test_a_suspended_job_has_its_parallelism_back(world: World) -> None:
     run(world)
     evict(world)
     assert world.is_suspended()
@@ -119,7 +119,7 @@ def test_a_job_that_is_suspended_has_its_pods_back(world: World) -> None:
     assert parallelism(world) == (10, None)
 
 
-def test_one_that_its_user_had_suspended_has_them_back_when_its_unit_is_free(world: World) -> None:
+def test_one_suspended_by_its_user_has_it_back_when_its_unit_is_released(world: World) -> None:
     run(world)
     world.patch_job({"spec": {"suspend": True}})
     evict(world)
@@ -129,7 +129,7 @@ def test_one_that_its_user_had_suspended_has_them_back_when_its_unit_is_free(wor
     assert parallelism(world) == (10, None)
 
 
-def test_one_that_somebody_suspends_goes_on_with_what_it_had(world: World) -> None:
+def test_one_that_others_suspend_continues_with_its_granted_pods(world: World) -> None:
     run(world)
     world.patch_job({"spec": {"suspend": True}})
     world.settle()
@@ -139,7 +139,7 @@ def test_one_that_somebody_suspends_goes_on_with_what_it_had(world: World) -> No
     assert parallelism(world) == (4, "4/10")
 
 
-def test_work_that_is_done_is_given_back_of_what_was_granted(world: World) -> None:
+def test_finished_work_is_released_from_the_granted_pods(world: World) -> None:
     run(world)
     world.patch_job_status({"succeeded": 17, "active": 3, "ready": 3})
     world.settle()
@@ -147,7 +147,7 @@ def test_work_that_is_done_is_given_back_of_what_was_granted(world: World) -> No
     assert parallelism(world) == (4, "4/10")
 
 
-def test_whoever_edits_the_parallelism_takes_it_over(world: World) -> None:
+def test_an_edited_parallelism_counts_from_then_on(world: World) -> None:
     run(world)
     world.patch_job({"spec": {"parallelism": 6}})
     world.settle()
@@ -158,7 +158,7 @@ def test_whoever_edits_the_parallelism_takes_it_over(world: World) -> None:
     assert parallelism(world)[0] == 6
     world.end_pods(4)
     world.settle()
-    assert pod_set(world) == (6, 3), "that is what it asks for when it waits again"
+    assert pod_set(world) == (6, 3), "that is its demand when it is requeued"
 
 
 def test_scaled_beyond_what_it_wanted_it_has_grown(world: World) -> None:
@@ -177,7 +177,7 @@ def test_scaled_beyond_what_it_wanted_it_has_grown(world: World) -> None:
         ("11", "is not at most its parallelism, 10"),
     ],
 )
-def test_a_least_that_can_not_be_is_ignored_and_told(world: World, text: str, why: str) -> None:
+def test_an_invalid_minimum_is_ignored_and_reported(world: World, text: str, why: str) -> None:
     submit(world, {LEAST: text})
     assert pod_set(world) == (10, None)
     note = world.notes_on_jobs()["IgnoredAnnotation"]
@@ -185,9 +185,9 @@ def test_a_least_that_can_not_be_is_ignored_and_told(world: World, text: str, wh
 
 
 @pytest.mark.parametrize(
-    ("annotations", "replicas"), [({LEAST: "5"}, 4), ({}, 4)], ids=["below its least", "without"]
+    ("annotations", "replicas"), [({LEAST: "5"}, 4), ({}, 4)], ids=["below its minimum", "without"]
 )
-def test_with_fewer_than_it_can_do_with_it_is_not_resumed(
+def test_with_fewer_than_its_minimum_it_is_not_resumed(
     world: World, annotations: dict[str, str], replicas: int
 ) -> None:
     submit(world, annotations)
@@ -202,7 +202,7 @@ def test_with_fewer_than_it_can_do_with_it_is_not_resumed(
     assert "JobChanged" in world.events()
 
 
-def test_a_minimum_that_was_taken_off_after_the_admission_does_not_count(world: World) -> None:
+def test_a_minimum_removed_after_the_admission_does_not_count(world: World) -> None:
     submit(world)
     world.admit(replicas=4)
     world.patch_job({"metadata": {"annotations": {LEAST: None}}})

@@ -26,7 +26,7 @@ def job_set(world: World) -> dict[str, Any]:
     return world.direct.get("jobsets", "train", "team")
 
 
-def test_a_release_stamps_every_template_and_loses_nothing(world: World) -> None:
+def test_a_release_annotates_every_template_and_loses_nothing(world: World) -> None:
     before = start(world)["spec"]
     (unit,) = world.direct.list("queueunits")
     assert unit["metadata"]["name"] == UNIT
@@ -49,7 +49,7 @@ def test_a_release_stamps_every_template_and_loses_nothing(world: World) -> None
 
 def test_a_job_set_that_changes_while_it_is_read_is_released_as_it_is_then(world: World) -> None:
     start(world)
-    # A write of the job, that its watch tells of too late.
+    # A write of the job, whose watch event comes too late.
     world.server.faults.fail(409, match=Match(verb="patch", plural="jobsets"))
     world.admit_unit(UNIT)
     world.settle(2.0)
@@ -91,7 +91,7 @@ def test_pods_of_its_jobs_are_counted_by_role(world: World) -> None:
     assert running == {"driver": 0, "workers": 1}
 
 
-def test_why_no_pod_comes_may_stand_on_a_job_that_it_has_made(world: World) -> None:
+def test_the_reason_of_missing_pods_may_be_on_a_job_of_it(world: World) -> None:
     world.direct.create(crd("jobsets"))
     world.priority_class("high")
     world.start("--enabled-extensions=job,jobset")

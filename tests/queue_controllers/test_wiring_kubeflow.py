@@ -73,14 +73,14 @@ def test_samples_are_held_and_released(
     for name, each in job["spec"][field].items():
         marks = each["template"]["metadata"]["annotations"]
         assert marks["koord-queue/related-queueunit"] == f"team/{unit_name}"
-        # One set needs no name: all pods are of it.
+        # A single set needs no name: all pods belong to it.
         assert marks.get("koord-queue/related-podset-name", name.lower()) == name.lower()
         assert each["template"]["metadata"]["labels"] == QUOTA
         assert each["template"]["spec"]["containers"][0]["image"]
 
 
 def make_pod(world: World, name: str, owner: Json, labels: dict[str, str]) -> None:
-    """Make a pod that runs and bears no mark of the queue."""
+    """Create a running pod without a mark of the queue."""
     full = {f"training.kubeflow.org/{key}": value for key, value in labels.items()}
     reference = {
         "apiVersion": owner["apiVersion"],

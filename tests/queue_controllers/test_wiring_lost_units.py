@@ -1,4 +1,4 @@
-"""Units that somebody deletes while their job waits: nothing is gained by it."""
+"""Units that are deleted by hand while their job waits: nothing is gained by it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def resume(world: World) -> None:
 
 
 def contested(world: World) -> dict[str, Any]:
-    """Return the condition by which a unit stands at the end of its queue."""
+    """Return the condition that puts a unit at the end of its queue."""
     found = [
         each
         for each in world.get_unit()["status"].get("conditions", [])
@@ -34,7 +34,7 @@ def created(world: World) -> str:
 
 @pytest.fixture
 def at_the_end(world: World) -> dict[str, Any]:
-    """A job at the end of its queue; its condition."""
+    """Put a job at the end of its queue; return its condition."""
     world.start("--leave-to-kueue=true")
     world.job()
     for _ in range(4):
@@ -47,7 +47,7 @@ def at_the_end(world: World) -> dict[str, Any]:
     return said
 
 
-def test_the_next_unit_stands_where_the_deleted_one_stood(
+def test_the_next_unit_has_the_place_of_the_deleted_one(
     world: World, at_the_end: dict[str, Any]
 ) -> None:
     for _ in range(2):
@@ -70,7 +70,7 @@ def test_a_unit_that_is_deleted_again_and_again_keeps_its_place(world: World) ->
         assert world.get_unit()["status"]["jobCreationTimestamp"] == created(world)
 
 
-def test_so_it_does_where_the_job_left_the_queue_and_came_back(
+def test_so_does_one_whose_job_left_the_queue_and_came_back(
     world: World, at_the_end: dict[str, Any]
 ) -> None:
     world.patch_job({"metadata": {"labels": {KUEUE: "other"}}})
@@ -95,7 +95,7 @@ def test_once_it_ran_in_its_turn_that_is_over(world: World, at_the_end: dict[str
 
 
 def test_a_job_that_is_resumed_as_its_unit_is_deleted_is_suspended(world: World) -> None:
-    """It has a pod already as it is looked at, and no unit: so does one that ran unmanaged."""
+    """At its reconcile it has a pod and no unit, like a job that ran unmanaged."""
     world.start()
     world.job()
     world.settle(10.0)
@@ -109,7 +109,7 @@ def test_a_job_that_is_resumed_as_its_unit_is_deleted_is_suspended(world: World)
     assert world.phase() == "Enqueued"
 
 
-def test_one_whose_unit_was_admitted_goes_on(world: World) -> None:
+def test_one_whose_unit_was_admitted_runs_on(world: World) -> None:
     world.start()
     world.job()
     world.settle()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TOUCHED = "koord-queue/touched-at"
 
 
-def test_a_job_without_pods_is_touched_again_and_again_also_by_a_new_process(
+def test_a_job_without_pods_is_touched_repeatedly_also_by_a_new_process(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forgetful = msgspec.structs.replace(KIND, nudge_seconds=30.0)

@@ -1,4 +1,4 @@
-"""Pods whose gate somebody else takes off: booked, told, and marked as their unit's own."""
+"""Pods whose gate another client removes: charged, reported, and marked with their unit."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def open_gates(world: World, *names: str) -> None:
 
 
 def units_of(world: World, *names: str) -> list[str]:
-    """Return of which unit each of the pods says that it is."""
+    """Return the unit that each of the pods names."""
     annotations = (pod(world, name)["metadata"].get("annotations", {}) for name in names)
     return [each.get(UNIT, "") for each in annotations]
 
 
-def test_it_is_booked_and_told(world: World) -> None:
+def test_it_is_charged_and_reported(world: World) -> None:
     make_pod(world)
     world.settle()
     open_gates(world, "solo")
@@ -54,7 +54,7 @@ def test_it_is_booked_and_told(world: World) -> None:
     assert "deletionTimestamp" not in pod(world)["metadata"]
 
 
-def test_so_is_that_of_a_unit_that_was_put_back(world: World) -> None:
+def test_so_is_that_of_a_requeued_unit(world: World) -> None:
     make_pod(world)
     world.settle()
     evict(world, "solo-pod-qu")
@@ -66,7 +66,7 @@ def test_so_is_that_of_a_unit_that_was_put_back(world: World) -> None:
     assert reasons(world).count("GateOpened") == 1
 
 
-def test_a_pod_says_whose_it_is_so_that_it_is_charged_once(world: World) -> None:
+def test_a_pod_names_its_unit_so_that_it_is_charged_once(world: World) -> None:
     meta = {"name": "web", "namespace": "team"}
     replicas = world.direct.create(
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta}
@@ -83,7 +83,7 @@ def test_a_pod_says_whose_it_is_so_that_it_is_charged_once(world: World) -> None
     assert world.server.resource_version == written, "once"
 
 
-def test_of_a_group_only_those_are_let_go_that_somebody_opened(world: World) -> None:
+def test_of_a_group_only_the_opened_pods_run(world: World) -> None:
     make_ring(world)
     (unit,) = world.units()
     open_gates(world, *RING[:2])
@@ -99,7 +99,7 @@ def test_of_a_group_only_those_are_let_go_that_somebody_opened(world: World) -> 
     assert GATE not in gates(world, RING[2])
 
 
-def test_a_group_of_which_all_are_opened_is_booked(world: World) -> None:
+def test_a_group_whose_pods_are_all_opened_is_admitted(world: World) -> None:
     make_ring(world)
     (unit,) = world.units()
     for name in RING:
@@ -109,7 +109,7 @@ def test_a_group_of_which_all_are_opened_is_booked(world: World) -> None:
     assert units_of(world, *RING) == [f"team/{unit}"] * 3
 
 
-def test_a_deleted_unit_of_a_group_of_which_one_is_open_waits_again(world: World) -> None:
+def test_a_deleted_unit_of_a_group_with_one_opened_pod_is_pending_again(world: World) -> None:
     make_ring(world)
     (unit,) = world.units()
     open_gates(world, RING[0])
@@ -122,7 +122,7 @@ def test_a_deleted_unit_of_a_group_of_which_one_is_open_waits_again(world: World
 
 
 @pytest.mark.parametrize("status", [403, 422])
-def test_pods_that_may_not_be_marked_go_on(world: World, status: int) -> None:
+def test_pods_that_may_not_be_marked_run_on(world: World, status: int) -> None:
     make_pod(world)
     world.settle()
     open_gates(world, "solo")
@@ -133,4 +133,4 @@ def test_pods_that_may_not_be_marked_go_on(world: World, status: int) -> None:
     world.settle(60.0)
     assert units_of(world, "solo") == [""]
     assert world.phase("solo-pod-qu") == "Running"
-    assert reasons(world).count("MarkRefused") == 1, "and it is not asked for ever"
+    assert reasons(world).count("MarkRefused") == 1, "and it is not retried for ever"

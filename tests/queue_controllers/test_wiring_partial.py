@@ -1,4 +1,4 @@
-"""Jobs of whose pods only some run, over the fake API server."""
+"""Partially running jobs, over the fake API server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def start(world: World) -> None:
 
 
 def run_partly(world: World) -> None:
-    """Admit the job, and let one of its two pods run, and the other be pending."""
+    """Admit the job, with one of its two pods running, and the other pending."""
     world.admit()
     world.settle()
     assert not world.is_suspended()
@@ -38,21 +38,21 @@ def set_phase(world: World, pod: str, phase: str) -> None:
 
 
 def evicted(world: World) -> dict[str, Any]:
-    """Return the condition that says so, {} for none."""
+    """Return the condition Evicted, {} for none."""
     conditions = world.get_unit()["status"]["conditions"]
     return next((each for each in conditions if each["type"] == "Evicted"), {})
 
 
 @pytest.fixture
 def waiting(world: World) -> World:
-    """A world with a job in the queue, of a hundred pods, two at a time."""
+    """A world with a queued job of a hundred pods, two at a time."""
     start(world)
     world.job(completions=100)
     world.settle()
     return world
 
 
-def test_it_gives_its_place_back_whoever_leads_meanwhile(waiting: World) -> None:
+def test_it_is_evicted_whichever_replica_leads(waiting: World) -> None:
     run_partly(waiting)
     waiting.settle(40.0)
     start(waiting)
@@ -67,7 +67,7 @@ def test_it_gives_its_place_back_whoever_leads_meanwhile(waiting: World) -> None
     assert (status["phase"], status["requeueState"]["count"]) == ("TimeoutBackoff", 1)
 
 
-def test_what_runs_in_part_again_comes_to_its_limit(waiting: World) -> None:
+def test_repeated_partial_runs_reach_the_backoff_limit(waiting: World) -> None:
     run_partly(waiting)
     waiting.settle(62.0)
     waiting.end_pods()
@@ -82,7 +82,7 @@ def test_what_runs_in_part_again_comes_to_its_limit(waiting: World) -> None:
     assert waiting.get_unit()["spec"]["active"] is False
 
 
-def test_a_pod_that_comes_late_ends_it(waiting: World) -> None:
+def test_a_late_pod_ends_it(waiting: World) -> None:
     waiting.patch_unit_status({"requeueState": {"count": 1}})
     run_partly(waiting)
     waiting.settle(50.0)
@@ -93,7 +93,7 @@ def test_a_pod_that_comes_late_ends_it(waiting: World) -> None:
     assert "requeueState" not in waiting.get_unit()["status"]
 
 
-def test_a_pod_that_is_not_made_again_is_missed_from_then_on(waiting: World) -> None:
+def test_a_pod_that_is_not_replaced_is_missing_from_then_on(waiting: World) -> None:
     waiting.admit()
     waiting.settle()
     waiting.run_pods()
@@ -106,7 +106,7 @@ def test_a_pod_that_is_not_made_again_is_missed_from_then_on(waiting: World) -> 
     assert waiting.is_suspended()
 
 
-def test_a_pod_that_has_finished_is_not_missed(world: World) -> None:
+def test_a_finished_pod_is_not_missing(world: World) -> None:
     start(world)
     world.job()
     world.settle()
@@ -116,15 +116,15 @@ def test_a_pod_that_has_finished_is_not_missed(world: World) -> None:
     world.settle(100.0)
     set_phase(world, "main-1", "Succeeded")
     world.settle(200.0)
-    assert not world.is_suspended(), "the job's status does not say so yet"
+    assert not world.is_suspended(), "the job's status does not show it yet"
     world.patch_job_status({"active": 1, "succeeded": 1})
     world.settle(200.0)
     assert not world.is_suspended()
     assert evicted(world) == {}
 
 
-def test_pods_that_take_turns_are_not_missed(waiting: World) -> None:
-    """Twenty seconds each, five of them pending: one of the two is nearly always on its way."""
+def test_pods_that_take_turns_are_not_missing(waiting: World) -> None:
+    """Twenty seconds each, five of them pending: one of the two is nearly always starting."""
     waiting.admit()
     waiting.settle()
     waiting.run_pods()

@@ -1,4 +1,4 @@
-"""Jobs whose pods admission checks want to be different, over the fake API server."""
+"""Updates of jobs' pods by admission checks, over the fake API server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ZONE_TWO = {"nodeSelector": {"zone": "z2"}, "annotations": {"why": "moved"}}
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["reduced templates", "whole templates"])
-def test_each_run_has_what_its_checks_want_and_the_user_sees_his_own(
+def test_each_run_has_the_updates_of_its_checks_and_the_user_sees_none(
     world: World, full: bool
 ) -> None:
     start(world, full=full)
@@ -56,7 +56,7 @@ def test_each_run_has_what_its_checks_want_and_the_user_sees_his_own(
     assert NOTE not in world.get_job()["metadata"]["annotations"]
 
 
-def test_what_the_user_has_edited_between_two_runs_is_his(world: World) -> None:
+def test_edits_of_the_user_between_two_runs_are_kept(world: World) -> None:
     start(world)
     admit(world, ZONE_ONE)
     evict_after_release(world)
@@ -96,7 +96,7 @@ def test_a_job_whose_checks_contradict_each_other_is_not_released(world: World) 
 
 
 def start(world: World, *, full: bool = False) -> None:
-    """Have a job in the queue whose template has something of each."""
+    """Create a queued job whose template has a field of each kind."""
     options = {"job": {"fullPodTemplates": full}}
     world.start(configuration=read_configuration(options, {"job"}))
     job = world.job()
@@ -107,7 +107,7 @@ def start(world: World, *, full: bool = False) -> None:
 
 
 def admit(world: World, *wanted: dict[str, Any]) -> None:
-    """Do what the scheduler does when the checks are ready, which want this."""
+    """Admit the job as the scheduler does when its checks, which want this, are ready."""
     checks = [
         {
             "name": name,
@@ -124,7 +124,7 @@ def admit(world: World, *wanted: dict[str, Any]) -> None:
 
 
 def shown_template(world: World) -> dict[str, Any]:
-    """Return the template as the unit has it."""
+    """Return the template in the unit."""
     template: dict[str, Any] = world.get_unit()["spec"]["podSet"][0]["template"]
     return template
 

@@ -1,4 +1,4 @@
-"""What the API server makes of templates, followed: demand, refusals and labels of a job's life."""
+"""Defaults and refusals of pods by the API server in a job's life: demand, reasons and labels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def marks(world: World) -> Json:
     return {key: annotations[key] for key in (REFUSED, DIFFERENCES) if key in annotations}
 
 
-def test_a_unit_asks_for_what_its_pods_will_have_and_is_written_once(world: World) -> None:
+def test_a_unit_has_the_demand_of_its_future_pods_and_is_written_once(world: World) -> None:
     limit_range(world, defaultRequest={"cpu": "1500m"})
     limit_range(world, namespace="other", defaultRequest={"cpu": "9"})
     world.start()
@@ -57,7 +57,7 @@ def test_a_unit_asks_for_what_its_pods_will_have_and_is_written_once(world: Worl
     assert "patch queueunits" not in writes_to(world.server)
 
 
-def test_a_unit_that_waits_follows_and_one_that_runs_does_not(world: World) -> None:
+def test_a_pending_unit_follows_and_a_running_one_does_not(world: World) -> None:
     world.start()
     world.job(template=template())
     world.settle()
@@ -87,8 +87,8 @@ def test_many_units_are_corrected_a_few_at_a_time(world: World) -> None:
     assert writes_to(world.server).count("patch queueunits") == 12
 
 
-def test_what_was_admitted_for_less_goes_back_in_line(world: World) -> None:
-    """The write of the correction is refused: the look before the release sees to it."""
+def test_a_unit_admitted_for_less_is_requeued(world: World) -> None:
+    """The write of the correction is refused: the check before the release prevents it."""
     limit_range(world, default={"cpu": "1"})
     world.start()
     world.job(template=template())
@@ -128,7 +128,7 @@ def test_what_was_admitted_for_less_goes_back_in_line(world: World) -> None:
         ),
     ],
 )
-def test_what_is_missing_is_marked_and_holds_a_release(
+def test_missing_objects_are_marked_and_hold_a_release(
     world: World, spec: Json, plural: str, made: Json, says: str
 ) -> None:
     namespace = "team" if plural == "serviceaccounts" else ""
@@ -146,10 +146,10 @@ def test_what_is_missing_is_marked_and_holds_a_release(
     assert world.is_suspended()
     world.direct.create(body)
     world.settle()
-    assert not world.is_suspended(), "it was only made anew"
+    assert not world.is_suspended(), "it was only created again"
 
 
-def test_an_admitted_job_gives_its_place_back_when_its_pods_stay_refused(world: World) -> None:
+def test_an_admitted_job_is_evicted_when_its_pods_stay_refused(world: World) -> None:
     limit_range(world, default={"cpu": "3"})
     world.start()
     world.job(template=template())
@@ -169,7 +169,7 @@ def test_an_admitted_job_gives_its_place_back_when_its_pods_stay_refused(world: 
 
 
 @pytest.mark.parametrize("plural", ["limitranges", "runtimeclasses", "serviceaccounts"])
-def test_what_may_not_be_read_holds_nothing_up(world: World, plural: str) -> None:
+def test_missing_rights_hold_nothing_up(world: World, plural: str) -> None:
     world.server.faults.fail(403, times=EVERY_TIME, match=Match(plural=plural))
     limit_range(world, max={"cpu": "1"})
     controllers = world.start()
@@ -197,7 +197,7 @@ def test_a_right_that_comes_later_counts_from_then_on(world: World) -> None:
 
 
 def test_a_running_job_is_released_without_what_admission_adds(world: World) -> None:
-    """The API server adds it again to every pod; written down, it would outlive its reason."""
+    """The API server adds it to every pod again; in the template it would outlive its reason."""
     limit_range(world, default={"cpu": "1"})
     world.start()
     world.job(template=template())
@@ -209,7 +209,7 @@ def test_a_running_job_is_released_without_what_admission_adds(world: World) -> 
     assert released.get("resources", {}) == {}
 
 
-def test_labels_are_told_stamped_and_charged_where_the_pods_are(world: World) -> None:
+def test_labels_are_reported_copied_and_charged_as_the_pods_are(world: World) -> None:
     world.start()
     labels = {QUOTA: "silver"}
     world.job(template=template(labels))

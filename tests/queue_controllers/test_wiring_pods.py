@@ -1,4 +1,4 @@
-"""Jobs that are pods, over the fake API server: held by a gate, let go, deleted, counted."""
+"""Pods as jobs, over the fake API server: held by a gate, released, deleted, counted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run_a_pod(world: World, **changes: Any) -> None:
 
 
 def evict(world: World, unit: str) -> None:
-    """Do what the scheduler does to have a unit's place back."""
+    """Request a unit's eviction as the scheduler does."""
     said = {
         "type": "Evicted",
         "status": "True",
@@ -99,7 +99,7 @@ def reasons(world: World) -> list[str]:
 # --- a pod by itself ------------------------------------------------------------------------------
 
 
-def test_a_pod_goes_the_whole_path(world: World) -> None:
+def test_the_whole_life_of_a_pod(world: World) -> None:
     made = make_pod(world, annotations={"scheduling.x-k8s.io/priority": "7"})
     world.settle()
     unit = world.get_unit("solo-pod-qu")
@@ -109,14 +109,14 @@ def test_a_pod_goes_the_whole_path(world: World) -> None:
     assert unit["spec"]["request"] == {"cpu": "1"}
     template = unit["spec"]["podSet"][0]["template"]["spec"]
     assert template["nodeSelector"] == {"zone": "a"}
-    assert template["schedulingGates"] == [{"name": "example.com/other"}], "ours is no wish of his"
+    assert template["schedulingGates"] == [{"name": "example.com/other"}], "ours is not the user's"
     assert [each["uid"] for each in unit["metadata"]["ownerReferences"]] == [
         made["metadata"]["uid"]
     ]
     assert GATE in gates(world)
     world.admit_unit("solo-pod-qu")
     world.settle()
-    assert gates(world) == ["example.com/other"], "the gates of others are theirs"
+    assert gates(world) == ["example.com/other"], "gates of others are left alone"
     annotations = pod(world)["metadata"]["annotations"]
     assert annotations["koord-queue/related-queueunit"] == "team/solo-pod-qu"
     run(world, "solo")
@@ -150,7 +150,7 @@ def test_an_edit_while_it_waits_moves_the_unit(world: World) -> None:
     assert world.get_unit("solo-pod-qu")["spec"]["queue"] == "silver"
 
 
-def test_an_evicted_pod_is_deleted_and_books_until_it_is_gone(world: World) -> None:
+def test_an_evicted_pod_is_deleted_and_charged_until_it_is_gone(world: World) -> None:
     run_a_pod(world, finalizers=["example.com/keep"])
     evict(world, "solo-pod-qu")
     world.settle()
@@ -170,7 +170,7 @@ def test_an_evicted_pod_is_deleted_and_books_until_it_is_gone(world: World) -> N
     assert world.units() == []
 
 
-def test_a_pod_without_the_gate_is_left_alone_and_told_so(world: World) -> None:
+def test_a_pod_without_the_gate_is_left_alone_and_reported(world: World) -> None:
     make_pod(world, gated=False)
     world.settle(3.0)
     assert world.units() == []
@@ -182,7 +182,7 @@ def test_a_pod_without_the_gate_is_left_alone_and_told_so(world: World) -> None:
     assert remembered(world) == [0, 0, 0, 0]
 
 
-def test_pods_that_are_nobodys_business(world: World) -> None:
+def test_pods_that_are_ignored(world: World) -> None:
     world.direct.create(KUEUE_WORKLOADS)
     world.settle(6.0)
     make_pod(world, "kueues", labels={"kueue.x-k8s.io/queue-name": "q"})
@@ -211,7 +211,7 @@ def test_a_released_pod_whose_unit_vanishes_is_adopted(world: World) -> None:
     assert world.phase("solo-pod-qu") == "Running"
 
 
-def test_a_deleted_pod_that_waits_takes_its_unit_along(world: World) -> None:
+def test_a_deleted_pending_pods_unit_is_deleted(world: World) -> None:
     make_pod(world)
     world.settle()
     world.direct.delete("pods", "solo", "team")
@@ -228,7 +228,7 @@ def test_a_restart_in_the_middle_changes_nothing(world: World) -> None:
     assert world.server.resource_version == before
 
 
-def test_a_release_that_the_server_does_not_answer_is_done_again(world: World) -> None:
+def test_a_release_without_a_response_is_repeated(world: World) -> None:
     make_pod(world)
     world.settle()
     world.server.faults.fail(500, match=Match(verb="patch", plural="pods"))
@@ -259,7 +259,7 @@ def make_ring(world: World) -> None:
     world.settle()
 
 
-def test_a_group_waits_for_all_of_its_pods_and_starts_as_one(world: World) -> None:
+def test_a_group_waits_for_all_of_its_pods_and_starts_together(world: World) -> None:
     grouped(world, "ring-0")
     grouped(world, "ring-1", cpu="2")
     world.settle(7.0)
@@ -287,7 +287,7 @@ def test_a_group_waits_for_all_of_its_pods_and_starts_as_one(world: World) -> No
     assert world.phase("ring-pg-qu") == "Succeed"
 
 
-def test_an_evicted_group_whose_pods_are_made_again_waits_and_starts_again(world: World) -> None:
+def test_an_evicted_group_with_new_pods_waits_and_starts_again(world: World) -> None:
     make_ring(world)
     world.admit_unit("ring-pg-qu")
     world.settle()
@@ -306,7 +306,7 @@ def test_an_evicted_group_whose_pods_are_made_again_waits_and_starts_again(world
     assert all(GATE not in gates(world, name) for name in RING)
 
 
-def test_a_pod_that_is_made_in_the_place_of_a_failed_one_starts_at_once(world: World) -> None:
+def test_a_pod_that_replaces_a_failed_one_starts_at_once(world: World) -> None:
     make_ring(world)
     world.admit_unit("ring-pg-qu")
     world.settle()
@@ -323,10 +323,10 @@ def test_a_pod_that_is_made_in_the_place_of_a_failed_one_starts_at_once(world: W
     evict(world, "ring-pg-qu")
     world.settle(0.3)
     left = [each["metadata"]["name"] for each in world.direct.list("pods")]
-    assert left == ["ring-1", "ring-4"], "what has ended, and what uses nothing"
+    assert left == ["ring-1", "ring-4"], "an ended pod, and one that uses nothing"
 
 
-def test_a_group_under_the_name_of_one_that_has_ended_begins_anew(world: World) -> None:
+def test_a_group_under_the_name_of_an_ended_one_is_a_new_job(world: World) -> None:
     make_ring(world)
     world.admit_unit("ring-pg-qu")
     world.settle()
@@ -389,10 +389,10 @@ def test_a_stateful_set_is_admitted_whole_and_starts_one_by_one(world: World) ->
     assert world.get_unit("db-sts-qu")["status"]["admissions"][0]["running"] == 3
     of_set(world, made, 3)
     world.settle()
-    assert GATE in gates(world, "db-3"), "nobody has granted a fourth"
+    assert GATE in gates(world, "db-3"), "no fourth was granted"
 
 
-def test_a_stateful_set_that_grows_waits_for_what_is_granted(world: World) -> None:
+def test_a_stateful_set_that_grows_waits_for_its_grant(world: World) -> None:
     made = make_set(world, 1)
     of_set(world, made, 0)
     world.settle()
@@ -427,7 +427,7 @@ def of_group(world: World, number: int, *, size: str = "3") -> None:
 def test_a_group_of_a_leader_worker_set_is_a_unit(world: World) -> None:
     of_group(world, 0)
     world.settle()
-    assert world.units() == [], "what its workers ask for nobody knows yet"
+    assert world.units() == [], "the demand of its workers is not known yet"
     of_group(world, 1)
     world.settle()
     unit = "llm-1-lws-qu"
@@ -446,7 +446,7 @@ def test_a_group_of_a_leader_worker_set_is_a_unit(world: World) -> None:
 def test_the_pods_that_a_deleted_set_leaves_behind_get_no_unit(
     world: World, finalizers: list[str]
 ) -> None:
-    """They may take long to stop, and their set's unit goes with the set."""
+    """They may take long to stop, and their set's unit is deleted with the set."""
     made = make_set(world, 1, finalizers=finalizers)
     of_set(world, made, 0, finalizers=["example.com/keep"])
     world.settle()
@@ -455,7 +455,7 @@ def test_the_pods_that_a_deleted_set_leaves_behind_get_no_unit(
     run(world, "db-0")
     world.settle()
     world.direct.delete("statefulsets", "db", "team")
-    if finalizers:  # deleted in the foreground: what belongs to it goes first
+    if finalizers:  # deleted in the foreground: its dependents are deleted first
         world.direct.delete("pods", "db-0", "team")
         world.direct.delete("queueunits", "db-sts-qu", "team")
     world.settle()
@@ -464,12 +464,12 @@ def test_the_pods_that_a_deleted_set_leaves_behind_get_no_unit(
     assert writes_to(world.server).count("create queueunits") == 1
 
 
-def test_no_unit_is_made_for_what_went_while_it_was_looked_at(world: World) -> None:
+def test_no_unit_is_created_for_a_job_deleted_during_its_reconcile(world: World) -> None:
     controllers = world.controllers
     assert controllers is not None
 
     def while_its_set_is_read(info: RequestInfo) -> bool:
-        """Delete its pod, and have the watch tell so, before the answer."""
+        """Delete its pod, with the event of the watch, before the response."""
         if info.verb == "get" and info.plural == "statefulsets" and world.direct.list("pods"):
             world.direct.delete("pods", "db-0", "team")
             for step in controllers.steps():

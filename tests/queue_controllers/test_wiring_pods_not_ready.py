@@ -21,7 +21,7 @@ ON_TIME = {"job": {"podCreationTimeout": "100s", "backoffTimeout": "10s"}}
 
 
 def refuse_pods(world: World, message: str = WHY, **changes: Any) -> None:
-    """Put an event on the job, as its own controller does."""
+    """Create an event on the job, as its own controller does."""
     job = world.get_job()["metadata"]
     body = {
         "apiVersion": "v1",
@@ -57,7 +57,7 @@ def said(world: World) -> tuple[str, str, str]:
 
 
 def run_pods(world: World) -> None:
-    """Let pods run that are there."""
+    """Run the existing pods."""
     bound = {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}]}
     for name in ("main-0", "main-1"):
         world.direct.patch("pods", name, {"status": bound}, namespace="team", subresource="status")
@@ -70,7 +70,7 @@ def lists(world: World) -> int:
     )
 
 
-def test_a_job_without_pods_says_why_after_seconds(world: World) -> None:
+def test_a_job_without_pods_reports_why_after_seconds(world: World) -> None:
     release(world)
     refuse_pods(world)
     world.settle(7.0)
@@ -82,7 +82,7 @@ def test_a_job_without_pods_says_why_after_seconds(world: World) -> None:
     assert lists(world) == 1
 
 
-def test_its_own_events_and_those_of_an_earlier_run_are_not_why(world: World) -> None:
+def test_our_own_events_and_those_of_an_earlier_run_do_not_count(world: World) -> None:
     world.start()
     world.job()
     refuse_pods(world, "of an earlier run")
@@ -95,7 +95,7 @@ def test_its_own_events_and_those_of_an_earlier_run_are_not_why(world: World) ->
     assert said(world)[2].startswith("No pod of it exists: no event of it says why")
 
 
-def test_what_is_to_be_told_in_the_look_that_asks_why_is_told_in_the_next(world: World) -> None:
+def test_events_of_the_reconcile_that_looks_up_the_reason_come_with_the_next(world: World) -> None:
     release(world)
     refuse_pods(world)
     world.patch_job({"metadata": {"labels": {QUOTA: "silver"}}})
@@ -105,7 +105,7 @@ def test_what_is_to_be_told_in_the_look_that_asks_why_is_told_in_the_next(world:
     assert world.notes_on_jobs()["LabelChangeIgnored"].startswith("It names quota silver")
 
 
-def test_events_that_may_not_be_read_are_said_to_be_so(world: World) -> None:
+def test_events_that_may_not_be_read_are_reported(world: World) -> None:
     release(world)
     world.server.faults.fail(403, times=EVERY_TIME, match=LISTS)
     world.settle(12.0)
@@ -114,7 +114,7 @@ def test_events_that_may_not_be_read_are_said_to_be_so(world: World) -> None:
     assert lists(world) == 1
 
 
-def test_pods_that_come_late_take_it_back_with_one_write(world: World) -> None:
+def test_late_pods_withdraw_it_with_one_write(world: World) -> None:
     release(world)
     refuse_pods(world)
     world.settle(12.0)
@@ -126,10 +126,10 @@ def test_pods_that_come_late_take_it_back_with_one_write(world: World) -> None:
     assert said(world)[:2] == ("True", "PodsRunning")
 
 
-def test_a_job_without_pods_gives_its_quota_back_in_its_time_whoever_began_to_count(
+def test_a_job_without_pods_is_evicted_in_time_also_across_a_restart(
     world: World,
 ) -> None:
-    """A restart in between neither forgets nor renews the time, and asks nobody again."""
+    """A restart in between neither loses nor renews the time, and needs no lookup again."""
     release(world, ON_TIME)
     refuse_pods(world)
     world.settle(50.0)
@@ -154,7 +154,7 @@ def test_a_job_without_pods_gives_its_quota_back_in_its_time_whoever_began_to_co
     assert lists(world) == 2
 
 
-def test_pods_that_were_there_and_are_gone_begin_the_time_anew(world: World) -> None:
+def test_pods_that_existed_and_are_gone_restart_the_time(world: World) -> None:
     release(world, ON_TIME)
     world.run_pods(phase="Pending")
     world.settle(120.0)
@@ -167,7 +167,7 @@ def test_pods_that_were_there_and_are_gone_begin_the_time_anew(world: World) -> 
     assert world.is_suspended()
 
 
-def test_a_unit_that_its_queue_waits_for_keeps_saying_so(world: World) -> None:
+def test_a_unit_that_its_queue_waits_for_still_reports_that(world: World) -> None:
     world.start()
     world.job()
     world.settle()
@@ -194,14 +194,14 @@ REFUSED = "0/3 nodes are available: Insufficient quotas, quotaName: gold, used: 
 
 
 def refuse_node(world: World, message: str, since: str) -> None:
-    """Say of a job's second pod what its scheduler says."""
+    """Report the scheduler's message on a job's second pod."""
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     said |= {"message": message, "lastTransitionTime": since}
     status = {"status": {"conditions": [said]}}
     world.direct.patch("pods", "main-1", status, namespace="team", subresource="status")
 
 
-def test_a_pod_without_a_node_is_told_when_that_has_lasted_and_taken_back(world: World) -> None:
+def test_a_pod_without_a_node_is_reported_after_a_while_and_withdrawn(world: World) -> None:
     release(world)
     world.run_pods(phase="Pending")
     world.settle(2.0)
@@ -209,7 +209,7 @@ def test_a_pod_without_a_node_is_told_when_that_has_lasted_and_taken_back(world:
     for number in range(20):
         refuse_node(world, f"{REFUSED} {number}", since)
         world.settle(1.0)
-    assert world.looks() == looks, "nothing to look at until it has lasted"
+    assert world.looks() == looks, "no reconcile until it has lasted"
     world.settle(35.0)
     assert said(world) == ("", "", "")
     world.settle(10.0)
@@ -221,7 +221,7 @@ def test_a_pod_without_a_node_is_told_when_that_has_lasted_and_taken_back(world:
     version = world.get_unit()["metadata"]["resourceVersion"]
     refuse_node(world, f"{REFUSED} again", since)
     world.settle(20.0)
-    assert said(world)[2] == message, "numbers that move are not written"
+    assert said(world)[2] == message, "changed numbers are not written"
     assert int(world.get_unit()["metadata"]["resourceVersion"]) - int(version) <= 1
     bound = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
     world.direct.patch("pods", "main-1", {"status": bound}, namespace="team", subresource="status")
@@ -229,7 +229,7 @@ def test_a_pod_without_a_node_is_told_when_that_has_lasted_and_taken_back(world:
     assert said(world)[:2] == ("False", "PodsPending")
 
 
-def test_the_clock_of_a_job_that_runs_goes_on_while_a_pod_of_it_has_no_node(world: World) -> None:
+def test_the_clock_of_a_running_job_goes_on_while_a_pod_has_no_node(world: World) -> None:
     world.run_a_job()
     world.direct.delete("pods", "main-1", "team")
     world.direct.create(pod_of(world.get_job(), "main-1"))

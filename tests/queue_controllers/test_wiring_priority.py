@@ -18,7 +18,7 @@ PHASES = ["Enqueued", "Reserved", "Dequeued", "Running", "TimeoutBackoff"]
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_priority_class_counts_as_it_comes_changes_and_goes(world: World, phase: str) -> None:
+def test_a_priority_class_counts_as_it_changes(world: World, phase: str) -> None:
     put_class(world, "high", 7)
     live(world, phase, template=with_class("high"))
     unit = world.get_unit()
@@ -31,7 +31,7 @@ def test_a_priority_class_counts_as_it_comes_changes_and_goes(world: World, phas
     world.settle()
     occupies_quota = phase in {"Reserved", "Dequeued", "Running"}
     left = world.get_unit()["spec"]["priority"]
-    assert left == (-5 if occupies_quota else 0), "a class that is being changed evicts nobody"
+    assert left == (-5 if occupies_quota else 0), "a class that is being changed evicts no unit"
     assert world.phase() == phase
 
 
@@ -80,7 +80,7 @@ def test_the_default_class_counts_for_jobs_that_name_none(world: World) -> None:
     assert world.get_unit()["spec"]["priority"] == 0
 
 
-def test_what_somebody_writes_on_the_unit_is_put_right(world: World) -> None:
+def test_edits_of_the_unit_are_corrected(world: World) -> None:
     live(world, "Enqueued")
     world.patch_job({"metadata": {"annotations": {PRIORITY: "7"}}})
     world.settle()
@@ -90,7 +90,7 @@ def test_what_somebody_writes_on_the_unit_is_put_right(world: World) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Enqueued", "TimeoutBackoff"])
-def test_a_unit_that_waits_moves_with_its_labels(world: World, phase: str) -> None:
+def test_a_pending_unit_moves_with_its_labels(world: World, phase: str) -> None:
     live(world, phase)
     world.patch_job({"metadata": {"labels": {QUEUE: "fast"}}})
     world.settle()
@@ -105,7 +105,7 @@ def test_a_unit_that_waits_moves_with_its_labels(world: World, phase: str) -> No
 
 
 @pytest.mark.parametrize("phase", ["Dequeued", "Running"])
-def test_a_unit_whose_job_is_released_stays_where_it_is_booked(world: World, phase: str) -> None:
+def test_a_unit_whose_job_is_released_stays_where_it_is_charged(world: World, phase: str) -> None:
     live(world, phase)
     world.patch_job({"metadata": {"labels": {QUEUE: "fast", QUOTA: "silver"}}})
     world.settle()
@@ -134,7 +134,7 @@ def live(world: World, phase: str, **changes: Any) -> None:
 
 
 def put_class(world: World, name: str, value: int, **more: Any) -> None:
-    """Do what an administrator does: the value of a class that exists may not change."""
+    """Replace a class as an administrator does: the value of an existing one may not change."""
     if any(each["metadata"]["name"] == name for each in world.direct.list("priorityclasses")):
         world.direct.delete("priorityclasses", name)
     body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}

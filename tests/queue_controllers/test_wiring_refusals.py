@@ -1,4 +1,4 @@
-"""Writes that the API server refuses, over the fake one: who is told, and what goes on."""
+"""Writes that the API server refuses, over the fake one: reports, and what continues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STAMPED = "koord-queue/stamped-quota"
 
 
 @pytest.mark.parametrize("status", [400, 403, 422])
-def test_a_job_that_may_not_be_resumed_says_so(world: World, status: int) -> None:
+def test_a_job_that_may_not_be_resumed_reports_it(world: World, status: int) -> None:
     world.start()
     world.job()
     world.settle()
@@ -33,7 +33,7 @@ def test_a_job_that_may_not_be_resumed_says_so(world: World, status: int) -> Non
     assert not world.is_suspended()
 
 
-def test_a_job_that_may_not_be_resumed_gives_its_place_back_when_its_time_is_over(
+def test_a_job_that_may_not_be_resumed_is_evicted_when_its_time_is_over(
     world: World,
 ) -> None:
     world.start(configuration=read_configuration({"job": {"runningTimeout": "30s"}}, {"job"}))
@@ -51,7 +51,7 @@ def test_a_job_that_may_not_be_resumed_gives_its_place_back_when_its_time_is_ove
 def test_conflicts_without_end_count_as_errors(
     world: World, conflicts: int, *, fails: bool
 ) -> None:
-    """A webhook may answer so; one is mostly news."""
+    """A webhook may answer with them; a single one mostly means a newer version."""
     world.start()
     world.job()
     world.settle()
@@ -64,7 +64,7 @@ def test_conflicts_without_end_count_as_errors(
     assert bool(count) is fails
 
 
-def test_a_start_that_is_late_because_nobody_was_there_is_no_refusal(world: World) -> None:
+def test_a_start_that_is_late_because_of_a_restart_is_no_refusal(world: World) -> None:
     configuration = read_configuration({"job": {"runningTimeout": "30s"}}, {"job"})
     world.start(configuration=configuration)
     world.job()
@@ -75,7 +75,7 @@ def test_a_start_that_is_late_because_nobody_was_there_is_no_refusal(world: Worl
     assert not world.is_suspended()
 
 
-def test_a_job_that_may_not_be_suspended_says_so(world: World) -> None:
+def test_a_job_that_may_not_be_suspended_reports_it(world: World) -> None:
     world.start()
     world.server.faults.fail(403, times=EVERY_TIME, match=JOBS, message="policy says no")
     world.job(suspend=False)
@@ -84,7 +84,7 @@ def test_a_job_that_may_not_be_suspended_says_so(world: World) -> None:
 
 
 @pytest.mark.parametrize("verb", ["create", "patch"])
-def test_a_job_whose_unit_may_not_be_written_says_so(world: World, verb: str) -> None:
+def test_a_job_whose_unit_may_not_be_written_reports_it(world: World, verb: str) -> None:
     world.start()
     units = Match(plural="queueunits", verb=verb)
     world.server.faults.fail(403, times=EVERY_TIME, match=units, message="policy says no")
@@ -101,7 +101,7 @@ def stamps(world: World) -> dict[str, str]:
     return dict(template.get("metadata", {}).get("annotations", {}))
 
 
-def test_resumed_without_a_stamp_it_says_that_its_pods_may_be_charged_elsewhere(
+def test_resumed_without_annotations_it_warns_about_the_charges(
     world: World,
 ) -> None:
     world.start()
@@ -119,7 +119,7 @@ def test_resumed_without_a_stamp_it_says_that_its_pods_may_be_charged_elsewhere(
     assert stamps(world)[STAMPED] == "gold", "the next release tries it again"
 
 
-def test_refused_for_another_reason_than_its_stamp_it_is_resumed_with_it(world: World) -> None:
+def test_refused_for_another_reason_it_is_resumed_with_annotations(world: World) -> None:
     world.start()
     world.job()
     world.settle()
@@ -130,7 +130,7 @@ def test_refused_for_another_reason_than_its_stamp_it_is_resumed_with_it(world: 
     assert stamps(world)[STAMPED] == "gold"
 
 
-def test_a_unit_that_may_not_be_deleted_keeps_nobody_from_the_next_job(world: World) -> None:
+def test_a_unit_that_may_not_be_deleted_does_not_block_the_next_job(world: World) -> None:
     world.start()
     world.job()
     world.settle()

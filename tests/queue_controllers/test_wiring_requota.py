@@ -1,4 +1,4 @@
-"""Jobs that come to another quota between two runs, over the fake API server."""
+"""Jobs that move to another quota between two runs, over the fake API server."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def test_moved_to_another_quota_after_a_run_its_pods_are_charged_there(
 
 @pytest.mark.parametrize("phase", ["Reserved", "Dequeued", "Running"])
 @pytest.mark.parametrize("to", ["silver", None], ids=["another", "none"])
-def test_moved_after_its_admission_a_stopped_job_waits_where_it_belongs_now(
+def test_moved_after_its_admission_a_stopped_job_waits_in_its_new_quota(
     world: World, phase: str, to: str | None
 ) -> None:
-    """Its pods are never charged to one quota while it is booked in another."""
+    """Its pods are never charged to one quota while its admission is in another."""
     make_quota(world, "bronze", '["team"]')
     world.start()
     stop(world, phase)
@@ -82,7 +82,7 @@ def test_moved_to_another_queue_a_stopped_job_waits_there(world: World, phase: s
 
 
 def stop(world: World, phase: str) -> None:
-    """Have a job admitted or even run, and suspended, with a release that is not through yet."""
+    """Have a job admitted, or run and then suspended, while writes to it fail."""
     if phase == "Running":
         world.run_a_job()
         world.clock.advance(5.0)
@@ -125,7 +125,7 @@ def make_quota(world: World, name: str, namespaces: str) -> None:
         pytest.param({"team": "x"}, "", id="a label of its own"),
     ],
 )
-def test_a_job_that_runs_is_told_once_that_it_stays_where_it_was_admitted(
+def test_a_running_job_is_told_once_that_it_stays_in_its_quota(
     world: World, labels: dict[str, str | None], want: str
 ) -> None:
     world.run_a_job()
@@ -142,7 +142,7 @@ def test_a_job_that_runs_is_told_once_that_it_stays_where_it_was_admitted(
     assert world.get_unit()["metadata"]["labels"] == unit["metadata"]["labels"]
 
 
-def test_a_job_that_is_told_so_moves_when_it_was_stopped(world: World) -> None:
+def test_a_job_that_is_told_so_moves_when_it_is_stopped(world: World) -> None:
     world.run_a_job()
     world.patch_job({"metadata": {"labels": {QUOTA: "silver"}}})
     assert "LabelChangeIgnored" in world.events()

@@ -1,7 +1,7 @@
-"""The suspend annotation beside each kind's own field: held, released, evicted, released again.
+"""The suspend annotation and each kind's own field: held, released, evicted, released again.
 
-Over the fake API server, with the real CRDs. Operators say nothing, so an eviction takes the minute
-that a silent one gets.
+Over the fake API server, with the real CRDs. Operators report nothing, so an eviction takes the
+minute that a silent one gets.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 Life = list[tuple[bool, str | None]]
-"""Whether the field is on, and the annotation: held, released, evicted, released again."""
+"""The field and the annotation: held, released, evicted, released again."""
 
 SUSPEND: Final = "scheduling.x-k8s.io/suspend"
 LABELS: Final = {"quota.scheduling.koordinator.sh/name": "gold"}
 SILENT_SECONDS: Final = 61.0
-"""After which an operator is silent."""
+"""Time after which an operator counts as silent."""
 KNOWN: Final = {each.kind.key for each in EXTENSIONS}
 
 BARE: Final = "bare"
 ANNOTATED: Final = "annotated"
-"""Names of jobs: the first says nothing, the other asks to be queued by annotation."""
+"""Names of jobs: the first has no annotation, the other is queued by annotation."""
 SPARK: Final = "sparkapp"
-"""The kind of whose jobs none is held that is not created suspended."""
+"""The kind whose jobs are held only if they are created suspended."""
 
 FIELD_ALONE: Final[Life] = [(True, None), (False, None), (True, None), (False, None)]
 BOTH: Final[Life] = [(True, "true"), (False, "false"), (True, "true"), (False, "false")]
@@ -51,9 +51,7 @@ ANNOTATION_ALONE: Final[Life] = [(False, said) for _, said in BOTH]
 
 
 @pytest.mark.parametrize("key", [key for key in BY_KEY if key != SPARK])
-def test_without_a_setting_only_an_annotation_that_is_there_is_turned(
-    world: World, key: str
-) -> None:
+def test_without_a_setting_only_an_existing_annotation_is_changed(world: World, key: str) -> None:
     start(world, key, configured=False)
     for name in (BARE, ANNOTATED):
         create(world, key, name)
@@ -62,10 +60,10 @@ def test_without_a_setting_only_an_annotation_that_is_there_is_turned(
 
 
 @pytest.mark.parametrize("key", [key for key in BY_KEY if key not in {SPARK, "job"}])
-def test_where_its_operator_honours_it_the_annotation_is_always_turned(
+def test_where_its_operator_honors_it_the_annotation_is_always_changed(
     world: World, key: str
 ) -> None:
-    """One that comes with it is held already; the operator of Jobs honours none."""
+    """One that is created with it is held already; the operator of Jobs does not honor it."""
     start(world, key, configured=True)
     for name in (BARE, ANNOTATED):
         create(world, key, name)
@@ -93,7 +91,7 @@ def test_one_that_is_created_suspended_is_held_without_a_write(
 
 
 def test_one_without_a_field_is_held_by_the_annotation_alone(world: World) -> None:
-    """The MPIJob of Alibaba's operator, as the page on kinds of jobs declares it."""
+    """The MPIJob of Alibaba's operator, as docs/jobs.md declares it."""
     declared = declared_on_page("v1alpha1", "MPIJob")
     world.direct.create(open_crd("MPIJob", "mpijobs", "kubeflow.org", ("v1alpha1",), status=True))
     configuration = read_configuration({"kinds": [declared]}, KNOWN)
@@ -108,16 +106,16 @@ def test_one_without_a_field_is_held_by_the_annotation_alone(world: World) -> No
     assert writes_to(world.server).count("patch mpijobs") == 7
 
 
-def test_every_kind_with_a_field_is_tried() -> None:
+def test_every_kind_with_a_field_is_tested() -> None:
     with_field = {each.kind.key for each in EXTENSIONS if not each.kind.held_by_gates}
     assert set(BY_KEY) == {*with_field, WIDGET}
 
 
-# --- what is there ------------------------------------------------------------------------------
+# --- objects ------------------------------------------------------------------------------------
 
 
 def start(world: World, key: str, *, configured: bool) -> None:
-    """Let the API server have a kind, and the controllers serve it."""
+    """Have the API server serve a kind, and the controllers manage it."""
     world.priority_class("high")
     for each in SERVICE_ACCOUNTS:
         world.service_account(each)
@@ -139,7 +137,7 @@ def metadata_of(name: str) -> Json:
 
 
 def create(world: World, key: str, name: str, *, suspend: bool | None = None) -> None:
-    """Create the sample of a kind; `suspend`: what its field says, None for nothing."""
+    """Create the sample of a kind; `suspend`: the value of its field, None for no field."""
     row = BY_KEY[key]
     body = manifest(row, name, LABELS, suspend=False)
     own, ours = body["metadata"], metadata_of(name)
@@ -154,7 +152,7 @@ def create(world: World, key: str, name: str, *, suspend: bool | None = None) ->
 
 
 def make_job_set(world: World, train_job: Json) -> None:
-    """Do what Trainer does, so that it is known what a TrainJob asks for."""
+    """Create the JobSet of a TrainJob as Trainer does, so that its demand is known."""
     owner = {key: train_job[key] for key in ("apiVersion", "kind")}
     owner |= {key: train_job["metadata"][key] for key in ("name", "uid")}
     names = {"name": owner["name"], "namespace": "team"}
@@ -162,11 +160,11 @@ def make_job_set(world: World, train_job: Json) -> None:
     world.direct.create({**sample("jobset"), "metadata": {**names, **references}})
 
 
-# --- what becomes of it -------------------------------------------------------------------------
+# --- states -------------------------------------------------------------------------------------
 
 
 def lives_of(world: World, key: str) -> dict[str, Life]:
-    """Return what the jobs of a kind say while they are held, released, evicted, released again."""
+    """Return the states of the jobs of a kind: held, released, evicted, released again."""
     return lives(world, plural_of(key), BY_KEY[key].switch)
 
 
@@ -192,7 +190,7 @@ def lives(world: World, plural: str, switch: Path) -> dict[str, Life]:
 
 
 def states(world: World, plural: str, switch: Path) -> dict[str, tuple[bool, str | None]]:
-    """Return of each job whether its field is on, and what its annotation says."""
+    """Return for each job the values of its field and of its annotation."""
     return {
         job["metadata"]["name"]: (
             value_at(job, switch) is True,

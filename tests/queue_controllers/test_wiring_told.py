@@ -1,4 +1,4 @@
-"""What the user of a job reads on it, over the fake API server: a life with everything in it."""
+"""The events that the user of a job reads, over the fake API server, in all situations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_job_that_is_held_admitted_and_ended_costs_no_event(world: World) -> N
     assert world.notes_on_jobs() == {}
 
 
-def test_everything_that_is_done_to_a_job_against_its_user_is_told_with_the_way_out(
+def test_all_that_is_done_to_a_job_against_its_user_is_reported_with_the_remedy(
     world: World,
 ) -> None:
     world.start()
@@ -52,7 +52,7 @@ def test_everything_that_is_done_to_a_job_against_its_user_is_told_with_the_way_
     }
 
 
-def test_a_job_that_is_adopted_and_grows_says_what_it_is_charged_to(world: World) -> None:
+def test_an_adopted_job_that_grows_reports_what_it_is_charged_to(world: World) -> None:
     world.job(suspend=False, completions=10)
     world.run_pods()
     world.start()
@@ -67,7 +67,7 @@ def test_a_job_that_is_adopted_and_grows_says_what_it_is_charged_to(world: World
     }
 
 
-def test_a_job_that_others_suspend_and_resume_says_how_to_stop_it(world: World) -> None:
+def test_a_job_that_others_suspend_and_resume_reports_how_to_stop_it(world: World) -> None:
     world.run_a_job()
     world.clock.advance(5.0)
     world.patch_job({"spec": {"suspend": True}})
@@ -81,7 +81,7 @@ def test_a_job_that_others_suspend_and_resume_says_how_to_stop_it(world: World) 
     assert all(ACTIVE in note for note in told.values())
 
 
-def test_a_job_that_an_old_pod_keeps_from_its_release_says_so_when_it_takes_long(
+def test_a_job_that_an_old_pod_keeps_from_its_release_reports_it(
     world: World,
 ) -> None:
     world.run_a_job()

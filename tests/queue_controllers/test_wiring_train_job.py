@@ -1,4 +1,4 @@
-"""TrainJobs, whose demand stands in another object."""
+"""TrainJobs, whose demand is in another object."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def start(world: World, **spec: Any) -> dict[str, Any]:
 
 
 def make_job_set(world: World, train_job: dict[str, Any]) -> None:
-    """Do what Trainer does."""
+    """Create the JobSet as Trainer does."""
     body = sample("jobset")
     owner = {key: train_job[key] for key in ("apiVersion", "kind")}
     owner |= {key: train_job["metadata"][key] for key in ("name", "uid")}
@@ -37,11 +37,11 @@ def events(world: World) -> list[str]:
     return [each["reason"] for each in world.direct.list("events")]
 
 
-def test_one_without_its_job_set_is_held_and_told_so(world: World) -> None:
+def test_one_without_its_job_set_is_held_and_reported(world: World) -> None:
     start(world, suspend=False)
     assert world.direct.get("trainjobs", "tune", "team")["spec"]["suspend"] is True
     assert world.units() == []
-    assert "DemandUnknown" not in events(world), "it mostly comes a moment later"
+    assert "DemandUnknown" not in events(world), "it is mostly created a moment later"
     world.settle(6.0)
     assert events(world).count("DemandUnknown") == 1
     world.settle(40.0)
@@ -49,7 +49,7 @@ def test_one_without_its_job_set_is_held_and_told_so(world: World) -> None:
     assert world.units() == []
 
 
-def test_its_unit_is_made_when_its_job_set_is_there(world: World) -> None:
+def test_its_unit_is_created_when_its_job_set_exists(world: World) -> None:
     made = start(world)
     make_job_set(world, made)
     world.settle(6.0)
@@ -60,7 +60,7 @@ def test_its_unit_is_made_when_its_job_set_is_there(world: World) -> None:
     assert "DemandUnknown" not in events(world)
 
 
-def test_it_is_released_with_stamps_in_the_queues_own_patch(world: World) -> None:
+def test_it_is_released_with_annotations_in_the_queues_own_entry(world: World) -> None:
     made = start(world)
     make_job_set(world, made)
     world.settle(6.0)
@@ -73,7 +73,7 @@ def test_it_is_released_with_stamps_in_the_queues_own_patch(world: World) -> Non
     assert [each["name"] for each in jobs] == ["driver", "workers"]
 
 
-def test_a_unit_outlives_that_its_job_set_is_unknown(world: World) -> None:
+def test_a_unit_stays_while_its_job_set_is_unknown(world: World) -> None:
     made = start(world)
     make_job_set(world, made)
     world.settle(6.0)

@@ -1,4 +1,4 @@
-"""Two extensions for one kind: what the server serves decides which of them is at work."""
+"""Two extensions for one kind: the version that the server serves decides between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CRDS = "customresourcedefinitions"
 
 
 def both_versions() -> Json:
-    """Return a CRD that somebody has made of the two."""
+    """Return a CRD with both versions."""
     merged = crd("mpijobs-v2beta1")
     other = deepcopy(crd("mpijobs-v1")["spec"]["versions"][0])
     merged["spec"]["versions"].append({**other, "storage": False})
@@ -29,7 +29,7 @@ def both_versions() -> Json:
 
 
 def detail(world: World, key: str) -> str:
-    """Return what a probe says of an extension's cache."""
+    """Return a probe's detail about an extension's cache."""
     assert world.controllers is not None
     return world.controllers.ready_checks()[f"{key}-synced"]()[1]
 
@@ -64,7 +64,7 @@ def test_both_may_be_enabled(world: World, served: str, other: str) -> None:
     )
 
 
-def test_one_of_them_looks_after_what_is_served_in_both_versions(world: World) -> None:
+def test_one_of_them_manages_a_kind_served_in_both_versions(world: World) -> None:
     world.direct.create(both_versions())
     world.start(BOTH)
     create(world, "mpijob", "a")
@@ -77,7 +77,7 @@ def test_one_of_them_looks_after_what_is_served_in_both_versions(world: World) -
 
 
 def test_the_other_takes_over_with_its_crd(world: World) -> None:
-    """The operator is replaced: the jobs of the first go with its CRD."""
+    """The operator is replaced: the jobs of the first are deleted with its CRD."""
     world.direct.create(crd("mpijobs-v1"))
     world.start(BOTH)
     create(world, "mpijobv1", "old")
@@ -90,7 +90,7 @@ def test_the_other_takes_over_with_its_crd(world: World) -> None:
     assert detail(world, "mpijob") == "1 mpijobs"
 
 
-def test_nodes_are_asked_for_the_jobs_of_whoever_has_its_turn(world: World) -> None:
+def test_nodes_are_reserved_for_jobs_of_the_active_extension(world: World) -> None:
     """The one that waits knows none of them."""
     KoordScheduler(world.direct).install()
     world.direct.create(crd("mpijobs-v1"))

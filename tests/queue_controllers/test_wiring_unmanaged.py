@@ -1,4 +1,4 @@
-"""Jobs that become somebody else's while they have a unit, over the fake API server."""
+"""Jobs that become unmanaged while they have a unit, over the fake API server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KUEUE = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "x"}}}
 
 
 def release(world: World) -> None:
-    """Bring a job to its release, where Kueue is there."""
+    """Bring a job to its release, with Kueue served."""
     world.direct.create(KUEUE_WORKLOADS)
     world.start()
     world.job()
@@ -27,7 +27,7 @@ def release(world: World) -> None:
 
 
 @pytest.mark.parametrize("by", ["Kueue", "an owner"])
-def test_a_released_job_keeps_its_booking_until_it_ends(world: World, by: str) -> None:
+def test_a_released_job_stays_charged_until_it_ends(world: World, by: str) -> None:
     release(world)
     owned = {"metadata": {"ownerReferences": [wrap_job(world.direct, "main", pods=2)]}}
     world.patch_job(KUEUE if by == "Kueue" else owned)
@@ -43,7 +43,7 @@ def test_a_released_job_keeps_its_booking_until_it_ends(world: World, by: str) -
     assert world.get_unit()["status"]["admissions"] == []
 
 
-def test_a_running_job_that_another_queue_suspends_is_free_when_its_pods_are_gone(
+def test_a_job_that_another_queue_suspends_is_released_with_its_last_pod(
     world: World,
 ) -> None:
     release(world)
@@ -64,7 +64,7 @@ def test_a_running_job_that_another_queue_suspends_is_free_when_its_pods_are_gon
     assert world.server.resource_version == before, "it is left alone from then on"
 
 
-def test_a_waiting_job_leaves_the_line_and_may_come_back(world: World) -> None:
+def test_a_pending_job_leaves_the_queue_and_may_come_back(world: World) -> None:
     world.direct.create(KUEUE_WORKLOADS)
     world.start()
     world.job()
@@ -79,7 +79,7 @@ def test_a_waiting_job_leaves_the_line_and_may_come_back(world: World) -> None:
     assert world.phase() == "Enqueued"
 
 
-def test_a_job_that_is_deleted_takes_its_unit_along(world: World) -> None:
+def test_a_deleted_jobs_unit_is_deleted(world: World) -> None:
     release(world)
     world.patch_job(KUEUE)
     world.settle()

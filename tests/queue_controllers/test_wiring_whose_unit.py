@@ -1,4 +1,4 @@
-"""Units that name a job and may not be its unit, over the fake API server."""
+"""Units that name a job and must not count as its unit, over the fake API server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_unit_in_another_namespace_neither_releases_a_job_nor_takes_its_unit(
     assert "annotations" not in world.get_unit(namespace="other")["metadata"]
 
 
-def test_a_name_taken_by_a_unit_that_does_not_say_the_kind_is_not_tried_for_ever(
+def test_a_name_taken_by_a_unit_without_a_kind_is_not_retried_for_ever(
     world: World,
 ) -> None:
     job = world.job()
@@ -43,7 +43,7 @@ def test_a_name_taken_by_a_unit_that_does_not_say_the_kind_is_not_tried_for_ever
     assert writes_to(world.server) == ["create queueunits"]
 
 
-def test_a_unit_stays_whose_job_only_the_cache_does_not_know(world: World) -> None:
+def test_a_unit_stays_whose_job_is_missing_only_in_the_cache(world: World) -> None:
     controllers = world.start()
     for verb in ("list", "watch"):
         world.server.faults.fail(503, times=EVERY_TIME, match=Match(verb=verb, plural="jobs"))
@@ -54,7 +54,7 @@ def test_a_unit_stays_whose_job_only_the_cache_does_not_know(world: World) -> No
     world.settle(4.0)
 
     def while_it_is_read(info: RequestInfo) -> bool:
-        """Have the unit changed, and its watch tell so, before the answer about the job."""
+        """Change the unit, with the event of its watch, before the response about the job."""
         if info.verb == "get" and info.plural == "jobs":
             world.admit()
             exhaust(controllers.steps()[2])

@@ -32,7 +32,7 @@ HEADERS = {"authorization": "Bearer ann-token"}
 
 
 class Follower:
-    """The `Leadership` of a replica that never decides."""
+    """The `Leadership` of a replica that never leads."""
 
     def is_leader(self) -> bool:
         return False
@@ -53,7 +53,7 @@ def api_of(world: World) -> JobDebugApi:
 
 
 def ask(world: World, name: str = "main", kind: str = "Job", namespace: str = "team") -> JobAnswer:
-    """Ask about a job; nothing may be asked of the API server for it."""
+    """Read the page of a job; the API server must not be asked for it."""
     before = len(world.server.journal)
     try:
         return api_of(world).job(namespace, kind, name)
@@ -79,7 +79,7 @@ def test_a_job_in_the_queue(world: World) -> None:
     assert answer.problems == []
 
 
-def test_a_misspelled_label_and_what_was_meant(world: World) -> None:
+def test_a_misspelled_label_and_its_correction(world: World) -> None:
     world.start()
     world.job(labelled=False)
     world.patch_job({"metadata": {"labels": MISSPELLED}})
@@ -90,11 +90,11 @@ def test_a_misspelled_label_and_what_was_meant(world: World) -> None:
     (problem,) = answer.problems
     assert problem.reason == "KeyWithoutEffect"
     assert f"Did you mean {QUOTA_LABEL}?" in problem.message
-    assert "KeyWithoutEffect" in world.events(), "it was told, and is said all the same"
+    assert "KeyWithoutEffect" in world.events(), "it was reported as an event, and is shown as well"
     assert ask(world).problems == answer.problems
 
 
-def test_what_a_follower_says(world: World) -> None:
+def test_what_a_follower_answers(world: World) -> None:
     world.start(leadership=Follower())
     world.job()
     world.settle()
@@ -104,14 +104,14 @@ def test_what_a_follower_says(world: World) -> None:
 
 
 def job_set(world: World) -> Json:
-    """Create a JobSet of one Job; return how that names it."""
+    """Create a JobSet of one Job; return the Job's owner reference."""
     jobs = {"name": "a", "replicas": 1, "template": {"spec": {"template": template()}}}
     spec = {"suspend": True, "replicatedJobs": [jobs]}
     return make_owner(world.direct, "jobset.x-k8s.io/v1alpha2/JobSet", "top", "jobsets", spec)
 
 
 @pytest.mark.parametrize("kinds", ["job", "job,jobset"])
-def test_a_job_that_another_has_made(world: World, kinds: str) -> None:
+def test_a_job_that_another_job_has_created(world: World, kinds: str) -> None:
     owner = job_set(world)
     world.start(f"--enabled-extensions={kinds}")
     world.job("top-a-0", owners=[owner], parallelism=1, completions=1)
@@ -185,14 +185,14 @@ def test_of_two_versions_the_one_that_is_served_answers(world: World) -> None:
         pytest.param("main", "widgets", "no kind of job is named 'widgets'.*jobs.batch", id="kind"),
     ],
 )
-def test_what_is_not_there(world: World, name: str, kind: str, words: str) -> None:
+def test_what_does_not_exist(world: World, name: str, kind: str, words: str) -> None:
     world.start("--enabled-extensions=job,pod")
     status, detail = refusal(world, name, kind)
     assert status == 404
     assert re.search(words, detail), detail
 
 
-def test_a_cache_that_is_not_complete_says_so(world: World) -> None:
+def test_an_incomplete_cache_answers_503(world: World) -> None:
     world.direct.create(crd("tfjobs"))
     world.server.faults.fail(503, times=EVERY_TIME, match=Match(plural="tfjobs"))
     world.start("--enabled-extensions=job,tfjob")
@@ -214,7 +214,7 @@ def test_a_job_that_cannot_be_read(world: World) -> None:
     assert "$.spec.tfReplicaSpecs" in answer.message
 
 
-def test_a_pod_is_asked_about_by_its_name_and_a_group_by_its_own(world: World) -> None:
+def test_a_pod_has_a_page_by_its_name_and_a_group_by_its_own(world: World) -> None:
     world.start("--enabled-extensions=pod,podgroup")
     pod: Json = {
         "apiVersion": "v1",
@@ -237,7 +237,7 @@ def test_a_pod_is_asked_about_by_its_name_and_a_group_by_its_own(world: World) -
 
 
 def train_job(world: World) -> None:
-    """Create a TrainJob; the JobSet that says which pods it makes is not there yet."""
+    """Create a TrainJob, whose JobSet, which defines its pods, does not exist yet."""
     for each in ("trainjobs", "jobsets"):
         world.direct.create(crd(each))
     world.direct.create(
@@ -250,7 +250,7 @@ def train_job(world: World) -> None:
     )
 
 
-def test_what_another_object_says_is_not_read_for_an_answer(world: World) -> None:
+def test_related_objects_are_not_read_for_an_answer(world: World) -> None:
     train_job(world)
     world.start("--enabled-extensions=trainjob", leadership=Follower())
     status, detail = refusal(world, "main", "trainjobs")
@@ -268,7 +268,7 @@ def test_that_its_pods_are_not_known_is_a_problem(world: World) -> None:
     assert [each.reason for each in answer.problems] == ["DemandUnknown"]
 
 
-def test_no_preview_is_asked_for_an_answer(world: World) -> None:
+def test_no_preview_is_requested_for_an_answer(world: World) -> None:
     options = GeneralOptions(admission_preview=True)
     world.start(leadership=Follower(), configuration=Configuration(general=options))
     world.job()
@@ -280,7 +280,7 @@ def test_no_preview_is_asked_for_an_answer(world: World) -> None:
     assert after == before
 
 
-def test_answers_of_the_previews_count_without_asking(world: World) -> None:
+def test_answers_of_the_previews_count_without_a_request(world: World) -> None:
     options = GeneralOptions(admission_preview=True)
     world.start(configuration=Configuration(general=options))
     world.job()
@@ -289,11 +289,11 @@ def test_answers_of_the_previews_count_without_asking(world: World) -> None:
     assert (answer.managed, answer.reason, answer.problems) == (True, "InQueue", [])
 
 
-# --- who may ask ----------------------------------------------------------------------------------
+# --- access ---------------------------------------------------------------------------------------
 
 
 class Rights:
-    """What ann may do, and what was asked about it."""
+    """The rights of ann, and the reviews of them."""
 
     def __init__(self, *allowed: tuple[str, str, str]) -> None:
         self._allowed = allowed
@@ -308,7 +308,7 @@ class Rights:
 
 @contextmanager
 def guarded(world: World, rights: Rights) -> Iterator[httpx.Client]:
-    """Serve the routes as off the loopback address, to ann."""
+    """Serve the routes to ann as on an exposed address."""
     world.server.reviews.users["ann-token"] = {"username": "ann", "groups": []}
     world.server.reviews.allows = rights
     flow = FlowControl(0, 1, world.clock)
@@ -329,7 +329,7 @@ HIDDEN = "/debug/jobs/other/Job/main"
 
 @pytest.fixture
 def two_jobs(world: World) -> World:
-    """The same name in two namespaces."""
+    """Two jobs of the same name in two namespaces."""
     world.start("--enabled-extensions=job,podgroup,tfjob")
     world.job()
     world.job(namespace="other")
@@ -337,7 +337,7 @@ def two_jobs(world: World) -> World:
     return world
 
 
-def test_who_may_get_a_job_may_ask_about_it(two_jobs: World) -> None:
+def test_users_that_may_get_a_job_may_read_its_page(two_jobs: World) -> None:
     rights = Rights(("team", "jobs", "main"))
     with guarded(two_jobs, rights) as client:
         assert get(client, JOB, token=False).status_code == 401
@@ -351,7 +351,7 @@ def test_who_may_get_a_job_may_ask_about_it(two_jobs: World) -> None:
     ]
 
 
-def test_without_the_right_nobody_learns_whether_a_job_is_there(two_jobs: World) -> None:
+def test_without_the_right_a_missing_job_is_not_revealed(two_jobs: World) -> None:
     with guarded(two_jobs, Rights()) as client:
         there, gone = get(client, HIDDEN), get(client, HIDDEN.replace("main", "gone"))
         assert (there.status_code, gone.status_code) == (403, 403)
@@ -361,7 +361,7 @@ def test_without_the_right_nobody_learns_whether_a_job_is_there(two_jobs: World)
             assert get(client, path).status_code == 403
 
 
-def test_a_group_of_pods_takes_the_right_to_get_pods(two_jobs: World) -> None:
+def test_a_group_of_pods_needs_the_right_to_get_pods(two_jobs: World) -> None:
     rights = Rights(("team", "pods", ""))
     with guarded(two_jobs, rights) as client:
         assert get(client, "/debug/jobs/team/podgroups/none").status_code == 404
@@ -370,7 +370,7 @@ def test_a_group_of_pods_takes_the_right_to_get_pods(two_jobs: World) -> None:
     assert asked["resourceAttributes"] == attributes
 
 
-def test_an_unknown_kind_is_said_to_whoever_the_cluster_knows(two_jobs: World) -> None:
+def test_an_unknown_kind_is_reported_to_authenticated_users(two_jobs: World) -> None:
     rights = Rights()
     with guarded(two_jobs, rights) as client:
         path = "/debug/jobs/team/widgets/main"

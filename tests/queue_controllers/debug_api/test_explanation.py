@@ -70,7 +70,7 @@ def explain(
     manage: Manage = Manage.NAMESPACE_QUOTA,
     **more: Any,
 ) -> Explanation:
-    """Explain a job as the reconciler judges it."""
+    """Explain a job as the reconciler classifies it."""
     around, settings = around or ClusterContext(), JobSettings(manage=manage)
     ownership = classify_ownership(job, around, settings, has_unit=of is not None, owners=owners)
     view = JobView(
@@ -213,10 +213,10 @@ def test_a_running_job_whose_namespace_may_not_use_its_quota() -> None:
     said = explain(facts(suspended=False, status=RUNS), around=LISTED, pods=TWO_RUNNING)
     assert (said.managed, said.reason) == (False, JobStanding.NOT_ADOPTED)
     assert "may not use quota gold" in said.message
-    assert said.problems == (), "what is the reason is no problem besides"
+    assert said.problems == (), "the reason is not repeated as a problem"
 
 
-def test_a_unit_of_a_job_that_has_become_anothers() -> None:
+def test_a_unit_of_a_job_that_has_become_unmanaged() -> None:
     job = labelled({"kueue.x-k8s.io/queue-name": "q"})
     said = explain(job, unit("Running", admissions=ADMITTED), pods=TWO_RUNNING)
     assert (said.managed, said.reason) == (False, Rule.LEFT_TO_KUEUE)
@@ -291,7 +291,7 @@ def test_what_is_wrong_with_it(job: JobFacts, asked: dict[str, Any], want: list[
     assert [each.reason for each in explain(job, **asked).problems] == want
 
 
-def test_what_was_told_already_is_said_again() -> None:
+def test_a_warning_that_was_reported_is_shown_again() -> None:
     memory = JobMemory(told=frozenset({"KeyWithoutEffect"}), obstacle="x")
     (problem,) = explain(labelled(MISSPELLED), memory=memory).problems
     assert f"Did you mean {LABEL}?" in problem.message

@@ -1,4 +1,4 @@
-"""Which kind of job a word means."""
+"""Which kind of job a name stands for."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_kinds_that_a_word_names(word: str, want: list[str]) -> None:
     assert [each.key for each in found] == want
 
 
-def test_every_kind_that_comes_along_has_a_name_of_its_own() -> None:
+def test_every_built_in_kind_has_a_name_of_its_own() -> None:
     kinds = [each.kind for each in EXTENSIONS]
     for kind in kinds:
         for word in (kind.key, kind.kind, kind.plural, resource_name(kind)):

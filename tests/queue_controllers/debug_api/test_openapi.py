@@ -1,4 +1,4 @@
-"""Whatever is asked, the answers are those that the contract declares."""
+"""All answers to any request are declared in the contract."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_contract_is_what_is_served(client: httpx.Client) -> None:
     assert got == want
 
 
-def test_no_question_gets_an_answer_that_is_not_declared(client: httpx.Client) -> None:
+def test_no_request_gets_an_undeclared_answer(client: httpx.Client) -> None:
     declared = CONTRACT["paths"][JOBS]["get"]["responses"]
 
     @given(st.tuples(WORDS, WORDS, WORDS))

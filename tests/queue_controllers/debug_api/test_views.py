@@ -1,4 +1,4 @@
-"""What the controllers' debug API answers."""
+"""The answers of the controllers' debug API."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_job_with_its_unit() -> None:
     }
 
 
-def test_a_unit_that_does_not_wait_has_no_reason_to() -> None:
+def test_a_unit_that_is_not_pending_has_no_reason() -> None:
     explanation = Explanation(managed=True, reason=Rule.IN_QUEUE, message="")
     runs = unit("Running", admissions=ADMITTED, conditions=reserved("True"))
     shown = view_job(JOB, "team/main", explanation, leader=False, job=facts(), unit=runs).unit

@@ -1,4 +1,4 @@
-"""Jobs that ran before the queue knew of them: what proves it, and what it takes."""
+"""Jobs that ran before the queue knew of them: the proof, and its conditions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MARK = {"koord-queue/adopted": "true"}
 
 
 def made(of: QueueUnit) -> QueueUnit:
-    """Return a unit that the API server has made at half a minute past."""
+    """Return a unit that the API server created at half a minute past."""
     return replace(of, metadata=replace(of.metadata, creation_timestamp=Timestamp(SAME)))
 
 
@@ -70,19 +70,19 @@ NOT_THEIRS = ClusterContext(
             unit(annotations=MARK),
             {"pods": since(BEFORE)},
             "adopt",
-            id="written by an older version: as its pods say",
+            id="written by an older version: by its pods",
         ),
         pytest.param(
             RUNNING,
             unit(annotations=MARK),
             {"pods": since(AFTER)},
             "suspend",
-            id="marked by hand, and let go out of turn",
+            id="marked by hand, and released out of turn",
         ),
         pytest.param(RUNNING, unit(), {"pods": since(SAME)}, "suspend", id="of the same second"),
-        pytest.param(RUNNING, unit(), {"pods": TWO_PENDING}, "suspend", id="only going pods"),
+        pytest.param(RUNNING, unit(), {"pods": TWO_PENDING}, "suspend", id="only terminating pods"),
         pytest.param(
-            RUNNING, unit(), {"memory": ADOPTING}, "adopt", id="this process has just made it"
+            RUNNING, unit(), {"memory": ADOPTING}, "adopt", id="this process has just created it"
         ),
         pytest.param(
             facts(), unit(), {"memory": ADOPTING}, "write status", id="suspended before the proof"
@@ -99,7 +99,7 @@ NOT_THEIRS = ClusterContext(
             unit(conditions=(Condition(type=SUSPEND_CONTESTED, status="True"),)),
             {"pods": since(BEFORE)},
             "suspend",
-            id="it was suspended before, and somebody resumes it",
+            id="it was suspended before, and another client resumes it",
         ),
         pytest.param(
             RUNNING,
@@ -127,23 +127,25 @@ NOT_THEIRS = ClusterContext(
             unit(annotations={"koord-queue/managed-by": ""}),
             {"pods": since(AFTER)},
             "patch unit",
-            id="its mark of management is taken off",
+            id="its managed mark is removed",
         ),
     ],
 )
-def test_who_is_adopted(job: JobFacts, of: QueueUnit, more: dict[str, Any], want: str) -> None:
+def test_which_jobs_are_adopted(
+    job: JobFacts, of: QueueUnit, more: dict[str, Any], want: str
+) -> None:
     assert next(iter(told(look(job, made(of), **more).actions)), "") == want
 
 
 def status_after(of: QueueUnit, **more: Any) -> QueueUnit:
-    """Return the unit as its adoption leaves it."""
+    """Return the unit after its adoption."""
     (write, *_) = look(RUNNING, of, memory=ADOPTING, **more).actions
     assert isinstance(write, PatchUnitStatus)
     status = {**msgspec.to_builtins(of.status), **write.status}
     return replace(of, status=msgspec.convert(status, QueueUnitStatus))
 
 
-def test_the_proof_books_all_that_the_job_asks_for_where_it_is_charged() -> None:
+def test_the_proof_charges_the_whole_request_to_the_jobs_quota() -> None:
     after = status_after(unit(), pods=TWO_RUNNING)
     assert (after.status.phase, occupies_quota(after), is_adopted(after)) == ("Running", True, True)
     (granted,) = after.status.admissions
@@ -155,7 +157,7 @@ def test_the_proof_books_all_that_the_job_asks_for_where_it_is_charged() -> None
     assert placement.labels == {"quota.scheduling.koordinator.sh/name": "gold"}
 
 
-def test_what_others_wrote_into_the_unit_is_put_right_before_the_proof() -> None:
+def test_edits_of_the_unit_are_undone_before_the_proof() -> None:
     of = unit()
     moved = {"quota.scheduling.koordinator.sh/name": "bronze"}
     of = replace(of, metadata=replace(of.metadata, labels=moved))
@@ -177,7 +179,7 @@ def test_pods_are_ready_only_when_one_runs() -> None:
     assert (shown["PodsReady"], shown["Adopted"]) == ("True", "True")
 
 
-def test_the_unit_is_made_first_and_says_nothing_of_it() -> None:
+def test_the_unit_is_created_first_without_the_proof() -> None:
     decision = look(RUNNING, pods=TWO_RUNNING)
     (create,) = decision.actions
     assert isinstance(create, CreateUnit)
@@ -186,7 +188,7 @@ def test_the_unit_is_made_first_and_says_nothing_of_it() -> None:
     assert decision.memory.adopting
 
 
-def test_where_its_namespace_may_not_use_the_quota_it_is_left_alone_and_told_once() -> None:
+def test_without_access_to_the_quota_it_is_left_alone_and_warned_once() -> None:
     view = JobView(job=RUNNING, pods=TWO_RUNNING, moment=NOW, around=NOT_THEIRS)
     first = decide(view)
     assert told(first.actions) == ["tell NotAdopted"]
@@ -196,7 +198,7 @@ def test_where_its_namespace_may_not_use_the_quota_it_is_left_alone_and_told_onc
 
 
 @pytest.mark.parametrize("memory", [JobMemory(), ADOPTING], ids=["a pod is older", "made just now"])
-def test_nor_is_it_adopted_or_stopped_where_its_unit_is_there(memory: JobMemory) -> None:
+def test_nor_is_it_adopted_or_stopped_where_its_unit_exists(memory: JobMemory) -> None:
     of = made(unit())
     view = JobView(job=RUNNING, unit=of, pods=since(BEFORE), moment=NOW, memory=memory)
     first = decide(replace(view, around=NOT_THEIRS))
@@ -206,7 +208,7 @@ def test_nor_is_it_adopted_or_stopped_where_its_unit_is_there(memory: JobMemory)
     assert PROOF.type in str(decide(again).actions), "its namespace may use it now"
 
 
-def test_a_unit_that_an_older_version_adopted_is_booked_as_now() -> None:
+def test_a_unit_that_an_older_version_adopted_is_charged_as_now() -> None:
     of = unit("Running")
     (write,) = look(RUNNING, of, pods=TWO_RUNNING).actions
     assert isinstance(write, PatchUnitStatus)

@@ -1,4 +1,4 @@
-"""Units that the controllers have deactivated for good: what they say, and how they return."""
+"""Units that the controllers have deactivated for good: their conditions, and their return."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = [
 
 
 def inactive(mark: str, *conditions: Condition, annotation: str = "", **more: Any) -> QueueUnit:
-    """A unit in the queue that was deactivated when the job's annotation said nothing."""
+    """Return a unit in the queue that was deactivated while the job had no annotation."""
     annotations = {mark: "", **({ACTIVE: annotation} if annotation else {})}
     return unit(annotations=annotations, conditions=conditions, **{"active": False, **more})
 
@@ -31,7 +31,7 @@ def reached(kind: str) -> Condition:
 
 
 @pytest.mark.parametrize(("mark", "kind"), KINDS)
-def test_what_is_missing_of_the_story_is_written(mark: str, kind: str) -> None:
+def test_missing_conditions_are_written(mark: str, kind: str) -> None:
     requeued = Condition(type="Evicted", status="False", reason="Requeued", message="in the queue")
     (write,) = look(facts(annotations=RELEASED), inactive(mark, requeued)).actions
     assert isinstance(write, PatchUnitStatus)
@@ -43,7 +43,7 @@ def test_what_is_missing_of_the_story_is_written(mark: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("mark", "kind"), KINDS)
-def test_the_job_is_told_and_nothing_else_happens(mark: str, kind: str) -> None:
+def test_an_event_on_the_job_reports_it_and_nothing_else_happens(mark: str, kind: str) -> None:
     decision = look(facts(annotations=RELEASED), inactive(mark, reached(kind)))
     assert told(decision.actions) == [f"tell {kind}"]
 

@@ -1,4 +1,4 @@
-"""Units at their backoff limit: how they get there, stay there, and get out."""
+"""Units at their backoff limit: how they reach it, stay there, and return."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ACTIVATED = ["patch unit", "tell Activated"]
 
 
 def job(**annotations: str) -> JobFacts:
-    """A job that was released and is stopped."""
+    """Return a job that was released and is stopped."""
     keys = {"active": ACTIVE, "limit": LIMIT}
     return facts(annotations={**RELEASED, **{keys[key]: text for key, text in annotations.items()}})
 
 
 def of(phase: str, count: int, *, mark: str | None = None, **more: Any) -> QueueUnit:
-    """A unit that was put back so often; with a mark, which makes it inactive."""
+    """Return a unit that was requeued this often; with a mark, which makes it inactive."""
     state = RequeueState(count=count) if count else None
     annotations = {} if mark is None else {MARK: mark}
     if mark is not None:
@@ -41,7 +41,7 @@ def of(phase: str, count: int, *, mark: str | None = None, **more: Any) -> Queue
 
 
 def late(count: int, **more: Any) -> QueueUnit:
-    """A unit whose job is stopped, because it was late once more."""
+    """Return a unit whose job is stopped, because it was late once more."""
     conditions = evicted("BackoffTimeout")
     return of("Dequeued", count, admissions=ADMITTED, conditions=conditions, **more)
 
@@ -78,7 +78,7 @@ def late(count: int, **more: Any) -> QueueUnit:
             late(2, mark=""),
             THREE,
             ["move Enqueued", "tell BackoffTimeout"],
-            id="then it is freed",
+            id="then it is released",
         ),
         pytest.param(job(), of("TimeoutBackoff", 2), THREE, [], id="it waits below the limit"),
         pytest.param(job(), of("TimeoutBackoff", 3), THREE, DEACTIVATED, id="lowered in backoff"),
@@ -104,7 +104,7 @@ def test_the_way_to_the_limit(
     assert told(see(of_job, unit_, settings)) == want
 
 
-def test_a_lowered_limit_does_not_stop_what_was_admitted() -> None:
+def test_a_lowered_limit_does_not_stop_an_admitted_job() -> None:
     trying = of("Dequeued", 3, admissions=ADMITTED)
     running = facts(annotations=RELEASED, suspended=False)
     assert look(running, trying, settings=THREE).actions == ()
@@ -115,10 +115,10 @@ def test_a_lowered_limit_does_not_stop_what_was_admitted() -> None:
     [
         pytest.param("", None, f'{ACTIVE}: "true"', id="nothing"),
         pytest.param("1", True, f'{ACTIVE}: "false", then "true"', id="true"),
-        pytest.param("no", None, f'{ACTIVE}: "true"', id="no truth value"),
+        pytest.param("no", None, f'{ACTIVE}: "true"', id="not a boolean"),
     ],
 )
-def test_it_is_inactive_before_it_is_free(said: str, active: bool | None, hint: str) -> None:
+def test_it_is_inactive_before_it_is_released(said: str, active: bool | None, hint: str) -> None:
     (patch,) = see(job(active=said), late(2, active=active))
     assert isinstance(patch, PatchUnit)
     assert patch.body == {"metadata": {"annotations": {MARK: said}}, "spec": {"active": False}}
@@ -147,15 +147,17 @@ TOLD = ["tell BackoffLimitReached"]
     [
         pytest.param(job(), STAYS, TOLD, id="nothing happens"),
         pytest.param(job(active="true"), STAYS, ["write status"], id="it is annotated true"),
-        pytest.param(job(active="true"), LEFT_TRUE, TOLD, id="that was there before"),
-        pytest.param(job(active="True"), LEFT_TRUE, ["write status"], id="true, spelled anew"),
+        pytest.param(job(active="true"), LEFT_TRUE, TOLD, id="an annotation from before"),
+        pytest.param(
+            job(active="True"), LEFT_TRUE, ["write status"], id="true, in another spelling"
+        ),
         pytest.param(job(active="false"), LEFT_TRUE, ["patch unit"], id="false is noted"),
         pytest.param(job(), LEFT_TRUE, ["patch unit"], id="that it was removed is noted"),
         pytest.param(
             job(),
             of("Enqueued", 3, mark="", conditions=(REACHED,), active=True),
             ["write status"],
-            id="somebody has made the unit active",
+            id="the unit was made active by hand",
         ),
         pytest.param(
             job(active="true"),
@@ -167,13 +169,13 @@ TOLD = ["tell BackoffLimitReached"]
             job(active="true"),
             late(2, mark=""),
             ["move Enqueued", "tell BackoffTimeout"],
-            id="it is freed first",
+            id="it is released first",
         ),
         pytest.param(
             job(),
             of("Dequeued", 0, mark="", active=True, admissions=ADMITTED),
             ACTIVATED,
-            id="admitted before anybody looked",
+            id="admitted before a reconcile",
         ),
     ],
 )
@@ -181,7 +183,7 @@ def test_the_way_back(of_job: JobFacts, unit_: QueueUnit, want: list[str]) -> No
     assert told(see(of_job, unit_)) == want
 
 
-def test_made_active_it_counts_anew_and_goes_by_the_annotation_again() -> None:
+def test_made_active_it_counts_from_zero_and_follows_the_annotation_again() -> None:
     (write,) = see(job(active="true"), STAYS)
     assert isinstance(write, PatchUnitStatus)
     assert write.status["requeueState"] is None
@@ -194,7 +196,7 @@ def test_made_active_it_counts_anew_and_goes_by_the_annotation_again() -> None:
 
 
 def see(of_job: JobFacts, unit_: QueueUnit, settings: JobSettings = THREE) -> tuple[Action, ...]:
-    """Look at a unit that has its job's annotations; what is ignored of them is left out."""
+    """Decide about a unit with its job's annotations; leave out events of ignored ones."""
     theirs = {key: text for key, text in of_job.metadata.annotations.items() if key not in RELEASED}
     annotations = {**unit_.metadata.annotations, **theirs}
     meta = msgspec.structs.replace(unit_.metadata, annotations=annotations)

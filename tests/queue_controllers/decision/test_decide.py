@@ -1,4 +1,4 @@
-"""What is done about a job, row by row: a situation in, the actions out."""
+"""Decisions about a job, row by row: from a situation to the actions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
             replace(NEW, kind=AT_BIRTH),
             {"memory": FRESH},
             ["create"],
-            id="it arrives unsuspended, and is held at birth or never",
+            id="it arrives unsuspended, and is held at creation or never",
         ),
         pytest.param(
             replace(NEW, kind=AT_BIRTH),
@@ -93,7 +93,7 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
             facts(kind=AT_BIRTH, suspended=False, annotations=RELEASED),
             {},
             ["suspend", "create"],
-            id="born suspended, released, and its unit is gone",
+            id="created suspended, released, and its unit is gone",
         ),
         pytest.param(facts(status=StatusFacts(outcome=SUCCEEDED)), {}, [], id="it has ended"),
         pytest.param(facts(deleted=TEN), {}, [], id="it is being deleted"),
@@ -107,7 +107,7 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
             facts(why_not_hold="spec.x"),
             {"memory": JobMemory(told=frozenset({"CanNotBeHeld"}))},
             [],
-            id="it would not survive, and that was told",
+            id="it would not survive, and that was reported",
         ),
         pytest.param(
             NEW, {"ownership": Ownership(managed=False, reason="")}, [], id="it is not managed"
@@ -143,7 +143,11 @@ def test_a_job_without_a_unit(job: JobFacts, more: dict[str, Any], want: list[st
             id="an ended pod object is still being deleted: not released",
         ),
         pytest.param(
-            facts(suspended=False), "Dequeued", {"pods": TWO_PENDING}, [], id="pods are coming"
+            facts(suspended=False),
+            "Dequeued",
+            {"pods": TWO_PENDING},
+            [],
+            id="pods are created",
         ),
         pytest.param(
             facts(suspended=False, status=RUNS),
@@ -160,14 +164,14 @@ def test_a_job_without_a_unit(job: JobFacts, more: dict[str, Any], want: list[st
             "Enqueued",
             {},
             ["suspend", "tell SuspendedAgain"],
-            id="un-suspended by hand while it waits",
+            id="resumed by hand while it waits",
         ),
         pytest.param(
             facts(suspended=False, status=RUNS),
             "Reserved",
             {"pods": TWO_RUNNING},
             ["suspend", "tell SuspendedAgain"],
-            id="un-suspended by hand, and its pods run",
+            id="resumed by hand, and its pods run",
         ),
         pytest.param(
             facts(annotations=RELEASED),
@@ -195,7 +199,7 @@ def test_a_job_without_a_unit(job: JobFacts, more: dict[str, Any], want: list[st
             "Dequeued",
             {},
             ["move Failed"],
-            id="deleted: not released, and given back",
+            id="deleted: not resumed, and its usage released",
         ),
         pytest.param(facts(), "Succeed", {}, [], id="final: nothing"),
     ],
@@ -227,14 +231,12 @@ def test_a_silent_operator_has_a_minute() -> None:
 @pytest.mark.parametrize(
     ("let_go", "want"),
     [
-        pytest.param(StatusFacts(), ["move Enqueued", "tell Preempted"], id="seen to let it go"),
-        pytest.param(HELD, [], id="not seen: the word may be of before the release"),
+        pytest.param(StatusFacts(), ["move Enqueued", "tell Preempted"], id="seen to resume it"),
+        pytest.param(HELD, [], id="not seen: the status may be from before the release"),
         pytest.param(
-            StatusFacts(is_empty=True), [], id="it has said nothing yet: it may not have looked"
+            StatusFacts(is_empty=True), [], id="no status yet: it may not have reconciled"
         ),
-        pytest.param(
-            StatusFacts(is_at_odds=True), [], id="its counts say otherwise: they have to follow"
-        ),
+        pytest.param(StatusFacts(is_at_odds=True), [], id="its counts differ: they have to follow"),
     ],
 )
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_a_silent_operator_has_a_minute() -> None:
         pytest.param("2026-11-01T09:50:58Z", id="by a slow clock"),
     ],
 )
-def test_an_operator_that_was_seen_to_let_go_needs_no_time(
+def test_an_operator_that_was_seen_to_resume_it_needs_no_time(
     since: str, let_go: StatusFacts, want: list[str]
 ) -> None:
     released = {RELEASED_AT: "2026-11-01T09:51:00.250000Z"}
@@ -255,8 +257,8 @@ def test_an_operator_that_was_seen_to_let_go_needs_no_time(
     assert told(look(job, EVICTED, memory=seen.memory).actions) == want
 
 
-def test_what_was_seen_is_of_one_release() -> None:
-    """Another follows, and its answer is lost: nothing of it is seen before it is taken back."""
+def test_what_was_seen_belongs_to_one_release() -> None:
+    """Another follows, and its response is lost: none of it is seen before the eviction."""
     first, second = ({RELEASED_AT: f"2026-11-01T09:5{minute}:00.000000Z"} for minute in (0, 1))
     seen = look(
         facts(annotations=first, suspended=False, status=RUNS),
@@ -268,7 +270,7 @@ def test_what_was_seen_is_of_one_release() -> None:
         assert told(look(job, EVICTED, memory=seen.memory).actions) == want
 
 
-def test_a_release_stamps_time_quota_and_unit() -> None:
+def test_a_release_annotates_time_quota_and_unit() -> None:
     (release,) = look(
         facts(annotations={SUSPEND: "true"}), unit("Dequeued", admissions=ADMITTED)
     ).actions
@@ -286,13 +288,13 @@ def test_a_release_stamps_time_quota_and_unit() -> None:
 @pytest.mark.parametrize(
     ("admitted_at", "released_at", "want"),
     [
-        pytest.param("2026-11-01T09:50:30Z", True, True, id="released since, so others did it"),
+        pytest.param("2026-11-01T09:50:30Z", True, True, id="released since: others did it"),
         pytest.param("2026-11-01T09:55:00Z", True, False, id="released for an earlier admission"),
         pytest.param("2026-11-01T09:55:00Z", False, False, id="never released"),
         pytest.param(None, True, False, id="admitted by hand, without a time"),
     ],
 )
-def test_a_resume_is_told_when_others_suspended(
+def test_a_resume_is_reported_when_others_suspended(
     admitted_at: str | None, released_at: bool, want: bool
 ) -> None:
     job = facts(annotations=RELEASED if released_at else {})
@@ -344,8 +346,8 @@ def test_running_timeout(
     assert (told(decision.actions), decision.requeue_after_seconds) == want
 
 
-def test_what_is_over_is_said_to_be_over() -> None:
-    """A unit that runs in the end is contested no more, and its operator has spoken."""
+def test_conditions_of_the_past_become_false() -> None:
+    """A unit that runs in the end is no longer contested, and its operator has reported."""
     conditions = tuple(
         Condition(type=each, status="True", reason="X", message="m", last_transition_time=TEN)
         for each in ("SuspendContested", "OperatorSilent")
@@ -362,7 +364,7 @@ def test_what_is_over_is_said_to_be_over() -> None:
     [
         pytest.param({}, False, False, id="the field alone"),
         pytest.param({}, True, True, id="configured: the annotation as well"),
-        pytest.param({SUSPEND: "false"}, False, True, id="there is one: it is turned"),
+        pytest.param({SUSPEND: "false"}, False, True, id="there is one: it is set"),
     ],
 )
 def test_what_holding_writes(annotations: dict[str, str], configured: bool, want: bool) -> None:
@@ -391,7 +393,7 @@ def test_running_waits_half_a_second_for_the_other_pods() -> None:
     assert move.status["admissions"] == [{"name": "main", "replicas": 2, "running": 1}]
 
 
-def test_finished_work_is_given_back_once() -> None:
+def test_usage_of_finished_work_is_released_once() -> None:
     job = facts(count=1, suspended=False, status=RUNS)
     of = unit("Running", admissions=(Admission(name="main", replicas=2, running=1),))
     one = PodFacts(total=2, living=1, running=1, running_of_sets={"main": 1})
@@ -432,7 +434,7 @@ def test_a_unit_made_by_hand_for_the_job_is_taken_over() -> None:
 
 
 def test_nothing_is_done_twice() -> None:
-    """A look at what the writes of the look before have made finds nothing to do."""
+    """A reconcile of the result of the writes before finds nothing to do."""
     suspended = facts(suspended=True, status=StatusFacts(is_empty=True))
     assert look(suspended, unit(), memory=FRESH).actions == ()
     released = facts(annotations=RELEASED, suspended=False)
@@ -443,13 +445,13 @@ def test_nothing_is_done_twice() -> None:
     ("phase", "pods", "managed", "want"),
     [
         pytest.param("Running", PodFacts(total=1), True, ["move Failed"], id="its pods have ended"),
-        pytest.param("Running", PodFacts(total=1), False, ["move Failed"], id="not the queue's"),
+        pytest.param("Running", PodFacts(total=1), False, ["move Failed"], id="not managed"),
         pytest.param("Running", TWO_TERMINATING, True, [], id="pods live"),
         pytest.param("Enqueued", PodFacts(), True, ["move Failed"], id="it is in the queue"),
         pytest.param("Succeed", PodFacts(), True, [], id="it had ended before"),
     ],
 )
-def test_a_deleted_job_whose_object_stays_gives_its_place_back(
+def test_a_deleted_job_whose_object_stays_releases_its_quota(
     phase: str, pods: PodFacts, managed: bool, want: list[str]
 ) -> None:
     """A finalizer keeps the job, or an ended pod of one that is deleted in the foreground."""
@@ -459,7 +461,7 @@ def test_a_deleted_job_whose_object_stays_gives_its_place_back(
     assert told(decision.actions) == want
 
 
-def test_a_waiting_unit_whose_demand_can_not_be_read_gets_it_anew() -> None:
+def test_a_pending_unit_with_an_invalid_demand_gets_it_again() -> None:
     broken = salvage_unit(msgspec.to_builtins(unit()), "odd")
     (patch,) = look(facts(), broken).actions
     assert isinstance(patch, PatchUnit)

@@ -1,4 +1,4 @@
-"""Annotations that count for nothing are told on the job, each value once."""
+"""Ignored annotations are reported on the job, each value once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEQUEUED = unit("Dequeued", admissions=ADMITTED)
         pytest.param(HIGH, None, True, ["create", *TOLD], id="it comes"),
         pytest.param(HIGH, RESERVED, True, TOLD, id="it waits"),
         pytest.param(HIGH, DEQUEUED, True, ["release", *TOLD], id="it starts"),
-        pytest.param(HIGH, None, False, [], id="not the queue's"),
+        pytest.param(HIGH, None, False, [], id="not managed"),
         pytest.param(HIGH, unit("Succeed"), True, [], id="it has ended"),
         pytest.param(
             facts(annotations={PRIORITY: "high"}, status=StatusFacts(outcome=SUCCEEDED)),
@@ -37,17 +37,17 @@ DEQUEUED = unit("Dequeued", admissions=ADMITTED)
         pytest.param(facts(annotations={PRIORITY: "5"}), None, True, ["create"], id="a number"),
     ],
 )
-def test_it_is_told_while_it_can_be_mended(
+def test_it_is_reported_while_it_can_be_fixed(
     job: JobFacts, of: QueueUnit | None, managed: bool, want: list[str]
 ) -> None:
     assert told(look(job, of, ownership=Ownership(managed=managed, reason="")).actions) == want
 
 
-def test_a_value_is_told_once_and_again_when_it_comes_back() -> None:
+def test_a_value_is_reported_once_and_again_when_it_comes_back() -> None:
     memory, rounds = JobMemory(), []
     for job in (HIGH, HIGH, HIGHER, facts(), HIGH):
         decision = look(job, RESERVED, memory=memory)
-        assert decision.settled or not decision.actions, "a warning alone asks for no other look"
+        assert decision.settled or not decision.actions, "a warning alone needs no reconcile"
         memory = decision.memory
         rounds.append(
             [each.message for each in decision.actions if isinstance(each, RecordJobEvent)]

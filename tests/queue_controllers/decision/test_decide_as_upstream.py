@@ -1,8 +1,8 @@
-"""Upstream's tests of what it reports of pods, restated: the ids are those of `cluster/upstream`.
+"""Upstream's tests of its reports about pods, restated: the ids are those of `cluster/upstream`.
 
-Upstream's job side lowers `admissions[].replicas` to what runs. Here they are the scheduler's: the
-job side says in `reclaimablePods` what is not needed any more, living pods stay charged, and a job
-of which only a part runs for long is evicted whole. `spec.resource` is never rewritten.
+Upstream's controllers lower `admissions[].replicas` to what runs. Here the scheduler writes those:
+the controllers report in `reclaimablePods` what is not needed any more, living pods stay charged,
+and a job that runs partially for long is evicted whole. `spec.resource` is never rewritten.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def at(minutes_ago: int) -> Timestamp:
 
 
 def job_of(**counts: int) -> JobFacts:
-    """A released job with pod sets of so many pods."""
+    """Return a released job with pod sets of this many pods."""
     of = facts(suspended=False, status=RUNS, annotations=RELEASED)
     (one,) = of.pod_sets
     sets = (msgspec.structs.replace(one, name=name, count=n) for name, n in counts.items())
@@ -41,7 +41,7 @@ def job_of(**counts: int) -> JobFacts:
 def pods_of(
     running: dict[str, int], pending: dict[str, int] | None = None, minutes: int = 0
 ) -> PodFacts:
-    """Pods by set, the pending ones created so long ago."""
+    """Return pods by set, the pending ones created this long ago."""
     waiting = pending or {}
     runs, waits = sum(running.values()), sum(waiting.values())
     return PodFacts(
@@ -56,7 +56,7 @@ def pods_of(
 
 
 def unit_of(phase: str, *admissions: Admission, **more: Any) -> QueueUnit:
-    """A unit whose pod sets are those that were admitted, and whose pods ran an hour ago."""
+    """Return a unit whose pod sets were admitted, and whose pods ran an hour ago."""
     ready = Condition(
         type="PodsReady", status="True", reason="PodsRunning", last_transition_time=at(59)
     )
@@ -76,7 +76,7 @@ def admitted(name: str, replicas: int, **resources: str) -> Admission:
 
 
 def status_of(job: JobFacts, of: QueueUnit, pods: PodFacts) -> dict[str, Any]:
-    """Return what is written about pods that have been so for a while."""
+    """Return the status that is written about pods that have been so for a while."""
     written = look(job, of, pods=pods, memory=LATE_COUNTS).actions
     (status,) = [each.status for each in written if isinstance(each, PatchUnitStatus)] or [{}]
     return status
@@ -110,7 +110,7 @@ def test_a_demand_below_the_admission(
     assert [each["replicas"] for each in status.get("admissions", ())] in ([], [replicas])
 
 
-def test_usage_is_counted_and_what_was_granted_stays() -> None:
+def test_usage_is_counted_and_the_admission_stays() -> None:
     """[ctl-12]."""
     of = unit_of(
         "Running", admitted("ps-1", 1, cpu="1"), admitted("gpu-ps", 1, **{"nvidia.com/gpu": "8"})
@@ -123,7 +123,7 @@ def test_usage_is_counted_and_what_was_granted_stays() -> None:
 
 
 def test_a_pod_on_a_node_that_does_not_run_yet_is_pending() -> None:
-    """[ctl-13] Upstream takes it for running."""
+    """[ctl-13] Upstream counts it as running."""
     of = unit_of("Dequeued", admitted("ps-1", 1), admitted("gpu-ps", 1))
     job = job_of(**{"ps-1": 1, "gpu-ps": 1})
     waits = msgspec.structs.replace(job, status=facts().status)
@@ -135,7 +135,7 @@ def test_a_pod_on_a_node_that_does_not_run_yet_is_pending() -> None:
 
 
 def partly(minutes: int) -> PodFacts:
-    """Two of four run, the others wait since then."""
+    """Return a unit of which two of four pods run, and the others wait since then."""
     return pods_of({"main": 2}, {"main": 2}, minutes)
 
 
@@ -166,13 +166,13 @@ ALL_FOUR = Admission(name="main", replicas=4, running=4)
         ),
     ],
 )
-def test_jobs_of_which_a_part_runs(of: QueueUnit, pods: PodFacts, want: list[str]) -> None:
+def test_partially_running_jobs(of: QueueUnit, pods: PodFacts, want: list[str]) -> None:
     decision = look(job_of(main=4), of, pods=pods, settings=FIVE_MINUTES)
     assert told(decision.actions) == want
 
 
-def test_of_two_sets_the_one_that_is_not_whole_counts() -> None:
-    """[ctl-21] Upstream lowers that set's replicas; a job that needs both does not go on so."""
+def test_of_two_sets_the_incomplete_one_counts() -> None:
+    """[ctl-21] Upstream lowers that set's replicas; a job that needs both cannot run so."""
     whole = Admission(name="ps-1", replicas=4, running=4)
     part = Admission(name="ps-2", replicas=3, running=1, pending=2)
     pods = pods_of({"ps-1": 4, "ps-2": 1}, {"ps-2": 2}, 10)

@@ -1,4 +1,4 @@
-"""How long a job whose queue waits for its pods may take until they run."""
+"""How long a job may take until its pods run, where its queue waits for them."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ EVICTED = ["write status", "RecordUnitEvent"]
         pytest.param((AWAITED,), 0, 600, (EVICTED, None), id="they are over"),
         pytest.param((AWAITED,), 60, 60, (EVICTED, None), id="a shorter one of its own"),
         pytest.param((AWAITED,), 3600, 600, ([], 60.0), id="a longer one of its own"),
-        pytest.param((), 0, 10_000, ([], 60.0), id="nobody waits for it"),
+        pytest.param((), 0, 10_000, ([], 60.0), id="its queue does not wait for it"),
     ],
 )
-def test_nobody_is_waited_for_for_ever(
+def test_no_job_is_waited_for_for_ever(
     conditions: tuple[Condition, ...],
     own: float,
     seconds: float,
@@ -100,7 +100,7 @@ def test_a_job_that_wants_no_pods_is_not_waited_for(counts: tuple[int, ...], wan
         pytest.param((), 0, True, id="no time at all"),
     ],
 )
-def test_a_release_is_looked_at_again_where_time_counts(
+def test_a_release_is_reconciled_again_where_time_counts(
     conditions: tuple[Condition, ...], own: float, settled: bool
 ) -> None:
     of = unit("Dequeued", admissions=ADMITTED, conditions=conditions)
@@ -116,10 +116,10 @@ def test_a_release_is_looked_at_again_where_time_counts(
         pytest.param(600, (EVICTED, None), id="they are over"),
     ],
 )
-def test_what_is_left_of_an_earlier_run_holds_up_nobody_for_ever(
+def test_remains_of_an_earlier_run_do_not_hold_up_others_for_ever(
     seconds: float, want: tuple[list[str], float | None]
 ) -> None:
-    """Its pod has ended, and somebody's finalizer keeps the object."""
+    """Its pod has ended, and a finalizer keeps the object."""
     admitted_at = Timestamp("2026-11-01T09:51:00Z")
     of = unit(
         "Dequeued", admissions=ADMITTED, conditions=(AWAITED,), last_allocate_time=admitted_at
@@ -135,7 +135,7 @@ REFUSED = AdmissionCheckState(name="nodes", state="Retry")
 def backing_off(
     *, until: str, reason: str = "BackoffTimeout", count: int = 2, **status: Any
 ) -> QueueUnit:
-    """A unit that lost its quota at 09:50:00."""
+    """Return a unit that lost its quota at 09:50:00."""
     lost = (
         Condition(type=each, status="False", reason="BackoffTimeout", last_transition_time=TEN)
         for each in ("QuotaReserved", "Admitted")
@@ -154,10 +154,10 @@ def backing_off(
         pytest.param("5m", backing_off(until="2026-11-01T09:50:20Z"), "10:01:00", id="later"),
         pytest.param("30s", backing_off(until="2026-11-01T10:05:00Z"), "09:51:06", id="earlier"),
         pytest.param("5m", backing_off(until="2026-11-01T09:59:01Z"), "", id="within the jitter"),
-        pytest.param("9s", backing_off(until="2026-11-01T09:50:17Z"), "", id="give or take"),
+        pytest.param("9s", backing_off(until="2026-11-01T09:50:17Z"), "", id="about the same"),
         pytest.param("", backing_off(until="2026-11-01T10:05:00Z"), "", id="not for this job"),
         pytest.param("soon", backing_off(until="2026-11-01T10:05:00Z"), "", id="unreadable"),
-        pytest.param("30s", backing_off(until="once"), "", id="until nobody knows when"),
+        pytest.param("30s", backing_off(until="once"), "", id="until an unknown time"),
         pytest.param(
             "30s", backing_off(until="2026-11-01T10:05:00Z", reason="Preempted"), "", id="by others"
         ),
@@ -165,7 +165,7 @@ def backing_off(
             "30s",
             backing_off(until="2026-11-01T10:05:00Z", admission_checks=(REFUSED,)),
             "",
-            id="by a check, which may have said how long",
+            id="by a check, which may set the time",
         ),
     ],
 )
@@ -218,7 +218,7 @@ COUNTED = (Admission(name="main", replicas=2, running=1, pending=1),)
 
 
 def partly_running(**more: Any) -> QueueUnit:
-    """A unit of whose two pods one was counted as running."""
+    """Return a unit with one of two pods counted as running."""
     return unit("Running", admissions=COUNTED, conditions=(READY,), **more)
 
 
@@ -229,13 +229,13 @@ def partly_running(**more: Any) -> QueueUnit:
         pytest.param("", partly_running(), True, 300, (EVICTED, None), id="too long"),
         pytest.param("1m", partly_running(), True, 60, (EVICTED, None), id="a time of its own"),
         pytest.param("0", partly_running(), True, 999, ([], None), id="for ever, of its own"),
-        pytest.param("", partly_running(), False, 999, ([], None), id="not the queue's any more"),
+        pytest.param("", partly_running(), False, 999, ([], None), id="not managed any more"),
         pytest.param(
             "", partly_running(adopted=True), True, 999, ([], None), id="adopted: never stopped"
         ),
     ],
 )
-def test_a_job_of_which_only_a_part_runs_gives_its_place_back(
+def test_a_partially_running_job_is_evicted(
     own: str, of: QueueUnit, managed: bool, seconds: float, want: tuple[list[str], float | None]
 ) -> None:
     marks = {**RELEASED, "koord-queue/partial-running-timeout": own}
@@ -278,7 +278,7 @@ def test_backoffs_are_counted_until_enough_pods_run(
     assert cleared == ([] if want else [None])
 
 
-def test_counts_that_a_short_time_goes_by_are_put_right_sooner() -> None:
+def test_counts_that_a_short_timeout_depends_on_are_corrected_sooner() -> None:
     two = unit("Running", admissions=(Admission(name="main", replicas=2, running=2),))
     decision = look(
         facts(annotations=RELEASED, suspended=False, status=RUNS),
@@ -337,8 +337,8 @@ def test_in_strict_mode_counts_of_its_pods_do_not_renew_the_time() -> None:
 
 
 @pytest.mark.parametrize("year", ["0001", "2126", "9999"])
-def test_a_backoff_that_begins_in_the_future_ends_as_it_says(year: str) -> None:
-    """Somebody has edited the condition: from a time to come nothing is counted."""
+def test_a_backoff_that_begins_in_the_future_ends_at_its_time(year: str) -> None:
+    """The condition was edited: nothing is counted from a time in the future."""
     of = backing_off(until="2026-11-01T10:05:00Z")
     at = f"{year}-12-31T23:59:59Z"
     conditions = [

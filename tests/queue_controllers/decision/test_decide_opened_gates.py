@@ -1,4 +1,4 @@
-"""Pods whose gate somebody else took off: charged and told once, booked where nothing is held."""
+"""Pods whose gate another client removed: charged and reported once, admitted if none is held."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_RUNS = PodFacts(
     opened=1,
 )
 ONE_MADE = msgspec.structs.replace(ONE_RUNS, held_of_sets={})
-"""Of two pods only the first is there, as of a StatefulSet that makes them in turn."""
+"""Of two pods only the first exists, as of a StatefulSet that creates them in turn."""
 
 
 def job() -> JobFacts:
@@ -34,7 +34,7 @@ def job() -> JobFacts:
 
 
 def merged(of: QueueUnit, action: Action) -> QueueUnit:
-    """Return the unit as a write leaves it, as far as it matters here."""
+    """Return the unit after a write, as far as it matters here."""
     if isinstance(action, PatchUnit):
         annotations = of.metadata.annotations | action.body["metadata"]["annotations"]
         meta = msgspec.structs.replace(of.metadata, annotations=annotations)
@@ -46,7 +46,7 @@ def merged(of: QueueUnit, action: Action) -> QueueUnit:
 
 
 def looks(of: QueueUnit, count: int = 6) -> tuple[QueueUnit, list[str]]:
-    """Look again and again, with no news but its own writes; return what is written and told."""
+    """Reconcile repeatedly, with only its own writes as news; return the writes and events."""
     names: list[str] = []
     for _ in range(count):
         actions = look(job(), of, pods=RUN).actions
@@ -77,17 +77,17 @@ BACKS_OFF: Any = evicted("BackoffTimeout")
         pytest.param(
             unit("Reserved", conditions=FREED), ["adopt", "tell GateOpened"], id="reserved"
         ),
-        pytest.param(unit("SchedReady"), ["adopt", "tell GateOpened"], id="nodes are asked for"),
+        pytest.param(unit("SchedReady"), ["adopt", "tell GateOpened"], id="nodes are reserved"),
     ],
 )
-def test_what_is_opened_is_booked_and_told_once(of: QueueUnit, want: list[str]) -> None:
+def test_an_opened_pod_is_charged_and_reported_once(of: QueueUnit, want: list[str]) -> None:
     after, names = looks(of)
     assert names == want
     assert is_adopted(after)
     assert occupies_quota(after)
 
 
-def test_what_is_evicted_after_it_was_opened_waits() -> None:
+def test_a_job_that_is_evicted_after_it_was_opened_waits() -> None:
     after, _ = looks(unit(conditions=FREED))
     asked = Condition(type="Evicted", status="True", reason="Preempted")
     status = msgspec.structs.replace(after.status, conditions=(*after.status.conditions, asked))
@@ -103,7 +103,7 @@ def test_what_is_evicted_after_it_was_opened_waits() -> None:
     "pods",
     [
         pytest.param(ONE_RUNS, id="the other is held"),
-        pytest.param(ONE_MADE, id="the other is not made yet"),
+        pytest.param(ONE_MADE, id="the other does not exist yet"),
     ],
 )
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_is_evicted_after_it_was_opened_waits() -> None:
         pytest.param(unit(conditions=FREED), id="in the queue again after an eviction"),
         pytest.param(unit("TimeoutBackoff", conditions=BACKS_OFF), id="put back"),
         pytest.param(unit("Reserved", conditions=FREED), id="reserved"),
-        pytest.param(unit("SchedReady"), id="nodes are asked for"),
+        pytest.param(unit("SchedReady"), id="nodes are reserved"),
     ],
 )
 def test_one_pod_that_is_opened_admits_no_others(of: QueueUnit, pods: PodFacts) -> None:
@@ -127,7 +127,7 @@ def test_one_pod_that_is_opened_admits_no_others(of: QueueUnit, pods: PodFacts) 
 
 
 @pytest.mark.parametrize("pods", [ONE_RUNS, ONE_MADE], ids=["one is held", "one is not made"])
-def test_of_a_unit_that_is_made_anew_only_what_runs_counts(pods: PodFacts) -> None:
+def test_of_a_unit_that_is_created_again_only_running_pods_count(pods: PodFacts) -> None:
     pods = msgspec.structs.replace(pods, opened=0)
     first = look(job(), None, pods=pods)
     assert told(first.actions)[0] == "create"
@@ -137,7 +137,7 @@ def test_of_a_unit_that_is_made_anew_only_what_runs_counts(pods: PodFacts) -> No
 
 
 def test_while_one_runs_the_unit_follows_its_pods() -> None:
-    """Else whoever may edit units would have it admitted for less."""
+    """Otherwise any user that may edit units could have it admitted for less."""
     of = unit()
     (pod_set,) = of.spec.pod_set
     less = (msgspec.structs.replace(pod_set, count=1),)
@@ -147,7 +147,7 @@ def test_while_one_runs_the_unit_follows_its_pods() -> None:
     assert patch.body["spec"]["podSet"][0]["count"] == 2
 
 
-def test_pods_of_which_nobody_knows_how_many_there_will_be_are_not_deleted() -> None:
+def test_pods_of_an_unknown_total_number_are_not_deleted() -> None:
     unknown = facts(kind=PODS, status=StatusFacts(), pod_sets=(), unknown_demand="too few")
     for of in (None, unit()):
         assert "suspend" not in told(look(unknown, of, pods=ONE_RUNS).actions)
@@ -159,6 +159,6 @@ def test_the_eviction_of_a_job_with_a_switch_is_not_forgotten() -> None:
     assert told(look(resumed, of, pods=TWO_PENDING).actions)[0] == "suspend"
 
 
-def test_the_event_says_what_has_happened() -> None:
+def test_the_event_reports_what_has_happened() -> None:
     (event,) = (a for a in look(job(), unit(), pods=RUN).actions if isinstance(a, RecordJobEvent))
     assert "koord-queue/admission" in event.message

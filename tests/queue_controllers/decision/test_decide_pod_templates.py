@@ -1,4 +1,4 @@
-"""What the API server makes of templates, in decisions: what is marked, and how urgent that is."""
+"""Decisions about how the API server changes templates: marks, and how urgent they are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MARKED: Final = {PODS_REFUSED: WHY}
             facts(cpu="2", template_differences="more"), unit(), False, id="what a LimitRange adds"
         ),
         pytest.param(
-            facts(template_differences="more"), unit(), False, id="what it tells, at the same sum"
+            facts(template_differences="more"), unit(), False, id="what it reports, at the same sum"
         ),
         pytest.param(facts(cpu="2"), unit(), True, id="what the job's owner changes"),
         pytest.param(
@@ -63,7 +63,7 @@ def test_how_urgent_a_correction_is(job: JobFacts, of: QueueUnit, want: bool) ->
     assert write.is_urgent is want
 
 
-def test_what_differs_no_more_is_taken_off() -> None:
+def test_a_difference_that_is_gone_is_removed() -> None:
     (write,) = look(facts(), unit(annotations={TEMPLATE_DIFFERENCES: "more"})).actions
     assert isinstance(write, PatchUnit)
     assert write.body == {"metadata": {"annotations": {TEMPLATE_DIFFERENCES: None}}}
@@ -88,20 +88,20 @@ def test_a_unit_is_marked_as_long_as_pods_would_be_refused(
     assert write.body == {"metadata": {"annotations": {PODS_REFUSED: want}}}
 
 
-def test_a_job_that_runs_is_left_alone() -> None:
+def test_a_running_job_is_left_alone() -> None:
     job = msgspec.structs.replace(REFUSED, suspended=False, status=RUNS)
     running = unit("Dequeued", admissions=ADMITTED)
     decision = look(job, running, pods=TWO_RUNNING)
     assert told(decision.actions) == ["move Running"]
 
 
-def test_a_marked_unit_is_looked_at_without_news() -> None:
+def test_a_marked_unit_is_reconciled_without_news() -> None:
     decision = look(REFUSED, unit(annotations=MARKED))
     assert decision.actions == ()
     assert decision.requeue_after_seconds == REFUSED_REQUEUE_SECONDS
 
 
-def test_an_admitted_job_is_held_back_and_then_gives_its_place_back() -> None:
+def test_an_admitted_job_is_held_and_then_evicted() -> None:
     job = msgspec.structs.replace(
         REFUSED, metadata=msgspec.structs.replace(REFUSED.metadata, annotations=dict(RELEASED))
     )

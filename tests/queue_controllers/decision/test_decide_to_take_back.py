@@ -1,4 +1,4 @@
-"""Evictions, adopted jobs, and switches that others turn."""
+"""Evictions, adopted jobs, and suspend fields that other clients change."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from tests.job_situations import (
             EVICTED,
             PodFacts(),
             [],
-            id="no pod, but the operator has not said that it is suspended",
+            id="no pod, but the operator has not reported the suspension",
         ),
         pytest.param(
             facts(annotations=RELEASED),
@@ -69,7 +69,7 @@ from tests.job_situations import (
             unit("Reserved", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
             PodFacts(),
             ["move Enqueued", "tell BackoffTimeout"],
-            id="a reserved unit backs off by the scheduler's hand alone",
+            id="a reserved unit is put into backoff by the scheduler alone",
         ),
         pytest.param(
             facts(suspended=False, status=RUNS),
@@ -139,7 +139,7 @@ RAN = unit("Running", adopted=True, admissions=ADMITTED)
             RAN,
             PodFacts(),
             [],
-            id="suspended by hand, its operator has not said so",
+            id="suspended by hand, its operator has not reported it",
         ),
         pytest.param(
             facts(annotations=RELEASED),
@@ -153,14 +153,14 @@ RAN = unit("Running", adopted=True, admissions=ADMITTED)
             unit("Dequeued", adopted=True, admissions=ADMITTED),
             PodFacts(),
             ["release"],
-            id="admitted: whatever its mark says",
+            id="admitted: regardless of its mark",
         ),
         pytest.param(
             facts(count=3),
             unit("Dequeued", adopted=True, admissions=ADMITTED),
             PodFacts(),
             ["write status", "RecordUnitEvent"],
-            id="admitted, and grown since: it waits again, adopted or not",
+            id="admitted, and grown since: it is requeued, adopted or not",
         ),
         pytest.param(
             facts(suspended=False, status=RUNS),
@@ -199,7 +199,7 @@ def test_an_eviction_empties_the_admissions_only_when_stopped() -> None:
     assert kinds["Admitted"] == ("False", "Pending")
 
 
-def test_an_eviction_is_told_on_the_job_once_with_its_reason_and_how_it_goes_on() -> None:
+def test_an_eviction_is_reported_once_with_its_reason_and_what_follows() -> None:
     said = []
     late, off = with_reason("BackoffTimeout"), with_reason("Deactivated", active=False)
     for of, limit in ((EVICTED, 1), (late, 0), (late, 2), (late, 1), (off, 1)):
@@ -221,7 +221,7 @@ def test_an_eviction_is_told_on_the_job_once_with_its_reason_and_how_it_goes_on(
     ]
 
 
-def test_an_eviction_of_a_stopped_job_is_told_as_what_is_over() -> None:
+def test_an_eviction_of_a_stopped_job_is_reported_as_done() -> None:
     _, event = look(facts(annotations=RELEASED), EVICTED).actions
     assert isinstance(event, RecordJobEvent)
     assert event.message == "Evicted: Preempted. It waits in the queue again"
@@ -242,7 +242,7 @@ def test_backoff_doubles_and_is_spread() -> None:
 @pytest.mark.parametrize(
     ("wanted", "until"), [(3600, "11:00:00"), (3, "10:00:11"), (None, "10:00:11")]
 )
-def test_a_check_that_takes_its_consent_back_says_how_long_to_wait_at_least(
+def test_a_check_that_is_no_longer_ready_sets_a_minimum_backoff(
     wanted: int | None, until: str
 ) -> None:
     refused = AdmissionCheckState(name="nodes", state="Retry", requeue_after_seconds=wanted)
@@ -278,7 +278,7 @@ def test_backoff_doubles_up_to_its_cap() -> None:
     assert waits == [(2, "00:20"), (3, "00:40"), (10, "15:00")]
 
 
-def test_who_unsuspends_a_job_that_is_being_evicted_is_fought() -> None:
+def test_a_job_that_is_resumed_during_its_eviction_is_suspended_again() -> None:
     job = facts(suspended=False, status=RUNS)
     first = look(job, EVICTED, pods=TWO_RUNNING)
     assert told(first.actions) == ["suspend", "tell Preempted"]
@@ -288,7 +288,7 @@ def test_who_unsuspends_a_job_that_is_being_evicted_is_fought() -> None:
     assert not over.memory.evicting
 
 
-def test_slow_unsuspends_cost_no_place() -> None:
+def test_slow_resumes_cost_no_place() -> None:
     memory, job = JobMemory(), facts(suspended=False, status=RUNS)
     for turn in range(5):
         decision = look(job, unit(), memory=memory, moment=NOW.after(61.0 * turn))

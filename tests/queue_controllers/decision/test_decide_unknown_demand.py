@@ -1,4 +1,4 @@
-"""What is decided about a job of which nobody knows which pods it makes."""
+"""Decisions about a job whose pods are not known."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unknown(age: float | None = AGE, **changes: Any) -> JobFacts:
     return replace(made, metadata=meta)
 
 
-def test_a_young_one_is_held_without_a_word() -> None:
+def test_a_new_one_is_held_without_an_event() -> None:
     decision = look(unknown(suspended=False, status=StatusFacts(is_empty=True)))
     assert told(decision.actions) == ["suspend"]
     decision = look(unknown())
@@ -54,7 +54,7 @@ def test_a_young_one_is_held_without_a_word() -> None:
 
 
 @pytest.mark.parametrize("age", [AGE, 1000.0, None])
-def test_one_that_is_asked_about_is_held_without_a_word(age: float | None) -> None:
+def test_one_that_is_being_previewed_is_held_without_an_event(age: float | None) -> None:
     asked = replace(unknown(age), pod_sets=facts().pod_sets, unknown_demand=AWAITS_PREVIEW)
     decision = look(replace(asked, suspended=False, status=StatusFacts(is_empty=True)))
     assert told(decision.actions) == ["suspend"]
@@ -65,7 +65,7 @@ def test_one_that_is_asked_about_is_held_without_a_word(age: float | None) -> No
 
 
 @pytest.mark.parametrize("age", [UNKNOWN_SECONDS, 1000.0, None])
-def test_it_is_told_once_when_that_takes_long(age: float | None) -> None:
+def test_it_is_reported_once_when_that_takes_long(age: float | None) -> None:
     decision = look(unknown(age))
     assert told(decision.actions) == ["tell DemandUnknown"]
     (event,) = decision.actions
@@ -86,9 +86,9 @@ def test_one_that_runs_already_is_not_stopped_for_it() -> None:
     ("phase", "suspended", "want"),
     [
         pytest.param("Enqueued", True, [], id="in the queue"),
-        pytest.param("Enqueued", False, ["suspend"], id="in the queue, and resumed by somebody"),
+        pytest.param("Enqueued", False, ["suspend"], id="in the queue, and resumed by others"),
         pytest.param("Dequeued", True, [], id="admitted: not released"),
-        pytest.param("Running", False, [], id="running: goes on"),
+        pytest.param("Running", False, [], id="running: runs on"),
     ],
 )
 def test_a_unit_stays_as_it_is(phase: str, suspended: bool, want: list[str]) -> None:
@@ -100,7 +100,7 @@ LATE = ["write status", "RecordUnitEvent"]
 
 
 def ten_minutes_allowed(**status: Any) -> QueueUnit:
-    """A unit whose pods ran from 09:50 on, for ten minutes at most."""
+    """Return a unit whose pods have run since 09:50, and may for ten minutes."""
     of = unit("Running", admissions=ADMITTED, **status)
     spec = replace(of.spec, maximum_execution_time_seconds=600)
     return replace(of, spec=spec)
@@ -115,15 +115,13 @@ def ten_minutes_allowed(**status: Any) -> QueueUnit:
         pytest.param(True, unit("Reserved", active=False), LATE, id="before its start"),
     ],
 )
-def test_who_is_asked_back_gives_its_place_back(
-    suspended: bool, of: QueueUnit, want: list[str]
-) -> None:
+def test_an_evicted_one_is_released(suspended: bool, of: QueueUnit, want: list[str]) -> None:
     pods = NO_PODS if suspended else TWO_RUNNING
     assert told(look(unknown(suspended=suspended), of, pods=pods).actions) == want
 
 
 @pytest.mark.parametrize(("ran", "want"), [(590.0, []), (600.0, LATE)])
-def test_its_time_to_run_counts(ran: float, want: list[str]) -> None:
+def test_its_execution_time_counts(ran: float, want: list[str]) -> None:
     marks = {MAX_EXEC_TIME: "600"}
     job = unknown(age=1000.0, suspended=False, status=RUNS, annotations=marks)
     of = ten_minutes_allowed(conditions=(READY,))
@@ -142,7 +140,7 @@ def test_its_time_to_run_counts(ran: float, want: list[str]) -> None:
         pytest.param({"suspended": False, "status": RUNS}, TWO_RUNNING, [], id="it runs"),
     ],
 )
-def test_it_holds_up_nobody_for_longer_than_a_start_may_take(
+def test_it_holds_up_no_other_for_longer_than_a_start_may_take(
     changes: dict[str, Any], pods: PodFacts, want: list[str]
 ) -> None:
     job = unknown(age=1000.0, **changes)
@@ -156,8 +154,8 @@ def test_it_holds_up_nobody_for_longer_than_a_start_may_take(
 
 
 @pytest.mark.parametrize("phase", ["Enqueued", "Reserved", "Dequeued"])
-def test_what_its_templates_might_say_is_left_as_it_is(phase: str) -> None:
-    """Its quota, its queue and its priority may stand there."""
+def test_fields_that_its_templates_might_set_are_left_alone(phase: str) -> None:
+    """They may set its quota, its queue and its priority."""
     of = unit(phase, admissions=ADMITTED)
     labels = {"quota.scheduling.koordinator.sh/name": "silver"}
     meta = replace(of.metadata, labels=labels)
@@ -165,7 +163,7 @@ def test_what_its_templates_might_say_is_left_as_it_is(phase: str) -> None:
     assert told(look(unknown(), of).actions) == []
 
 
-def test_it_is_deactivated_in_line() -> None:
+def test_it_is_deactivated_in_the_queue() -> None:
     job = unknown(annotations={ACTIVE: "false"})
     (write,) = look(job, unit("Enqueued")).actions
     assert isinstance(write, PatchUnit)

@@ -1,4 +1,4 @@
-"""Units of jobs that are somebody else's: booked while anything runs, then given up."""
+"""Units of jobs that are not managed any more: charged while a pod runs, then deleted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ GIVEN_UP = ["DeleteUnit", "tell NotManaged"]
         ),
         pytest.param(facts(), DEQUEUED, {}, GIVEN_UP, id="admitted, and not released"),
         pytest.param(
-            RUNS_FREELY, RUNNING, {"pods": TWO_RUNNING}, ["tell NotManaged"], id="it runs: told"
+            RUNS_FREELY, RUNNING, {"pods": TWO_RUNNING}, ["tell NotManaged"], id="it runs: reported"
         ),
         pytest.param(
             RUNS_FREELY,
@@ -63,21 +63,21 @@ GIVEN_UP = ["DeleteUnit", "tell NotManaged"]
             DEQUEUED,
             {"pods": TWO_RUNNING, "memory": TOLD},
             ["move Running"],
-            id="its pods come to run",
+            id="its pods start to run",
         ),
         pytest.param(
             facts(suspended=False, annotations=RELEASED),
             DEQUEUED,
             {"memory": TOLD, "settings": JobSettings(running_timeout_seconds=1.0)},
             [],
-            id="late: nobody stops it",
+            id="late: it is not stopped",
         ),
         pytest.param(
             RUNS_FREELY,
             EVICTED,
             {"pods": TWO_RUNNING, "memory": TOLD},
             [],
-            id="it is to be evicted: nobody stops it",
+            id="it is to be evicted: it is not stopped",
         ),
         pytest.param(
             facts(annotations=RELEASED),
@@ -91,7 +91,7 @@ GIVEN_UP = ["DeleteUnit", "tell NotManaged"]
             RUNNING,
             {"memory": TOLD},
             [],
-            id="suspended, its operator has not said so",
+            id="suspended, its operator has not reported it",
         ),
         pytest.param(facts(annotations=RELEASED), RUNNING, {}, GIVEN_UP, id="it has stopped"),
         pytest.param(
@@ -118,7 +118,7 @@ def without(of: QueueUnit, *keys: str) -> QueueUnit:
     )
 
 
-def test_a_unit_made_by_hand_is_handed_back_and_then_left_alone() -> None:
+def test_a_unit_made_by_hand_is_released_and_then_left_alone() -> None:
     by_hand = without(unit("Enqueued"), JOB_CREATED_AT)
     patch, event = look(facts(), by_hand, ownership=KUEUES).actions
     assert isinstance(patch, PatchUnit)
@@ -129,7 +129,7 @@ def test_a_unit_made_by_hand_is_handed_back_and_then_left_alone() -> None:
     assert look(RUNS_FREELY, handed_back, ownership=KUEUES, pods=TWO_RUNNING).actions == ()
 
 
-def test_an_operator_that_stays_silent_does_not_keep_the_booking() -> None:
+def test_a_silent_operator_does_not_keep_the_usage_charged() -> None:
     job = facts(annotations=RELEASED, status=StatusFacts())
     first = look(job, RUNNING, ownership=KUEUES, memory=TOLD)
     assert first.requeue_after_seconds == 60.0

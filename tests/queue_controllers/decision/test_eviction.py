@@ -1,4 +1,4 @@
-"""Evictions that others ask for: every reason, from every phase, to its end."""
+"""Evictions that others request: every reason, from every phase, to its end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RETRY = "AdmissionCheck"
 
 
 def asked(phase: str, reason: str, **more: Any) -> QueueUnit:
-    """A unit that somebody wants back, and whose pods he counts."""
+    """Return a unit whose eviction is requested, with counts of its pods."""
     evicted = Condition(
         type="Evicted", status="True", reason=reason, message="for urgent", last_transition_time=TEN
     )
@@ -47,7 +47,7 @@ def asked(phase: str, reason: str, **more: Any) -> QueueUnit:
 
 
 def freed_after(of: QueueUnit, **more: Any) -> tuple[dict[str, Any], RecordJobEvent]:
-    """Return the status that frees a unit whose job has stopped, and what the job is told."""
+    """Return the status that releases a unit whose job has stopped, and the job's event."""
     freed, event = look(facts(annotations=RELEASED), of, **more).actions
     assert isinstance(freed, PatchUnitStatus)
     assert isinstance(event, RecordJobEvent)
@@ -56,11 +56,11 @@ def freed_after(of: QueueUnit, **more: Any) -> tuple[dict[str, Any], RecordJobEv
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("phase", sorted(BOOKED_PHASES))
-def test_whoever_asks_gets_it_back_at_once_from_any_phase(phase: str, reason: str) -> None:
-    """[ctl-8] With the admissions goes what was asked back of them."""
+def test_a_stopped_job_is_released_at_once_from_any_phase(phase: str, reason: str) -> None:
+    """[ctl-8] The reclaimed replicas go with the admissions."""
     status, event = freed_after(asked(phase, reason))
     assert (status["phase"], status["admissions"]) == ("Enqueued", [])
-    assert "requeueState" not in status, "nobody is late: it does not back off"
+    assert "requeueState" not in status, "it is not late: it does not back off"
     assert (event.reason, event.message) == (
         reason,
         "Evicted: for urgent. It waits in the queue again",
@@ -69,7 +69,7 @@ def test_whoever_asks_gets_it_back_at_once_from_any_phase(phase: str, reason: st
 
 @pytest.mark.parametrize("reason", [*REASONS, RETRY])
 @pytest.mark.parametrize("phase", ["Dequeued", "SchedSucceed", "Running"])
-def test_a_job_that_runs_is_stopped_first(phase: str, reason: str) -> None:
+def test_a_running_job_is_stopped_first(phase: str, reason: str) -> None:
     decision = look(facts(suspended=False, status=RUNS), asked(phase, reason), pods=TWO_RUNNING)
     suspend, event = decision.actions
     assert isinstance(suspend, SuspendJob)
@@ -81,7 +81,7 @@ def test_a_job_that_runs_is_stopped_first(phase: str, reason: str) -> None:
     ("wanted", "until"), [(None, "10:00:10"), (5, "10:00:10"), (120, "10:02:00")]
 )
 @pytest.mark.parametrize("phase", sorted(BOOKED_PHASES - {Phase.RESERVED}))
-def test_a_check_that_wants_another_try_says_when_at_least(
+def test_a_check_that_wants_a_retry_sets_a_minimum_backoff(
     phase: str, wanted: int | None, until: str
 ) -> None:
     said = AdmissionCheckState(name="nodes", state="Retry", requeue_after_seconds=wanted)
@@ -94,10 +94,10 @@ def test_a_check_that_wants_another_try_says_when_at_least(
 
 
 @pytest.mark.parametrize("replicas", [0, 2])
-def test_reclaimed_replicas_alone_ask_for_nothing(replicas: int) -> None:
-    """[ctl-9], [ctl-10], [ctl-11], [ctl-33] Here the condition is what asks for them.
+def test_reclaimed_replicas_alone_have_no_effect(replicas: int) -> None:
+    """[ctl-9], [ctl-10], [ctl-11], [ctl-33] Here the condition alone requests an eviction.
 
-    Upstream's job side chooses pods and lowers the replicas; here admissions are the scheduler's.
+    Upstream's controllers choose pods and lower the replicas; here the scheduler writes admissions.
     """
     admissions = (
         Admission(name="main", replicas=2, reclaim_state=ReclaimState(replicas=replicas)),
@@ -108,14 +108,14 @@ def test_reclaimed_replicas_alone_ask_for_nothing(replicas: int) -> None:
 
 
 def test_a_job_that_is_about_to_end_is_not_stopped_any_more() -> None:
-    """Suspended now, its operator would forget its end, and run it again."""
+    """If it were suspended now, its operator would forget its end, and run it again."""
     ending = facts(suspended=False, status=StatusFacts(running=True, is_ending=True))
     assert told(look(ending, EVICTED, pods=TWO_RUNNING).actions) == []
     again = facts(suspended=False, status=RUNS)
     assert "suspend" in told(look(again, EVICTED, pods=TWO_RUNNING).actions)
 
 
-def test_an_eviction_that_is_taken_back_lets_the_job_run_on() -> None:
+def test_an_eviction_that_is_withdrawn_lets_the_job_run_on() -> None:
     over = unit(
         "Running",
         admissions=(Admission(name="main", replicas=2, running=2),),
@@ -128,7 +128,7 @@ QUEUE = "koord-queue/queue-name"
 
 
 def named(*, labels: dict[str, str] | None = None, **changes: Any) -> JobFacts:
-    """The job with more labels."""
+    """Return the job with more labels."""
     job = facts(**changes)
     meta = msgspec.structs.replace(job.metadata, labels={**job.metadata.labels, **(labels or {})})
     return msgspec.structs.replace(job, metadata=meta)
@@ -148,13 +148,13 @@ def in_queue(of: QueueUnit, queue: str, labels: dict[str, str]) -> QueueUnit:
         pytest.param(named(labels={QUEUE: "fast"}), "", True, id="by a label"),
         pytest.param(facts(annotations={QUEUE: "fast"}), "", True, id="by an annotation"),
         pytest.param(named(labels={QUEUE: "fast"}), "slow", True, id="another than before"),
-        pytest.param(facts(), "slow", True, id="no longer: it belongs to that of its quota"),
-        pytest.param(named(labels={QUEUE: "slow"}), "slow", False, id="the same"),
-        pytest.param(named(labels={QUEUE: "gold"}), "", False, id="where it is already"),
+        pytest.param(facts(), "slow", True, id="none any more: it goes to that of its quota"),
+        pytest.param(named(labels={QUEUE: "slow"}), "slow", False, id="the same as before"),
+        pytest.param(named(labels={QUEUE: "gold"}), "", False, id="that of its quota"),
         pytest.param(facts(), "", False, id="none, as before"),
     ],
 )
-def test_a_stopped_job_that_names_another_queue_goes_into_line_there(
+def test_a_stopped_job_that_names_another_queue_moves_there(
     phase: str, job: JobFacts, before: str, want: bool
 ) -> None:
     of = unit(phase, admissions=ADMITTED)
@@ -171,14 +171,14 @@ def test_a_stopped_job_that_names_another_queue_goes_into_line_there(
     assert reasons == [("JobChanged", True)] * want
 
 
-def test_one_that_runs_goes_on_where_it_is() -> None:
+def test_a_running_one_stays_where_it_is() -> None:
     job = named(labels={QUEUE: "fast"}, suspended=False, status=RUNS)
     of = unit("Dequeued", admissions=ADMITTED)
     want = ["move Running", "tell LabelChangeIgnored"]
     assert told(look(job, of, pods=TWO_RUNNING).actions) == want
 
 
-def test_a_unit_that_somebody_else_made_stays_where_he_put_it() -> None:
+def test_a_unit_made_by_hand_stays_in_its_queue() -> None:
     of = unit("Dequeued", admissions=ADMITTED)
     marks = {k: v for k, v in of.metadata.annotations.items() if k != JOB_CREATED_AT}
     of = msgspec.structs.replace(
@@ -187,13 +187,13 @@ def test_a_unit_that_somebody_else_made_stays_where_he_put_it() -> None:
     assert told(look(named(labels={QUEUE: "fast"}), of).actions) == ["release"]
 
 
-def test_nobody_is_moved_who_names_what_he_named() -> None:
-    """The queue is that of a namespace's quota, which is another by now, or not known yet."""
+def test_a_job_that_names_the_same_queue_is_not_moved() -> None:
+    """The queue is that of a namespace's quota, which has changed by now, or is not known yet."""
     of = in_queue(unit("Dequeued", admissions=ADMITTED), "bronze", {})
     assert told(look(facts(), of).actions) == ["release"]
 
 
-# --- what has started stays where it was admitted -------------------------------------------------
+# --- a started job stays where it was admitted ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_nobody_is_moved_who_names_what_he_named() -> None:
         pytest.param("", "gold", "", id="only the template names one"),
     ],
 )
-def test_who_is_told_that_it_stays(of_job: str, of_template: str, want: str) -> None:
+def test_which_jobs_are_told_that_they_stay(of_job: str, of_template: str, want: str) -> None:
     of = facts(suspended=False, status=RUNS, annotations=RELEASED)
     (pod_set,) = of.pod_sets
     template = msgspec.structs.replace(
@@ -233,12 +233,12 @@ def quota_label(name: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "edit",
     [
-        pytest.param({"spec": "smaller"}, id="it asks for less"),
+        pytest.param({"spec": "smaller"}, id="it requests less"),
         pytest.param({"labels": {QUOTA_NAME: "bronze"}}, id="another quota"),
     ],
 )
-def test_a_unit_is_as_its_job_before_it_is_free(edit: dict[str, Any]) -> None:
-    """Freed as it was edited, it would be admitted for that at once, and evicted, and so on."""
+def test_a_unit_is_corrected_before_it_is_released(edit: dict[str, Any]) -> None:
+    """Released as it was edited, it would be admitted for that at once, evicted, and so on."""
     of = unit("Dequeued", admissions=ADMITTED, conditions=evicted("JobChanged"))
     if "spec" in edit:
         (pod_set,) = of.spec.pod_set

@@ -1,4 +1,4 @@
-"""How long a job's pods may run in all: the clock, and what is decided when it has run down."""
+"""The maximum execution time of a job: its clock, and the decision when the time is up."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def ready(since: str | None = "09:59:50", status: str = "True") -> Condition:
 def running(
     *conditions: Condition, allowed: int | None = None, banked: int | None = None, **more: Any
 ) -> QueueUnit:
-    """Return a unit whose pods run, with what its job allows it."""
+    """Return a unit whose pods run, with the time that its job allows."""
     said = {} if allowed is None else {MAX_EXEC: str(allowed)}
     more["annotations"] = said | more.get("annotations", {})
     of = unit(
@@ -58,7 +58,7 @@ def running(
 
 
 def see(of: QueueUnit, *, runs: bool = True, **more: Any) -> Decision:
-    """Look at a unit whose job says the same about its time."""
+    """Decide about a unit whose job names the same time."""
     allowed = of.spec.maximum_execution_time_seconds
     said = {} if allowed is None else {MAX_EXEC: str(allowed)}
     job = facts(annotations={**RELEASED, **said})
@@ -72,16 +72,18 @@ def see(of: QueueUnit, *, runs: bool = True, **more: Any) -> Decision:
     ("conditions", "banked", "want"),
     [
         pytest.param((), None, 0, id="ctl-35 no pods were ready"),
-        pytest.param((ready(status="False"),), None, 0, id="ctl-35 they are ready no more"),
+        pytest.param((ready(status="False"),), None, 0, id="ctl-35 they are no longer ready"),
         pytest.param((ready(),), None, 10, id="ctl-35 for ten seconds"),
         pytest.param((ready(),), 100, 110, id="ctl-35 and a hundred before"),
         pytest.param((ready(status="False"),), 100, 100, id="only what was before"),
-        pytest.param((ready("10:00:05"),), 7, 7, id="from a clock that goes ahead"),
-        pytest.param((ready(None),), 7, 7, id="nobody knows since when"),
+        pytest.param((ready("10:00:05"),), 7, 7, id="from a clock that is ahead"),
+        pytest.param((ready(None),), 7, 7, id="since an unknown time"),
         pytest.param((ready(),), MAX_SECONDS, MAX_SECONDS, id="as much as the field holds"),
     ],
 )
-def test_what_a_run_adds(conditions: tuple[Condition, ...], banked: int | None, want: int) -> None:
+def test_the_time_that_a_run_adds(
+    conditions: tuple[Condition, ...], banked: int | None, want: int
+) -> None:
     assert seconds_to_bank(running(*conditions, banked=banked), NOW.wall) == want
 
 
@@ -92,10 +94,10 @@ def test_what_a_run_adds(conditions: tuple[Condition, ...], banked: int | None, 
         pytest.param((ready(),), 60, 50, 0.0, id="earlier runs have used it"),
         pytest.param((ready(),), 5, None, -5.0, id="it is over"),
         pytest.param((ready(),), None, None, None, id="no limit"),
-        pytest.param((ready(status="False"),), 60, 60, None, id="the clock stands"),
+        pytest.param((ready(status="False"),), 60, 60, None, id="the clock is stopped"),
     ],
 )
-def test_how_long_it_may_still_run(
+def test_the_remaining_time(
     conditions: tuple[Condition, ...], allowed: int | None, banked: int | None, want: float | None
 ) -> None:
     assert seconds_left(running(*conditions, allowed=allowed, banked=banked), NOW.wall) == want
@@ -104,7 +106,7 @@ def test_how_long_it_may_still_run(
 @pytest.mark.parametrize(
     ("of", "want"),
     [
-        pytest.param(running(ready(), allowed=60), ([], 50.0), id="a look when it is over"),
+        pytest.param(running(ready(), allowed=60), ([], 50.0), id="a reconcile when it is over"),
         pytest.param(
             running(ready(), allowed=10),
             (["write status", "RecordUnitEvent"], 0.0),
@@ -128,8 +130,8 @@ def test_an_end_is_announced_at_its_time(
     assert (told(decision.actions), decision.requeue_after_seconds) == want
 
 
-def test_a_job_with_a_limit_is_looked_at_again_when_it_runs() -> None:
-    """[ctl-36] Ours is armed by what the objects say, so nothing shortens another step's pause."""
+def test_a_running_job_with_a_limit_is_reconciled_again() -> None:
+    """[ctl-36] Our timer follows from the objects, so it shortens no other step's delay."""
     assert not see(running(allowed=60, phase="Dequeued")).settled
     assert see(running(phase="Dequeued")).settled
 
@@ -141,13 +143,13 @@ def test_the_earlier_of_two_times_counts() -> None:
     assert decision.requeue_after_seconds < 3590.0
 
 
-def test_a_job_that_is_somebody_elses_runs_on() -> None:
-    theirs = Ownership(managed=False, reason="it is labelled for another queue")
+def test_an_unmanaged_job_runs_on() -> None:
+    theirs = Ownership(managed=False, reason="it is labeled for another queue")
     decision = see(running(ready(), allowed=1), ownership=theirs)
     assert "write status" not in told(decision.actions)
 
 
-def test_it_is_inactive_before_it_is_stopped_and_free() -> None:
+def test_it_is_inactive_before_it_is_stopped_and_released() -> None:
     over = running(ready(), *evicted(USED_UP), allowed=10, banked=3)
     (patch,) = see(over).actions
     assert isinstance(patch, PatchUnit)
@@ -181,7 +183,7 @@ def test_it_is_inactive_before_it_is_stopped_and_free() -> None:
         ("BackoffTimeout", "TimeoutBackoff"),
     ],
 )
-def test_every_other_eviction_keeps_what_was_used(reason: str, phase: str) -> None:
+def test_every_other_eviction_keeps_the_used_time(reason: str, phase: str) -> None:
     (freed, *_) = see(running(ready(), *evicted(reason), allowed=600, banked=3), runs=False).actions
     assert isinstance(freed, PatchUnitStatus)
     assert freed.status["phase"] == phase

@@ -1,4 +1,4 @@
-"""How jobs stand that are held by the gates of their pods, and what of them may start."""
+"""The states of jobs that are held by their pods' gates, and which of their pods may start."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GOING = build_pod("b-going", gated=False, phase="Running", deleted=True)
 ENDED = build_pod("b-ended", gated=False, phase="Failed")
 
 
-def test_what_is_held_uses_nothing() -> None:
+def test_held_pods_use_nothing() -> None:
     facts = counted(HELD, HELD_GOING, RUNS, WAITS, GOING, ENDED)
     assert (facts.total, facts.living, facts.terminating) == (4, 3, 1)
     assert (facts.running, facts.pending, facts.failed) == (1, 1, 1)
@@ -76,15 +76,14 @@ def test_no_more_start_than_are_granted() -> None:
     assert room_of(unit_of(a=2, b=5), counted(HELD, second, RUNS)) == {"a": 1}
     assert room_of(unit_of(a=1, b=5), counted(HELD, second, RUNS)) == {}
     held = build_pod("b-held")
-    assert room_of(unit_of(a=1, b=1), counted(held, GOING)) == {}, "what goes uses its place yet"
-    assert room_of(unit_of(a=1), counted(held)) == {}, "a set that nobody has granted"
+    assert room_of(unit_of(a=1, b=1), counted(held, GOING)) == {}, "it is still charged"
+    assert room_of(unit_of(a=1), counted(held)) == {}, "a set without an admission"
 
 
 def test_a_set_with_too_few_that_started_and_one_with_too_many() -> None:
-    """[ctl-61] Of `a` one more may start. Upstream shuts the gate of the second of `b` again.
+    """[ctl-61] Of `a` one more may start. Upstream sets the gate of the second of `b` again.
 
-    The server lets nobody put a gate back: that pod stays on its way and is charged, and no more of
-    `b` start.
+    The API server forbids that: the pod starts and is charged, and no more of `b` start.
     """
     first, second = build_pod("a-1", gated=False), build_pod("a-2")
     others = [build_pod(f"b-{number}", gated=False) for number in (3, 4)]
@@ -93,7 +92,7 @@ def test_a_set_with_too_few_that_started_and_one_with_too_many() -> None:
     assert not judge_gates(FACTS, pods, admitted=True).suspended
 
 
-def test_what_others_let_go_is_counted_until_it_is_marked() -> None:
+def test_pods_that_others_release_are_counted_until_they_are_marked() -> None:
     marked = build_pod("a-marked", gated=False, annotations={"koord-queue/released-at": "x"})
     assert counted(HELD, HELD_GOING, GOING, ENDED, marked).opened == 0
     assert counted(HELD, RUNS, WAITS).opened == 2

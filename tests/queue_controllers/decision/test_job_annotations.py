@@ -1,4 +1,4 @@
-"""What people say in annotations on a job, and what they are told where it cannot be read."""
+"""Users' annotations on a job, and what is reported where they cannot be parsed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ OF_ALL = JobSettings(running_timeout_seconds=60.0, backoff=backoff_from(5.0))
         pytest.param({"kube-queue/running-timeout": "9s"}, (9.0, 5.0, 900.0), id="older prefix"),
         pytest.param({BACKOFF: "20m"}, (60.0, 1200.0, 1200.0), id="a first wait above the cap"),
         pytest.param({BACKOFF: "0"}, (60.0, 10.0, 900.0), id="the usual first wait"),
-        pytest.param({BACKOFF: "5 m"}, (60.0, 5.0, 900.0), id="an unreadable first wait"),
+        pytest.param({BACKOFF: "5 m"}, (60.0, 5.0, 900.0), id="an invalid first wait"),
     ],
 )
 def test_times_of_one_job(annotations: dict[str, str], want: tuple[float, float, float]) -> None:
@@ -66,7 +66,7 @@ def test_times_of_one_job(annotations: dict[str, str], want: tuple[float, float,
     ) == want
 
 
-def test_the_key_that_is_told_is_the_one_that_is_there() -> None:
+def test_the_reported_key_is_the_one_on_the_job() -> None:
     of = facts(annotations={"kube-queue/running-timeout": "soon"})
     assert "kube-queue/running-timeout" in unreadable_annotations(of)[RUNNING]
 
@@ -85,9 +85,9 @@ def test_priority(text: str, want: int) -> None:
         pytest.param(PRIORITY, "2147483648", "32 bits", id="more than an int32"),
         pytest.param(PRIORITY, "9" * 250_000, "9...' is not", id="as long as one may be"),
         pytest.param(PRIORITY, "5", "", id="a priority"),
-        pytest.param(PRIORITY, "", "", id="empty: as if it were not there"),
-        pytest.param(ACTIVE, "yes", "'yes' is not true or false", id="no truth value"),
-        pytest.param(ACTIVE, "F", "", id="a truth value"),
+        pytest.param(PRIORITY, "", "", id="empty: as if it were missing"),
+        pytest.param(ACTIVE, "yes", "'yes' is not true or false", id="not a boolean"),
+        pytest.param(ACTIVE, "F", "", id="a boolean"),
         pytest.param(MAX_EXEC, "1h", "'1h' is not a whole number of seconds", id="hours"),
         pytest.param(MAX_EXEC, "0", "above 0", id="no time at all"),
         pytest.param(MAX_EXEC, "60", "", id="seconds"),
@@ -98,7 +98,7 @@ def test_priority(text: str, want: int) -> None:
         pytest.param(LIMIT, "0", "", id="a count"),
     ],
 )
-def test_what_is_ignored_is_told(key: str, text: str, want: str) -> None:
+def test_ignored_annotations_are_reported(key: str, text: str, want: str) -> None:
     troubles = unreadable_annotations(facts(annotations={key: text}))
     assert set(troubles) == ({key} if want else set())
     assert want in troubles.get(key, "")

@@ -1,4 +1,4 @@
-"""Which jobs are the queue's business, and which quota and queue they have."""
+"""Which jobs are managed, and which quota and queue they have."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def owner(kind: str, group: str = "x.io") -> OwnerReference:
 
 
 def under(**above: str) -> KnownOwners:
-    """Say what stands above owners, by kind; the kinds of `MADE` are known."""
+    """Return the owners of owners, by kind; the kinds of `MADE` are known."""
     chain = {kind: Above(owner=owner(each)) for kind, each in above.items()}
     return msgspec.structs.replace(MADE, chain=chain, asked=[])
 
@@ -102,12 +102,14 @@ def judge(
         ),
         pytest.param(job(template_labels=GOLD), NOTHING, "", id="its template names a quota"),
         pytest.param(job(annotations={SUSPEND: "true"}), NOTHING, "LNA", id="asks to be queued"),
-        pytest.param(job(annotations={SUSPEND: "false"}), NOTHING, "", id="asks for nothing"),
+        pytest.param(job(annotations={SUSPEND: "false"}), NOTHING, "", id="no label"),
         pytest.param(job(), NAMESPACE_QUOTA, "N", id="its namespace has a quota"),
-        pytest.param(job(), LABELLED_NAMESPACE, "LNA", id="its namespace is labelled"),
+        pytest.param(job(), LABELLED_NAMESPACE, "LNA", id="its namespace is labeled"),
         pytest.param(job(annotations={RELEASED_AT: "x"}), NOTHING, "LNA", id="released once"),
         pytest.param(job(namespace="kube-system", labels=GOLD), NOTHING, "", id="kube-system"),
-        pytest.param(job(namespace="koord-queue", labels=GOLD), NOTHING, "", id="our own place"),
+        pytest.param(
+            job(namespace="koord-queue", labels=GOLD), NOTHING, "", id="our own namespace"
+        ),
         pytest.param(
             job(labels={**GOLD, "kueue.x-k8s.io/queue-name": "q"}), NOTHING, "", id="Kueue's"
         ),
@@ -126,7 +128,7 @@ def judge(
     ],
 )
 def test_managed(of: JobFacts, around: ClusterContext, want: str) -> None:
-    """`want` lists the modes, by their first letters, in which the job is the queue's."""
+    """`want` lists the modes, by their first letters, in which the job is managed."""
     everything = {"namespace-quota": "N", "labelled": "L"}
     got = "".join(
         everything[mode] for mode in sorted(everything) if judge(of, around, Manage(mode)).managed
@@ -156,7 +158,7 @@ def test_managed(of: JobFacts, around: ClusterContext, want: str) -> None:
         pytest.param(job(owner("Thing")), NAMESPACE_QUOTA, Rule.OWNED, id="an unknown owner's"),
     ],
 )
-def test_the_rule_is_named_with_its_words(of: JobFacts, around: ClusterContext, want: Rule) -> None:
+def test_the_rule_is_named_with_its_text(of: JobFacts, around: ClusterContext, want: Rule) -> None:
     got = judge(of, around)
     assert got.rule is want
     assert got.reason
@@ -170,7 +172,7 @@ def test_the_rules_where_every_job_is_managed_or_its_owner_is_held() -> None:
     )
 
 
-def test_manage_all_takes_every_job_that_nobody_else_owns() -> None:
+def test_manage_all_includes_every_job_without_an_owner() -> None:
     assert judge(job(), NOTHING, Manage.ALL).managed
     assert not judge(job(owner("RayJob")), NOTHING, Manage.ALL).managed
     assert not judge(job(owner("Thing")), NOTHING, Manage.ALL).managed
@@ -191,7 +193,7 @@ class TestPods:
         pod = msgspec.structs.replace(job(*owners), kind=self.KIND)
         return judge(pod, NOTHING, owners=under(**above)).managed
 
-    def test_that_they_take_part_is_said_by_their_gate(self) -> None:
+    def test_they_are_managed_by_their_gate(self) -> None:
         assert self.judge()
 
     def test_one_with_the_empty_label_of_kueues_webhook_is_kueues(self) -> None:
@@ -199,7 +201,7 @@ class TestPods:
         assert not judge(pod, NOTHING).managed
         assert judge(pod, ClusterContext(leaves_to_kueue=False)).managed
 
-    def test_one_that_a_set_makes_is_its_own(self) -> None:
+    def test_one_of_a_set_is_its_own_job(self) -> None:
         assert self.judge(owner("ReplicaSet"))
         assert self.judge(owner("ReplicaSet"), ReplicaSet="Deployment")
 
@@ -207,12 +209,12 @@ class TestPods:
         assert not self.judge(owner("ReplicaSet"), ReplicaSet="Deployment", Deployment="AppWrapper")
         assert not self.judge(owner("StatefulSet"))
 
-    def test_one_of_an_unknown_controller_is_its_own(self) -> None:
+    def test_one_of_an_unknown_controller_is_its_own_job(self) -> None:
         assert self.judge(owner("Thing"))
         assert not self.judge(owner("Thing"), Thing="RayJob")
 
 
-def test_a_job_in_line_does_not_get_out_of_it_by_losing_its_label() -> None:
+def test_a_queued_job_does_not_leave_the_queue_by_losing_its_label() -> None:
     assert judge(job(), NOTHING, has_unit=True).managed
 
 
@@ -222,19 +224,21 @@ def test_a_job_in_line_does_not_get_out_of_it_by_losing_its_label() -> None:
         pytest.param(job(owner("Thing"), labels=GOLD), "RayJob", False, id="unknown, then known"),
         pytest.param(job(owner("Thing"), labels=GOLD), "Other", True, id="unknown all the way"),
         pytest.param(job(owner("CronJob"), labels=GOLD), "JobSet", False, id="CronJob of a job"),
-        pytest.param(job(owner("CronJob")), "Thing", False, id="CronJob of a thing, not named"),
+        pytest.param(
+            job(owner("CronJob")), "Thing", False, id="CronJob of an unknown kind, not named"
+        ),
         pytest.param(job(owner("CronJob"), labels=GOLD), "Thing", True, id="the same, named"),
     ],
 )
 @pytest.mark.parametrize("has_unit", [True, False], ids=["has a unit", "has none"])
-def test_what_stands_above_the_owner(of: JobFacts, above: str, want: bool, has_unit: bool) -> None:
+def test_the_owners_of_the_owner(of: JobFacts, above: str, want: bool, has_unit: bool) -> None:
     direct = of.metadata.owner_references[0].kind
     got = judge(of, NAMESPACE_QUOTA, has_unit=has_unit, owners=under(**{direct: above}))
     assert got.managed is want
     assert got.nested is not want
 
 
-def test_an_owner_that_has_not_made_the_job_makes_it_no_other_than_one_without() -> None:
+def test_an_owner_that_has_not_created_the_job_counts_as_none() -> None:
     owners = KnownOwners(refusals={"JobSet": NOT_MADE})
     got = judge(job(owner("JobSet"), labels=GOLD), NOTHING, owners=owners)
     assert got.managed
@@ -244,14 +248,14 @@ def test_an_owner_that_has_not_made_the_job_makes_it_no_other_than_one_without()
 
 
 @pytest.mark.parametrize("has_unit", [True, False], ids=["has a unit", "has none"])
-def test_an_owner_may_yet_say_that_it_has_made_a_job_that_is_not_in_line(has_unit: bool) -> None:
+def test_an_owner_may_later_name_a_job_that_is_not_queued(has_unit: bool) -> None:
     owners = KnownOwners(refusals={"RayJob": Refusal("not yet", may_pass=True)})
     got = judge(job(owner("RayJob"), labels=GOLD), NOTHING, has_unit=has_unit, owners=owners)
     assert got.managed
     assert got.may_be_nested is not has_unit
 
 
-def test_what_stands_between_a_job_and_its_owner_is_what_that_must_have_made() -> None:
+def test_the_owner_must_have_created_the_next_object_in_the_chain() -> None:
     owners = under(CronJob="AppWrapper")
     assert not judge(job(owner("CronJob", "batch"), labels=GOLD), NOTHING, owners=owners).managed
     assert owners.asked == ["CronJob", "batch/CronJob <- AppWrapper"]
@@ -260,8 +264,8 @@ def test_what_stands_between_a_job_and_its_owner_is_what_that_must_have_made() -
 @pytest.mark.parametrize(
     ("by", "missing", "want"),
     [
-        pytest.param(owner("Thing"), "", "", id="one that is there"),
-        pytest.param(owner("Thing"), "it is not there", "it is not there", id="one that is not"),
+        pytest.param(owner("Thing"), "", "", id="an existing one"),
+        pytest.param(owner("Thing"), "it is not there", "it is not there", id="a missing one"),
         pytest.param(owner("ConfigMap", ""), "", "a ConfigMap makes no jobs", id="a ConfigMap"),
         pytest.param(owner("Job", "batch"), "", "a Job makes no jobs", id="a Job, by its group"),
         pytest.param(
@@ -271,7 +275,7 @@ def test_what_stands_between_a_job_and_its_owner_is_what_that_must_have_made() -
         pytest.param(owner("Thing", "x.sigs.k8s.io"), "", "", id="one of Kubernetes' projects"),
     ],
 )
-def test_an_owner_of_an_unknown_kind_must_be_there_and_make_jobs(
+def test_an_owner_of_an_unknown_kind_must_exist_and_create_jobs(
     by: OwnerReference, missing: str, want: str
 ) -> None:
     owners = KnownOwners(chain={by.kind: Above(missing=missing)})
@@ -284,7 +288,7 @@ def test_an_owner_of_an_unknown_kind_must_be_there_and_make_jobs(
     "of",
     [
         pytest.param(job(owner("CronJob")), id="nothing makes it managed"),
-        pytest.param(job(labels=GOLD), id="nobody owns it"),
+        pytest.param(job(labels=GOLD), id="it has no owner"),
         pytest.param(job(owner("CronJob"), namespace="kube-system"), id="in kube-system"),
         pytest.param(
             msgspec.structs.replace(job(owner("JobSet"), labels=GOLD), status=ENDED),
@@ -292,13 +296,13 @@ def test_an_owner_of_an_unknown_kind_must_be_there_and_make_jobs(
         ),
     ],
 )
-def test_owners_are_not_asked_for_in_vain(of: JobFacts) -> None:
+def test_owners_are_read_only_where_they_matter(of: JobFacts) -> None:
     owners = under()
     judge(of, NOTHING, owners=owners)
     assert owners.asked == []
 
 
-def test_owners_are_walked_by_kind_as_deep_as_they_are_known() -> None:
+def test_owners_are_followed_by_kind_as_far_as_they_are_known() -> None:
     chain = {"Thing": owner("CronJob"), "CronJob": owner("JobSet")}
     found = find_owner(owner("Thing"), lambda each: chain.get(each.kind))
     assert found is not None
@@ -309,7 +313,7 @@ def test_owners_are_walked_by_kind_as_deep_as_they_are_known() -> None:
     assert find_owner(None, lambda _: None) is None
 
 
-def test_the_walk_ends_at_the_eighth_owner() -> None:
+def test_the_chain_ends_at_the_eighth_owner() -> None:
     asked: list[OwnerReference] = []
 
     def read_owner(each: OwnerReference) -> OwnerReference:
@@ -317,7 +321,7 @@ def test_the_walk_ends_at_the_eighth_owner() -> None:
         return owner("Thing")
 
     find_owner(owner("Thing"), read_owner)
-    assert len(asked) == 7, "the first of them stands in the job"
+    assert len(asked) == 7, "the first of them is in the job"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where a job stands: the machine, from facts alone."""
+"""The state machine of a job, from facts alone."""
 
 from __future__ import annotations
 
@@ -48,29 +48,29 @@ def said(at: Timestamp | None, pods: int = 0) -> StatusFacts:
     ("of", "pods", "want"),
     [
         pytest.param(job(NOTHING), NO_PODS, "held resumable", id="born suspended"),
-        pytest.param(job(said(BEFORE)), NO_PODS, "held resumable", id="the operator knows"),
-        pytest.param(job(NOTHING), PENDING_PODS, "stopping", id="born unsuspended, pods came"),
-        pytest.param(job(NOTHING), ENDED_PODS, "stopping unclear", id="pods were, nothing said"),
-        pytest.param(job(RUNS), NO_PODS, "stopping unclear", id="suspended, nothing said yet"),
-        pytest.param(job(said(BEFORE)), RUNNING_PODS, "stopping", id="said so, but pods run"),
+        pytest.param(job(said(BEFORE)), NO_PODS, "held resumable", id="the operator reports it"),
+        pytest.param(job(NOTHING), PENDING_PODS, "stopping", id="created unsuspended, with pods"),
+        pytest.param(job(NOTHING), ENDED_PODS, "stopping unclear", id="had pods, no status"),
+        pytest.param(job(RUNS), NO_PODS, "stopping unclear", id="suspended, no status yet"),
+        pytest.param(job(said(BEFORE)), RUNNING_PODS, "stopping", id="reported, but pods run"),
         pytest.param(job(said(BEFORE)), ENDED_PODS, "held", id="a pod object is being deleted"),
         pytest.param(
-            job(said(BEFORE, pods=2)), NO_PODS, "stopping unclear", id="speaks of unseen pods"
+            job(said(BEFORE, pods=2)), NO_PODS, "stopping unclear", id="reports unseen pods"
         ),
         pytest.param(
-            job(said(AFTER), released=RELEASE), NO_PODS, "held resumable", id="said so since"
+            job(said(AFTER), released=RELEASE), NO_PODS, "held resumable", id="reported since"
         ),
         pytest.param(
-            job(said(BEFORE), released=RELEASE), NO_PODS, "stopping unclear", id="said so before"
+            job(said(BEFORE), released=RELEASE), NO_PODS, "stopping unclear", id="reported before"
         ),
         pytest.param(
             job(said(SAME_SECOND), released=RELEASE),
             NO_PODS,
             "stopping unclear",
-            id="said so in the second of the release",
+            id="reported in the second of the release",
         ),
         pytest.param(
-            job(said(None), released=RELEASE), NO_PODS, "stopping unclear", id="does not say when"
+            job(said(None), released=RELEASE), NO_PODS, "stopping unclear", id="reports no time"
         ),
         pytest.param(
             job(NOTHING, released=RELEASE), NO_PODS, "stopping unclear", id="released, not seen"
@@ -125,7 +125,7 @@ def pod(
     return Pod(metadata=meta, status=PodStatus(phase=phase))
 
 
-def test_pods_are_counted_by_what_they_hold_and_by_set() -> None:
+def test_pods_are_counted_by_state_and_by_set() -> None:
     pods = [
         pod("Pending", created=BEFORE),
         pod("Pending", created=SAME_SECOND),
@@ -159,7 +159,7 @@ def owned(uid: str, phase: str = "Running", *, unit: str = "") -> Pod:
     return Pod(metadata=meta, status=PodStatus(phase=phase))
 
 
-def test_children_are_named_whose_pods_live_and_bear_no_mark() -> None:
+def test_children_with_living_unmarked_pods_are_named() -> None:
     pods = [
         owned("b"),
         owned("a", "Pending"),

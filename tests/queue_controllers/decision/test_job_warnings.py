@@ -1,4 +1,4 @@
-"""What a job's owner has probably not meant is told on the job, once."""
+"""Probable mistakes of a job's user are reported on the job, once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OWNER = OwnerReference(api_version="v1", kind="X", name="x", uid=Uid("1"), contr
 
 
 def warnings(decision: Decision) -> list[str]:
-    """The texts of its events; keys of our own prefix are copied to the unit besides."""
+    """Return the texts of its events; keys of our own prefix are copied to the unit in addition."""
     return [each.message for each in decision.actions if isinstance(each, RecordJobEvent)]
 
 
@@ -42,7 +42,7 @@ def owned(job: JobFacts) -> JobFacts:
         pytest.param(labelled(MISSPELLED), [f"tell {KEY_WITHOUT_EFFECT}"], id="it is suspended"),
         pytest.param(labelled(MISSPELLED, suspended=False), [], id="it runs"),
         pytest.param(labelled({"team": "a"}), [], id="its keys are others'"),
-        pytest.param(owned(labelled(MISSPELLED)), [], id="a part of something else"),
+        pytest.param(owned(labelled(MISSPELLED)), [], id="a part of another object"),
         pytest.param(
             labelled(MISSPELLED, status=StatusFacts(outcome=SUCCEEDED)), [], id="it has ended"
         ),
@@ -54,7 +54,7 @@ def test_a_job_that_is_left_alone(job: JobFacts, want: list[str]) -> None:
     assert look(job, ownership=LEFT_ALONE, memory=decision.memory).actions == ()
 
 
-def test_its_owner_reads_what_was_meant_and_what_follows() -> None:
+def test_the_event_names_the_correction_and_the_effect() -> None:
     (event,) = look(labelled(MISSPELLED), ownership=LEFT_ALONE).actions
     assert isinstance(event, RecordJobEvent)
     assert event.type is EventType.WARNING
@@ -62,7 +62,7 @@ def test_its_owner_reads_what_was_meant_and_what_follows() -> None:
     assert event.message.endswith("The job is suspended, and no queue will resume it.")
 
 
-def test_a_job_in_the_queue_is_told_as_well() -> None:
+def test_a_queued_job_is_warned_as_well() -> None:
     job = facts(annotations={"koord-queue/runing-timeout": "5m"})
     decision = look(job, unit("Enqueued"))
     (message,) = warnings(decision)
@@ -71,7 +71,7 @@ def test_a_job_in_the_queue_is_told_as_well() -> None:
     assert warnings(look(job, unit("Succeed"))) == []
 
 
-def test_a_warning_alone_is_no_reason_to_look_again() -> None:
+def test_a_warning_alone_needs_no_reconcile() -> None:
     decision = look(labelled(MISSPELLED), ownership=LEFT_ALONE)
     assert decision.settled
 
@@ -86,7 +86,7 @@ def test_many_keys_are_one_event() -> None:
 @pytest.mark.parametrize(
     ("suspended", "want"), [(True, "this one stays suspended"), (False, "this one runs at once")]
 )
-def test_a_job_beside_queued_ones(suspended: bool, want: str) -> None:
+def test_an_unmanaged_job_among_queued_ones(suspended: bool, want: str) -> None:
     job = labelled({}, suspended=suspended)
     asked: dict[str, Any] = {"ownership": LEFT_ALONE, "has_queued_neighbors": True}
     decision = look(job, **asked)
@@ -98,7 +98,7 @@ def test_a_job_beside_queued_ones(suspended: bool, want: str) -> None:
 
 
 @pytest.mark.parametrize("why", ["namespace kube-system is never managed", "it belongs to Kueue"])
-def test_a_job_that_is_somebody_elses_is_told_nothing(why: str) -> None:
+def test_an_unmanaged_job_of_another_owner_gets_no_event(why: str) -> None:
     elsewhere = Ownership(managed=False, reason=why)
     decision = look(labelled(MISSPELLED), ownership=elsewhere, has_queued_neighbors=True)
     assert decision.actions == ()
@@ -121,7 +121,7 @@ def waiting(status: str = "False", reason: str = "OverQuotaMax") -> QueueUnit:
     return unit("Enqueued", conditions=(reserved,))
 
 
-def test_a_job_that_waits_learns_the_name_of_its_unit() -> None:
+def test_a_pending_job_gets_the_name_of_its_unit() -> None:
     decision = look(facts(), waiting())
     (event,) = decision.actions
     assert isinstance(event, RecordJobEvent)
@@ -135,7 +135,7 @@ def test_a_job_that_waits_learns_the_name_of_its_unit() -> None:
 @pytest.mark.parametrize(
     "of",
     [
-        pytest.param(unit("Enqueued"), id="nothing is written yet: it may start at once"),
+        pytest.param(unit("Enqueued"), id="no reason is written yet: it may start at once"),
         pytest.param(waiting("True"), id="its quota is reserved"),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_job_that_may_start_costs_no_event(of: QueueUnit) -> None:
     assert look(facts(), of).actions == ()
 
 
-def test_what_takes_somebody_to_act_is_told_instead() -> None:
+def test_a_reason_that_needs_an_action_is_reported_instead() -> None:
     assert told(look(facts(), waiting(reason="NoQuota")).actions) == ["tell NoQuota"]
 
 
@@ -155,7 +155,7 @@ def admitted(phase: str, reason: str) -> QueueUnit:
     return unit(phase, admissions=ADMITTED, conditions=(reserved,))
 
 
-def test_a_job_that_takes_nothing_of_its_quota_is_told_when_it_is_released() -> None:
+def test_a_job_that_uses_nothing_of_its_quota_is_warned_at_its_release() -> None:
     decision = look(facts(), admitted("Dequeued", NOTHING_REQUESTED))
     assert told(decision.actions) == ["release", f"tell {NOTHING_REQUESTED}"]
     event = decision.actions[-1]
@@ -167,7 +167,7 @@ def test_a_job_that_takes_nothing_of_its_quota_is_told_when_it_is_released() -> 
     )
 
 
-def test_a_job_that_takes_nothing_of_its_quota_is_told_once() -> None:
+def test_a_job_that_uses_nothing_of_its_quota_is_warned_once() -> None:
     runs = facts(suspended=False, status=RUNS)
     decision = look(runs, admitted("Running", NOTHING_REQUESTED), pods=TWO_RUNNING)
     assert f"tell {NOTHING_REQUESTED}" in told(decision.actions)
@@ -176,11 +176,11 @@ def test_a_job_that_takes_nothing_of_its_quota_is_told_once() -> None:
     assert f"tell {NOTHING_REQUESTED}" not in told(again.actions)
 
 
-def test_a_job_that_takes_its_share_is_told_nothing() -> None:
+def test_a_job_that_uses_its_quota_is_not_warned() -> None:
     assert told(look(facts(), admitted("Dequeued", "QuotaReserved")).actions) == ["release"]
 
 
-def test_a_job_that_lacks_a_required_request_learns_what_to_do() -> None:
+def test_a_job_without_a_required_request_is_told_what_to_do() -> None:
     (event,) = look(facts(), waiting(reason="RequestsMissing")).actions
     assert isinstance(event, RecordJobEvent)
     assert event.reason == "RequestsMissing"

@@ -1,4 +1,4 @@
-"""Which labels count where a job and its pod template say different things."""
+"""Which labels count where a job and its pod template differ."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def job(
     stamped: dict[str, str] | None = None,
     **pod_set: Any,
 ) -> JobFacts:
-    """A job with these labels, and a pod set for each template with those."""
+    """Return a job with these labels, and a pod set for each template with those."""
     of = facts()
     metadata = msgspec.structs.replace(of.metadata, labels=labels)
     sets = tuple(
@@ -57,19 +57,21 @@ def with_labels(
 @pytest.mark.parametrize(
     ("of", "want"),
     [
-        pytest.param(job({}, {}), False, id="nobody says it"),
+        pytest.param(job({}, {}), False, id="no label"),
         pytest.param(job({}, NO), True, id="the template alone: koord-scheduler reads it"),
-        pytest.param(job(NO, {}), True, id="the job alone: it is stamped"),
-        pytest.param(job(NO, YES), False, id="the template says otherwise"),
-        pytest.param(job(YES, NO), True, id="the job says otherwise"),
+        pytest.param(job(NO, {}), True, id="the job alone: it is copied"),
+        pytest.param(job(NO, YES), False, id="the template differs"),
+        pytest.param(job(YES, NO), True, id="the job differs"),
         pytest.param(job({}, YES, NO), True, id="one pod set is enough"),
-        pytest.param(job(NO, {}, has_template=False), False, id="no template to stamp"),
-        pytest.param(job(NO, {}, takes_stamps=False), False, id="one that takes no stamp"),
-        pytest.param(job(NO, NO, stamped=STAMPED), True, id="stamped before, and wanted"),
-        pytest.param(job({}, NO, stamped=STAMPED), False, id="stamped before, and no more"),
+        pytest.param(job(NO, {}, has_template=False), False, id="no template to copy to"),
+        pytest.param(
+            job(NO, {}, takes_stamps=False), False, id="a template that cannot be changed"
+        ),
+        pytest.param(job(NO, NO, stamped=STAMPED), True, id="copied before, and wanted"),
+        pytest.param(job({}, NO, stamped=STAMPED), False, id="copied before, and no longer wanted"),
     ],
 )
-def test_what_is_not_preemptible(of: JobFacts, want: bool) -> None:
+def test_which_jobs_are_not_preemptible(of: JobFacts, want: bool) -> None:
     assert is_not_preemptible(of, PREEMPTIBLE) is want
     assert (labels_of_unit(of, "gold").get(PREEMPTIBLE) == "false") is want
 
@@ -77,12 +79,12 @@ def test_what_is_not_preemptible(of: JobFacts, want: bool) -> None:
 @pytest.mark.parametrize(
     ("of", "want"),
     [
-        pytest.param(job(NO, {}), None, id="the job's word, which its pods have not heard"),
+        pytest.param(job(NO, {}), None, id="the job's label, which its pods do not have"),
         pytest.param(job(NO, NO), "false", id="that of its pods"),
-        pytest.param(job(NO, NO, stamped=STAMPED), "false", id="stamped by an earlier release"),
+        pytest.param(job(NO, NO, stamped=STAMPED), "false", id="copied by an earlier release"),
     ],
 )
-def test_what_is_adopted_is_what_runs(of: JobFacts, want: str | None) -> None:
+def test_an_adoption_follows_the_running_pods(of: JobFacts, want: str | None) -> None:
     body = build_unit(of, ClusterContext(), name="u", runs=True)
     assert body["metadata"]["labels"].get(PREEMPTIBLE) == want
 
@@ -90,19 +92,19 @@ def test_what_is_adopted_is_what_runs(of: JobFacts, want: str | None) -> None:
 @pytest.mark.parametrize(
     ("of", "want"),
     [
-        pytest.param(job({}, {}), {}, id="nothing to say"),
-        pytest.param(job(NO, {}), NO, id="the job's word"),
+        pytest.param(job({}, {}), {}, id="no label"),
+        pytest.param(job(NO, {}), NO, id="the job's label"),
         pytest.param(job(NO, YES), {}, id="the template has its own"),
         pytest.param(job(NO, NO, stamped=STAMPED), NO, id="once more"),
         pytest.param(job({}, NO, stamped=STAMPED), YES, id="taken back"),
     ],
 )
-def test_what_is_stamped(of: JobFacts, want: dict[str, str]) -> None:
+def test_which_labels_are_copied(of: JobFacts, want: dict[str, str]) -> None:
     labels, notes = stamp_preemptible(of, of.pod_sets[0])
     assert labels == want
     assert notes == (STAMPED if want else {})
     after = TemplateMeta(labels=labels, annotations=notes)
-    assert preemptible_of_template(after, PREEMPTIBLE) == "", "a stamp is the job's word"
+    assert preemptible_of_template(after, PREEMPTIBLE) == "", "a copied label counts as the job's"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_what_is_stamped(of: JobFacts, want: dict[str, str]) -> None:
             ),
             "b",
             "b",
-            id="a stamp hides no name of the template's own",
+            id="a copied label hides no other of the template",
         ),
     ],
 )
@@ -141,7 +143,7 @@ def test_where_a_job_is_charged(of: JobFacts, want_unit: str, want_stamp: str | 
     ("of", "want"),
     [
         pytest.param(job({QUOTA_NAME: "a"}, {QUOTA_NAME: "a"}), {}, id="they agree"),
-        pytest.param(job({}, {QUOTA_NAME: "a"}), {}, id="only one says it"),
+        pytest.param(job({}, {QUOTA_NAME: "a"}), {}, id="only one has it"),
         pytest.param(
             job({QUOTA_NAME: "a"}, {OLD_QUOTA: "b"}),
             {QUOTA_DIFFERS: "Its label names quota a, and its pod template (pod set s0) quota b"},
@@ -152,10 +154,10 @@ def test_where_a_job_is_charged(of: JobFacts, want_unit: str, want_stamp: str | 
             {PREEMPTIBLE_IGNORED: f'Its label {PREEMPTIBLE}: "false" does not count'},
             id="a label that reaches no pod",
         ),
-        pytest.param(job(NO, {}), {}, id="one that is stamped"),
+        pytest.param(job(NO, {}), {}, id="one that is copied"),
     ],
 )
-def test_what_a_jobs_owner_is_told(of: JobFacts, want: dict[str, str]) -> None:
+def test_what_a_jobs_user_is_told(of: JobFacts, want: dict[str, str]) -> None:
     notes = label_notes(of)
     assert {reason: want.get(reason, "") for reason in notes.values()} == want
     for message, reason in notes.items():

@@ -1,4 +1,4 @@
-"""What is in the way of a waiting job until somebody acts, and when its user is told."""
+"""Reasons that block a pending job until a user acts, and when they are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def waiting(reason: str, message: str = "m", status: str = "False") -> QueueUnit
     return unit(conditions=(condition,))
 
 
-def test_every_reason_to_mend_has_its_way_out() -> None:
+def test_every_actionable_reason_names_the_action() -> None:
     assert WAYS_OUT.keys() == TO_MEND
     assert set(Reason) >= TO_MEND
 
@@ -32,15 +32,15 @@ def test_every_reason_to_mend_has_its_way_out() -> None:
             pytest.param(waiting(reason), ["tell Queued"], id=f"{reason}: passes by itself")
             for reason in ("Pending", "OverQuotaMax", "BehindRefusedUnit", "NoCapacity")
         ),
-        pytest.param(unit(), [], id="nothing is said yet"),
+        pytest.param(unit(), [], id="no reason yet"),
         pytest.param(waiting("NoQuota", status="True"), [], id="it is reserved"),
     ],
 )
-def test_only_what_somebody_must_mend_is_told(of: QueueUnit, want: list[str]) -> None:
+def test_only_actionable_reasons_are_reported(of: QueueUnit, want: list[str]) -> None:
     assert told(look(facts(), of).actions) == want
 
 
-def test_it_is_told_in_the_words_of_the_scheduler_with_the_way_out() -> None:
+def test_it_is_reported_in_the_schedulers_words_with_the_action() -> None:
     (event,) = look(facts(), waiting("NoQuota", "no quota: gold does not exist")).actions
     assert event == RecordJobEvent(
         reason="NoQuota",
@@ -52,7 +52,7 @@ def test_it_is_told_in_the_words_of_the_scheduler_with_the_way_out() -> None:
     )
 
 
-def test_it_is_told_once_and_again_when_it_is_another_or_comes_back() -> None:
+def test_it_is_reported_once_and_again_when_it_changes_or_comes_back() -> None:
     memory, said = JobMemory(), []
     for of in (
         waiting("NoQuota", "no gold"),

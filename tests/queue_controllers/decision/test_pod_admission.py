@@ -1,4 +1,4 @@
-"""What the API server makes of templates, in tables: as kube-apiserver's plugins do it."""
+"""How the API server changes pods, in tables: as the plugins of kube-apiserver do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERYTHING: Final = {
 
 
 def template(*containers: Json, **spec: Any) -> ScheduledPodTemplate:
-    """A template of containers with these resources; c0, c1, ..."""
+    """Return a template of containers with these resources; c0, c1, ..."""
     named = [{"name": f"c{n}", "resources": each} for n, each in enumerate(containers)]
     return msgspec.convert({"spec": {"containers": named, **spec}}, ScheduledPodTemplate)
 
@@ -61,12 +61,12 @@ SIDECAR: Final = {"name": "s", "restartPolicy": "Always"}
 @pytest.mark.parametrize(
     ("of", "objects", "want"),
     [
-        pytest.param(template({}), within(), {}, id="without anything nothing is added"),
+        pytest.param(template({}), within(), {}, id="nothing is added without any object"),
         pytest.param(
             template({}),
             within(limits(defaultRequest={"cpu": "1500m"})),
             {"cpu": 1500},
-            id="a request that is not stated",
+            id="a missing request",
         ),
         pytest.param(
             template(CPU1),
@@ -116,7 +116,7 @@ SIDECAR: Final = {"name": "s", "restartPolicy": "Always"}
             template({"limits": {"cpu": "1"}}),
             within(limits(kind="Pod", max={"cpu": "2"})),
             {"cpu": 1000},
-            id="limits on pods fill nothing in",
+            id="limits on pods set no default",
         ),
         pytest.param(
             template(CPU1, initContainers=[{"name": "i"}]),
@@ -134,7 +134,7 @@ SIDECAR: Final = {"name": "s", "restartPolicy": "Always"}
             template({}, resources={"limits": {"cpu": "5"}}),
             within(limits(defaultRequest={"cpu": "1"})),
             {"cpu": 5000},
-            id="a pod's own limit, settled before its containers",
+            id="a pod's own limit, set before its containers'",
         ),
         pytest.param(
             template(CPU1, runtimeClassName="kata"),
@@ -159,19 +159,19 @@ SIDECAR: Final = {"name": "s", "restartPolicy": "Always"}
         ),
     ],
 )
-def test_what_pods_ask_for(
+def test_the_requests_of_pods(
     of: ScheduledPodTemplate, objects: AdmissionObjects, want: dict[str, int]
 ) -> None:
     got = admit_template(of, objects)
     assert pod_requests(got.template.spec) == want
     assert got.refusal == ""
     again = admit_template(got.template, objects)
-    assert again.template is got.template, "pods that exist have been through it"
+    assert again.template is got.template, "existing pods have been admitted"
     assert again.differences == ()
     assert (got.differences == ()) == (got.template is of)
 
 
-def test_what_differs_is_told_with_its_reason() -> None:
+def test_differences_are_reported_with_their_reasons() -> None:
     kata = runtime(
         overhead={"podFixed": {"cpu": "500m"}},
         scheduling={"nodeSelector": {"kata": "true"}, "tolerations": [{"key": "kata"}]},
@@ -218,7 +218,7 @@ LEAST: Final = "LimitRange r asks for at least"
             template(CPU1, CPU1, CPU1),
             within(limits(kind="Pod", max={"cpu": "2"}, min={"memory": "1"})),
             f"{LEAST} memory 1 per pod, the job states none",
-            id="a minimum of pods that nothing is stated of",
+            id="a minimum of pods without a request",
         ),
         pytest.param(
             template({"limits": {"cpu": "2"}}, {"limits": {"cpu": "1"}}),
@@ -237,20 +237,20 @@ LEAST: Final = "LimitRange r asks for at least"
             within(limits(maxLimitRequestRatio={"cpu": "2"})),
             "LimitRange r allows a limit of at most 2 times the request of cpu per container,"
             " the job has request 1 and limit 3 (container c0)",
-            id="a limit too far over the request",
+            id="a limit too far above the request",
         ),
         pytest.param(
             template({"requests": {"cpu": "1"}, "limits": {"cpu": "3"}}),
             within(limits(maxLimitRequestRatio={"cpu": "3"})),
             "",
-            id="a ratio that is just right",
+            id="a ratio at the limit",
         ),
         pytest.param(
             template({"requests": {"cpu": "4"}}),
             within(limits(default={"cpu": "1"})),
             "LimitRange r gives containers without a limit cpu 1, the job requests 4"
             " (container c0)",
-            id="a request over the limit that it is given",
+            id="a request above the default limit",
         ),
         pytest.param(
             template({"requests": {"cpu": "2"}}), within(limits(max={"cpu": "2"})), "", id="just so"
@@ -278,7 +278,7 @@ def test_why_pods_would_be_refused(
 @pytest.mark.parametrize(
     ("spec", "objects", "want"),
     [
-        pytest.param(NAMED, EVERYTHING, "", id="all are there"),
+        pytest.param(NAMED, EVERYTHING, "", id="all exist"),
         pytest.param(NAMED, {}, "", id="nothing can be read"),
         pytest.param(
             NAMED,
@@ -290,7 +290,7 @@ def test_why_pods_would_be_refused(
             {"priorityClassName": "system-node-critical"},
             {"priority_classes": ()},
             "",
-            id="those of the system are always there",
+            id="those of the system always exist",
         ),
         pytest.param(
             NAMED,
@@ -314,16 +314,18 @@ def test_why_pods_would_be_refused(
             {"serviceAccountName": "default"},
             {"service_accounts": ()},
             "",
-            id="the default account comes by itself",
+            id="the default account is created by the cluster",
         ),
     ],
 )
-def test_what_a_template_names_and_is_not_there(spec: Json, objects: Json, want: str) -> None:
+def test_objects_that_a_template_names_and_that_do_not_exist(
+    spec: Json, objects: Json, want: str
+) -> None:
     got = admit_template(template(CPU1, **spec), AdmissionObjects(**objects))
     assert got.refusal == want
 
 
-def test_amounts_that_cannot_be_read_are_left_to_the_unit() -> None:
+def test_invalid_amounts_are_left_to_the_unit() -> None:
     of = template({"requests": {"cpu": "one"}})
     got = admit_template(of, within(limits(max={"cpu": "1"})))
     assert (got.template, got.refusal) == (of, "")
@@ -341,7 +343,7 @@ def of_job(**pod_set: Any) -> Any:
 SMALL: Final = within(limits("small", max={"cpu": "500m"}, defaultRequest={"memory": "1Gi"}))
 
 
-def test_a_job_has_what_its_pods_will_have() -> None:
+def test_a_job_has_the_demand_of_its_future_pods() -> None:
     job = facts()
     got = admit_job(job, SMALL)
     (before,), (after,) = job.pod_sets, got.pod_sets
@@ -351,7 +353,7 @@ def test_a_job_has_what_its_pods_will_have() -> None:
     assert got.pods_refused.startswith("LimitRange small allows at most cpu 500m per container")
 
 
-def test_a_sum_is_no_pod() -> None:
+def test_a_sum_is_not_checked_like_a_pod() -> None:
     job = of_job(is_sum=True)
     got = admit_job(job, SMALL)
     assert (got.pod_sets, got.template_differences, got.pods_refused) == (job.pod_sets, "", "")
@@ -365,7 +367,7 @@ def test_pods_that_a_sum_stands_for_need_their_service_account() -> None:
     assert admit_job(job, AdmissionObjects(service_accounts=("bot",))).pods_refused == ""
 
 
-def test_what_only_an_operator_knows_is_not_judged() -> None:
+def test_templates_that_only_an_operator_completes_are_not_judged() -> None:
     job = of_job(has_limits=False)
     got = admit_job(job, SMALL)
     assert got.template_differences
@@ -375,14 +377,14 @@ def test_what_only_an_operator_knows_is_not_judged() -> None:
     assert admit_job(named, nothing).pods_refused == "PriorityClass gold does not exist"
 
 
-def test_pods_that_exist_are_as_they_are() -> None:
+def test_existing_pods_are_unchanged() -> None:
     job = facts()
     held = msgspec.structs.replace(job.kind, held_by_gates=True)
     gated = msgspec.structs.replace(job, kind=held)
     assert admit_job(gated, SMALL) is gated
 
 
-def test_pod_sets_are_told_apart_and_the_text_is_cut() -> None:
+def test_pod_sets_are_named_and_the_text_is_cut() -> None:
     job = facts()
     sets = tuple(msgspec.structs.replace(job.pod_sets[0], name=f"s{n}") for n in range(40))
     told = admit_job(msgspec.structs.replace(job, pod_sets=sets), SMALL).template_differences

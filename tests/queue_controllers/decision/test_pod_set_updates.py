@@ -1,4 +1,4 @@
-"""What admission checks want of pod templates: merged, or why not."""
+"""Updates of pod templates by admission checks: merged, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OWN = {"key": "own", "operator": "Exists"}
 
 
 def job(added: AddedParts | None = None, **template: Any) -> JobFacts:
-    """A job with labels and a nodeSelector of its own, and what an earlier release has added."""
+    """Return a job with labels and a nodeSelector of its own, and those of an earlier release."""
     of = facts()
     (pod_set,) = of.pod_sets
     meta, spec = pod_set.template.metadata, pod_set.template.spec
@@ -53,7 +53,7 @@ def job(added: AddedParts | None = None, **template: Any) -> JobFacts:
 
 
 def checked(*wanted: dict[str, Any]) -> QueueUnit:
-    """A unit with a check for each of these updates, called a, b, ..."""
+    """Return a unit with a check for each of these updates, called a, b, ..."""
     states = [
         {"name": name, "state": "Ready", "podSetUpdates": [{"name": "main", **each}]}
         for name, each in zip("abc", wanted, strict=False)
@@ -63,7 +63,7 @@ def checked(*wanted: dict[str, Any]) -> QueueUnit:
 
 
 def planned(of: JobFacts, *wanted: dict[str, Any]) -> tuple[TemplateUpdate, AddedParts]:
-    """Return the change of the one template, and what is noted about it."""
+    """Return the change of the only template, and the note about it."""
     plan = plan_updates(of, checked(*wanted), STAMP)
     assert isinstance(plan, UpdatePlan), plan
     assert plan.note is not None
@@ -94,10 +94,10 @@ def test_checks_are_merged() -> None:
         annotations={"note": digest_of("n")},
         node_selector={"zone": digest_of("z1")},
         tolerations=(SPOT,),
-    ), "what the template had before is not noted: it stays when the job is released again"
+    ), "what the template had before is not noted: it stays at the next release"
 
 
-def test_what_was_added_before_and_is_wanted_no_more_goes() -> None:
+def test_earlier_additions_that_are_no_longer_wanted_are_removed() -> None:
     before = AddedParts(
         labels={"team": "x"}, node_selector={"zone": "x", "rack": "x"}, tolerations=(SPOT,)
     )
@@ -132,13 +132,13 @@ def test_each_set_gets_its_own() -> None:
 
 
 def without_template(of: JobFacts) -> JobFacts:
-    """Return a job with a further set, whose pod its operator makes as it likes."""
+    """Return a job with another set, whose pod its operator defines."""
     (main,) = of.pod_sets
     implied = msgspec.structs.replace(main, name="submitter", count=0, has_template=False)
     return msgspec.structs.replace(of, pod_sets=(main, implied))
 
 
-def test_a_set_without_a_template_is_left_out_and_told() -> None:
+def test_a_set_without_a_template_is_skipped_and_reported() -> None:
     of = without_template(job())
     wanted = checked({"labels": {"a": "b"}}, {"name": "submitter", "labels": {"a": "c"}})
     plan = plan_updates(of, wanted, STAMP)
@@ -150,7 +150,7 @@ def test_a_set_without_a_template_is_left_out_and_told() -> None:
         assert told(look(of, checked(nothing)).actions) == ["release"]
 
 
-def test_nothing_is_changed_where_nobody_wants_anything() -> None:
+def test_nothing_is_changed_without_updates() -> None:
     assert plan_updates(job(), checked(), STAMP) == NO_UPDATES
     assert plan_updates(job(), checked({}), STAMP) == UpdatePlan(note="")
 
@@ -190,7 +190,7 @@ def test_nothing_is_changed_where_nobody_wants_anything() -> None:
             job(),
             [{"name": "ps"}],
             "Admission check a changes pod set ps: it has none",
-            id="a set that it has not",
+            id="an unknown pod set",
         ),
         pytest.param(
             msgspec.structs.replace(job(), takes_updates=False),
@@ -208,11 +208,11 @@ def test_nothing_is_changed_where_nobody_wants_anything() -> None:
         ),
     ],
 )
-def test_contradictions_are_told(of: JobFacts, wanted: list[dict[str, Any]], want: str) -> None:
+def test_contradictions_are_reported(of: JobFacts, wanted: list[dict[str, Any]], want: str) -> None:
     assert plan_updates(of, checked(*wanted), STAMP) == UpdateConflict(want)
 
 
-def test_a_release_carries_what_the_checks_want() -> None:
+def test_a_release_includes_the_updates_of_checks() -> None:
     (release,) = look(job(), checked({"nodeSelector": {"zone": "z1"}})).actions
     assert isinstance(release, ReleaseJob)
     assert release.updates == {"main": TemplateUpdate(node_selector={"zone": "z1"})}

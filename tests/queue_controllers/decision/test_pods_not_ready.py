@@ -1,4 +1,4 @@
-"""Which released jobs without pods are told of, which give their quota back, and when."""
+"""Which released jobs without pods are reported, which are evicted, and when."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ READY = Condition(type="PodsReady", status="True", reason="PodsRunning", last_tr
 
 
 def released(**changes: Any) -> Any:
-    """A job that was released nine minutes ago."""
+    """Return a job that was released nine minutes ago."""
     usual: dict[str, Any] = {"kind": QUICK, "annotations": RELEASED, "suspended": False}
     return facts(**{**usual, "status": RUNS, **changes})
 
@@ -56,7 +56,7 @@ def starting(*conditions: Condition, phase: str = "Dequeued", **changes: Any) ->
 
 
 def written(decision: Decision) -> Condition | None:
-    """Return the condition about pods that is written, None where none is."""
+    """Return the written condition about pods, None where none is."""
     writes = (each for each in decision.actions if isinstance(each, PatchUnitStatus))
     said = [each for write in writes for each in write.status.get("conditions", ())]
     found = [each for each in said if each["type"] == "PodsReady"]
@@ -67,9 +67,7 @@ def written(decision: Decision) -> Condition | None:
     ("job", "of", "more", "want"),
     [
         pytest.param(released(), starting(NO_POD), {}, EVICTED, id="it had none in its time"),
-        pytest.param(
-            released(kind=JOB), starting(NO_POD), {}, [], id="of a kind that takes its time"
-        ),
+        pytest.param(released(kind=JOB), starting(NO_POD), {}, [], id="of a slow kind"),
         pytest.param(
             released(kind=JOB),
             starting(NO_POD),
@@ -82,14 +80,14 @@ def written(decision: Decision) -> Condition | None:
             starting(NO_POD),
             {},
             [],
-            id="it asks for more time",
+            id="it has more time by annotation",
         ),
         pytest.param(
             released(annotations={**RELEASED, "koord-queue/pod-creation-timeout": "0"}),
             starting(NO_POD),
             {},
             [],
-            id="it asks for ever",
+            id="it has unlimited time by annotation",
         ),
         pytest.param(released(count=0), starting(NO_POD), {}, [], id="it wants no pods"),
         pytest.param(
@@ -104,7 +102,7 @@ def written(decision: Decision) -> Condition | None:
             starting(),
             {},
             [],
-            id="its operator speaks of a pod that is not seen yet",
+            id="its operator reports a pod that is not seen yet",
         ),
         pytest.param(released(), starting(NO_POD, adopted=True), {}, [], id="adopted"),
         pytest.param(
@@ -112,7 +110,7 @@ def written(decision: Decision) -> Condition | None:
             starting(NO_POD),
             {"ownership": Ownership(managed=False, reason="it is another's")},
             ["tell NotManaged"],
-            id="not the queue's any more",
+            id="not managed any more",
         ),
         pytest.param(released(), starting(READY, phase="Running"), {}, [], id="it has run"),
         pytest.param(
@@ -120,7 +118,9 @@ def written(decision: Decision) -> Condition | None:
         ),
     ],
 )
-def test_what_is_given_back(job: Any, of: QueueUnit, more: dict[str, Any], want: list[str]) -> None:
+def test_which_jobs_are_evicted(
+    job: Any, of: QueueUnit, more: dict[str, Any], want: list[str]
+) -> None:
     actions = told(look(job, of, **more).actions)
     assert [each for each in actions if each != "tell Resumed"] == want
 
@@ -130,16 +130,16 @@ def test_what_is_given_back(job: Any, of: QueueUnit, more: dict[str, Any], want:
     [
         pytest.param(0.0, (False, 10.0), id="just released"),
         pytest.param(9.0, (False, 1.0), id="seconds later"),
-        pytest.param(10.0, (True, None), id="why is asked"),
+        pytest.param(10.0, (True, None), id="the reason is looked up"),
     ],
 )
-def test_when_it_is_asked_why(seconds: float, want: tuple[bool, float | None]) -> None:
+def test_when_the_reason_is_looked_up(seconds: float, want: tuple[bool, float | None]) -> None:
     at = NOW.after(-540.0 + seconds)
     decision = look(released(), starting(), moment=at, memory=JobMemory(first_release=at.wall))
     assert (decision.asks_why, decision.requeue_after_seconds) == want
 
 
-def test_it_is_asked_once_and_told() -> None:
+def test_the_reason_is_looked_up_once_and_reported() -> None:
     memory = JobMemory(first_release=NOW.wall, asked_why_at=NOW.wall, why="FailedCreate: no")
     decision = look(released(), starting(), memory=memory)
     assert not decision.asks_why
@@ -149,8 +149,8 @@ def test_it_is_asked_once_and_told() -> None:
     assert said.message.startswith("No pod of it exists: FailedCreate: no. If none comes within")
 
 
-def test_who_begins_to_look_later_counts_from_then() -> None:
-    """What was before that, nobody knows, unless the unit says it."""
+def test_controllers_that_start_later_count_from_then() -> None:
+    """The time before that is unknown, unless the unit records it."""
     first = look(released(), starting())
     assert (first.asks_why, first.requeue_after_seconds) == (False, 10.0)
     assert look(released(), starting(), memory=first.memory, moment=NOW.after(10.0)).asks_why
@@ -171,7 +171,7 @@ def test_the_time_is_that_of_the_unit_after_a_restart() -> None:
         pytest.param(NoNode.NODES, 60.0, "Dequeued", ("False", "fit no node: x"), id="nodes"),
         pytest.param(NoNode.OTHER, 60.0, "Dequeued", ("False", "have no node: x"), id="others"),
         pytest.param(
-            NoNode.NODES, 60.0, "Running", ("True", "fit no node: x"), id="its clock goes on"
+            NoNode.NODES, 60.0, "Running", ("True", "fit no node: x"), id="its clock runs on"
         ),
     ],
 )
@@ -195,8 +195,8 @@ def test_pods_without_a_node(
     assert written(later) is None, "said once"
 
 
-def test_a_condition_moves_no_time_that_others_go_by() -> None:
-    """When counts of pods were written says since when they are right (`missing_pods`)."""
+def test_a_condition_changes_no_time_that_others_depend_on() -> None:
+    """The time when counts were written is the start of their validity (`missing_pods`)."""
     refusal = Unschedulable(Timestamp("2026-11-01T09:00:00Z"), NoNode.NODES, "x")
     decision = look(
         released(),
@@ -208,7 +208,7 @@ def test_a_condition_moves_no_time_that_others_go_by() -> None:
     assert set(write.status) == {"conditions"}
 
 
-def test_which_kinds_are_looked_at_and_when() -> None:
+def test_which_kinds_are_checked_and_when() -> None:
     slow = msgspec.structs.replace(JOB, nudge_seconds=30.0)
     looks = [first_requeue_seconds(each) for each in (QUICK, JOB, slow, GATED)]
     assert looks == [10.0, 60.0, 30.0, None]

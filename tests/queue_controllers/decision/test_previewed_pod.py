@@ -1,4 +1,4 @@
-"""Which pod is asked for, and what an answer says of a template: in tables."""
+"""The pod of a dry run, and what its response means for a template, in tables."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NOW_FULL: Final = 'pods "x" is forbidden: exceeded quota: q, requested: cpu=2, u
 
 
 def template(**container: Any) -> Json:
-    """A whole template of one container."""
+    """Return a whole template of one container."""
     full = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}, **container}
     return {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [full]}}
 
@@ -59,7 +59,7 @@ def asked(body: Json | None = None, owner: OwnerReference = OWNER) -> Question:
 
 
 def made(question: Question, labels: Json | None = None, **spec: Any) -> PodAnswer:
-    """The answer that a pod is made as it was asked for, with changes."""
+    """Return the response that creates the requested pod, with changes."""
     pod = copy.deepcopy(question.body)
     pod["metadata"]["labels"] |= labels or {}
     pod["spec"] |= spec
@@ -79,7 +79,7 @@ def cpu_of(of: JobFacts) -> Json:
     return dict(pod_requests(of.pod_sets[0].template.spec))
 
 
-# --- the question ---------------------------------------------------------------------------------
+# --- the request ----------------------------------------------------------------------------------
 
 
 def test_the_pod_is_that_of_the_release() -> None:
@@ -115,7 +115,7 @@ OTHER: Final = {
 
 
 @pytest.mark.parametrize("body", SAME.values(), ids=SAME.keys())
-def test_what_differs_in_no_way_that_counts_is_one_question(body: Json) -> None:
+def test_templates_with_irrelevant_differences_are_one_request(body: Json) -> None:
     assert asked(body).key == asked().key
     assert not {"command", "args", "env", "envFrom"} & set(
         asked(body).body["spec"]["containers"][0]
@@ -123,11 +123,11 @@ def test_what_differs_in_no_way_that_counts_is_one_question(body: Json) -> None:
 
 
 @pytest.mark.parametrize("body", OTHER.values(), ids=OTHER.keys())
-def test_what_admission_may_look_at_is_another_question(body: Json) -> None:
+def test_templates_with_relevant_differences_are_other_requests(body: Json) -> None:
     assert asked(body).key != asked().key
 
 
-def test_whose_job_it_is_does_not_count_but_its_kind_and_namespace_do() -> None:
+def test_the_job_does_not_matter_but_its_kind_and_namespace_do() -> None:
     other = msgspec.structs.replace(OWNER, name="other", uid=Uid("2"))
     assert asked(owner=other).key == asked().key
     assert asked(owner=msgspec.structs.replace(OWNER, kind="TFJob")).key != asked().key
@@ -143,13 +143,13 @@ def test_whose_job_it_is_does_not_count_but_its_kind_and_namespace_do() -> None:
         pytest.param({"has_template": False}, id="a template of the operator's own"),
     ],
 )
-def test_kinds_whose_pods_are_no_template_are_not_asked_about(changes: Json) -> None:
+def test_kinds_whose_pods_have_no_template_are_not_previewed(changes: Json) -> None:
     pod_set = job().pod_sets[0]
     assert can_be_asked(pod_set)
     assert not can_be_asked(msgspec.structs.replace(pod_set, **changes))
 
 
-# --- the answer -----------------------------------------------------------------------------------
+# --- the response ---------------------------------------------------------------------------------
 
 
 def container(requests: Json, name: str = "c", **more: Any) -> Json:
@@ -184,14 +184,14 @@ CHANGES: Final = {
 
 
 @pytest.mark.parametrize(("spec", "want", "words"), CHANGES.values(), ids=CHANGES.keys())
-def test_what_admission_changes_counts_and_is_told(spec: Json, want: Json, words: str) -> None:
+def test_changes_by_admission_count_and_are_reported(spec: Json, want: Json, words: str) -> None:
     got = admitted(made(asked(), **spec))
     assert cpu_of(got) == want
     assert got.template_differences == f"{words} (the API server's answer to a dry run)"
     assert got.pod_sets[0].written == job().pod_sets[0].template
 
 
-def test_what_every_pod_gets_is_no_difference() -> None:
+def test_defaults_of_every_pod_are_no_difference() -> None:
     usual: Json = {
         "tolerations": [{"key": "node.kubernetes.io/not-ready", "tolerationSeconds": 300}],
         "schedulerName": "default-scheduler",
@@ -203,7 +203,7 @@ def test_what_every_pod_gets_is_no_difference() -> None:
     assert admitted(made(asked(), **usual)) == job()
 
 
-def test_a_change_that_is_followed_is_told_with_the_name_of_its_object() -> None:
+def test_a_watched_change_is_reported_with_its_objects_name() -> None:
     item = {"type": "Container", "defaultRequest": {"memory": "1Gi"}}
     body = {"metadata": {"name": "r"}, "spec": {"limits": [item]}}
     objects = AdmissionObjects(limit_ranges=(msgspec.convert(body, LimitRange),))
@@ -212,7 +212,7 @@ def test_a_change_that_is_followed_is_told_with_the_name_of_its_object() -> None
     assert told == "requests memory 1Gi of container c (LimitRange r)"
 
 
-def test_the_answer_counts_more_than_what_is_followed() -> None:
+def test_the_response_precedes_the_watched_objects() -> None:
     item = {"type": "Container", "max": {"cpu": "500m"}}
     body = {"metadata": {"name": "r"}, "spec": {"limits": [item]}}
     objects = AdmissionObjects(limit_ranges=(msgspec.convert(body, LimitRange),))
@@ -220,7 +220,7 @@ def test_the_answer_counts_more_than_what_is_followed() -> None:
     assert (got.pods_refused, cpu_of(got)) == ("", {"cpu": 250})
 
 
-def test_a_job_is_charged_by_the_label_of_the_answer_and_stamped_as_it_was_asked_for() -> None:
+def test_a_job_is_charged_by_the_label_of_the_response() -> None:
     got = admitted(made(asked(), labels={QUOTA_NAME: "theirs"}))
     got = msgspec.structs.replace(got, stamped_quota="gold")
     assert quota_of_job(got, ClusterContext()) == "theirs"
@@ -228,7 +228,7 @@ def test_a_job_is_charged_by_the_label_of_the_answer_and_stamped_as_it_was_asked
     assert build_stamps(got, unit(), "theirs")["main"].labels == {QUOTA_NAME: "gold"}
 
 
-def test_a_whole_template_in_a_unit_asks_for_what_its_pods_will() -> None:
+def test_a_whole_template_in_a_unit_has_its_pods_requests() -> None:
     whole = template(resources={"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}, command=["x"])
     reduced = msgspec.convert(whole, ScheduledPodTemplate)
     of = facts(pod_sets=(JobPodSet(name="main", count=2, template=reduced),))
@@ -247,7 +247,7 @@ def test_a_whole_template_in_a_unit_asks_for_what_its_pods_will() -> None:
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def test_a_refusal_holds_the_job_with_its_words() -> None:
+def test_a_refusal_holds_the_job_with_its_message() -> None:
     question = asked()
     words = f'pods "{question.name}" is forbidden: policy p denied request: no'
     answer = answer_of_refusal(422, words, question)
@@ -267,7 +267,7 @@ MOMENTS: Final = {
         'pods is forbidden: User "u" cannot create resource "pods" in API group ""',
         "no right to create pods",
     ),
-    "a webhook that may not be asked": (
+    "a webhook without dry run": (
         400,
         'admission webhook "w" does not support dry run',
         "does not take part",
@@ -277,7 +277,7 @@ MOMENTS: Final = {
 
 
 @pytest.mark.parametrize(("status", "message", "want"), MOMENTS.values(), ids=MOMENTS.keys())
-def test_what_says_nothing_of_the_template_refuses_nothing(
+def test_errors_unrelated_to_the_template_refuse_nothing(
     status: int, message: str, want: str
 ) -> None:
     answer = answer_of_refusal(status, message, asked())
@@ -289,5 +289,5 @@ def test_what_says_nothing_of_the_template_refuses_nothing(
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
-def test_a_server_that_cannot_answer_has_not_answered(status: int) -> None:
+def test_a_failed_webhook_call_is_no_response(status: int) -> None:
     assert answer_of_refusal(status, "failed calling webhook", asked()) is None

@@ -1,4 +1,4 @@
-"""What a unit says about its job, and which changes of the job it follows."""
+"""The fields of a job's unit, and which changes of the job it follows."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def sync(of: JobFacts, unit: QueueUnit, *, waiting: bool = True) -> dict[str, An
     return build_sync(of, unit, AROUND, waiting=waiting)
 
 
-def test_a_unit_says_all_that_the_queue_needs() -> None:
+def test_a_unit_has_all_that_the_queue_needs() -> None:
     of = job(
         labels={QUOTA: "gold", "controller-uid": "x", "team": "a"},
         annotations={
@@ -123,7 +123,7 @@ def test_a_unit_says_all_that_the_queue_needs() -> None:
     }
 
 
-def test_nobody_adopts_himself_by_annotation() -> None:
+def test_a_job_cannot_adopt_itself_by_annotation() -> None:
     unit = made(job(annotations={"koord-queue/adopted": "true", "kube-queue/adopted": "true"}))
     assert not [key for key in unit.metadata.annotations if key.endswith("adopted")]
 
@@ -176,13 +176,15 @@ def test_pod_set_names_are_labels(name: str, want: str) -> None:
         pytest.param(PrioritySource("high"), "99", ("high", 99), id="ctl-30 the annotation wins"),
         pytest.param(PrioritySource("high"), "-5", ("high", -5), id="ctl-29 it may be negative"),
         pytest.param(PrioritySource("high"), "+5", ("high", 5), id="with a plus, as in Go"),
-        pytest.param(PrioritySource("high"), "abc", ("high", 1000), id="ctl-30 no number: ignored"),
+        pytest.param(
+            PrioritySource("high"), "abc", ("high", 1000), id="ctl-30 not a number: ignored"
+        ),
         pytest.param(PrioritySource("high"), "5_0", ("high", 1000), id="Python's underscore"),
         pytest.param(PrioritySource("high"), " 5", ("high", 1000), id="a blank"),
-        pytest.param(PrioritySource("high"), "5\n", ("high", 1000), id="a line's end"),
+        pytest.param(PrioritySource("high"), "5\n", ("high", 1000), id="a newline"),
         pytest.param(PrioritySource("high"), "\u0665", ("high", 1000), id="an Arabic five"),
         pytest.param(PrioritySource("high"), "9" * 5000, ("high", 1000), id="5000 digits"),
-        pytest.param(PrioritySource("", 7), "9999999999", ("", 7), id="no int32: ignored"),
+        pytest.param(PrioritySource("", 7), "9999999999", ("", 7), id="not an int32: ignored"),
     ],
 )
 def test_priority(source: PrioritySource, annotation: str, want: tuple[str, int | None]) -> None:
@@ -198,7 +200,7 @@ def test_priority(source: PrioritySource, annotation: str, want: tuple[str, int 
         pytest.param(PrioritySource("", 99), "", 10, False, 10, id="a literal"),
         pytest.param(PrioritySource(), "9", 10, False, 9, id="what is below"),
         pytest.param(PrioritySource(), "", 10, False, None, id="nothing"),
-        pytest.param(PrioritySource(), "", -1, False, -1, id="nothing is 0, and above that"),
+        pytest.param(PrioritySource(), "", -1, False, -1, id="none counts as 0, which is above"),
         pytest.param(PrioritySource("high"), "99", None, True, 1000, id="only classes: the class"),
         pytest.param(PrioritySource("", 99), "99", None, True, None, id="only classes: none"),
         pytest.param(PrioritySource("gone", 5), "", None, True, None, id="only classes: unknown"),
@@ -226,12 +228,10 @@ def test_what_bounds_a_priority(
     ("unread", "want"),
     [
         pytest.param("'high'", "'high' is not a whole number", id="not read"),
-        pytest.param("", "", id="not known yet: that is over in a moment"),
+        pytest.param("", "", id="not known yet, for a moment"),
     ],
 )
-def test_a_ceiling_that_is_not_known_is_told_where_somebody_can_mend_it(
-    unread: str, want: str
-) -> None:
+def test_an_invalid_ceiling_is_reported_where_it_can_be_fixed(unread: str, want: str) -> None:
     around = msgspec.structs.replace(AROUND, max_priority=0, unread_ceiling=unread)
     told = why_other_priority(job(annotations={PRIORITY: "9"}), around)
     assert want in told
@@ -245,7 +245,7 @@ def test_without_class_and_number_the_clusters_default_counts() -> None:
 
 
 def test_no_priority_and_0_are_the_same() -> None:
-    """The API server writes the 0 of a unit that says none: that is no reason for a patch."""
+    """The API server writes 0 into a unit without a priority: that needs no patch."""
     unit = made(job())
     assert unit.spec.priority == 0
     for of in (job(), job(annotations={PRIORITY: "0"})):
@@ -306,8 +306,8 @@ def test_priority_follows(
     assert build_sync(changed, unit, around, waiting=False).get("spec", {}) == want
 
 
-def test_without_its_class_what_is_booked_keeps_its_number() -> None:
-    """A class's value cannot be changed: whoever changes it deletes it first."""
+def test_without_its_class_an_admitted_unit_keeps_its_priority() -> None:
+    """A class's value cannot be changed: the class has to be deleted first."""
     of = job(priority=PrioritySource("high", 5))
     gone, again = ClusterContext(), ClusterContext(priority_classes={"high": 7})
 
@@ -388,7 +388,7 @@ def test_larger_pods_of_the_same_count_are_noticed() -> None:
     assert patch["spec"]["request"] == {"cpu": "4"}
 
 
-def test_a_count_that_somebody_changed_on_the_unit_is_put_right() -> None:
+def test_a_count_that_was_edited_on_the_unit_is_corrected() -> None:
     unit = made(job())
     spec = msgspec.structs.replace(
         unit.spec, pod_set=(msgspec.structs.replace(unit.spec.pod_set[0], count=1),)
@@ -397,7 +397,7 @@ def test_a_count_that_somebody_changed_on_the_unit_is_put_right() -> None:
     assert patch["spec"]["podSet"][0]["count"] == 2
 
 
-def test_an_admitted_unit_follows_only_what_the_user_may_still_want() -> None:
+def test_an_admitted_unit_follows_only_what_may_still_change() -> None:
     now = job(
         pod_set(5),
         labels={QUOTA: "silver"},
@@ -407,7 +407,7 @@ def test_an_admitted_unit_follows_only_what_the_user_may_still_want() -> None:
     assert patch == {"spec": {"priority": 5, "active": False}}
 
 
-def test_an_absent_active_annotation_leaves_a_deactivation_alone() -> None:
+def test_a_missing_active_annotation_leaves_a_deactivation_alone() -> None:
     unit = made(job())
     spec = msgspec.structs.replace(unit.spec, active=False)
     assert sync(job(), msgspec.structs.replace(unit, spec=spec)) == {}
@@ -424,10 +424,10 @@ def test_an_absent_active_annotation_leaves_a_deactivation_alone() -> None:
         pytest.param(job(pod_set(cpu="500m")), False, id="smaller pods"),
         pytest.param(job(pod_set(3)), True, id="more pods"),
         pytest.param(job(pod_set(cpu="1001m")), True, id="larger pods"),
-        pytest.param(job(pod_set(cpu="1000m")), False, id="as large in other words"),
-        pytest.param(job(pod_set(), pod_set(1, name="new")), True, id="a set more"),
-        pytest.param(job(pod_set(), pod_set(0, name="new")), False, id="an empty set more"),
-        pytest.param(job(pod_set(cpu="x")), True, id="pods that cannot be read"),
+        pytest.param(job(pod_set(cpu="1000m")), False, id="the same size, written differently"),
+        pytest.param(job(pod_set(), pod_set(1, name="new")), True, id="another set"),
+        pytest.param(job(pod_set(), pod_set(0, name="new")), False, id="another empty set"),
+        pytest.param(job(pod_set(cpu="x")), True, id="pods with invalid requests"),
     ],
 )
 def test_outgrown(now: JobFacts, want: bool) -> None:
@@ -438,7 +438,7 @@ def done(of: JobPodSet) -> JobPodSet:
     return msgspec.structs.replace(of, is_done=True)
 
 
-def test_given_back_only_grows_and_the_last_share_waits_for_the_end() -> None:
+def test_released_pods_only_grow_and_the_last_ones_wait_for_the_end() -> None:
     unit = made(job(pod_set(4)))
     assert build_reclaimable(job(pod_set(4)), unit) == []
     assert build_reclaimable(job(pod_set(3)), unit) == [{"name": "main", "count": 1}]
@@ -447,7 +447,7 @@ def test_given_back_only_grows_and_the_last_share_waits_for_the_end() -> None:
     assert build_reclaimable(job(done(pod_set(0))), given) == []
 
 
-def test_a_job_that_is_scaled_to_nothing_gives_everything_back() -> None:
+def test_a_job_that_is_scaled_to_zero_releases_everything() -> None:
     all_four = [{"name": "main", "count": 4}]
     assert build_reclaimable(job(pod_set(0)), made(job(pod_set(4)))) == all_four
     given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=3),))
@@ -455,14 +455,14 @@ def test_a_job_that_is_scaled_to_nothing_gives_everything_back() -> None:
 
 
 @pytest.mark.parametrize("count", [5, 2**31 - 1])
-def test_more_than_was_granted_is_not_believed(count: int) -> None:
+def test_more_than_was_granted_is_not_counted(count: int) -> None:
     edited = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=count),))
     assert build_reclaimable(job(pod_set(3)), edited) == [{"name": "main", "count": 4}]
     assert build_growth(job(pod_set(3)), edited)["spec"]["podSet"][0]["count"] == 7
     assert outgrows(job(pod_set(1)), edited, was_released=True)
 
 
-def test_no_more_is_given_back_than_the_field_holds() -> None:
+def test_no_more_is_released_than_the_field_holds() -> None:
     raised = (Admission(name="main", replicas=2**63 - 1),)
     edited = made(job(pod_set(4)), admissions=raised)
     most = [{"name": "main", "count": 2**31 - 1}]
@@ -475,19 +475,19 @@ def test_no_more_is_given_back_than_the_field_holds() -> None:
     assert build_growth(job(pod_set(4)), given)["spec"]["podSet"][0]["count"] == 2**31 - 1
 
 
-def test_one_set_done_and_the_other_scaled_to_nothing_give_both_back() -> None:
+def test_one_set_done_and_another_scaled_to_zero_are_both_released() -> None:
     of = job(done(pod_set(0, name="a")), pod_set(0, name="b"))
     got = build_reclaimable(of, made(job(pod_set(1, name="a"), pod_set(2, name="b"))))
     assert got == [{"name": "a", "count": 1}, {"name": "b", "count": 2}]
 
 
-def test_growth_counts_what_was_given_back_as_gone() -> None:
+def test_growth_counts_released_pods_as_gone() -> None:
     given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
     assert build_growth(job(pod_set(2)), given) == {}
     assert build_growth(job(pod_set(3)), given)["spec"]["podSet"][0]["count"] == 5
 
 
-def test_stamps_name_the_unit_and_leave_a_quota_of_the_template_alone() -> None:
+def test_annotations_name_the_unit_and_keep_a_quota_of_the_template() -> None:
     of = job(pod_set(name="a"), pod_set(name="b", quota="own"))
     stamps = build_stamps(of, made(of), "gold")
     assert stamps["a"].labels == {QUOTA: "gold"}
@@ -499,8 +499,8 @@ def test_stamps_name_the_unit_and_leave_a_quota_of_the_template_alone() -> None:
     assert build_stamps(of, made(of), "")["a"].labels == {}
 
 
-def test_a_least_that_somebody_wrote_into_a_waiting_unit_is_mended() -> None:
-    """Admitted by it, the job could not do with what it got."""
+def test_an_edited_minimum_of_a_pending_unit_is_corrected() -> None:
+    """Admitted with it, the job could not run with the granted pods."""
     unit = made(job(pod_set(4)))
     (whole,) = unit.spec.pod_set
     assert sync(job(pod_set(4)), unit) == {}

@@ -1,4 +1,4 @@
-"""Releases of admitted jobs, and whoever undoes them."""
+"""Releases of admitted jobs, and clients that undo them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADMITTED_AT = NOW.stamp
 
 
 class Tug:
-    """An admitted job that somebody else suspends as soon as it is released."""
+    """An admitted job that another client suspends as soon as it is released."""
 
     def __init__(self, *, timeout: float = 0.0, every: float, phase: str = "Dequeued") -> None:
         self.settings = JobSettings(running_timeout_seconds=timeout)
@@ -36,7 +36,7 @@ class Tug:
         self.passed = 1.0
 
     def look(self) -> Decision:
-        """Look; do what concerns the job's switch."""
+        """Decide, and apply what concerns the job's suspend field."""
         moment = NOW.after(self.passed)
         decision = look(
             self.job, self.unit, memory=self.memory, moment=moment, settings=self.settings
@@ -50,13 +50,13 @@ class Tug:
         return decision
 
     def suspend(self) -> None:
-        """Let the job be suspended, and its operator say so."""
+        """Suspend the job, and have its operator report that."""
         since = NOW.after(self.passed).stamp
         said = StatusFacts(suspended=True, suspended_since=since)
         self.job = msgspec.structs.replace(self.job, suspended=True, status=said)
 
     def go_on(self, seconds: float) -> tuple[float, Decision] | None:
-        """Let that go on; return when it ended in an eviction, and with which decision."""
+        """Suspend it after each release; return when that led to an eviction, and its decision."""
         end = self.passed + seconds
         while self.passed < end:
             if told((decision := self.look()).actions) == EVICTED:
@@ -68,7 +68,7 @@ class Tug:
 
 
 @pytest.mark.parametrize("every", [20.0, 30.0])
-def test_whoever_suspends_it_renews_no_time_to_run_in(every: float) -> None:
+def test_suspending_it_does_not_renew_its_time_to_start(every: float) -> None:
     tug = Tug(timeout=60.0, every=every)
     ended = tug.go_on(600.0)
     assert ended is not None
@@ -93,7 +93,7 @@ def test_a_restart_of_the_controllers_renews_it_once() -> None:
         pytest.param(SUSPENSIONS_SECONDS, False, id="now and then"),
     ],
 )
-def test_who_suspends_it_over_and_over_has_it_put_back(
+def test_a_job_that_is_suspended_over_and_over_is_requeued(
     phase: str, every: float, ends: bool
 ) -> None:
     tug = Tug(every=every, phase=phase)
@@ -112,7 +112,7 @@ def test_who_suspends_it_over_and_over_has_it_put_back(
     assert tug.memory.suspended_at == (), "the next admission begins anew"
 
 
-def test_each_release_again_is_told() -> None:
+def test_each_repeated_release_is_reported() -> None:
     tug = Tug(every=20.0)
     assert told(tug.look().actions) == ["release"]
     tug.passed += 20.0
@@ -132,7 +132,7 @@ def test_the_first_release_of_an_earlier_admission_does_not_count() -> None:
     assert look(tug.job, unit("Enqueued"), memory=tug.memory).memory.first_release is None
 
 
-def test_what_runs_needs_no_first_release() -> None:
+def test_a_running_job_needs_no_first_release() -> None:
     memory = JobMemory(first_release=NOW.wall)
     running = facts(suspended=False, status=RUNS)
     decision = look(running, unit("Dequeued", admissions=ADMITTED), pods=TWO_RUNNING, memory=memory)
@@ -148,7 +148,7 @@ def test_what_runs_needs_no_first_release() -> None:
         pytest.param("2026-11-01T10:00:30.000000Z", [], id="by a clock that is ahead"),
     ],
 )
-def test_a_release_of_the_future_makes_nobody_early(released_at: str, want: list[str]) -> None:
+def test_a_release_in_the_future_makes_no_job_early(released_at: str, want: list[str]) -> None:
     job = facts(annotations={RELEASED_AT: released_at}, suspended=False)
     of = unit("Dequeued", admissions=ADMITTED, last_allocate_time=TEN)
     settings = JobSettings(running_timeout_seconds=60)
@@ -166,7 +166,7 @@ ONE_OF_TWO = (Admission(name="main", replicas=1),)
         pytest.param(20.0, 20.0, id="a short one"),
     ],
 )
-def test_who_was_granted_too_few_pods_asks_anew_after_a_while(
+def test_a_job_with_too_few_granted_pods_is_requeued_after_a_while(
     timeout: float, patience: float
 ) -> None:
     settings = JobSettings(running_timeout_seconds=timeout)
@@ -187,7 +187,7 @@ def test_who_was_granted_too_few_pods_asks_anew_after_a_while(
     assert asked["reason"] == "JobChanged"
 
 
-def test_who_is_granted_the_rest_meanwhile_is_released() -> None:
+def test_a_job_that_is_granted_the_rest_meanwhile_is_released() -> None:
     short = look(facts(), unit("Dequeued", admissions=ONE_OF_TWO))
     whole = unit("Dequeued", admissions=ADMITTED)
     decision = look(facts(), whole, memory=short.memory, moment=NOW.after(REST_SECONDS + 1.0))
@@ -195,7 +195,7 @@ def test_who_is_granted_the_rest_meanwhile_is_released() -> None:
     assert decision.memory.short_since is None
 
 
-def test_the_wait_for_the_rest_begins_anew_with_each_admission() -> None:
+def test_the_wait_for_the_rest_starts_again_with_each_admission() -> None:
     short = look(facts(), unit("Dequeued", admissions=ONE_OF_TWO))
     assert short.memory.short_since is not None
     assert look(facts(), unit("Enqueued"), memory=short.memory).memory.short_since is None

@@ -1,4 +1,4 @@
-"""What the unit of a released job says of its pods, and when that is written."""
+"""What the unit of a released job reports about its pods, and when that is written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def counted(running: int = 0, **more: Any) -> tuple[Admission, ...]:
 def status_after(
     of: QueueUnit, pods: PodFacts, memory: JobMemory = NOTHING_KNOWN, job: JobFacts = RUNS_ON
 ) -> dict[str, Any]:
-    """Return what is written, after a wait where the first look asks for one."""
+    """Return what is written, after a wait where the first reconcile requests one."""
     first = look(job, of, pods=pods, memory=memory)
     if first.requeue_after_seconds is not None and not first.actions:
         later = NOW.after(first.requeue_after_seconds)
@@ -63,17 +63,17 @@ def test_counts_are_corrected_when_they_have_differed_for_a_second() -> None:
     }
 
 
-def test_what_is_right_again_within_the_second_is_not_written() -> None:
+def test_counts_that_match_again_within_the_second_are_not_written() -> None:
     of = unit("Running", admissions=counted(2))
     first = look(RUNS_ON, of, pods=ONE_FAILED)
     assert first.actions == ()
     right = look(RUNS_ON, of, pods=TWO_RUNNING, memory=first.memory, moment=NOW.after(0.9))
     assert (right.actions, right.requeue_after_seconds) == ((), None)
     again = look(RUNS_ON, of, pods=ONE_FAILED, memory=right.memory, moment=NOW.after(5.0))
-    assert (again.actions, again.requeue_after_seconds) == ((), 1.0), "its second begins anew"
+    assert (again.actions, again.requeue_after_seconds) == ((), 1.0), "its second starts again"
 
 
-def test_counts_that_change_all_the_time_are_written_all_the_same() -> None:
+def test_counts_that_change_all_the_time_are_written_as_well() -> None:
     of = unit("Running", admissions=counted(2))
     decision = look(RUNS_ON, of, pods=ONE_FAILED)
     decision = look(RUNS_ON, of, pods=TWO_PENDING, memory=decision.memory, moment=NOW.after(0.9))
@@ -91,7 +91,7 @@ def test_one_correction_comes_long_after_another() -> None:
     assert status_after(of, TWO_RUNNING, memory)["lastUpdateTime"] == NOW.after(20.0).stamp
 
 
-def test_pods_that_wait_for_nodes_are_told_when_that_takes_long() -> None:
+def test_pods_that_wait_long_for_nodes_are_reported() -> None:
     of = unit("Dequeued", admissions=ADMITTED)
     waits = facts(suspended=False)
     first = look(waits, of, pods=TWO_PENDING)
@@ -112,7 +112,7 @@ def test_pods_that_wait_for_nodes_are_told_when_that_takes_long() -> None:
             counted(1, pending=1, failed=1),
             TWO_RUNNING,
             [{"name": "main", "replicas": 2, "running": 2}],
-            id="what is none is not said",
+            id="zero is not written",
         ),
         pytest.param(
             counted(1, reclaim_state=ReclaimState(replicas=1)),
@@ -131,7 +131,7 @@ def test_pods_that_wait_for_nodes_are_told_when_that_takes_long() -> None:
         ),
     ],
 )
-def test_what_is_written_of_the_pods(
+def test_the_counts_that_are_written(
     before: tuple[Admission, ...], pods: PodFacts, want: list[dict[str, Any]]
 ) -> None:
     assert status_after(unit("Running", admissions=before), pods)["admissions"] == want
@@ -140,7 +140,7 @@ def test_what_is_written_of_the_pods(
 @pytest.mark.parametrize(
     "admissions",
     [
-        pytest.param(counted(1, pending=1, failed=1), id="it is said already"),
+        pytest.param(counted(1, pending=1, failed=1), id="it is written already"),
         pytest.param((), id="nothing was granted to any set"),
     ],
 )
@@ -158,7 +158,7 @@ def test_pods_of_no_known_set_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Dequeued", "Running"])
-def test_children_whose_pods_bear_no_mark_are_named_at_once(phase: str) -> None:
+def test_children_with_unmarked_pods_are_named_at_once(phase: str) -> None:
     of = unit(phase, admissions=counted(2))
     pods = msgspec.structs.replace(TWO_RUNNING, children=(Uid("a"), Uid("b")))
     assert status_after(of, pods)["podOwners"] == ["a", "b"]

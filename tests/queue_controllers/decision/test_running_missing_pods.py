@@ -21,7 +21,7 @@ READY = Condition(type="PodsReady", status="True", reason="PodsRunning", last_tr
 
 
 def running_unit(running: int = 1, updated: str = TEN, **more: Any) -> QueueUnit:
-    """A unit of two pods, of which so many were counted."""
+    """Return a unit of two pods, of which this many were counted."""
     return unit(
         "Running",
         conditions=more.pop("conditions", (READY,)),
@@ -32,13 +32,13 @@ def running_unit(running: int = 1, updated: str = TEN, **more: Any) -> QueueUnit
 
 
 def runs(count: int = 2, pods: int = 0) -> JobFacts:
-    """A job that needs so many pods, and whose operator speaks of so many."""
+    """Return a job that needs this many pods, and whose operator reports this many."""
     status = StatusFacts(running=True, pods=pods)
     return facts(count=count, suspended=False, status=status)
 
 
 def seen(running: int, pending: str = "", created: str = TEN, terminating: int = 0) -> PodFacts:
-    """Pods of which so many run, and one has been pending since then."""
+    """Return pods of which this many run, and one has been pending since then."""
     waiting = 1 if pending else 0
     return PodFacts(
         living=running + waiting + terminating,
@@ -74,7 +74,7 @@ GAVE_BACK = (ReclaimablePod(name="main", count=1),)
             running_unit(reclaimable_pods=GAVE_BACK),
             seen(1, TEN),
             "",
-            id="what it has given back is missing",
+            id="what it has released is missing",
         ),
         pytest.param(
             runs(),
@@ -88,11 +88,11 @@ GAVE_BACK = (ReclaimablePod(name="main", count=1),)
             running_unit(),
             seen(1, created="2026-11-01T09:54:00Z"),
             "09:54:00",
-            id="another was made since",
+            id="another was created since",
         ),
         pytest.param(runs(), running_unit(2), seen(1), "", id="it has just gone: not counted yet"),
         pytest.param(
-            runs(pods=2), running_unit(), seen(1), "", id="the operator speaks of one more"
+            runs(pods=2), running_unit(), seen(1), "", id="the operator reports another one"
         ),
         pytest.param(
             runs(pods=2),
@@ -107,17 +107,19 @@ GAVE_BACK = (ReclaimablePod(name="main", count=1),)
             running_unit(conditions=()),
             seen(1, TEN),
             "",
-            id="nobody knows since when any ran",
+            id="the start of any run is unknown",
         ),
     ],
 )
-def test_since_when_only_some_run(job: JobFacts, of: QueueUnit, pods: PodFacts, want: str) -> None:
+def test_the_start_of_a_partial_run(
+    job: JobFacts, of: QueueUnit, pods: PodFacts, want: str
+) -> None:
     since = partial_since(job, of, pods)
     assert ("" if since is None else since.strftime("%H:%M:%S")) == want
 
 
 def sets(**counts: tuple[int, int | None]) -> tuple[JobPodSet, ...]:
-    """Pod sets by name: how many pods, and with how many at least it can do."""
+    """Return pod sets by name: how many pods, and how many it needs at least."""
     (one,) = facts().pod_sets
     return tuple(
         msgspec.structs.replace(one, name=name, count=count, min_count=least)
@@ -132,10 +134,10 @@ def sets(**counts: tuple[int, int | None]) -> tuple[JobPodSet, ...]:
         pytest.param(sets(head=(1, None), work=(4, None)), {"head": 1, "work": 4}, 0, id="all"),
         pytest.param(sets(head=(1, None), work=(4, 2)), {"head": 1, "work": 2}, 0, id="the least"),
         pytest.param(sets(head=(1, None), work=(4, 2)), {"head": 1, "work": 1}, 1, id="below it"),
-        pytest.param(sets(head=(1, None), work=(4, None)), {"": 4}, 1, id="they do not say"),
+        pytest.param(sets(head=(1, None), work=(4, None)), {"": 4}, 1, id="they have no minimum"),
     ],
 )
-def test_sets_are_judged_by_themselves_and_by_their_minimum(
+def test_sets_are_judged_separately_and_by_their_minimum(
     pod_sets: tuple[JobPodSet, ...], running: dict[str, int], want: int
 ) -> None:
     job = facts(suspended=False, status=RUNS, pod_sets=pod_sets)

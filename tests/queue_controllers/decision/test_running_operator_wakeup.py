@@ -41,7 +41,7 @@ def released(touched: float | None = None, **changes: Any) -> JobFacts:
         pytest.param(None, 30, ["TouchJob", "tell NoPodsYet"], None, id="half a minute"),
         pytest.param(-5.0, 29, [], 1.0, id="a touch of an earlier run does not count"),
         pytest.param(30.0, 89, [], 1.0, id="the second comes a minute later"),
-        pytest.param(30.0, 90, ["TouchJob"], None, id="and is not told again"),
+        pytest.param(30.0, 90, ["TouchJob"], None, id="and is not repeated"),
         pytest.param(90.0, 209, [], 1.0, id="then two minutes"),
         pytest.param(90.0, 210, ["TouchJob"], None, id="after the second"),
         pytest.param(5000.0, 5599, [], 1.0, id="never more than ten minutes"),
@@ -56,7 +56,7 @@ def test_pauses_double(
     assert decision.requeue_after_seconds == again
 
 
-def test_a_touch_says_when() -> None:
+def test_a_touch_records_its_time() -> None:
     decision = look(released(), unit("Dequeued", admissions=ADMITTED), moment=at(31.25))
     touch = decision.actions[0]
     assert isinstance(touch, TouchJob)
@@ -70,26 +70,26 @@ def test_a_touch_says_when() -> None:
         pytest.param(
             released(), "Dequeued", {"pods": PodFacts(total=1, terminating=1)}, id="a pod is there"
         ),
-        pytest.param(released(), "Running", {}, id="its pods have been there"),
+        pytest.param(released(), "Running", {}, id="it has had pods"),
         pytest.param(
             released(),
             "Dequeued",
             {"ownership": SHUT, "memory": JobMemory(told=frozenset({"NotManaged"}))},
-            id="not the queue's",
+            id="not managed",
         ),
-        pytest.param(released(annotations={}), "Dequeued", {}, id="resumed by somebody else"),
+        pytest.param(released(annotations={}), "Dequeued", {}, id="resumed by another client"),
         pytest.param(
             released(status=RUNS), "Dequeued", {"pods": PodFacts(total=1, living=1)}, id="runs"
         ),
     ],
 )
-def test_who_is_not_touched(job: JobFacts, phase: str, more: dict[str, Any]) -> None:
+def test_which_jobs_are_not_touched(job: JobFacts, phase: str, more: dict[str, Any]) -> None:
     decision = look(job, unit(phase, admissions=ADMITTED), moment=at(3600), **more)
     assert "TouchJob" not in told(decision.actions)
 
 
-def test_a_release_is_looked_at_again_for_it() -> None:
-    """Else nobody would, since what the watch says of our own write is not looked at."""
+def test_a_release_is_reconciled_again_for_it() -> None:
+    """Otherwise it would not be, since the event of our own write is ignored."""
     held = facts(kind=FORGETFUL)
     decision = look(held, unit("Dequeued", admissions=ADMITTED))
     assert told(decision.actions) == ["release"]

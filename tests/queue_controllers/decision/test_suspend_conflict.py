@@ -1,4 +1,4 @@
-"""Jobs that somebody keeps resuming against the queue: each time they are suspended again."""
+"""Jobs that another client keeps resuming: each time they are suspended again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ AT_LIMIT = Condition(type="BackoffLimitReached", status="True", reason="BackoffL
 
 
 class Life:
-    """A job in the queue and its unit, as others change them and what is decided does."""
+    """A job in the queue and its unit, changed by other clients and by the decisions."""
 
     def __init__(self) -> None:
         self.job: JobFacts = facts()
@@ -51,7 +51,7 @@ class Life:
         self.now = NOW
 
     def happen(self, event: str) -> list[str]:
-        """Let something happen, look until nothing more is to do; return what was done."""
+        """Apply a change, decide until nothing more is to do; return what was done."""
         match event:
             case "unsuspended":
                 self.job, self.pods = facts(suspended=False, status=RUNS), TWO_PENDING
@@ -121,7 +121,7 @@ HAPPENS = "unsuspended"
                 (HAPPENS, QUIETLY),
                 (HAPPENS, TO_THE_END),
             ],
-            id="in the queue: it never yields, and tells of it once a minute",
+            id="in the queue: it is suspended each time, with an event once a minute",
         ),
         pytest.param(
             [
@@ -135,7 +135,7 @@ HAPPENS = "unsuspended"
                 ("a minute passes", []),
                 (HAPPENS, AGAIN),
             ],
-            id="admitted, and evicted before it runs: it is freed, and waits again",
+            id="admitted, and evicted before it runs: it is released and requeued",
         ),
         pytest.param(
             [
@@ -158,7 +158,7 @@ HAPPENS = "unsuspended"
                 (HAPPENS, QUIETLY),
                 ("stops", ["move Enqueued"]),
             ],
-            id="its eviction is contested: it is carried out all the same",
+            id="its eviction is contested: it is carried out regardless",
         ),
     ],
 )
@@ -178,8 +178,8 @@ def test_the_place_is_lost_until_the_job_runs_in_its_turn() -> None:
         for event in events:
             job.happen(event)
         times.append(contested_since(job.unit))
-    assert times[0] == times[1], "to wait does not bring it back"
-    assert times[0] < times[2], "each time it goes behind those who have come since"
+    assert times[0] == times[1], "waiting does not restore it"
+    assert times[0] < times[2], "each time it goes behind units that have arrived since"
     for event in ("stops", "admitted", "evicted", "stops"):
         job.happen(event)
     assert contested_since(job.unit) == times[2], "nor does an eviction"
@@ -197,7 +197,7 @@ def test_the_place_is_lost_until_the_job_runs_in_its_turn() -> None:
         pytest.param(("admitted", "runs", "evicted"), "EvictionContested", id="evicted"),
     ],
 )
-def test_the_condition_says_what_it_is_about(events: tuple[str, ...], reason: str) -> None:
+def test_the_condition_describes_the_conflict(events: tuple[str, ...], reason: str) -> None:
     job = Life()
     for event in (*events, *(HAPPENS,) * 3):
         job.happen(event)
@@ -215,7 +215,9 @@ def test_it_is_written_once_a_second_at_most() -> None:
         done += [(tenths, each) for each in told(decision.actions) if each == "suspend"]
         if not decision.actions:
             rest = decision.requeue_after_seconds
-            assert rest == pytest.approx(1.0 - (tenths % 10) / 10), "it looks again when it may"
+            assert rest == pytest.approx(1.0 - (tenths % 10) / 10), (
+                "it is reconciled when it may be"
+            )
     assert [tenths for tenths, _ in done] == [0, 10, 20, 30]
 
 
@@ -238,11 +240,11 @@ def test_it_is_written_once_a_second_at_most() -> None:
             unit(active=False, annotations={LIMIT_REACHED: "true"}, conditions=(AT_LIMIT,)),
             "Suspended again: its queue unit is not active."
             ' To have it run, annotate the job scheduling.x-k8s.io/active: "false", then "true"',
-            id="deactivated at its limit, against what the annotation says",
+            id="deactivated at its limit, contrary to the annotation",
         ),
     ],
 )
-def test_who_turns_a_job_on_is_told_what_makes_it_run(of: QueueUnit, want: str) -> None:
+def test_a_user_that_resumes_a_job_is_told_how_to_run_it(of: QueueUnit, want: str) -> None:
     said = {ACTIVE: "true"} if LIMIT_REACHED in of.metadata.annotations else {}
     _, event = look(facts(suspended=False, status=RUNS, annotations=said), of).actions
     assert isinstance(event, RecordJobEvent)
@@ -277,19 +279,19 @@ OVER = msgspec.structs.replace(CONTESTED, status="False")
         pytest.param(unit("Failed", conditions=(CONTESTED,)), None, id="has ended"),
     ],
 )
-def test_what_of_a_deleted_unit_counts(of: QueueUnit, want: LostUnit | None) -> None:
+def test_which_state_of_a_deleted_unit_counts(of: QueueUnit, want: LostUnit | None) -> None:
     assert read_lost(of) == want
 
 
 @pytest.mark.parametrize(
     ("conditions", "want"),
     [
-        pytest.param((), ["write status"], id="not said yet"),
+        pytest.param((), ["write status"], id="not written yet"),
         pytest.param((CONTESTED,), [], id="said"),
         pytest.param((OVER,), [], id="it has had its turn since"),
     ],
 )
-def test_the_next_unit_is_put_there_once(conditions: Any, want: list[str]) -> None:
+def test_the_next_unit_is_moved_there_once(conditions: Any, want: list[str]) -> None:
     lost = LostUnit(contested=CONTESTED)
     actions = look(facts(), unit(conditions=conditions), lost=lost).actions
     assert [each for each in told(actions) if each == "write status"] == want

@@ -1,4 +1,4 @@
-"""Which labels and annotations of a job its unit carries, and that they go with the job's."""
+"""Which labels and annotations of a job its unit has, and that they follow the job's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def job(**labels: str) -> JobFacts:
 
 
 def made(of: JobFacts, phase: str, *, theirs: dict[str, str] | None = None) -> QueueUnit:
-    """Return the unit that is made for a job, with what others have labelled it since."""
+    """Return the unit that is created for a job, with labels that others have added since."""
     body = build_unit(of, AROUND, name="main")
     body["metadata"]["labels"] |= theirs or {}
     return msgspec.convert({**body, "status": {"phase": phase}}, QueueUnit)
@@ -56,7 +56,7 @@ def metadata(of: JobFacts, unit: QueueUnit) -> dict[str, Any]:
             {},
             {**RED, "size": "l"},
             {"labels": {**RED, "size": "l"}, "annotations": {COPIED: "color,size"}},
-            id="what comes later is noted, to go again",
+            id="later labels are noted, to be removed with the job's",
         ),
         pytest.param(RED, {"color": "blue"}, {"labels": {"color": "blue"}}, id="another value"),
     ],
@@ -73,20 +73,20 @@ def test_labels_that_others_put_on_a_unit_stay(phase: str) -> None:
     assert metadata(job(), unit)["labels"] == {"color": None}
 
 
-def test_what_is_gone_from_the_unit_already_is_noted_no_more() -> None:
+def test_labels_that_are_gone_from_the_unit_are_no_longer_noted() -> None:
     unit = made(job(**RED), "Enqueued")
     meta = msgspec.structs.replace(unit.metadata, labels={QUOTA: "gold"})
     unit = msgspec.structs.replace(unit, metadata=meta)
     assert metadata(job(), unit) == {"annotations": {COPIED: None}}
 
 
-def test_a_unit_that_notes_nothing_loses_nothing() -> None:
+def test_a_unit_without_a_note_loses_nothing() -> None:
     """It was made by hand."""
     unit = made(job(), "Enqueued", theirs=RED)
     assert metadata(job(), unit) == {}
 
 
-def test_labels_of_ours_are_what_a_reservation_was_decided_by() -> None:
+def test_our_labels_are_those_of_the_admission() -> None:
     ours = {"quota.scheduling.koordinator.sh/preemptible": "false", "koord-queue/queue-name": "x"}
     assert metadata(job(**ours), made(job(), "Reserved")) == {}
     assert metadata(job(), made(job(**ours), "Reserved")) == {}
@@ -97,6 +97,6 @@ def test_an_admitted_unit_keeps_its_labels() -> None:
     assert metadata(job(), made(job(**RED), "Dequeued")) == {}
 
 
-def test_the_note_is_nobodys_to_set_on_a_job() -> None:
+def test_the_note_cannot_be_set_on_a_job() -> None:
     of = facts(annotations={COPIED: "theirs"})
     assert COPIED not in made(of, "Enqueued").metadata.annotations

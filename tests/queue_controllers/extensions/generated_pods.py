@@ -1,4 +1,4 @@
-"""Pod specs of any shape, and what they ask for, added up without the code under test."""
+"""Random pod specs, and their requests, computed without the code under test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 
 def random_pod_spec(rng: random.Random) -> Json:
-    """Return the spec of a pod: some containers, mostly some that run before or beside them."""
+    """Return the spec of a pod: some containers, mostly with init containers and sidecars."""
     spec: Json = {"containers": [_container(rng, f"c{at}") for at in range(rng.randint(1, 3))]}
     first = [_container(rng, f"i{at}") for at in range(rng.randint(0, 3))]
     for each in first:
@@ -23,10 +23,10 @@ def random_pod_spec(rng: random.Random) -> Json:
 
 
 def cpu_of_pod(spec: Json) -> int:
-    """Return the milli-CPUs of a pod by the words of Kubernetes (KEP-753).
+    """Return the milli-CPUs of a pod by the definition of Kubernetes (KEP-753).
 
-    The most that is asked for at any moment: what runs before all others runs beside those that
-    began earlier and go on; in the end the containers run beside all that go on.
+    The maximum over time: an init container runs with the sidecars that started before it; in the
+    end the containers run with all sidecars.
     """
     beside, most = 0, 0
     for each in spec.get("initContainers", []):

@@ -1,4 +1,4 @@
-"""Pods as the pod cache has them, for tests of the kinds that are made of pods."""
+"""Pods as the pod cache has them, for tests of the kinds that consist of pods."""
 
 from __future__ import annotations
 

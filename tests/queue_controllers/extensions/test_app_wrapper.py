@@ -98,7 +98,7 @@ def test_sets_are_those_of_the_components_in_their_order() -> None:
     assert demand_of(ADAPTER.pod_sets(of)) == {"cpu": 23_000}
 
 
-def test_what_the_controller_says_comes_first() -> None:
+def test_the_controllers_status_comes_first() -> None:
     status = {"phase": "Suspended", "componentStatus": [{"podSets": [{**SET, "replicas": 3}]}]}
     assert counts(job(component(), status=status)) == {"job-0": 3}
     assert counts(job(component({**SET, "replicas": 2}), status=status)) == {"job-0": 3}
@@ -115,7 +115,7 @@ def test_what_the_controller_says_comes_first() -> None:
         pytest.param(
             (component(SET, {"path": "template.spec.other"}),),
             "spec.components[0].podSets[1]: path 'template.spec.other' leads to no pod template",
-            id="a path to nothing",
+            id="a path without a target",
         ),
         pytest.param((component({"path": "spec.template"}),), "cannot be read", id="no path"),
         pytest.param(
@@ -144,7 +144,7 @@ def test_what_the_controller_says_comes_first() -> None:
         ),
     ],
 )
-def test_one_that_is_not_understood_is_held_with_the_reason(
+def test_one_that_cannot_be_read_is_held_with_the_reason(
     parts: tuple[dict[str, Any], ...], why: str
 ) -> None:
     facts = read_facts(ADAPTER, job(*parts), held_by_annotation=False)
@@ -153,10 +153,10 @@ def test_one_that_is_not_understood_is_held_with_the_reason(
     assert ADAPTER.release_patch(job(*parts), {}) == {"spec": {"suspend": False}}
 
 
-def test_one_that_is_nested_without_end_is_held_with_the_reason(
+def test_one_that_is_nested_too_deep_is_held_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The decoder gives up sooner where more frames are below it; the depths are the user's."""
+    """The decoder gives up earlier on a deeper stack; a user chooses the depth of the object."""
     of = job(component(SET, depths=0))
 
     def give_up(text: bytes) -> None:
@@ -185,7 +185,7 @@ def test_demand_of_generated_wrappers(seed: int) -> None:
     assert demand_of(ADAPTER.pod_sets(job(*components))).get("cpu", 0) == milli
 
 
-def test_priority_is_the_first_templates_that_has_one() -> None:
+def test_priority_is_that_of_the_first_template_with_one() -> None:
     high = component(SET, template=pod(priorityClassName="high"))
     assert ADAPTER.priority_of(job(component(SET), high)) == PrioritySource("high")
 
@@ -206,25 +206,25 @@ RELEASED = {RELEASED_AT: "2026-11-01T09:00:00.000000Z"}
 @pytest.mark.parametrize(
     ("phase", "conditions", "suspend", "pods", "want"),
     [
-        pytest.param("", [], True, NO_PODS, "held", id="not looked at"),
+        pytest.param("", [], True, NO_PODS, "held", id="not reconciled"),
         pytest.param("Suspended", [], True, NO_PODS, "held", id="created suspended"),
         pytest.param("Suspended", [], False, NO_PODS, "starting", id="resumed"),
-        pytest.param("Resuming", DEPLOYED, False, NO_PODS, "starting", id="makes its objects"),
+        pytest.param("Resuming", DEPLOYED, False, NO_PODS, "starting", id="creates its objects"),
         pytest.param("Running", DEPLOYED, False, NO_PODS, "starting", id="no pod runs yet"),
         pytest.param("Running", DEPLOYED, False, ONE_RUNS, "running", id="runs"),
         pytest.param("Running", DEPLOYED, True, ONE_RUNS, "stopping", id="suspended while it runs"),
         pytest.param("Suspending", DEPLOYED, True, NO_PODS, "stopping", id="deletes its objects"),
         pytest.param("Suspended", AGAIN, True, NO_PODS, "held", id="all are gone"),
-        pytest.param("Suspended", AGAIN, True, ONE_RUNS, "stopping", id="but for a pod"),
+        pytest.param("Suspended", AGAIN, True, ONE_RUNS, "stopping", id="except a pod"),
         pytest.param("Resetting", DEPLOYED, False, NO_PODS, "starting", id="tries again"),
         pytest.param("Succeeded", DEPLOYED, False, NO_PODS, "finished", id="succeeded"),
-        pytest.param("Failed", DEPLOYED, False, ONE_RUNS, "starting", id="failed, to be looked at"),
+        pytest.param("Failed", DEPLOYED, False, ONE_RUNS, "starting", id="failed, still there"),
         pytest.param("Failed", GONE, False, NO_PODS, "finished", id="failed, and cleaned up"),
-        pytest.param("Failed", [], False, NO_PODS, "finished", id="failed before it made any"),
+        pytest.param("Failed", [], False, NO_PODS, "finished", id="failed before it created any"),
         pytest.param("Terminating", DEPLOYED, False, NO_PODS, "starting", id="being deleted"),
     ],
 )
-def test_where_it_stands(
+def test_its_state(
     phase: str, conditions: list[dict[str, str]], suspend: bool, pods: PodFacts, want: str
 ) -> None:
     of = job(status={"phase": phase, "conditions": conditions}, suspend=suspend)
@@ -243,7 +243,7 @@ def test_where_it_stands(
         ([condition("Unhealthy", "True", message="no such image")], "no such image"),
     ],
 )
-def test_a_failure_says_why(conditions: list[dict[str, str]], want: str) -> None:
+def test_a_failure_has_a_message(conditions: list[dict[str, str]], want: str) -> None:
     outcome = ADAPTER.status_of(job(status={"phase": "Failed", "conditions": conditions})).outcome
     assert outcome is not None
     assert (outcome.succeeded, outcome.message) == (False, want)
@@ -258,7 +258,7 @@ def test_a_success_is_one() -> None:
 # --- patches ------------------------------------------------------------------------------------
 
 
-def test_stamps_go_through_infos_one_for_each_set() -> None:
+def test_annotations_go_through_infos_one_for_each_set() -> None:
     two = component(SET, {"path": "template.spec.template"})
     of = job(component(SET), component(kind="Service"), two, status={"componentStatus": [{}] * 3})
     assert ADAPTER.release_patch(of, {}) == {"spec": {"suspend": False}}
@@ -297,7 +297,7 @@ def test_updates_go_through_infos_and_show_in_the_template() -> None:
     assert AppWrapperAdapter().update_patch(of, {}) == {}
 
 
-def test_infos_that_are_there_show_in_the_template() -> None:
+def test_existing_infos_show_in_the_template() -> None:
     infos = [{"labels": {"l": "1"}, "annotations": {"a": "2"}}]
     (pod_set,) = ADAPTER.pod_sets(job(component(SET, infos=infos)))
     assert pod_set.template.metadata.labels == {"l": "1"}

@@ -52,7 +52,7 @@ def test_the_switch(said: bool | None, want: bool) -> None:
         ),
         pytest.param("cpu: 500m", {"cpu": 500}, id="ctl-59 less than one"),
         pytest.param("cpu: 0.5", {"cpu": 500}, id="a fraction"),
-        pytest.param("{}", {}, id="nothing is something: it books nothing"),
+        pytest.param("{}", {}, id="zero counts: nothing is charged"),
     ],
 )
 def test_resources_are_read(text: str, want: dict[str, int]) -> None:
@@ -116,7 +116,7 @@ POD = {"type": "Pod", "phase": "Running"}
 @pytest.mark.parametrize(
     ("status", "empty", "running", "pods"),
     [
-        pytest.param({}, True, False, 0, id="not looked at"),
+        pytest.param({}, True, False, 0, id="not reconciled"),
         pytest.param({"phase": "Running"}, True, True, 0, id="created suspended"),
         pytest.param({"phase": "Pending"}, True, False, 0, id="waits for another workflow"),
         pytest.param({"phase": "Running", "nodes": {"a": POD}}, False, True, 1, id="a pod runs"),
@@ -132,7 +132,7 @@ POD = {"type": "Pod", "phase": "Running"}
             False,
             True,
             1,
-            id="only pods count, and those under way",
+            id="only pods count, and only active ones",
         ),
         pytest.param({"phase": "Running", "compressedNodes": "x"}, False, True, 0, id="large"),
         pytest.param(
@@ -141,7 +141,7 @@ POD = {"type": "Pod", "phase": "Running"}
         pytest.param({"phase": "Error"}, False, False, 0, id="ended before any node"),
     ],
 )
-def test_a_status_in_words(status: dict[str, Any], empty: bool, running: bool, pods: int) -> None:
+def test_status(status: dict[str, Any], empty: bool, running: bool, pods: int) -> None:
     found = ADAPTER.status_of(job(status, suspend=True))
     assert (found.is_empty, found.running, found.pods) == (empty, running, pods)
     assert not found.suspended
@@ -155,7 +155,7 @@ def test_a_status_in_words(status: dict[str, Any], empty: bool, running: bool, p
         pytest.param("Error", (False, "why"), id="ctl-59 Error"),
         pytest.param("Running", None, id="ctl-59 Running"),
         pytest.param("Pending", None, id="Pending"),
-        pytest.param("", None, id="not looked at"),
+        pytest.param("", None, id="not reconciled"),
     ],
 )
 def test_how_it_ended(phase: str, want: tuple[bool, str] | None) -> None:
@@ -201,7 +201,10 @@ WAITS = {"a": {"type": "Suspend", "phase": "Running"}}
         pytest.param(True, {}, "held", id="suspended"),
         pytest.param(False, {}, "starting", id="not suspended"),
         pytest.param(
-            False, {"phase": "Running", "nodes": WAITS}, "starting", id="waits in a step of its own"
+            False,
+            {"phase": "Running", "nodes": WAITS},
+            "starting",
+            id="in a suspend step",
         ),
         pytest.param(
             True, {"conditions": [{"type": "Enqueued", "status": "True"}]}, "held", id="a condition"
@@ -209,10 +212,10 @@ WAITS = {"a": {"type": "Suspend", "phase": "Running"}}
     ],
 )
 @pytest.mark.parametrize("templates", [[MARK], []], ids=["with upstream's template", "without"])
-def test_where_it_stands_goes_by_its_switch_alone(
+def test_its_state_follows_its_switch_alone(
     templates: list[dict[str, Any]], suspend: bool, status: dict[str, Any], want: str
 ) -> None:
-    """[ctl-59] Upstream wants a template of a certain name, waits in it, and marks the status."""
+    """[ctl-59] Upstream needs a template of a certain name, waits in it, and marks the status."""
     of = job(status, suspend=suspend, templates=templates)
     facts = read_facts(ADAPTER, of, held_by_annotation=False)
     assert judge_job(facts, NO_PODS, admitted=False, believed=False).state.value == want
@@ -246,9 +249,9 @@ def test_patches() -> None:
     ("templates", "want"),
     [
         pytest.param([{"name": "main"}], "bot", id="for all pods"),
-        pytest.param([], "bot", id="templates that stand elsewhere"),
+        pytest.param([], "bot", id="templates in other objects"),
         pytest.param(
-            [{"name": "main"}, {"name": "b", "serviceAccountName": "own"}], "bot", id="but for one"
+            [{"name": "main"}, {"name": "b", "serviceAccountName": "own"}], "bot", id="except one"
         ),
         pytest.param([{"name": "main", "serviceAccountName": "own"}], "", id="for none"),
     ],
@@ -259,7 +262,7 @@ def test_pods_run_under_the_account_of_the_workflow(templates: list[Any], want: 
     assert found.template.spec.account == want
 
 
-def test_what_all_pods_get_is_in_the_template() -> None:
+def test_fields_of_all_pods_are_in_the_template() -> None:
     of = job(
         podMetadata={"labels": {"l": "1"}, "annotations": {"a": "2"}},
         nodeSelector={"zone": "z"},
@@ -278,16 +281,16 @@ def test_the_sample() -> None:
     assert shown_sets(ADAPTER, body) == {"default": (1, {"cpu": "4", "memory": "8Gi"})}
 
 
-def test_what_a_text_says_is_read_once() -> None:
+def test_a_text_is_parsed_once() -> None:
     before = read_resources.cache_info().misses
     for _ in range(3):
         read_resources("cpu: 123456")
     assert read_resources.cache_info().misses == before + 1
 
 
-def test_its_life_as_it_was() -> None:
-    # Its pods ended while it was suspended, and it was resumed before a silent operator's time was
-    # up: so it was not held a second time.
+def test_its_recorded_life() -> None:
+    # Its pods ended while it was suspended, and it was resumed before the time of a silent operator
+    # was up: so it was not held a second time.
     assert told_states("workflow-abcde") == [
         *("held", "released", "starting", "running", "stopping"),
         *("starting", "running", "starting", "finished", "gone"),

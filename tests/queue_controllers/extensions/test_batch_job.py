@@ -36,9 +36,9 @@ def condition(kind: str, status: str = "True") -> dict[str, str]:
 @pytest.mark.parametrize(
     ("of", "want"),
     [
-        pytest.param(job(), 1, id="nothing said: one pod"),
+        pytest.param(job(), 1, id="no fields: one pod"),
         pytest.param(job(parallelism=3), 3, id="no completions: the parallelism"),
-        pytest.param(job(parallelism=5, completions=2), 2, id="never more than there is to do"),
+        pytest.param(job(parallelism=5, completions=2), 2, id="at most the completions left"),
         pytest.param(job({"succeeded": 2}, parallelism=2, completions=4), 2, id="ctl-40"),
         pytest.param(job({"succeeded": 3}, parallelism=2, completions=4), 1, id="one left"),
         pytest.param(job({"succeeded": 4}, parallelism=2, completions=4), 0, id="none left"),
@@ -62,7 +62,7 @@ def test_demand_of_any_job(seed: int) -> None:
 
 
 def with_annotations(of: BatchJob, **said: str) -> BatchJob:
-    """The job with annotations of the queue, `-` written `_`."""
+    """Return the job with annotations of the queue, `-` written `_`."""
     annotations = {f"koord-queue/{key.replace('_', '-')}": text for key, text in said.items()}
     return replace(of, metadata=replace(of.metadata, annotations=annotations))
 
@@ -72,13 +72,13 @@ def with_annotations(of: BatchJob, **said: str) -> BatchJob:
     [
         pytest.param(job(parallelism=8), {}, (8, None, 8, None), id="needs all"),
         pytest.param(
-            job(parallelism=8), {"min_parallelism": "3"}, (8, 3, 8, None), id="can do with three"
+            job(parallelism=8), {"min_parallelism": "3"}, (8, 3, 8, None), id="needs three at least"
         ),
         pytest.param(
             job(parallelism=8, completions=2),
             {"min_parallelism": "3"},
             (2, 2, 8, None),
-            id="never more than there is to do",
+            id="at most the completions left",
         ),
         pytest.param(
             job({"succeeded": 2}, parallelism=8, completions=2),
@@ -100,7 +100,7 @@ def with_annotations(of: BatchJob, **said: str) -> BatchJob:
         ),
     ],
 )
-def test_what_it_can_do_with(
+def test_its_minimum_of_pods(
     of: BatchJob, said: dict[str, str], want: tuple[int, int | None, int, int | None]
 ) -> None:
     (found,) = BatchJobAdapter().pod_sets(with_annotations(of, **said))
@@ -130,7 +130,7 @@ def test_what_it_can_do_with(
         ),
     ],
 )
-def test_work_that_is_done_is_told_from_none_wanted(of: BatchJob, want: bool) -> None:
+def test_finished_work_differs_from_none_wanted(of: BatchJob, want: bool) -> None:
     assert is_done(of) is want
     (pod_set,) = BatchJobAdapter().pod_sets(of)
     assert pod_set.is_done is want
@@ -167,7 +167,7 @@ def test_index_lists_are_counted(text: str, completions: int, want: int) -> None
 
 
 @pytest.mark.parametrize("text", ["x", "5-3", "1-3,3-5", "4,2", "10", "1,", "-1", "1--2", "¹"])
-def test_what_is_no_index_list_raises(text: str) -> None:
+def test_an_invalid_index_list_raises(text: str) -> None:
     """Conformance item ctl-42."""
     with pytest.raises(ValueError, match="index"):
         count_indexes(text, 10)
@@ -176,9 +176,9 @@ def test_what_is_no_index_list_raises(text: str) -> None:
 @pytest.mark.parametrize(
     ("status", "want"),
     [
-        pytest.param({}, StatusFacts(is_empty=True), id="nothing said yet"),
+        pytest.param({}, StatusFacts(is_empty=True), id="no status yet"),
         pytest.param({"active": 2, "ready": 1}, StatusFacts(running=True, pods=2), id="pods"),
-        pytest.param({"terminating": 2}, StatusFacts(pods=2), id="pods that are going"),
+        pytest.param({"terminating": 2}, StatusFacts(pods=2), id="terminating pods"),
     ],
 )
 def test_status(status: dict[str, Any], want: StatusFacts) -> None:
@@ -186,7 +186,7 @@ def test_status(status: dict[str, Any], want: StatusFacts) -> None:
 
 
 def test_conditions_count_only_when_true() -> None:
-    """Conformance item ctl-45; a condition whose status is False or Unknown says nothing."""
+    """Conformance item ctl-45; a condition with status False or Unknown does not count."""
     ended = ADAPTER.status_of(job({"conditions": [condition("Complete")]})).outcome
     assert ended is not None
     assert ended.succeeded
@@ -199,7 +199,7 @@ def test_conditions_count_only_when_true() -> None:
     assert ADAPTER.status_of(job({"conditions": [condition("FailureTarget")]})).outcome is None
 
 
-def test_suspended_says_since_when() -> None:
+def test_suspended_has_a_time() -> None:
     said = ADAPTER.status_of(job({"conditions": [condition("Suspended")]}))
     assert (said.suspended, said.suspended_since) == (True, "2026-11-01T10:00:00Z")
     unsaid = ADAPTER.status_of(job({"conditions": [condition("Suspended", "False")]}))
@@ -215,14 +215,14 @@ def test_the_switch() -> None:
     assert ADAPTER.release_patch(job(), {}) == {"spec": {"suspend": False}}
 
 
-def test_a_release_stamps_the_template_in_the_same_patch() -> None:
+def test_a_release_annotates_the_template_in_the_same_patch() -> None:
     stamp = PodStamp(annotations={"a": "b"})
     assert ADAPTER.release_patch(job(), {"main": stamp}) == {
         "spec": {"suspend": False, "template": {"metadata": {"annotations": {"a": "b"}}}}
     }
 
 
-def test_other_controllers_are_recognised() -> None:
+def test_other_controllers_are_recognized() -> None:
     adapter = BatchJobAdapter()
     assert adapter.foreign_manager(job(managedBy="x.y/z")) == "x.y/z"
     assert adapter.foreign_manager(job(managedBy="kubernetes.io/job-controller")) == ""

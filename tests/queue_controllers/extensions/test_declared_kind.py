@@ -1,4 +1,4 @@
-"""Kinds of jobs that are declared: what their paths say, and what is wrong with a declaration."""
+"""Declared kinds of jobs: the values of their paths, and errors in a declaration."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_switch(of: DeclaredJob, want: bool) -> None:
     assert not declared(suspend=None).is_suspended(of)
 
 
-def test_pod_sets_stand_in_the_order_of_the_declaration() -> None:
+def test_pod_sets_are_in_the_order_of_the_declaration() -> None:
     sets = ADAPTER.pod_sets(job(workers=3))
     assert [(each.name, each.count) for each in sets] == [("leader", 1), ("worker", 3)]
     assert [pod_requests(each.template.spec) for each in sets] == [{"cpu": 2000}, {"cpu": 1000}]
@@ -114,7 +114,7 @@ def test_pod_sets_stand_in_the_order_of_the_declaration() -> None:
         ),
     ],
 )
-def test_what_can_not_be_read_is_named_and_asks_for_nothing(of: DeclaredJob, why: str) -> None:
+def test_unreadable_fields_are_reported_and_request_nothing(of: DeclaredJob, why: str) -> None:
     assert ADAPTER.why_not_hold(of).startswith(why)
     assert ADAPTER.pod_sets(of) == ()
 
@@ -132,7 +132,7 @@ def test_demand_of_any_object(seed: int) -> None:
     assert demand_of(ADAPTER.pod_sets(of)) == {"cpu": want}
 
 
-def test_what_can_be_read_can_be_held() -> None:
+def test_a_readable_job_can_be_held() -> None:
     assert ADAPTER.why_not_hold(job(workers=0)) == ""
 
 
@@ -161,7 +161,7 @@ def test_status(status: dict[str, Any], want: StatusFacts) -> None:
     assert ADAPTER.status_of(job(status)) == want
 
 
-def test_who_declares_no_running_leaves_it_to_the_pods() -> None:
+def test_without_a_declared_running_the_pods_decide() -> None:
     assert declared(running=None).status_of(job({"phase": "Busy"})).running
 
 
@@ -178,14 +178,14 @@ def test_patches() -> None:
     assert ADAPTER.release_patch(job(), {}) == {"spec": {"policy": {"suspend": False}}}
     said = {"metadata": {"labels": stamp.labels, "annotations": stamp.annotations}}
     assert ADAPTER.release_patch(job(), stamps) == {
-        # The other template stands in a list, which a merge patch would replace.
+        # The other template is in a list, which a merge patch would replace.
         "spec": {"policy": {"suspend": False}, "leader": {"template": said}}
     }
     without = declared(suspend=None)
     assert (without.suspend_patch(job()), without.release_patch(job(), {})) == ({}, {})
 
 
-def test_pods_are_told_by_the_declared_labels() -> None:
+def test_pods_are_found_by_the_declared_labels() -> None:
     adapter = declared()
     labels = {"example.com/widget": "main", "example.com/role": "worker"}
     pod = Pod(metadata=ObjectMeta(labels=labels))
@@ -212,7 +212,7 @@ def test_pods_are_told_by_the_declared_labels() -> None:
                 ]
             },
             "podSets[1].name: 'a' is there twice",
-            id="one name twice",
+            id="a duplicate name",
         ),
         pytest.param(
             {"podSets": [{"name": "a", "count": -1, "template": ".spec.a"}]},
@@ -222,14 +222,14 @@ def test_pods_are_told_by_the_declared_labels() -> None:
         pytest.param(
             {"podSets": [{"name": "a", "count": "x y", "template": ".spec.a"}]},
             "podSets[0].count: 'x y'",
-            id="a count that is no path",
+            id="a count that is not a path",
         ),
         pytest.param(
             {"failed": {"path": "status phase", "values": ["x"]}}, "failed.path:", id="a test"
         ),
     ],
 )
-def test_what_is_wrong_with_a_declaration_is_said(changes: dict[str, Any], says: str) -> None:
+def test_errors_in_a_declaration_are_reported(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(DeclarationError) as raised:
         declared(**changes)
     assert says in str(raised.value)

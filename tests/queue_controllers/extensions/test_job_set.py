@@ -62,7 +62,7 @@ def test_the_sample() -> None:
     }
 
 
-def test_work_that_is_done_is_read_from_the_status() -> None:
+def test_finished_work_is_read_from_the_status() -> None:
     status = {"replicatedJobsStatus": [{"name": "driver", "succeeded": 1}]}
     of = job(status, replicatedJobs=[{"name": "driver"}, {"name": "workers", "replicas": 2}])
     assert [(each.name, each.count) for each in ADAPTER.pod_sets(of)] == [
@@ -71,10 +71,10 @@ def test_work_that_is_done_is_read_from_the_status() -> None:
     ]
 
 
-def test_its_life_as_it_was() -> None:
+def test_its_recorded_life() -> None:
     run = ["held", "released", "starting", "running", "stopping"]
     last = ["held", "released", "starting", "running", "starting", "finished", "gone"]
-    # The first word "stopping" is a moment between the condition and the counts.
+    # The first "stopping" is a moment between the condition and the counts.
     assert told_states("jobset-abcde") == ["held", "stopping", *run, *last]
     assert demands_of("jobset-abcde") == [{"cpu": "5", "memory": "5Gi"}]
 

@@ -62,7 +62,7 @@ def test_a_group_of_one_has_no_workers() -> None:
     assert counts(gather(member(0, size="1"))) == {"leader": 1}
 
 
-def test_workers_that_come_when_the_leader_runs_are_read_from_the_set() -> None:
+def test_workers_that_follow_the_leader_are_read_from_the_set() -> None:
     group = gather(member(0))
     assert "no worker yet" in SETS.why_unknown(group)
     assert counts(group) == {}
@@ -83,10 +83,10 @@ def test_the_size_may_be_missing() -> None:
 def test_without_its_leader() -> None:
     assert SETS.why_unknown(gather(member(1), member(2))) == "its leader is not there"
     again = gather(member(1, gated=False, phase="Running"), member(2))
-    assert counts(again) == {"leader": 1, "workers": 2}, "it is made again while the others run"
+    assert counts(again) == {"leader": 1, "workers": 2}, "it is created again while the others run"
 
 
-def test_a_hundred_groups_ask_for_the_sum_of_their_pods() -> None:
+def test_a_hundred_groups_request_the_sum_of_their_pods() -> None:
     rng = random.Random(3)
     for _ in range(100):
         leader, worker, size = rng.randrange(1, 9), rng.randrange(1, 9), rng.randrange(1, 20)

@@ -64,7 +64,7 @@ def test_the_switch() -> None:
     assert ADAPTER.why_not_hold(job()) == ""
 
 
-def test_a_release_stamps_the_templates_in_the_same_patch() -> None:
+def test_a_release_annotates_the_templates_in_the_same_patch() -> None:
     of = job(mpiReplicaSpecs={"Launcher": role(), "Worker": role()})
     stamp = PodStamp(annotations={"a": "b"})
     template = {"template": {"metadata": {"annotations": {"a": "b"}}}}
@@ -85,7 +85,7 @@ def test_updates_reach_the_templates() -> None:
     }
 
 
-def test_other_controllers_are_recognised() -> None:
+def test_other_controllers_are_recognized() -> None:
     assert ADAPTER.foreign_manager(job(runPolicy={"managedBy": "x.y/z"})) == "x.y/z"
     assert ADAPTER.foreign_manager(job(runPolicy={"managedBy": "kubeflow.org/mpi-operator"})) == ""
     assert ADAPTER.foreign_manager(job()) == ""
@@ -99,7 +99,7 @@ def test_the_launcher_comes_first() -> None:
         assert not any(each.template.spec.init_containers for each in found)
 
 
-def test_what_has_finished_counts_while_the_run_goes_on() -> None:
+def test_finished_pods_count_while_the_run_goes_on() -> None:
     specs = {"Launcher": role(), "Worker": role(3)}
     status = {"replicaStatuses": {"Launcher": {"succeeded": 1}}}
     launcher, _ = ADAPTER.pod_sets(job(status, mpiReplicaSpecs=specs))
@@ -124,7 +124,7 @@ def test_priority_comes_from_the_policy_or_the_first_template() -> None:
     assert ADAPTER.priority_of(of) == PrioritySource("policy")
 
 
-def test_a_launcher_may_be_active_beside_suspended() -> None:
+def test_a_launcher_may_be_active_while_suspended() -> None:
     status = {
         "conditions": [condition("Suspended"), condition("Running", "False")],
         "replicaStatuses": {"Launcher": {"active": 1}, "Worker": {}},
@@ -152,10 +152,10 @@ def test_a_launcher_may_be_active_beside_suspended() -> None:
             *("", ""),
             id="another operator's, of the same name",
         ),
-        pytest.param({}, "", "", id="one that says nothing"),
+        pytest.param({}, "", "", id="one without labels"),
     ],
 )
-def test_pods_are_told_by_labels(of: dict[str, str], job_name: str, pod_set: str) -> None:
+def test_pods_are_found_by_labels(of: dict[str, str], job_name: str, pod_set: str) -> None:
     kept = {key: text for key, text in of.items() if key in ADAPTER.pod_labels}
     assert ADAPTER.job_name_of(kept) == job_name
     pod = msgspec.convert({"metadata": {"labels": kept}}, Pod)
@@ -163,7 +163,7 @@ def test_pods_are_told_by_labels(of: dict[str, str], job_name: str, pod_set: str
 
 
 def test_its_pods_have_several_controllers() -> None:
-    """That of the launcher is not known before it is there."""
+    """That of the launcher is not known before it exists."""
     assert not ADAPTER.kind.owns_pods
     assert isinstance(ADAPTER, LabelsPods)
     assert not isinstance(ADAPTER, NamesPods)
@@ -181,7 +181,7 @@ def test_the_sample_is_accepted_and_read() -> None:
     assert found == [("launcher", 1), ("worker", 2)]
 
 
-def test_demand_is_what_the_spec_says() -> None:
+def test_demand_is_that_of_the_spec() -> None:
     for seed in SEEDS:
         rng = random.Random(f"mpijob-{seed}")
         roles = random_roles(rng, ("Launcher", "Worker"))

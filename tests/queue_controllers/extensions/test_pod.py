@@ -38,11 +38,11 @@ def test_whose_pods(owner: tuple[str, str, str] | None, name: str) -> None:
         {"leaderworkerset.sigs.k8s.io/name": "l"},
     ],
 )
-def test_what_is_a_part_of_something_is_none(labels: dict[str, str]) -> None:
+def test_a_part_of_another_object_is_not_a_job(labels: dict[str, str]) -> None:
     assert POD.group_of(build_pod("p", labels=labels)) == ""
 
 
-def test_the_queues_name_alone_does_not_take_a_pod_from_an_unknown_controller() -> None:
+def test_a_queue_name_does_not_take_a_pod_from_an_unknown_controller() -> None:
     owner = ("example.com/v1", "Widget", "w")
     assert POD.group_of(build_pod("p", gated=False, owner=owner)) == ""
 

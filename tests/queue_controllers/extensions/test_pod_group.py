@@ -1,4 +1,4 @@
-"""Facts about pods that start as one."""
+"""Facts about groups of pods that start together."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_its_name() -> None:
 
 
 class TestHowMany:
-    def test_until_all_are_there_it_is_unknown(self) -> None:
+    def test_until_all_exist_it_is_unknown(self) -> None:
         group = GROUPS.gather("g", [member("a"), member("b")])
         assert GROUPS.why_unknown(group) == "2 of its 3 pods are there"
         assert GROUPS.pod_sets(group) == ()
@@ -54,7 +54,7 @@ class TestHowMany:
         assert GROUPS.why_unknown(group) == ""
         assert counts(*group.pods) == [3]
 
-    def test_nobody_says(self) -> None:
+    def test_without_a_number(self) -> None:
         group = GROUPS.gather("g", [build_pod("a", labels={NAME: "g"})])
         assert GROUPS.why_unknown(group).startswith("its pods do not say how many")
 
@@ -65,7 +65,7 @@ class TestHowMany:
             ("scheduling.x-k8s.io/pod-group", "scheduling.x-k8s.io"),
         ],
     )
-    def test_a_pod_group_says(self, label: str, api: str) -> None:
+    def test_the_number_of_a_pod_group(self, label: str, api: str) -> None:
         group = GROUPS.gather("g", [build_pod("a", labels={label: "g"})])
         assert GROUPS.why_unknown(group) == f"there is no PodGroup g ({api})"
         wanted = GROUPS.other_of(group)
@@ -84,17 +84,17 @@ class TestPodSets:
         assert names == sorted(names)
         assert GROUPS.pod_set_of(pods[1]) in names
 
-    def test_what_has_succeeded_is_not_needed(self) -> None:
+    def test_succeeded_pods_are_not_needed(self) -> None:
         done = member("a", gated=False, phase="Succeeded")
         assert counts(done, member("b"), member("c")) == [2]
 
-    def test_what_has_failed_is_missed_until_it_is_replaced(self) -> None:
+    def test_failed_pods_are_missing_until_they_are_replaced(self) -> None:
         failed = member("a", gated=False, phase="Failed")
         others = [member("b", gated=False, phase="Running"), member("c", gated=False)]
         assert counts(failed, *others) == [3]
         assert counts(failed, *others, member("d")) == [3]
 
-    def test_more_than_were_said_count(self) -> None:
+    def test_more_than_the_number_count(self) -> None:
         assert counts(*(member(name) for name in "abcd")) == [4]
 
 
@@ -116,7 +116,7 @@ class TestHowItEnds:
         assert outcome(*pods, failed, again) == Outcome(succeeded=True)
 
 
-def test_a_hundred_groups_ask_for_the_sum_of_their_pods() -> None:
+def test_a_hundred_groups_request_the_sum_of_their_pods() -> None:
     rng = random.Random(11)
     for _ in range(100):
         cpus = [rng.choice([1, 2, 3]) for _ in range(rng.randrange(1, 12))]

@@ -48,13 +48,13 @@ def test_the_sample_is_valid() -> None:
 @pytest.mark.parametrize(
     ("status", "want"),
     [
-        pytest.param({}, StatusFacts(is_empty=True), id="nothing said yet"),
+        pytest.param({}, StatusFacts(is_empty=True), id="no status yet"),
         pytest.param(
             says("RayClusterSuspended", state="suspended"),
             StatusFacts(suspended=True, suspended_since=AT),
             id="suspended",
         ),
-        pytest.param({"state": "suspended"}, StatusFacts(), id="its state says nothing"),
+        pytest.param({"state": "suspended"}, StatusFacts(), id="its state does not count"),
         pytest.param({"state": "ready"}, StatusFacts(), id="nor that it is ready"),
         pytest.param(
             says("HeadPodReady", readyWorkerReplicas=2),
@@ -91,7 +91,7 @@ def test_the_switch() -> None:
     assert ADAPTER.release_patch(cluster(), {}) == {"spec": {"suspend": False}}
 
 
-def test_a_release_stamps_all_templates() -> None:
+def test_a_release_annotates_all_templates() -> None:
     stamp = PodStamp(labels={"a": "b"}, annotations={"c": "d"})
     patch = ADAPTER.release_patch(cluster(), {"head": stamp, "gpu": stamp})
     template = {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}}
@@ -116,7 +116,7 @@ def test_updates_reach_the_templates() -> None:
     assert RayClusterAdapter().update_patch(cluster(), {}) == {}
 
 
-def test_whose_it_is() -> None:
+def test_its_owner() -> None:
     adapter = RayClusterAdapter()
     assert adapter.foreign_manager(cluster(managedBy="kueue.x-k8s.io/multikueue")) != ""
     assert adapter.foreign_manager(cluster(managedBy="ray.io/kuberay-operator")) == ""
@@ -141,7 +141,7 @@ def test_a_recorded_life() -> None:
     assert demands_of("raycluster-abcde")[0] == {"cpu": "3", "memory": "3Gi"}
 
 
-def test_a_resume_that_brings_no_pods() -> None:
+def test_a_resume_without_pods() -> None:
     """It runs only after it was touched 35 s later."""
     states = " ".join(told_states("raycluster-s-nudge"))
     assert states == "starting held stopping held released starting running deleting gone"

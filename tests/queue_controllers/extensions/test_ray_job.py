@@ -48,7 +48,7 @@ def test_the_sample_is_valid() -> None:
 
 
 def test_demand_with_the_submitter() -> None:
-    """Four workers of 4 cores and 8Gi, a head of 1 and 2Gi, and 500m and 200Mi to submit."""
+    """Four workers of 4 cores and 8Gi, a head of 1 and 2Gi, a submitter of 500m and 200Mi."""
     assert demand_of(ADAPTER.pod_sets(job())) == {
         "cpu": 17_500,
         "memory": (34 * 1024 + 200) * MIB,
@@ -62,15 +62,15 @@ SUBMITS = {"spec": {"containers": [{"name": "s", "resources": {"requests": {"cpu
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({"submissionMode": None}, (1000, 500), id="nothing said: a Job"),
+        pytest.param({"submissionMode": None}, (1000, 500), id="no field: a Job"),
         pytest.param({"submissionMode": "K8sJobMode"}, (1000, 500), id="a Job"),
         pytest.param({"submitterPodTemplate": SUBMITS}, (1000, 2000), id="of its own size"),
-        pytest.param({"submissionMode": "SidecarMode"}, (1500, None), id="beside the head"),
+        pytest.param({"submissionMode": "SidecarMode"}, (1500, None), id="in the head's pod"),
         pytest.param({"submissionMode": "HTTPMode"}, (1000, None), id="the operator itself"),
         pytest.param({"submissionMode": "InteractiveMode"}, (1000, None), id="somebody else"),
     ],
 )
-def test_who_submits(spec: dict[str, Any], want: tuple[int, int | None]) -> None:
+def test_the_submitter(spec: dict[str, Any], want: tuple[int, int | None]) -> None:
     sets = {each.name: each for each in ADAPTER.pod_sets(job(**spec))}
     cpu = {name: pod_requests(each.template.spec)["cpu"] for name, each in sets.items()}
     assert (cpu["head"], cpu.get("submitter")) == want
@@ -89,13 +89,13 @@ def test_who_submits(spec: dict[str, Any], want: tuple[int, int | None]) -> None
         ),
     ],
 )
-def test_what_can_not_be_held(spec: dict[str, Any], names: str) -> None:
+def test_jobs_that_cannot_be_held(spec: dict[str, Any], names: str) -> None:
     said = ADAPTER.why_not_hold(job(**spec))
     assert names in said
     assert bool(said) is bool(names)
 
 
-def test_without_a_cluster_of_its_own_it_asks_for_nothing() -> None:
+def test_without_a_cluster_of_its_own_it_requests_nothing() -> None:
     elsewhere = job(rayClusterSpec=None)
     assert ADAPTER.pod_sets(elsewhere) == ()
     assert ADAPTER.priority_of(elsewhere) == PrioritySource()
@@ -115,7 +115,7 @@ def test_without_a_cluster_of_its_own_it_asks_for_nothing() -> None:
         pytest.param("Running", {}, StatusFacts(), id="its cluster is not ready yet"),
         pytest.param("ValidationFailed", {}, StatusFacts(), id="invalid is no end"),
         pytest.param("Retrying", {"jobStatus": "FAILED"}, StatusFacts(), id="tried again"),
-        pytest.param("Running", {"jobStatus": "RUNNING"}, StatusFacts(), id="still at work"),
+        pytest.param("Running", {"jobStatus": "RUNNING"}, StatusFacts(), id="still running"),
         *(
             pytest.param("Running", {"jobStatus": end}, StatusFacts(is_ending=True), id=end)
             for end in ("SUCCEEDED", "FAILED", "STOPPED")
@@ -144,15 +144,15 @@ def test_status(stage: str, more: dict[str, Any], want: StatusFacts) -> None:
     assert ADAPTER.status_of(job({"jobDeploymentStatus": stage, **more})) == want
 
 
-def test_nothing_said_yet() -> None:
+def test_no_status_yet() -> None:
     assert ADAPTER.status_of(job()) == StatusFacts(is_empty=True)
 
 
 @pytest.mark.parametrize(
     ("started", "want"),
     [
-        pytest.param(LATER, "2026-11-01T10:00:07.999999Z", id="a run has been"),
-        pytest.param(BORN, BORN, id="created suspended: that was no run"),
+        pytest.param(LATER, "2026-11-01T10:00:07.999999Z", id="it has run"),
+        pytest.param(BORN, BORN, id="created suspended: it has not run"),
         pytest.param(None, None, id="no word"),
     ],
 )
@@ -168,7 +168,7 @@ def test_the_switch() -> None:
     assert ADAPTER.release_patch(job(), {}) == {"spec": {"suspend": False}}
 
 
-def test_a_release_stamps_the_templates_that_are_there() -> None:
+def test_a_release_annotates_the_existing_templates() -> None:
     stamp = PodStamp(labels={"a": "b"})
     stamps = dict.fromkeys(("head", "gpu", "submitter"), stamp)
     patch = ADAPTER.release_patch(job(), stamps)
@@ -214,7 +214,7 @@ def test_whose_pods(labels: dict[str, str], pod_set: str) -> None:
     assert adapter.job_name_of(kept) == "train"
 
 
-def test_whose_it_is() -> None:
+def test_its_owner() -> None:
     adapter = RayJobAdapter()
     assert adapter.foreign_manager(job(managedBy="kueue.x-k8s.io/multikueue")) != ""
     assert adapter.foreign_manager(job(managedBy="ray.io/kuberay-operator")) == ""
@@ -249,7 +249,7 @@ def of_groups(*groups: tuple[str, int], **spec: Any) -> RayJob:
     [("worker-group-1", "worker-group-1"), ("", "worker"), ("WorkerGroup", "workergroup")],
 )
 def test_sets_are_head_and_groups(group: str, name: str) -> None:
-    """[ctl-52] The pod that submits is one more, which upstream leaves out."""
+    """[ctl-52] The submitter pod is another set, which upstream leaves out."""
     sets = ADAPTER.pod_sets(of_groups((group, 2)))
     assert [(each.name, each.count) for each in sets] == [("head", 1), (name, 2), ("submitter", 1)]
 
@@ -258,7 +258,7 @@ def test_sets_are_head_and_groups(group: str, name: str) -> None:
     ("mode", "cpu", "memory_mib"),
     [
         pytest.param("HTTPMode", 5000, 10 * 1024, id="as upstream counts"),
-        pytest.param("K8sJobMode", 5500, 10 * 1024 + 200, id="with the pod that submits"),
+        pytest.param("K8sJobMode", 5500, 10 * 1024 + 200, id="with the submitter pod"),
     ],
 )
 def test_demand_is_that_of_all_pods(mode: str, cpu: int, memory_mib: int) -> None:
@@ -268,7 +268,7 @@ def test_demand_is_that_of_all_pods(mode: str, cpu: int, memory_mib: int) -> Non
 
 
 def test_the_name_of_its_unit_has_its_suffix_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """[ctl-53] A variable of Alibaba's platform takes it off upstream; here it has no effect."""
+    """[ctl-53] A variable of Alibaba's platform removes it upstream; here it has no effect."""
     monkeypatch.setenv("PAI_ENV", "true")
     facts = read_facts(ADAPTER, job(), held_by_annotation=False)
     assert choose_unit_name(facts, is_taken=False) == (f"{facts.metadata.name}-ray-qu", False)
@@ -299,8 +299,8 @@ def test_the_name_of_its_unit_has_its_suffix_everywhere(monkeypatch: pytest.Monk
         pytest.param({}, NO_PODS, "starting", id="released: upstream's Pending"),
     ],
 )
-def test_where_it_stands(status: dict[str, Any], pods: PodFacts, want: str) -> None:
-    """[ctl-54] An end counts at once: pods that are left are charged until they are gone."""
+def test_its_state(status: dict[str, Any], pods: PodFacts, want: str) -> None:
+    """[ctl-54] An end counts at once: remaining pods are charged until they are gone."""
     facts = read_facts(ADAPTER, job(status, suspend=False), held_by_annotation=False)
     assert judge_job(facts, pods, admitted=True, believed=False).state.value == want
 

@@ -49,14 +49,14 @@ def test_the_sample_is_valid() -> None:
 @pytest.mark.parametrize(
     ("status", "want"),
     [
-        pytest.param({}, StatusFacts(is_empty=True), id="nothing said yet"),
+        pytest.param({}, StatusFacts(is_empty=True), id="no status yet"),
         pytest.param(says("Ready"), StatusFacts(running=True), id="serves"),
         pytest.param(says("Ready", "False"), StatusFacts(), id="does not serve"),
         pytest.param(says("Suspended", "False"), StatusFacts(), id="not suspended"),
         pytest.param(
             {"activeServiceStatus": one(2), "pendingServiceStatus": one(3)},
             StatusFacts(pods=5),
-            id="two clusters while it changes over",
+            id="two clusters during an upgrade",
         ),
     ],
 )
@@ -65,7 +65,7 @@ def test_status(status: dict[str, Any], want: StatusFacts) -> None:
 
 
 @pytest.mark.parametrize("name", ["Suspended", "RayServiceSuspended"])
-def test_suspended_says_since_when(name: str) -> None:
+def test_suspended_has_a_time(name: str) -> None:
     said = ADAPTER.status_of(service(says(name)))
     assert (said.suspended, said.suspended_since) == (True, AT)
 
@@ -78,7 +78,7 @@ def test_the_switch() -> None:
     assert ADAPTER.release_patch(service(), {}) == {"spec": {"suspend": False}}
 
 
-def test_stamps_and_updates_reach_the_cluster_that_is_to_be_made() -> None:
+def test_annotations_and_updates_reach_the_new_cluster() -> None:
     head = {"headGroupSpec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
     spec = ADAPTER.release_patch(service(), {"head": PodStamp(labels={"a": "b"})})["spec"]
     assert spec == {"suspend": False, "rayClusterConfig": head}
@@ -90,7 +90,7 @@ def test_stamps_and_updates_reach_the_cluster_that_is_to_be_made() -> None:
     assert set(RayServiceAdapter().list_keys) == {"spec.rayClusterConfig.workerGroupSpecs"}
 
 
-def test_whose_it_is() -> None:
+def test_its_owner() -> None:
     adapter = RayServiceAdapter()
     assert adapter.foreign_manager(service(managedBy="kueue.x-k8s.io/multikueue")) != ""
     assert adapter.foreign_manager(service(managedBy="ray.io/kuberay-operator")) == ""

@@ -41,7 +41,7 @@ def app(status: dict[str, Any] | None = None, **spec: Any) -> SparkApplication:
 
 
 def says(state: str, executors: str = "", **more: Any) -> dict[str, Any]:
-    """A status with executors in these states."""
+    """Return a status with executors in these states."""
     states = {f"exec-{index}": each for index, each in enumerate(executors.split())}
     return {"applicationState": {"state": state}, "executorState": states, **more}
 
@@ -60,7 +60,7 @@ def test_the_sample_is_valid() -> None:
 @pytest.mark.parametrize(
     ("status", "want"),
     [
-        pytest.param({}, StatusFacts(is_empty=True), id="nothing said yet"),
+        pytest.param({}, StatusFacts(is_empty=True), id="no status yet"),
         pytest.param(says("SUSPENDING"), StatusFacts(), id="not suspended yet"),
         pytest.param(says("SUBMITTED"), StatusFacts(), id="submitted"),
         pytest.param(
@@ -73,7 +73,7 @@ def test_the_sample_is_valid() -> None:
         ),
         pytest.param(says("INVALIDATING"), StatusFacts(), id="changed"),
         pytest.param(says("PENDING_RERUN"), StatusFacts(), id="tried again"),
-        pytest.param(says("SUBMISSION_FAILED"), StatusFacts(), id="may be tried again"),
+        pytest.param(says("SUBMISSION_FAILED"), StatusFacts(), id="may be retried"),
         pytest.param(says("SUCCEEDING"), StatusFacts(), id="about to succeed"),
         pytest.param(says("FAILING"), StatusFacts(), id="about to fail"),
         pytest.param(
@@ -90,7 +90,7 @@ def test_status(status: dict[str, Any], want: StatusFacts) -> None:
     assert ADAPTER.status_of(app(status)) == want
 
 
-def test_with_dynamic_allocation_the_least_number_runs() -> None:
+def test_with_dynamic_allocation_the_minimum_runs() -> None:
     dynamic = {"enabled": True, "initialExecutors": 5, "minExecutors": 1}
     of = app(says("RUNNING", "RUNNING"), dynamicAllocation=dynamic)
     assert ADAPTER.status_of(of).running
@@ -109,7 +109,7 @@ def test_suspended_after_its_submission(submitted: str | None, want: str | None)
     assert (said.suspended, said.suspended_since) == (True, want)
 
 
-def test_what_nobody_can_read_is_left_alone() -> None:
+def test_an_unreadable_one_is_left_alone() -> None:
     assert ADAPTER.why_not_hold(app()) == ""
     odd = app(says("RUNNING"), driver={"memory": "1.5g"})
     assert "spec.driver.memory" in ADAPTER.why_not_hold(odd)
@@ -126,7 +126,7 @@ def test_the_switch() -> None:
     assert ADAPTER.kind.holds_at_birth
 
 
-def test_a_release_stamps_driver_and_executors() -> None:
+def test_a_release_annotates_driver_and_executors() -> None:
     stamp = PodStamp(labels={"a": "b"}, annotations={"c": "d"})
     of_one = {"labels": {"a": "b"}, "annotations": {"c": "d"}}
     assert ADAPTER.release_patch(app(), {"driver": stamp, "executor": stamp}) == {
@@ -134,7 +134,7 @@ def test_a_release_stamps_driver_and_executors() -> None:
     }
 
 
-def test_updates_go_where_the_pod_is_made_from() -> None:
+def test_updates_go_to_the_fields_that_pods_are_created_from() -> None:
     adapter = SparkApplicationAdapter()
     update = TemplateUpdate(labels={"a": "b"}, node_selector={"zone": "z"})
     assert adapter.update_patch(app(), {"driver": update}) == {
@@ -211,7 +211,7 @@ def test_whose_pods() -> None:
 def test_sets_and_demand(
     spec: dict[str, Any], sets: list[tuple[str, int]], cpu: int, memory_mib: int
 ) -> None:
-    """[ctl-56] Upstream's 8Gi and 6Gi are the JVMs' alone; pods ask for an overhead as well."""
+    """[ctl-56] Upstream's 8Gi and 6Gi are the JVMs' alone; pods request an overhead as well."""
     found = ADAPTER.pod_sets(app(type="Java", sparkConf={}, **spec))
     assert [(each.name, each.count) for each in found] == sets
     assert demand_of(found) == {"cpu": cpu * 1000, "memory": memory_mib * 2**20}
@@ -238,8 +238,8 @@ RUNS = PodFacts(total=1, living=1, running=1)
         pytest.param("", "true", NO_PODS, "held", id="asks to be queued: Queuing, or Created"),
     ],
 )
-def test_where_it_stands(state: str, annotation: str, pods: PodFacts, want: str) -> None:
-    """[ctl-58] Where the operator is said to honor the annotation; a queued job has a unit."""
+def test_its_state(state: str, annotation: str, pods: PodFacts, want: str) -> None:
+    """[ctl-58] With an operator configured to honor the annotation; a queued job has a unit."""
     of = app(says(state, "RUNNING RUNNING RUNNING") if state else {}, suspend=False)
     meta = msgspec.structs.replace(of.metadata, annotations={SUSPEND: annotation})
     of = msgspec.structs.replace(of, metadata=meta)

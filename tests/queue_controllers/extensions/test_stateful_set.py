@@ -33,14 +33,14 @@ def test_whose_pods() -> None:
     assert SETS.group_of(of_set(0, labels={"kueue.x-k8s.io/pod-group-name": "g"})) == ""
 
 
-def test_its_uid_is_the_sets_and_pods_of_an_earlier_set_are_not_its() -> None:
+def test_its_uid_is_the_sets_and_pods_of_an_earlier_set_do_not_count() -> None:
     old = build_pod("db-1", owner=("apps/v1", "StatefulSet", "db-before"), second=1)
     group = SETS.gather("db", [old, of_set(0, second=2)])
     assert group.metadata.uid == "uid-db"
     assert [each.metadata.name for each in group.pods] == ["db-0"]
 
 
-def test_the_set_says_how_many() -> None:
+def test_the_set_has_the_number() -> None:
     group = SETS.gather("db", [of_set(0)])
     assert SETS.why_unknown(group) == "StatefulSet db cannot be read"
     assert SETS.pod_sets(group) == ()
@@ -63,7 +63,7 @@ def test_it_never_ends() -> None:
     assert SETS.status_of(group).outcome is None
 
 
-def test_a_hundred_sets_ask_for_the_sum_of_their_pods() -> None:
+def test_a_hundred_sets_request_the_sum_of_their_pods() -> None:
     rng = random.Random(5)
     for _ in range(100):
         cpu, replicas = rng.randrange(1, 9), rng.randrange(0, 40)

@@ -50,7 +50,7 @@ def test_it_has_these_abilities() -> None:
     assert isinstance(ADAPTER, NeedsOther)
 
 
-def test_until_its_job_set_is_known_nothing_is() -> None:
+def test_until_its_job_set_is_known_its_demand_is_unknown() -> None:
     of = job(runtimeRef={"kind": "TrainingRuntime", "name": "mine"})
     facts = read_facts(ADAPTER, of, held_by_annotation=False)
     assert facts.pod_sets == ()
@@ -63,7 +63,7 @@ def test_until_its_job_set_is_known_nothing_is() -> None:
     assert (known.unknown_demand, [each.count for each in known.pod_sets]) == ("", [2])
 
 
-def test_its_sets_are_those_of_its_job_set_less_what_has_succeeded() -> None:
+def test_its_sets_are_those_of_its_job_set_without_succeeded_jobs() -> None:
     status = {"jobsStatus": [{"name": "dataset", "succeeded": 1}]}
     high = {"spec": {"template": {"spec": {"priorityClassName": "high"}}}}
     of = TrainJobAdapter().with_other(job(status), child({"name": "dataset"}, NODES))
@@ -112,15 +112,13 @@ def conditions(*kinds: str) -> list[dict[str, str]]:
         ),
     ],
 )
-def test_a_status_in_words(
-    status: dict[str, Any], want: tuple[bool, bool, int, bool | None]
-) -> None:
+def test_status(status: dict[str, Any], want: tuple[bool, bool, int, bool | None]) -> None:
     found = ADAPTER.status_of(TrainJobAdapter().with_other(job(status), child(NODES)))
     outcome = None if found.outcome is None else found.outcome.succeeded
     assert (found.suspended, found.running, found.pods, outcome) == want
 
 
-def test_patches_keep_to_the_queues_own_entry() -> None:
+def test_patches_change_only_the_queues_own_entry() -> None:
     of = whole({"name": "dataset"}, NODES)
     assert ADAPTER.release_patch(of, {}) == {"spec": {"suspend": False}}
     released = ADAPTER.release_patch(of, {"node": PodStamp(labels={"l": "1"})})
@@ -140,7 +138,7 @@ def test_patches_keep_to_the_queues_own_entry() -> None:
     assert TrainJobAdapter().update_patch(of, {}) == {}
 
 
-def test_of_the_queues_entry_only_what_changes_is_changed() -> None:
+def test_of_the_queues_entry_only_changed_fields_are_patched() -> None:
     of = whole({"name": "dataset"}, NODES)
     stamps = {name: PodStamp(labels={"l": "1"}) for name in ("dataset", "node")}
     before = ADAPTER.release_patch(of, stamps)
@@ -160,12 +158,12 @@ def test_the_sample_and_its_release() -> None:
     assert troubles_of({**body, "spec": {**body["spec"], **patch["spec"]}}, "trainjobs") == []
 
 
-def test_its_life_as_it_was() -> None:
+def test_its_recorded_life() -> None:
     run = ["held", "released", "starting", "running", "stopping"]
     last = ["held", "released", "starting", "running", "starting", "finished", "gone"]
-    # The first word "stopping" is a moment between the condition and the counts.
+    # The first "stopping" is a moment between the condition and the counts.
     assert told_states("trainjob-abcde") == ["held", "stopping", *run, *last]
-    # Before its JobSet is there nobody knows what it needs.
+    # Until its JobSet exists its demand is unknown.
     assert demands_of("trainjob-abcde") == [{}, {"cpu": "2", "memory": "2Gi"}]
 
 

@@ -109,7 +109,7 @@ def test_roles_have_a_fixed_order(
 ) -> None:
     of = job(**{field: {name: role(2) for name in roles}})
     assert counts_of(BY_KEY[key].pod_sets(of)) == [(name, 2) for name in want]
-    # Whatever another kind lists is not this kind's.
+    # Roles of another kind are not this kind's.
     others = [each for each in TRAINING_JOBS if each.kind.key != key]
     assert all(each.pod_sets(of) == () for each in others)
 
@@ -133,8 +133,8 @@ def test_the_suspend_annotation_can_hold_it_too() -> None:
     assert not read_facts(TF, of, held_by_annotation=False).suspended
 
 
-def test_a_release_stamps_the_templates_in_the_same_patch() -> None:
-    """Each role as the object spells it, and only those that there are."""
+def test_a_release_annotates_the_templates_in_the_same_patch() -> None:
+    """Each role as the object spells it, and only existing ones."""
     of = job(pytorchReplicaSpecs={"Master": role(), "worker": role()})
     stamps = {
         "master": PodStamp(labels={"l": "1"}, annotations={"a": "1"}),
@@ -166,7 +166,7 @@ def test_updates_reach_the_templates() -> None:
     assert read_facts(TF, of, held_by_annotation=False).takes_updates
 
 
-def test_other_controllers_are_recognised() -> None:
+def test_other_controllers_are_recognized() -> None:
     assert TF.foreign_manager(job(runPolicy={"managedBy": "x.y/z"})) == "x.y/z"
     assert TF.foreign_manager(job(runPolicy={"managedBy": "kubeflow.org/training-operator"})) == ""
     assert TF.foreign_manager(job()) == ""
@@ -202,7 +202,7 @@ def test_absent_replicas_are_one() -> None:
                 "launcher": [{"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}],
                 "worker": [],
             },
-            id="a launcher is brought its tool",
+            id="a launcher gets its tool",
         ),
         pytest.param(
             BY_KEY["xgboostjob"],
@@ -222,7 +222,7 @@ def test_init_containers_of_the_operator_count(
     assert found == want
 
 
-def test_they_come_after_those_of_the_template() -> None:
+def test_they_are_after_those_of_the_template() -> None:
     of = {"Launcher": role(initContainers=[{**container(), "name": "mine"}])}
     (launcher,) = MPI.pod_sets(job(mpiReplicaSpecs=of))
     names = [each.name for each in launcher.template.spec.init_containers]
@@ -242,7 +242,7 @@ def test_full_templates_have_them_too() -> None:
     assert "initContainers" not in pod
 
 
-def test_pods_that_have_finished_are_not_needed_while_the_run_goes_on() -> None:
+def test_finished_pods_are_not_needed_while_the_run_goes_on() -> None:
     specs = {"Chief": role(), "Worker": role(3)}
     status = {"replicaStatuses": {"Chief": {"active": 1}, "Worker": {"active": 1, "succeeded": 2}}}
     chief, worker = TF.pod_sets(job(status, tfReplicaSpecs=specs))
@@ -261,7 +261,7 @@ def test_pods_that_have_finished_are_not_needed_while_the_run_goes_on() -> None:
         pytest.param(False, [condition("Suspended")], id="resumed, and not seen yet"),
     ],
 )
-def test_what_an_earlier_run_has_finished_is_done_again(suspend: bool, conditions: Json) -> None:
+def test_pods_of_an_earlier_run_are_needed_again(suspend: bool, conditions: Json) -> None:
     status = {"conditions": conditions, "replicaStatuses": {"Worker": {"succeeded": 2}}}
     of = job(status, runPolicy={"suspend": suspend}, tfReplicaSpecs={"Worker": role(3)})
     assert counts_of(TF.pod_sets(of)) == [("worker", 3)]
@@ -282,8 +282,8 @@ def elastic(replicas: int, least: int | None, **more: Any) -> TrainingJob:
 @pytest.mark.parametrize(
     ("of", "want"),
     [
-        pytest.param(elastic(8, 3), (8, 3, 8, None), id="can do with three"),
-        pytest.param(elastic(8, 1), (8, 1, 8, None), id="can do with one, as the master is"),
+        pytest.param(elastic(8, 3), (8, 3, 8, None), id="needs three at least"),
+        pytest.param(elastic(8, 1), (8, 1, 8, None), id="needs one at least, as the master counts"),
         pytest.param(elastic(8, None), (8, None, None, None), id="states no minimum"),
         pytest.param(elastic(8, 9), (8, None, None, None), id="more than it has"),
         pytest.param(elastic(8, 0), (8, None, None, None), id="none at all"),
@@ -310,7 +310,7 @@ def elastic(replicas: int, least: int | None, **more: Any) -> TrainingJob:
         ),
     ],
 )
-def test_an_elastic_job_can_do_with_fewer_workers(
+def test_an_elastic_job_can_run_with_fewer_workers(
     of: TrainingJob, want: tuple[int, int | None, int | None, int | None]
 ) -> None:
     master, worker = PYTORCH.pod_sets(of)
@@ -328,13 +328,13 @@ def test_only_pytorch_is_elastic() -> None:
     assert (worker.min_count, worker.most) == (None, None)
 
 
-def test_workers_are_resized_and_given_back() -> None:
+def test_workers_are_resized_and_restored() -> None:
     of = elastic(4, 3, annotations={"koord-queue/released-parallelism": "4/8"})
     assert PYTORCH.resize_patch(of, {"worker": 8}) == {
         "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 8}}}
     }
     assert PYTORCH.resize_patch(of, {}) == {}
-    # Also where the policy was taken off while fewer ran.
+    # Also where the policy was removed while fewer ran.
     bare = msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, elastic_policy=None))
     facts = read_facts(PYTORCH, bare, held_by_annotation=False)
     assert plan_restoration(facts) == Resize({"worker": 8}, "")
@@ -346,7 +346,7 @@ def test_workers_are_resized_and_given_back() -> None:
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({}, PrioritySource(), id="nobody says anything"),
+        pytest.param({}, PrioritySource(), id="nothing is set"),
         pytest.param(
             {
                 "runPolicy": {"schedulingPolicy": {"priorityClass": "first"}},
@@ -364,12 +364,12 @@ def test_workers_are_resized_and_given_back() -> None:
                 }
             },
             PrioritySource("ps", 7),
-            id="the first role that says it",
+            id="the first role that has one",
         ),
         pytest.param(
             {"tfReplicaSpecs": {"Worker": role(priority=0)}},
             PrioritySource("", 0),
-            id="a number, and be it 0",
+            id="a number, even 0",
         ),
     ],
 )
@@ -383,7 +383,7 @@ def test_priority(spec: Json, want: PrioritySource) -> None:
 @pytest.mark.parametrize(
     ("status", "want"),
     [
-        pytest.param({}, StatusFacts(is_empty=True), id="nothing said yet"),
+        pytest.param({}, StatusFacts(is_empty=True), id="no status yet"),
         pytest.param({"startTime": "2026-11-01T10:00:00Z"}, StatusFacts(), id="looked at"),
         pytest.param(
             {"conditions": [condition("Created"), condition("Running")]},
@@ -414,7 +414,7 @@ def test_status(status: Json, want: StatusFacts) -> None:
 
 
 def test_ends_count_only_when_true() -> None:
-    """A condition whose status is False or Unknown says nothing."""
+    """A condition with status False or Unknown does not count."""
     ended = TF.status_of(job({"conditions": [condition("Succeeded")]})).outcome
     assert ended is not None
     assert ended.succeeded
@@ -438,10 +438,10 @@ def test_ends_count_only_when_true() -> None:
         pytest.param({"replica-type": "worker"}, "worker", id="a worker"),
         pytest.param({"replica-type": "worker", "job-role": "master"}, "worker", id="JAX's first"),
         pytest.param({"replica-type": "launcher", "job-role": "master"}, "launcher", id="launcher"),
-        pytest.param({}, "", id="one that does not say"),
+        pytest.param({}, "", id="one without the label"),
     ],
 )
-def test_pods_are_told_by_their_replica_type(labels: dict[str, str], want: str) -> None:
+def test_pods_are_found_by_their_replica_type(labels: dict[str, str], want: str) -> None:
     full = {f"training.kubeflow.org/{key}": value for key, value in labels.items()}
     pod = msgspec.convert({"metadata": {"labels": full}}, Pod)
     assert pod_set_of_pod(MPI, pod, ("launcher", "worker")) == want

@@ -39,7 +39,7 @@ WORKERS: Final = role(2, "1", "2Gi")
 
 
 def job(*, status: Json | None = None, annotations: Json | None = None, **roles: Json) -> JobFacts:
-    """Return what is read of a PyTorchJob; of a master and two workers, if it says no other."""
+    """Return a PyTorchJob as it is decoded; of a master and two workers by default."""
     return read_facts(
         PYTORCH, body(status=status, annotations=annotations, **roles), held_by_annotation=False
     )
@@ -56,7 +56,7 @@ def body(
 
 
 def test_sets_and_demand() -> None:
-    """[ctl-47] What the operator puts before a worker asks for less than the worker does."""
+    """[ctl-47] The operator's init container of a worker requests less than the worker."""
     found = job().pod_sets
     assert [(each.name, each.count) for each in found] == [("master", 1), ("worker", 2)]
     assert demand_of(found) == {"cpu": 4000, "memory": 8 * GIB}
@@ -80,12 +80,12 @@ def test_sets_and_demand() -> None:
             {"pytorch-replica-type": "worker", "job-role": "master"},
             {"koord-queue/related-podset-name": "master"},
             "master",
-            id="under those the stamp of its release says it",
+            id="with those the annotation of its release counts",
         ),
     ],
 )
 def test_which_set_a_pod_belongs_to(labels: Json, annotations: Json, want: str) -> None:
-    """[ctl-48] The operator of today writes other labels than upstream's tests have."""
+    """[ctl-48] The current operator writes other labels than upstream's tests have."""
     pod = msgspec.convert({"metadata": {"labels": labels, "annotations": annotations}}, Pod)
     assert pod_set_of_pod(PYTORCH, pod, ("master", "worker")) == want
 
@@ -95,13 +95,13 @@ def test_the_value_of_its_priority_class_counts() -> None:
     around = ClusterContext(priority_classes={"high": 1000})
     of = job(Master=role(1, "1", "1Gi", priorityClassName="high", priority=7))
     assert priority_of_job(of, around) == ("high", 1000)
-    assert priority_of_job(of, ClusterContext()) == ("high", 7), "there is no such class"
+    assert priority_of_job(of, ClusterContext()) == ("high", 7), "the class does not exist"
 
 
 @pytest.mark.parametrize(
     ("annotation", "conditions", "has_unit", "want"),
     [
-        pytest.param("false", [], False, False, id="asks for nothing"),
+        pytest.param("false", [], False, False, id="no label"),
         pytest.param("true", [], False, True, id="asks to be queued"),
         pytest.param("false", ["Queuing"], False, False, id="a condition is no mark"),
         pytest.param("false", [], True, True, id="its unit is"),
@@ -110,7 +110,7 @@ def test_the_value_of_its_priority_class_counts() -> None:
 def test_which_are_managed(
     annotation: str, conditions: list[str], has_unit: bool, want: bool
 ) -> None:
-    """[ctl-50] Upstream marks what it has queued by a condition of the job; here its unit does."""
+    """[ctl-50] Upstream marks queued jobs by a condition; here its unit is the mark."""
     status = {"conditions": [condition(each) for each in conditions]}
     of = job(status=status, annotations={SUSPEND: annotation})
     found = classify_ownership(
@@ -128,14 +128,14 @@ def test_which_are_managed(
         pytest.param({"AIMaster": role(1, "1", "1Gi")}, ["aimaster"], id="one of Alibaba's"),
     ],
 )
-def test_nodes_are_asked_for_by_every_role(roles: Json, want: list[str]) -> None:
-    """[ctl-51] Upstream asks for none for an AIMaster, whose pod needs a node like any other."""
+def test_nodes_are_reserved_for_every_role(roles: Json, want: list[str]) -> None:
+    """[ctl-51] Upstream reserves none for an AIMaster, whose pod needs a node like any other."""
     planned = plan_reservations(job(**roles), strict(admissions=()))
     assert [each.pod_set for each in planned] == want
 
 
 @pytest.mark.parametrize(("attempt", "want"), [(1, "t-reserve-1"), (2, "t-reserve-2")])
-def test_what_stands_in_has_a_topology_of_its_own(attempt: int, want: str) -> None:
+def test_a_placeholder_has_its_own_topology(attempt: int, want: str) -> None:
     """[ctl-51] Upstream's suffix is the unit's, `-py-qu`, which all attempts share."""
     of = job(Master=role(1, "1", "1Gi", labels={TOPOLOGY: "t"}))
     unit = strict(attempts=attempt, admissions=())

@@ -56,7 +56,7 @@ def added_by_operator(key: str, roles: Json) -> dict[str, list[Json]]:
 
 
 @pytest.mark.parametrize("key", FIELDS)
-def test_demand_is_what_the_spec_says(key: str) -> None:
+def test_demand_is_that_of_the_spec(key: str) -> None:
     field, names = FIELDS[key]
     for seed in SEEDS:
         rng = random.Random(f"{key}-{seed}")

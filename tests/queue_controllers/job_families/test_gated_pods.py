@@ -1,4 +1,4 @@
-"""What a job says that is nothing but its pods."""
+"""Facts about jobs that consist of pods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TestWhoTakesPart:
         assert not is_candidate(build_pod("p", gated=False, labels=quota))
 
 
-def test_who_may_run_speaks_before_who_has_ended_the_oldest_before_the_younger() -> None:
+def test_active_pods_precede_ended_ones_and_older_ones_younger() -> None:
     pods = [
         build_pod("old", second=1, phase="Failed"),
         build_pod("going", second=2, deleted=True),
@@ -43,7 +43,7 @@ def test_who_may_run_speaks_before_who_has_ended_the_oldest_before_the_younger()
     ]
 
 
-def test_a_group_is_as_old_as_its_oldest_and_says_what_the_first_says() -> None:
+def test_a_group_is_as_old_as_its_oldest_pod_and_has_the_first_ones_labels() -> None:
     first = build_pod("a", second=3, labels={"x": "1"})
     ended = build_pod("b", second=1, phase="Succeeded")
     group = GROUPS.gather("g", [ended, first])
@@ -61,7 +61,7 @@ def test_the_uid_of_a_group_is_its_names() -> None:
     assert [len(part) for part in one.metadata.uid.split("-")] == [8, 4, 4, 4, 12]
 
 
-def test_what_a_release_has_put_on_a_pod_is_no_wish_of_its_user() -> None:
+def test_annotations_of_a_release_are_not_the_users() -> None:
     quota = "quota.scheduling.koordinator.sh/name"
     stamps = {
         "koord-queue/related-queueunit": "team/u",
@@ -77,10 +77,10 @@ def test_what_a_release_has_put_on_a_pod_is_no_wish_of_its_user() -> None:
     assert template.spec.node_name == ""
     assert GROUPS.gather("g", [pod]).metadata.labels == {QUEUE: "gold"}
     own = build_pod("a", labels={quota: "gold"})
-    assert template_of(own).metadata.labels[quota] == "gold", "that one he has chosen"
+    assert template_of(own).metadata.labels[quota] == "gold", "that one was set by the user"
 
 
-def test_the_gates_label_is_no_wish_of_its_user() -> None:
+def test_the_gates_label_is_not_the_users() -> None:
     label = "alibabacloud.com/schedule-admission"
     for value, gated in (("false", True), ("true", False)):
         pod = build_pod("a", gated=gated, labels={label: value})
@@ -97,7 +97,7 @@ def test_shapes() -> None:
     assert one != shape_of(build_pod("e", nodeSelector={"zone": "a"}))
 
 
-def test_a_pod_that_came_without_the_gate_is_named() -> None:
+def test_a_pod_created_without_the_gate_is_named() -> None:
     held = build_pod("a")
     assert GROUPS.why_not_hold(GROUPS.gather("g", [held])) == ""
     loose = build_pod("b", gated=False)

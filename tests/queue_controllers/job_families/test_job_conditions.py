@@ -1,4 +1,4 @@
-"""What conditions of jobs say."""
+"""The meaning of jobs' conditions."""
 
 from __future__ import annotations
 

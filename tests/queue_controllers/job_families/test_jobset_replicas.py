@@ -1,4 +1,4 @@
-"""What a JobSet's replicated jobs need, and what its status counts."""
+"""The demand of a JobSet's replicated jobs, and the counts of its status."""
 
 from __future__ import annotations
 
@@ -44,11 +44,15 @@ def counts(name: str = "workers", **said: int) -> JobCounts:
 @pytest.mark.parametrize(
     ("of", "succeeded", "want", "done"),
     [
-        pytest.param(jobs(), 0, 1, False, id="nothing said: one pod of one Job"),
+        pytest.param(jobs(), 0, 1, False, id="no fields: one pod of one Job"),
         pytest.param(jobs(replicas=3), 0, 3, False, id="three Jobs of one"),
         pytest.param(jobs(replicas=3, parallelism=2), 0, 6, False, id="parallelism, of each"),
         pytest.param(
-            jobs(replicas=3, parallelism=4, completions=2), 0, 6, False, id="no more than work"
+            jobs(replicas=3, parallelism=4, completions=2),
+            0,
+            6,
+            False,
+            id="at most the completions",
         ),
         pytest.param(
             jobs(replicas=3, parallelism=2, completions=8), 0, 6, False, id="some at a time"
@@ -56,7 +60,7 @@ def counts(name: str = "workers", **said: int) -> JobCounts:
         pytest.param(jobs(replicas=3, parallelism=2), 1, 4, False, id="one Job has succeeded"),
         pytest.param(jobs(replicas=3, parallelism=2), 3, 0, True, id="all have"),
         pytest.param(jobs(replicas=0), 0, 0, False, id="scaled to nothing is not done"),
-        pytest.param(jobs(replicas=1), 2, 0, True, id="more than there should be"),
+        pytest.param(jobs(replicas=1), 2, 0, True, id="more than wanted"),
     ],
 )
 def test_counts(of: ReplicatedJob, succeeded: int, want: int, done: bool) -> None:
@@ -117,10 +121,13 @@ def test_sets_keep_the_order_of_the_spec() -> None:
         ),
         pytest.param(jobs(replicas=2), counts(), False, id="not counted yet"),
         pytest.param(
-            jobs(replicas=2, dependsOn=[{"name": "a"}]), counts(), True, id="not made yet"
+            jobs(replicas=2, dependsOn=[{"name": "a"}]), counts(), True, id="not created yet"
         ),
         pytest.param(
-            jobs(replicas=2, dependsOn=[{"name": "a"}]), counts(active=2), False, id="made, and run"
+            jobs(replicas=2, dependsOn=[{"name": "a"}]),
+            counts(active=2),
+            False,
+            id="created and running",
         ),
         pytest.param(jobs(replicas=2), counts("other", suspended=2), False, id="another's"),
     ],
@@ -133,7 +140,7 @@ def condition(kind: str, status: str = "True") -> Condition:
     return Condition(type=kind, status=status, reason="Why", message="", last_transition_time=TEN)
 
 
-def test_a_status_in_words() -> None:
+def test_status() -> None:
     of = (jobs(replicas=2),)
     suspended = read_status((condition("Suspended"),), (counts(suspended=2),), of, "Completed")
     assert (suspended.suspended, suspended.suspended_since) == (True, TEN)
@@ -186,7 +193,7 @@ def test_patches_name_only_what_changes() -> None:
     assert only["template"]["spec"]["template"] == {"metadata": {"annotations": {"a": "1"}}}
 
 
-def test_pods_tell_their_job_set_and_role() -> None:
+def test_pods_have_their_job_set_and_role() -> None:
     labels = {
         "jobset.sigs.k8s.io/jobset-name": "main",
         "jobset.sigs.k8s.io/replicatedjob-name": "workers",

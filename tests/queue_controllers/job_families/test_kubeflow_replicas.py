@@ -42,9 +42,9 @@ def specs(**roles: int | None) -> dict[str, ReplicaSpec]:
             [("worker", 2), ("aimaster", 3), ("watcher", 1)],
             id="unknown ones last, by name",
         ),
-        pytest.param(specs(Worker=2, worker=5), [("worker", 5)], id="one spelt twice is one"),
+        pytest.param(specs(Worker=2, worker=5), [("worker", 5)], id="two spellings are one role"),
         pytest.param(specs(Worker=None), [("worker", 1)], id="absent replicas"),
-        pytest.param(specs(Worker=-3), [("worker", 0)], id="fewer than none"),
+        pytest.param(specs(Worker=-3), [("worker", 0)], id="a negative number"),
     ],
 )
 def test_roles_become_pod_sets(of: dict[str, ReplicaSpec], want: list[tuple[str, int]]) -> None:
@@ -113,7 +113,7 @@ def test_the_run_policy_has_switch_and_manager() -> None:
     assert manager.foreign_manager(thing(RunPolicy(managed_by="x/y"))) == ""
 
 
-def test_a_release_stamps_the_roles_that_are_there() -> None:
+def test_a_release_annotates_the_existing_roles() -> None:
     stamp = PodStamp(labels={"a": "b"})
     updates = updates_of_stamps({"worker": stamp, "another": stamp})
     template = {"metadata": {"labels": {"a": "b"}}}

@@ -1,4 +1,4 @@
-"""Four ways in which pods say that they start together."""
+"""Four kinds of labels for pods that start together."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def marked(labels: dict[str, str], annotations: dict[str, str]) -> GroupMark | N
         ({}, {GANG + "name": "g"}, (None, "")),
     ],
 )
-def test_whose_words(
+def test_whose_labels(
     labels: dict[str, str], annotations: dict[str, str], want: tuple[int | None, str]
 ) -> None:
     found = marked(labels, annotations)
@@ -46,12 +46,12 @@ def test_whose_words(
     assert (found.name, found.pods, found.api_group) == ("g", *want)
 
 
-def test_a_pod_that_says_nothing_is_alone() -> None:
+def test_a_pod_without_labels_is_alone() -> None:
     assert marked({}, {}) is None
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "three", "1.5", "10001", "²", "9" * 5000])
-def test_a_number_that_makes_no_sense_is_none(text: str) -> None:
+def test_an_invalid_number_is_none(text: str) -> None:
     found = marked({"kueue.x-k8s.io/pod-group-name": "g"}, {COUNT: text})
     assert found is not None
     assert found.pods is None

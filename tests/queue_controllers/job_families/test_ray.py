@@ -1,4 +1,4 @@
-"""The pods that a RayCluster's spec asks for."""
+"""The pods of a RayCluster's spec."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def cluster(*groups: dict[str, Any], **more: Any) -> RayClusterSpec:
 @pytest.mark.parametrize(
     ("said", "want"),
     [
-        pytest.param({}, 0, id="nothing said: none"),
+        pytest.param({}, 0, id="no fields: none"),
         pytest.param({"replicas": 2}, 2, id="replicas"),
         pytest.param({"minReplicas": 3}, 3, id="no replicas: the least"),
         pytest.param({"replicas": 1, "minReplicas": 3}, 3, id="fewer than the least"),
         pytest.param({"replicas": 9, "maxReplicas": 4}, 4, id="more than the most"),
         pytest.param({"minReplicas": 5, "maxReplicas": 4}, 5, id="the least before the most"),
         pytest.param({"replicas": 2, "numOfHosts": 4}, 8, id="on four hosts each"),
-        pytest.param({"replicas": 2, "numOfHosts": 0}, 2, id="on none: on one"),
+        pytest.param({"replicas": 2, "numOfHosts": 0}, 2, id="on zero: on one"),
         pytest.param({"replicas": 2, "suspend": True}, 0, id="a group that is suspended"),
         pytest.param({"replicas": 2**31 - 1, "numOfHosts": 9}, 2**31 - 1, id="no more than fit"),
     ],
@@ -110,7 +110,7 @@ def test_names_of_worker_groups(groups: list[str], want: tuple[str, ...]) -> Non
         pytest.param({"historyServerOptions": {}}, (1000, 1024), id="no collector"),
     ],
 )
-def test_what_is_put_beside_the_head(more: dict[str, Any], want: tuple[int, int]) -> None:
+def test_containers_added_to_the_head(more: dict[str, Any], want: tuple[int, int]) -> None:
     (head,) = cluster_pod_sets(cluster(**more))
     requests = pod_requests(head.template.spec)
     assert (requests["cpu"], requests["memory"] // MIB) == want
@@ -118,7 +118,7 @@ def test_what_is_put_beside_the_head(more: dict[str, Any], want: tuple[int, int]
 
 
 def test_workers_wait_for_the_head() -> None:
-    """The init container counts where it asks for more than the worker itself."""
+    """The init container counts where it requests more than the worker itself."""
     small = group(template=template("100m", "1Gi"), replicas=1)
     _, workers = cluster_pod_sets(cluster(small))
     assert pod_requests(workers.template.spec) == {"cpu": 200, "memory": 1024 * MIB}
@@ -127,7 +127,7 @@ def test_workers_wait_for_the_head() -> None:
 
 
 def expected(spec: dict[str, Any]) -> dict[str, int]:
-    """Add up a spec by the words of the CRD, without the code under test."""
+    """Add up a spec by the definition of the CRD, without the code under test."""
     cpu, memory = 1000, 1024
     if spec.get("enableInTreeAutoscaling"):
         cpu, memory = cpu + 500, memory + 512
@@ -165,7 +165,7 @@ def test_demand_of_any_cluster(seed: int) -> None:
     assert got == expected(body)
 
 
-def test_a_group_that_can_not_be_read_is_refused_at_the_border() -> None:
+def test_an_invalid_group_is_refused_at_decoding() -> None:
     with pytest.raises(msgspec.ValidationError, match="replicas"):
         cluster(group(replicas="two"))
 
@@ -204,13 +204,13 @@ def test_pods_are_sorted_by_role_and_group(labels: dict[str, str], want: str) ->
     ("labels", "want"),
     [
         pytest.param({"ray.io/cluster": "main-rkrrw"}, "main", id="by the cluster's name"),
-        pytest.param({"ray.io/cluster": "a-b-x2k4z"}, "a-b", id="only the last part is chance"),
-        pytest.param({"ray.io/cluster": "main"}, "", id="a cluster that nobody generated"),
+        pytest.param({"ray.io/cluster": "a-b-x2k4z"}, "a-b", id="only the last part is random"),
+        pytest.param({"ray.io/cluster": "main"}, "", id="a cluster with a name of its own"),
         pytest.param({}, "", id="no pod of Ray's"),
         pytest.param(
             {"ray.io/originated-from-crd": "RayJob", "ray.io/originated-from-cr-name": "main"},
             "main",
-            id="it says so",
+            id="by its label",
         ),
         pytest.param(
             {
@@ -219,7 +219,7 @@ def test_pods_are_sorted_by_role_and_group(labels: dict[str, str], want: str) ->
                 "ray.io/cluster": "main-rkrrw",
             },
             "",
-            id="it says another kind",
+            id="by another kind's label",
         ),
     ],
 )
@@ -227,14 +227,14 @@ def test_whose_pod_it_is(labels: dict[str, str], want: str) -> None:
     assert owner_of_cluster(labels, "RayJob") == want
 
 
-def test_patches_keep_all_of_a_group_that_is_not_read() -> None:
+def test_patches_keep_fields_of_a_group_that_are_not_read() -> None:
     first, second = group("a", rayStartParams={"x": "y"}), group("b")
     first["template"]["metadata"] = {"labels": {"gone": "1", "kept": "2"}}
     update = TemplateUpdate(
         labels={"gone": None, "new": "3"}, node_selector={"zone": "z"}, tolerations=({"key": "k"},)
     )
     patch = cluster_patch(cluster(first, second), {"a": update})
-    assert patch["workerGroupSpecs"][1] == {}, "nothing to say of it"
+    assert patch["workerGroupSpecs"][1] == {}, "no change for it"
     found = {"spec": {"workerGroupSpecs": [first, second]}}
     whole = fill_lists({"spec": patch}, found, {"spec.workerGroupSpecs": BY_POSITION})
     changed = {
@@ -249,7 +249,7 @@ def test_patches_keep_all_of_a_group_that_is_not_read() -> None:
     ]
 
 
-def test_stamps_of_the_head_leave_the_groups_alone() -> None:
+def test_annotations_of_the_head_leave_the_groups_alone() -> None:
     stamps = {"head": PodStamp(labels={"a": "b"}), "submitter": PodStamp(labels={"a": "b"})}
     assert cluster_patch(cluster(group()), updates_of_stamps(stamps)) == {
         "headGroupSpec": {"template": {"metadata": {"labels": {"a": "b"}}}}
@@ -257,7 +257,7 @@ def test_stamps_of_the_head_leave_the_groups_alone() -> None:
     assert cluster_patch(cluster(group()), {}) == {}
 
 
-def test_a_status_speaks_of_its_pods() -> None:
+def test_a_status_counts_its_pods() -> None:
     ready = Condition(type="HeadPodReady", status="True")
     assert RayClusterStatus().pods == 0
     assert RayClusterStatus(conditions=(ready,)).pods == 1

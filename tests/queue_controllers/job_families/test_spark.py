@@ -1,4 +1,4 @@
-"""What drivers and executors ask for."""
+"""The requests of drivers and executors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def conf(**settings: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({}, 1408, id="nothing said: 1g and 384 MiB"),
+        pytest.param({}, 1408, id="no fields: 1g and 384 MiB"),
         pytest.param({"driver": {"memory": "512m"}}, 896, id="never less than 384 MiB more"),
         pytest.param({"driver": {"memory": "10g"}}, 11264, id="a tenth more"),
         pytest.param({"driver": {"memory": "10G"}}, 11264, id="whatever the case"),
@@ -55,7 +55,7 @@ def conf(**settings: str) -> dict[str, str]:
             {"driver": {"memory": "4097m"}, "memoryOverheadFactor": "0.1"}, 4506, id="cut off"
         ),
         pytest.param(
-            {"sparkConf": conf(spark_driver_memory="2g")}, 2432, id="a setting where no field is"
+            {"sparkConf": conf(spark_driver_memory="2g")}, 2432, id="a setting without a field"
         ),
         pytest.param(
             {"driver": {"memory": "1g"}, "sparkConf": conf(spark_driver_memory="2g")},
@@ -72,7 +72,7 @@ def conf(**settings: str) -> dict[str, str]:
                 "sparkConf": conf(spark_kubernetes_memoryOverheadFactor="0.2"),
             },
             12288,
-            id="of the common factor the setting wins",
+            id="the setting of the common factor wins",
         ),
         pytest.param(
             {
@@ -157,7 +157,7 @@ ON = "spark_dynamicAllocation_enabled"
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({}, (1, 1), id="nothing said: one"),
+        pytest.param({}, (1, 1), id="no fields: one"),
         pytest.param({"executor": {"instances": 4}}, (4, 4), id="instances"),
         pytest.param({"sparkConf": conf(spark_executor_instances="3")}, (3, 3), id="by setting"),
         pytest.param(
@@ -215,12 +215,12 @@ def test_how_many_executors(spec: dict[str, Any], want: tuple[int, int]) -> None
         ),
     ],
 )
-def test_what_can_not_be_read(spec: dict[str, Any], names: str) -> None:
+def test_invalid_sizes(spec: dict[str, Any], names: str) -> None:
     with pytest.raises(SparkValueError, match=names):
         spark_pod_sets(app(**spec))
 
 
-def test_the_webhook_adds_what_spark_has_no_setting_for() -> None:
+def test_the_webhook_adds_fields_without_a_setting_of_spark() -> None:
     sidecar = {"name": "log", "resources": {"requests": {"cpu": "100m"}}}
     spec = app(
         nodeSelector={"arch": "arm64"},
@@ -246,7 +246,7 @@ def test_the_webhook_adds_what_spark_has_no_setting_for() -> None:
     assert (template.metadata.labels, template.spec.priority_class_name) == ({"a": "b"}, "high")
 
 
-def test_a_pod_template_is_what_the_webhook_leaves_alone() -> None:
+def test_the_webhook_leaves_a_pod_template_alone() -> None:
     main = {"name": "spark-kubernetes-executor", "resources": {"requests": {"cpu": "9"}}}
     side = {"name": "log", "resources": {"requests": {"cpu": "100m"}}}
     of = {
@@ -273,13 +273,13 @@ def test_accelerators_by_setting() -> None:
     assert got["driver"] == {"cpu": 1000, "memory": 1408 * MIB}
 
 
-def test_a_driver_that_runs_elsewhere_asks_for_nothing() -> None:
+def test_a_driver_that_runs_elsewhere_requests_nothing() -> None:
     assert [each.name for each in spark_pod_sets(app(mode="client"))] == ["executor"]
     assert [each.name for each in spark_pod_sets(app(mode="cluster"))] == ["driver", "executor"]
 
 
 def expected(body: dict[str, Any]) -> dict[str, int]:
-    """Add up an application by the words of Spark, without the code under test."""
+    """Add up an application by Spark's documentation, without the code under test."""
     factor = Fraction(body.get("memoryOverheadFactor") or ("0.4", "0.1")[body["type"] == "Java"])
 
     def one(of: dict[str, Any]) -> tuple[int, int]:

@@ -44,7 +44,7 @@ def test_whether_the_switch_is_on(said: bool | None, want: bool) -> None:
     assert DEEPER.is_suspended(thing(suspend=not said, policy={"suspend": said})) is want
 
 
-def test_a_release_stamps_in_the_same_patch() -> None:
+def test_a_release_annotates_in_the_same_patch() -> None:
     template = {"metadata": {"labels": {"a": "b"}}}
     stamped = {"spec": {"template": template}}
     assert SPEC_SUSPEND.release_patch(stamped) == {"spec": {"suspend": False, "template": template}}
@@ -67,7 +67,7 @@ def test_every_job_can_be_suspended() -> None:
         pytest.param("example.com/other", "example.com/other", id="another"),
     ],
 )
-def test_only_the_usual_controller_is_no_foreign_manager(said: str | None, want: str) -> None:
+def test_only_the_default_controller_is_no_foreign_manager(said: str | None, want: str) -> None:
     usual = "example.com/usual"
     assert ManagedByField(usual).foreign_manager(thing(managedBy=said)) == want
     deeper = ManagedByField(usual, attrgetter("spec.policy"))

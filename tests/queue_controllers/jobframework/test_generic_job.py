@@ -35,7 +35,7 @@ class Thing(msgspec.Struct, frozen=True):
 
 
 class ThingAdapter:
-    """The least that an adapter may be."""
+    """A minimal adapter."""
 
     object_type = Thing
 
@@ -72,14 +72,14 @@ class ThingAdapter:
 
 
 class Sorting(ThingAdapter):
-    """One that knows its pods."""
+    """An adapter that knows its pods."""
 
     def pod_set_of(self, pod: Pod) -> str:
         return pod.metadata.labels.get("role", "")
 
 
 class Foreign(ThingAdapter):
-    """One whose objects can be another's."""
+    """An adapter whose objects may have another controller."""
 
     def foreign_manager(self, job: Thing) -> str:
         return f"manager-of-{job.metadata.name}"
@@ -94,10 +94,10 @@ def thing(*, suspended: bool, annotation: str = "") -> Thing:
     ("field", "annotation", "has_switch", "held_by_annotation", "want"),
     [
         pytest.param(True, "", True, False, True, id="the field"),
-        pytest.param(False, "true", True, False, False, id="the annotation only asks"),
+        pytest.param(False, "true", True, False, False, id="the annotation only queues"),
         pytest.param(False, "true", True, True, True, id="configured: the annotation holds"),
         pytest.param(False, "true", False, False, True, id="no field: the annotation holds"),
-        pytest.param(False, "false", False, True, False, id="the annotation says no"),
+        pytest.param(False, "false", False, True, False, id="the annotation is false"),
     ],
 )
 def test_suspended(
@@ -108,7 +108,7 @@ def test_suspended(
     assert read_facts(adapter, of, held_by_annotation=held_by_annotation).suspended is want
 
 
-def test_capabilities_are_asked_only_of_those_that_have_them() -> None:
+def test_capabilities_are_used_only_where_they_exist() -> None:
     of = thing(suspended=True)
     assert read_facts(ThingAdapter(), of, held_by_annotation=False).foreign_manager == ""
     assert read_facts(Foreign(), of, held_by_annotation=False).foreign_manager == "manager-of-a"
@@ -118,7 +118,7 @@ def test_capabilities_are_asked_only_of_those_that_have_them() -> None:
     ("adapter", "pod", "names", "want"),
     [
         pytest.param(ThingAdapter(), {}, ["main"], "main", id="there is only one set"),
-        pytest.param(ThingAdapter(), {}, ["a", "b"], "", id="ctl-60 nothing says which"),
+        pytest.param(ThingAdapter(), {}, ["a", "b"], "", id="ctl-60 no label"),
         pytest.param(
             ThingAdapter(),
             {"annotations": {"koord-queue/related-podset-name": "b"}},
@@ -131,14 +131,14 @@ def test_capabilities_are_asked_only_of_those_that_have_them() -> None:
             {"annotations": {"koord-queue/related-podset-name": "b"}, "labels": {"role": "a"}},
             ["a", "b"],
             "b",
-            id="ctl-60 its annotation goes before the kind's label",
+            id="ctl-60 its annotation precedes the kind's label",
         ),
         pytest.param(
             ThingAdapter(),
             {"annotations": {"koord-queue/related-podset-name": "c"}},
             ["a", "b"],
             "",
-            id="an annotation of nothing known",
+            id="an annotation of an unknown set",
         ),
         pytest.param(Sorting(), {"labels": {"role": "a"}}, ["a", "b"], "a", id="the kind's label"),
     ],
@@ -159,7 +159,7 @@ def test_the_set_of_a_pod(
         pytest.param([{}], PrioritySource(), id="none"),
     ],
 )
-def test_priority_is_the_first_templates_that_has_one(
+def test_priority_is_that_of_the_first_template_with_one(
     pods: list[dict[str, Any]], want: PrioritySource
 ) -> None:
     templates = msgspec.convert([{"spec": pod} for pod in pods], list[ScheduledPodTemplate])

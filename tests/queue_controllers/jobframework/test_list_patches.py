@@ -34,13 +34,13 @@ BY_NAME = {"spec.sets": "name"}
             BY_NAME,
             [{"name": "a", "labels": {"x": None, "y": None}}],
             [{**FOUND["spec"]["sets"][0], "labels": {}}, FOUND["spec"]["sets"][1]],
-            id="a null takes a field off",
+            id="a null removes a field",
         ),
         pytest.param(
             BY_NAME,
             [{"name": "c", "labels": {"x": None, "y": "2"}}],
             [*FOUND["spec"]["sets"], {"name": "c", "labels": {"y": "2"}}],
-            id="one that is not there comes last",
+            id="a new one comes last",
         ),
         pytest.param(
             BY_NAME,
@@ -68,13 +68,13 @@ def test_items_are_changed_in_their_list(
     assert before == FOUND
 
 
-def test_a_list_that_is_not_there_is_made_without_nulls() -> None:
+def test_a_missing_list_is_created_without_nulls() -> None:
     patch = {"spec": {"sets": [{"name": "a", "labels": {"x": None, "y": "2"}}]}}
     got = fill_lists(patch, {}, BY_NAME)
     assert got == {"spec": {"sets": [{"name": "a", "labels": {"y": "2"}}]}}
 
 
-def test_of_several_patches_each_sees_what_those_before_it_did() -> None:
+def test_each_of_several_patches_sees_the_earlier_ones() -> None:
     first = {"spec": {"suspend": False, "sets": [{"name": "b", "labels": {"y": "2", "z": "3"}}]}}
     second = {"spec": {"sets": [{"name": "b", "labels": {"z": None}}, {"name": "a", "parts": []}]}}
     got = fill_all([first, second], FOUND, BY_NAME)

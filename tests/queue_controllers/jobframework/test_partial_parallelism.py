@@ -1,4 +1,4 @@
-"""What a job's owner allows, and what a release has let run."""
+"""The minimum that a job's user allows, and the note of a release."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOTE = "koord-queue/released-parallelism"
         ({OURS: "half", KUEUES: "3"}, None),
     ],
 )
-def test_the_least_is_a_number_from_one_to_all(
+def test_the_minimum_is_a_number_from_one_to_all(
     annotations: dict[str, str], want: int | None
 ) -> None:
     assert read_min_parallelism(annotations, 10) == want
@@ -52,7 +52,7 @@ def test_the_least_is_a_number_from_one_to_all(
         ({OURS: "11"}, (OURS, "11", "at most its parallelism, 10")),
     ],
 )
-def test_what_can_not_be_is_told(
+def test_an_invalid_minimum_is_reported(
     annotations: dict[str, str], want: tuple[str, str, str] | None
 ) -> None:
     assert why_no_minimum(annotations, 10) == want
@@ -63,14 +63,14 @@ def test_what_can_not_be_is_told(
     [
         pytest.param(None, 4, Parallelism(4, None), id="no note"),
         pytest.param(write_note(4, 10), 4, Parallelism(10, 4), id="four of ten"),
-        pytest.param(write_note(4, 10), 6, Parallelism(6, None), id="edited: that is wanted now"),
+        pytest.param(write_note(4, 10), 6, Parallelism(6, None), id="edited: the new one counts"),
         pytest.param(write_note(4, 10), 10, Parallelism(10, None), id="edited back to all"),
         pytest.param("4/3", 4, Parallelism(4, None), id="no less than all"),
-        pytest.param("4 of 10", 4, Parallelism(4, None), id="no note of ours"),
-        pytest.param("0/10", 0, Parallelism(0, None), id="nothing was released with no pod"),
+        pytest.param("4 of 10", 4, Parallelism(4, None), id="not our note"),
+        pytest.param("0/10", 0, Parallelism(0, None), id="no job is released with zero pods"),
     ],
 )
-def test_the_note_counts_while_the_parallelism_is_what_was_let_run(
+def test_the_note_counts_while_the_parallelism_is_the_released_one(
     note: str | None, said: int, want: Parallelism
 ) -> None:
     annotations = {} if note is None else {NOTE: note}

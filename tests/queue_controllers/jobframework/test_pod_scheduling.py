@@ -1,4 +1,4 @@
-"""What is kept of what a scheduler says about a pod without a node."""
+"""The part that is kept of a scheduler's message about a pod without a node."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def pod(phase: str = "Pending", released: str = "", **condition: str) -> ReadPod
         pytest.param(
             "Scheduling refused due to insufficient quotas, quotaNameTopo: [a b]",
             (NoNode.QUOTA, "Insufficient quotas, quotaNameTopo: [a b]"),
-            id="in older words",
+            id="an older message",
         ),
         pytest.param(
             "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint.",
@@ -68,11 +68,11 @@ def pod(phase: str = "Pending", released: str = "", **condition: str) -> ReadPod
         ),
     ],
 )
-def test_quota_and_nodes_are_told_apart(text: str, want: tuple[NoNode, str]) -> None:
+def test_refusals_by_quota_and_by_nodes_differ(text: str, want: tuple[NoNode, str]) -> None:
     assert classify(text) == want
 
 
-def test_little_of_it_is_kept() -> None:
+def test_a_long_message_is_cut() -> None:
     status = kept_status(pod(reason="Unschedulable", message="0/9 nodes are available: " * 50))
     assert isinstance(status, KeptPodStatus)
     assert status.unschedulable is not None
@@ -102,17 +102,17 @@ def test_little_of_it_is_kept() -> None:
         pytest.param(pod("Running", reason="Unschedulable"), None, id="it runs"),
     ],
 )
-def test_what_counts(of: ReadPod, want: Unschedulable | None) -> None:
+def test_when_it_counts(of: ReadPod, want: Unschedulable | None) -> None:
     status = kept_status(of)
     assert isinstance(status, KeptPodStatus)
     assert status.unschedulable == want
 
 
-def test_pods_of_which_nothing_is_said_share_their_status() -> None:
+def test_pods_without_a_message_share_their_status() -> None:
     assert kept_status(pod(status="True")) is kept_status(pod(status="True"))
 
 
-def test_what_was_kept_stays() -> None:
+def test_a_trimmed_status_stays_the_same() -> None:
     once = kept_status(pod(reason="Unschedulable", message="x"))
     again = msgspec.structs.replace(pod(), status=once)
     assert kept_status(again) is once

@@ -1,4 +1,4 @@
-"""What a unit carries of a pod template."""
+"""The part of a pod template that a unit has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def reduced(template: dict[str, Any]) -> dict[str, Any]:
     return as_sent
 
 
-def test_what_places_a_pod_is_carried_word_for_word() -> None:
+def test_fields_that_place_a_pod_are_kept_unchanged() -> None:
     spec = {
         "containers": [
             {
@@ -51,7 +51,7 @@ def test_what_places_a_pod_is_carried_word_for_word() -> None:
     assert reduced({"metadata": metadata, "spec": spec}) == {"metadata": metadata, "spec": spec}
 
 
-def test_what_does_not_place_a_pod_stays_behind() -> None:
+def test_fields_that_do_not_place_a_pod_are_left_out() -> None:
     template = {
         "metadata": {
             "labels": {"batch.kubernetes.io/job-name": "x", "controller-uid": "y", "job-name": "x"},

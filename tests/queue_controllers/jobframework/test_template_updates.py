@@ -1,4 +1,4 @@
-"""What releases have added to pod templates: how it is noted, and taken off."""
+"""Additions of releases to pod templates: how they are noted, and removed."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def decoded(body: dict[str, Any]) -> ScheduledPodTemplate:
     return msgspec.convert(body, ScheduledPodTemplate)
 
 
-def test_what_was_added_is_taken_off() -> None:
+def test_additions_are_removed() -> None:
     assert take_off(decoded(TEMPLATE), ADDED) == (decoded(CLEAN), ADDED)
     copy = msgspec.json.decode(msgspec.json.encode(TEMPLATE))
     assert take_off_body(copy, ADDED) == CLEAN
 
 
-def test_what_somebody_has_changed_since_is_his() -> None:
+def test_additions_that_were_edited_since_are_kept() -> None:
     theirs = AddedParts(
         labels={"zone": digest_of("z2"), "gone": digest_of("x")},
         node_selector={"disk": digest_of("hdd")},
@@ -61,7 +61,7 @@ def test_what_somebody_has_changed_since_is_his() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"metadata": None, "spec": {}}], ids=["bare", "null"])
-def test_a_template_that_has_nothing_loses_nothing(body: dict[str, Any]) -> None:
+def test_a_template_without_additions_loses_nothing(body: dict[str, Any]) -> None:
     assert take_off_body(dict(body), ADDED) == body
 
 
@@ -75,12 +75,12 @@ def test_the_note_can_be_read_again() -> None:
 @pytest.mark.parametrize(
     "note", ["", "no JSON", "[]", '{"main": 1}', '{"main": {"labels": {"a": 1}}}']
 )
-def test_a_note_that_somebody_broke_says_nothing(note: str) -> None:
+def test_an_invalid_note_is_ignored(note: str) -> None:
     assert read_added({NOTE: note}) == {}
     assert read_added({}) == {}
 
 
-def test_a_change_as_a_merge_patch_says_no_more_than_it_must() -> None:
+def test_a_merge_patch_has_only_changed_fields() -> None:
     assert update_body(TemplateUpdate()) == {}
     assert update_body(TemplateUpdate(labels={"a": None}, tolerations=())) == {
         "metadata": {"labels": {"a": None}},

@@ -1,4 +1,4 @@
-"""How what is decided becomes one patch."""
+"""How decisions become one patch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOW = Timestamp("2026-11-01T10:00:00Z")
 
 
 class Nothing:
-    """An event sink and a cache that forget."""
+    """An event sink and a cache that keep nothing."""
 
     def record(self, event: Event) -> None:
         """Take an event."""
@@ -39,7 +39,7 @@ class Nothing:
 
 
 def serve(server: FakeApiServer, adapter: GenericJob[Any]) -> None:
-    """Have a server know the kind, with whatever fields, and the namespace of samples."""
+    """Have a server serve the kind, with any fields, and the namespace of samples."""
     kind = adapter.kind
     server.direct.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     server.direct.create(open_crd(kind.kind, kind.plural, kind.group, (kind.version,)))
@@ -56,7 +56,7 @@ def serve(server: FakeApiServer, adapter: GenericJob[Any]) -> None:
         ),
     ],
 )
-def test_stamps_and_updates_of_a_list_go_out_as_one(
+def test_annotations_and_updates_of_a_list_are_one_patch(
     adapter: GenericJob[Any], pod_set: str, templates: str
 ) -> None:
     clock, rng = VirtualClock(), random.Random(1)

@@ -1,4 +1,4 @@
-"""Which unit is whose."""
+"""Which unit belongs to which job."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ def test_a_unit_of_an_earlier_job_is_an_orphan() -> None:
     assert found(old, uid=None) == UnitsOfJob(orphans=(old,))
 
 
-def test_a_unit_made_by_hand_is_nobodys_orphan() -> None:
+def test_a_unit_made_by_hand_is_no_orphan() -> None:
     assert found(unit("main", "u0", ours=False)) == UnitsOfJob()
 
 
-def test_a_unit_without_uid_is_the_jobs_if_the_job_or_nobody_owns_it() -> None:
+def test_a_unit_without_uid_is_the_jobs_if_no_other_owns_it() -> None:
     by_hand = unit("main", ours=False)
     assert found(by_hand).own == by_hand
     upstreams = unit("main", ours=False, owner="u1")
@@ -93,19 +93,19 @@ def test_a_unit_without_uid_is_the_jobs_if_the_job_or_nobody_owns_it() -> None:
     assert found(by_hand, uid=None) == UnitsOfJob()
 
 
-def test_of_two_units_the_booked_one_counts_else_the_older() -> None:
+def test_of_two_units_the_admitted_one_counts_else_the_older() -> None:
     older, newer = unit("a", "u1"), unit("b", "u1", created="2026-02-01")
     assert found(newer, older) == UnitsOfJob(own=older, surplus=(newer,))
     booked = unit("b", "u1", created="2026-02-01", phase="Running")
     assert found(booked, older) == UnitsOfJob(own=booked, surplus=(older,))
 
 
-def test_a_surplus_unit_that_is_booked_is_not_thrown_away() -> None:
+def test_an_admitted_surplus_unit_is_not_deleted() -> None:
     one, two = unit("a", "u1", phase="Running"), unit("b", "u1", phase="Running")
     assert found(one, two) == UnitsOfJob(own=one)
 
 
-def test_a_unit_in_another_namespace_is_nobodys_here() -> None:
+def test_a_unit_in_another_namespace_does_not_count() -> None:
     ref = ConsumerReference(api_version="batch/v1", kind="Job", namespace="elsewhere", name="main")
     for consumer in (ref, msgspec.structs.replace(ref, uid=Uid("u1"))):
         spec = QueueUnitSpec(consumer_ref=consumer)
@@ -115,7 +115,7 @@ def test_a_unit_in_another_namespace_is_nobodys_here() -> None:
         assert find_units(store, JOB, "team/main", Uid("u1")) == UnitsOfJob()
 
 
-def test_a_name_is_taken_by_whatever_unit_has_it() -> None:
+def test_a_name_is_taken_by_any_unit_that_has_it() -> None:
     store = store_of(unit("main", "u0"))
     assert is_name_taken(store, "team", "main")
     assert not is_name_taken(store, "other", "main")

@@ -28,13 +28,13 @@ class StrictWorld(World):
         self.ask_for_nodes()
 
     def ask_for_nodes(self, attempt: int = 1) -> None:
-        """Do what the scheduler does with a unit whose quota is there, in strict mode."""
+        """Write what the scheduler writes in strict mode when a unit's quota is reserved."""
         self.admit()
         self.patch_unit_status({"phase": "SchedReady", "attempts": attempt})
         self.settle()
 
     def free(self) -> None:
-        """Do what the scheduler does with a unit that got no nodes."""
+        """Write what the scheduler writes when a unit got no nodes."""
         self.patch_unit_status({"phase": "TimeoutBackoff", "admissions": []})
         self.settle()
 

@@ -1,4 +1,4 @@
-"""What is done about the reservations of a unit, by its phase."""
+"""Decisions about the reservations of a unit, by its phase."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ ALL = "delete available failed pending succeeded"
 @pytest.mark.parametrize(
     ("of", "reservations", "want"),
     [
-        pytest.param(READY, (), ["create 2"], id="none is there"),
+        pytest.param(READY, (), ["create 2"], id="none exists"),
         pytest.param(READY, asked(READY)[:1], ["create 1"], id="one is missing"),
         pytest.param(READY, asked(READY), [], id="not decided"),
         pytest.param(READY, asked(READY, YES), ["move SchedSucceed"], id="granted"),
         pytest.param(READY, asked(READY, NO), ["move SchedFailed", "tell NoNodes"], id="refused"),
         pytest.param(
-            AGAIN, asked(AGAIN, said("False", "X/1")), [], id="said of the attempt before"
+            AGAIN, asked(AGAIN, said("False", "X/1")), [], id="reported for the attempt before"
         ),
         pytest.param(AGAIN, (OLD,), ["delete old"], id="one of an earlier attempt is left"),
         pytest.param(
@@ -67,13 +67,13 @@ ALL = "delete available failed pending succeeded"
             AGAIN,
             (reservation("old", attempt=1, deleted=Timestamp("x")),),
             ["create 2"],
-            id="what is on its way out is not waited for",
+            id="a terminating one is not waited for",
         ),
         pytest.param(strict(conditions=evicted()), (), [], id="being evicted"),
         pytest.param(strict(active=False), (), [], id="deactivated"),
     ],
 )
-def test_while_nodes_are_asked_for(
+def test_while_nodes_are_reserved(
     of: QueueUnit, reservations: tuple[Reservation, ...], want: list[str]
 ) -> None:
     assert do(of, reservations) == want
@@ -83,20 +83,20 @@ def test_a_job_that_needs_no_pod_needs_no_node() -> None:
     assert do(READY, job=facts(count=0)) == ["move SchedSucceed"]
 
 
-def test_no_more_is_asked_for_than_was_granted() -> None:
+def test_no_more_is_reserved_than_was_granted() -> None:
     assert do(READY, job=facts(count=9)) == ["create 2"]
 
 
-def test_a_job_that_is_not_known_is_waited_for() -> None:
+def test_an_unknown_job_is_waited_for() -> None:
     assert do(READY, job=None) == []
 
 
-def test_a_kind_whose_pods_can_not_be_told_is_released_and_told_so() -> None:
+def test_a_kind_whose_pods_cannot_be_selected_is_released_with_an_event() -> None:
     got = do(READY, why_none="those of a Foo cannot be told")
     assert got == ["move SchedSucceed", "RecordUnitEvent"]
 
 
-def test_many_are_asked_for_piece_by_piece() -> None:
+def test_many_are_created_in_batches() -> None:
     of = strict(admissions=(Admission(name="main", replicas=250),))
     job = facts(count=250)
     assert do(of, job=job) == [f"create {PER_LOOK}"]
@@ -111,7 +111,7 @@ def test_many_are_asked_for_piece_by_piece() -> None:
         pytest.param(
             strict("Running", admissions=ONE_OF_TWO),
             ["delete failed pending succeeded"],
-            id="Running, one pod on its way",
+            id="Running, one pod starting",
         ),
         pytest.param(strict("Running", admissions=TWO_OF_TWO), [ALL], id="Running"),
         *(
@@ -121,25 +121,25 @@ def test_many_are_asked_for_piece_by_piece() -> None:
         pytest.param(None, [ALL], id="gone"),
     ],
 )
-def test_which_reservations_go(of: QueueUnit | None, want: list[str]) -> None:
+def test_which_reservations_are_deleted(of: QueueUnit | None, want: list[str]) -> None:
     assert do(of, EACH_PHASE) == want
 
 
 @pytest.mark.parametrize("phase", ["SchedReady", "SchedSucceed", "SchedFailed", "Running"])
-def test_those_of_an_earlier_attempt_go_in_any_phase(phase: str) -> None:
+def test_those_of_an_earlier_attempt_are_deleted_in_any_phase(phase: str) -> None:
     assert do(strict(phase, admissions=ONE_OF_TWO), (OLD,)) == ["delete old"]
 
 
-def test_those_of_a_unit_that_is_being_deleted_go() -> None:
+def test_those_of_a_unit_that_is_being_deleted_are_deleted() -> None:
     meta = msgspec.structs.replace(READY.metadata, deletion_timestamp=SINCE)
     assert do(msgspec.structs.replace(READY, metadata=meta), EACH_PHASE) == [ALL]
 
 
-def test_what_is_on_its_way_out_is_not_deleted_twice() -> None:
+def test_terminating_ones_are_not_deleted_twice() -> None:
     assert do(None, (reservation("a", deleted=SINCE),)) == []
 
 
-def test_many_are_deleted_piece_by_piece() -> None:
+def test_many_are_deleted_in_batches() -> None:
     many = tuple(reservation(f"r{number:03}") for number in range(250))
     (action,) = decide(view_of(None, many)).actions
     assert isinstance(action, DeleteReservations)
@@ -149,7 +149,7 @@ def test_many_are_deleted_piece_by_piece() -> None:
 # --- the kind is not served -----------------------------------------------------------------------
 
 
-def test_without_the_kind_it_says_so_and_waits() -> None:
+def test_without_the_kind_it_reports_that_and_waits() -> None:
     decision = decide(view_of(READY, is_served=False))
     assert do(READY, is_served=False) == [
         "write status",
@@ -165,7 +165,7 @@ def test_it_goes_on_waiting_for_its_minute() -> None:
     assert (decision.actions, decision.requeue_after_seconds) == ((), 30.0)
 
 
-def test_after_its_minute_it_is_given_back_with_the_reason() -> None:
+def test_after_its_minute_it_is_released_with_the_reason() -> None:
     of = strict(conditions=(NOT_SERVED,))
     (moved,) = decide(view_of(of, is_served=False, moment=NOW.after(31.0))).actions
     assert status_of(moved)["phase"] == "SchedFailed"
@@ -181,7 +181,7 @@ def test_after_its_minute_it_is_given_back_with_the_reason() -> None:
         pytest.param((), SINCE, id="not told"),
     ],
 )
-def test_an_attempt_has_its_minute_whatever_an_earlier_one_has_left(
+def test_an_attempt_has_its_minute_regardless_of_earlier_ones(
     conditions: tuple[Condition, ...], allocated: Timestamp | None
 ) -> None:
     left = msgspec.structs.replace(NOT_SERVED, last_transition_time=Timestamp(LONG_AGO))
@@ -190,32 +190,32 @@ def test_an_attempt_has_its_minute_whatever_an_earlier_one_has_left(
     assert (decision.actions, decision.requeue_after_seconds) == ((), 30.0)
 
 
-def test_it_waits_since_it_was_said_where_it_was_admitted_before_that() -> None:
+def test_it_waits_since_the_report_where_it_was_admitted_earlier() -> None:
     admitted = Condition(type="Admitted", status="True", last_transition_time=Timestamp(LONG_AGO))
     decision = decide(view_of(strict(conditions=(NOT_SERVED, admitted)), is_served=False))
     assert (decision.actions, decision.requeue_after_seconds) == ((), 30.0)
 
 
-def test_when_the_kind_appears_nodes_are_asked_for() -> None:
+def test_when_the_kind_appears_nodes_are_reserved() -> None:
     of = strict(conditions=(NOT_SERVED,))
     assert do(of) == ["create 2"]
     (moved,) = decide(view_of(of, asked(of, YES))).actions
     assert condition_of(moved, "ReservationsNotServed") == "False"
 
 
-def test_a_unit_that_was_freed_meanwhile_does_not_go_on_saying_so() -> None:
+def test_a_unit_that_was_released_meanwhile_no_longer_reports_it() -> None:
     (written,) = decide(view_of(unit("Enqueued", conditions=(NOT_SERVED,)))).actions
     assert condition_of(written, "ReservationsNotServed") == "False"
 
 
 @pytest.mark.parametrize("phase", list(Phase))
-def test_in_which_phases_reservations_have_a_part(phase: Phase) -> None:
+def test_phases_with_reservations(phase: Phase) -> None:
     assert has_part(strict(phase.value)) is phase.value.startswith("Sched")
     assert not has_part(None)
     assert has_part(strict(phase.value, conditions=(NOT_SERVED,)))
 
 
-def test_the_verdict_is_told_with_its_words() -> None:
+def test_the_result_is_reported_with_its_message() -> None:
     moved, _ = decide(view_of(READY, asked(READY, NO))).actions
     assert "0/3 nodes are available" in status_of(moved)["message"]
     (moved,) = decide(view_of(READY, asked(READY, YES))).actions

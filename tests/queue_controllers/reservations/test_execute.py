@@ -1,4 +1,4 @@
-"""Reservations are created once, whatever became of earlier tries."""
+"""Reservations are created once, regardless of earlier attempts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PLANNED = plan_reservations(facts(), UNIT)
 
 
 class Nothing:
-    """An event sink and a cache that forget."""
+    """An event sink and a cache that keep nothing."""
 
     def record(self, event: Event) -> None:
         """Take an event."""
@@ -48,7 +48,7 @@ class Nothing:
 
 
 class Desk:
-    """An executor over a server with the kind, and what it has learned."""
+    """An executor over a server with the kind, and its results."""
 
     def __init__(self) -> None:
         clock, rng = VirtualClock(), random.Random(1)
@@ -75,7 +75,7 @@ class Desk:
         return [each.metadata.name for each in self.noted]
 
 
-def test_what_is_there_already_is_taken_for_created() -> None:
+def test_an_existing_one_counts_as_created() -> None:
     desk = Desk()
     desk.create()
     uids = [each.metadata.uid for each in desk.noted]
@@ -84,7 +84,7 @@ def test_what_is_there_already_is_taken_for_created() -> None:
     assert set(desk.koord_scheduler.reservations()) == set(desk.names())
 
 
-def test_what_is_gone_already_counts_as_deleted() -> None:
+def test_a_missing_one_counts_as_deleted() -> None:
     desk = Desk()
     desk.create()
     action = DeleteReservations(reservations=tuple(desk.noted))
@@ -99,9 +99,7 @@ def patch(desk: Desk, name: str, **metadata: Any) -> None:
 
 @pytest.mark.parametrize("label", [UNIT_UID, ATTEMPT])
 @pytest.mark.parametrize("value", [None, "another"])
-def test_one_of_ours_without_its_labels_is_deleted_and_then_made_anew(
-    label: str, value: str | None
-) -> None:
+def test_one_of_ours_without_its_labels_is_replaced(label: str, value: str | None) -> None:
     desk = Desk()
     desk.create()
     first = desk.noted[0].metadata
@@ -125,10 +123,10 @@ def test_one_that_is_not_ours_is_left_alone() -> None:
     assert desk.koord_scheduler.reservations()[first.name]["metadata"]["uid"] == first.uid
 
 
-def test_one_whose_labels_are_changed_as_it_is_made_does_not_stay(
+def test_one_whose_labels_are_changed_at_creation_is_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A webhook does it; here the server is sent what a webhook would make of it."""
+    """A webhook does it; here the server gets the object as a webhook would change it."""
 
     def build(*of: Any, **more: Any) -> Any:
         body = build_reservation(*of, **more)

@@ -1,4 +1,4 @@
-"""Nodes that a ConfigMap names, and how a template keeps off them."""
+"""Nodes that a ConfigMap names, and how a template excludes them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def at(*times: str) -> str:
     [
         pytest.param("", (), id="empty"),
         pytest.param("{}", (), id="no node"),
-        # There the second is listed as well: entries never expire.
+        # Upstream lists the second as well: entries never expire there.
         pytest.param(at("2025-04-14T07:00:00Z"), ("node1",), id="[ctl-64] five hours ago"),
         pytest.param(at("2023-04-14T07:00:00Z"), (), id="[ctl-64] two years ago"),
         pytest.param(at("2025-04-14T00:00:01Z"), ("node1",), id="just within twelve hours"),
@@ -50,12 +50,12 @@ def at(*times: str) -> str:
         pytest.param('{"b": [], "a": []}', ("a", "b"), id="in order"),
     ],
 )
-def test_who_is_listed(text: str, want: tuple[str, ...]) -> None:
+def test_which_nodes_are_listed(text: str, want: tuple[str, ...]) -> None:
     assert read_blacklist(text, NOW, BLACKLIST_SECONDS) == Blacklist(nodes=want)
 
 
 @pytest.mark.parametrize("text", ["nonsense", "[]", '{"a": [', '{"a": []} x'])
-def test_what_is_no_map_is_told(text: str) -> None:
+def test_a_value_that_is_not_a_map_is_reported(text: str) -> None:
     with pytest.raises(BlacklistError, match="not a map of nodes to reports"):
         read_blacklist(text, NOW, BLACKLIST_SECONDS)
 
@@ -74,7 +74,7 @@ def test_what_is_no_map_is_told(text: str) -> None:
         pytest.param(f"[{AHEAD}, {FRESH}]", True, "2925-04-14 11:00:00+00:00 is", id="and one"),
     ],
 )
-def test_an_entry_that_can_not_be_read_is_told_and_all_others_count(
+def test_an_invalid_entry_is_reported_and_all_others_count(
     entry: str, is_bad: bool, why: str
 ) -> None:
     text = f'{{"broken": {entry}, "node1": [{FRESH}]}}'
@@ -87,13 +87,13 @@ def test_an_entry_that_can_not_be_read_is_told_and_all_others_count(
 @pytest.mark.parametrize(
     ("hours_ahead", "want"),
     [
-        pytest.param(0, range(12), id="of this moment"),
+        pytest.param(0, range(12), id="of now"),
         pytest.param(12, range(24), id="ahead"),
         pytest.param(13, range(1, 25), id="too far ahead, at first"),
         pytest.param(24 * 365 * 900, range(0), id="in 900 years"),
     ],
 )
-def test_a_time_in_the_future_keeps_its_node_off_for_a_day_at_most(
+def test_a_time_in_the_future_excludes_its_node_for_a_day_at_most(
     hours_ahead: int, want: range
 ) -> None:
     text = at((NOW + timedelta(hours=hours_ahead)).isoformat())
@@ -105,14 +105,14 @@ def test_a_time_in_the_future_keeps_its_node_off_for_a_day_at_most(
     assert got == list(want)
 
 
-def test_of_many_that_can_not_be_read_the_first_are_told() -> None:
+def test_of_many_invalid_entries_the_first_are_reported() -> None:
     text = msgspec.json.encode({f"n{number}": 1 for number in range(5)}).decode()
     got = read_blacklist(text, NOW, BLACKLIST_SECONDS)
     why = "Expected `array`, got `int`"
     assert got.unread == f"n0: {why}; n1: {why}; n2: {why}; and 2 more"
 
 
-def test_of_too_many_those_reported_last_count() -> None:
+def test_of_too_many_the_latest_reports_count() -> None:
     reports = {
         f"n{number:04}": [{"lastUpdateTimestamp": f"2025-04-14T11:00:00.{number:06}Z"}]
         for number in range(MAX_NODES + 10)
@@ -138,7 +138,7 @@ def test_a_template_without_affinity_gets_a_term() -> None:
     assert terms_of(avoid_nodes({"containers": []}, ("bad",))) == [{"matchExpressions": [KEPT_OFF]}]
 
 
-def test_each_term_that_there_is_gets_the_requirement() -> None:
+def test_each_existing_term_gets_the_requirement() -> None:
     zone = {"key": "zone", "operator": "In", "values": ["a"]}
     fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
     got = avoid_nodes(with_terms({"matchExpressions": [zone]}, fields), ("bad",))
@@ -157,7 +157,7 @@ def test_each_term_that_there_is_gets_the_requirement() -> None:
         pytest.param([], id="no term"),
     ],
 )
-def test_what_matches_no_node_goes_on_matching_none(terms: list[dict[str, Any]]) -> None:
+def test_a_term_that_matches_no_node_still_matches_none(terms: list[dict[str, Any]]) -> None:
     assert terms_of(avoid_nodes(with_terms(*terms), ("bad",))) == terms
 
 
@@ -167,13 +167,13 @@ def test_a_term_that_is_null_is_an_empty_one() -> None:
     assert terms_of(avoid_nodes(spec, ("bad",)))[1] == {}
 
 
-def test_affinity_that_is_null_is_as_none() -> None:
+def test_null_affinity_counts_as_none() -> None:
     null = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": None}}}
     for spec in ({"affinity": None}, {"affinity": {"nodeAffinity": None}}, null):
         assert terms_of(avoid_nodes(spec, ("bad",))) == [{"matchExpressions": [KEPT_OFF]}]
 
 
-def test_what_else_the_affinity_says_stays() -> None:
+def test_other_parts_of_the_affinity_stay() -> None:
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
     spec = {"affinity": {"nodeAffinity": preferred, "podAffinity": {"x": 1}}}
     got = avoid_nodes(spec, ("bad",))

@@ -1,4 +1,4 @@
-"""What a reservation asks for, and who may take it."""
+"""The requests of a reservation, and the pods that may use it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GANG = "gang.scheduling.koordinator.sh"
 def job_of(
     labels: Json | None = None, annotations: Json | None = None, count: int = 2, **spec: Any
 ) -> JobFacts:
-    """Return a job whose template says this, in the API's words."""
+    """Return a job with these fields in its template, as in the API."""
     body = {"metadata": {"labels": labels or {}, "annotations": annotations or {}}, "spec": spec}
     template = msgspec.convert(body, ScheduledPodTemplate)
     return facts(pod_sets=(JobPodSet(name="main", count=count, template=template),))
@@ -63,7 +63,7 @@ def with_meta(unit: QueueUnit, **changes: Any) -> QueueUnit:
 # --- names ------------------------------------------------------------------------------------
 
 
-def test_a_name_says_namespace_unit_pod_set_and_number() -> None:
+def test_a_name_has_namespace_unit_pod_set_and_number() -> None:
     first, second = names(job_of(), strict())
     assert first.startswith("team-main-main-0-")
     assert second.startswith("team-main-main-1-")
@@ -77,13 +77,13 @@ def test_the_same_attempt_has_the_same_names_and_another_has_others() -> None:
         assert not set(names(job, unit)) & set(names(job, other))
 
 
-def test_names_of_two_namespaces_never_meet() -> None:
+def test_names_of_two_namespaces_never_collide() -> None:
     one = with_meta(strict(), namespace="a-b", name="c", uid=Uid("1"))
     two = with_meta(strict(), namespace="a", name="b-c", uid=Uid("2"))
     assert not set(names(job_of(), one)) & set(names(job_of(), two))
 
 
-def test_long_names_are_cut_and_stay_apart() -> None:
+def test_long_names_are_cut_and_stay_different() -> None:
     unit = with_meta(strict(), namespace="n" * 63, name="x" * 253)
     got = names(job_of(), unit)
     assert len(set(got)) == 2
@@ -120,7 +120,7 @@ def test_the_object() -> None:
     assert (got["spec"]["allocateOnce"], got["spec"]["ttl"]) == (True, "1800s")
 
 
-def test_who_may_take_it() -> None:
+def test_which_pods_may_use_it() -> None:
     by_controller = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -136,8 +136,8 @@ def test_who_may_take_it() -> None:
     ]
 
 
-def test_it_stands_in_the_jobs_namespace_with_the_labels_of_its_pods() -> None:
-    labels = {"job-name": "main", "app": "x"}  # constraints between pods go by them
+def test_it_is_in_the_jobs_namespace_with_the_labels_of_its_pods() -> None:
+    labels = {"job-name": "main", "app": "x"}  # constraints between pods use them
     assert template_of(job_of(labels))["metadata"] == {"namespace": "team", "labels": labels}
 
 
@@ -152,30 +152,30 @@ def test_bad_nodes_are_avoided() -> None:
 @pytest.mark.parametrize(
     ("resources", "want"),
     [
-        pytest.param({"requests": {"cpu": "1"}}, {"cpu": "1"}, id="it says what it asks for"),
+        pytest.param({"requests": {"cpu": "1"}}, {"cpu": "1"}, id="it has requests"),
         pytest.param({"limits": {"cpu": "2"}}, {"cpu": "2"}, id="only limits"),
         pytest.param(
             {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "nvidia.com/gpu": 8}},
             {"cpu": "1", "nvidia.com/gpu": 8},
-            id="limits for what it does not ask for",
+            id="limits without requests",
         ),
     ],
 )
-def test_what_is_not_asked_for_is_asked_for_up_to_its_limit(resources: Json, want: Json) -> None:
+def test_a_missing_request_is_that_of_its_limit(resources: Json, want: Json) -> None:
     container = {"name": "c", "resources": resources}
     spec = template_of(job_of(containers=[container], initContainers=[container]))["spec"]
     assert spec["containers"][0]["resources"]["requests"] == want
     assert spec["initContainers"][0]["resources"]["requests"] == want
 
 
-def test_a_pods_own_limits_count_for_what_no_container_asks_for() -> None:
+def test_a_pods_own_limits_count_where_no_container_has_requests() -> None:
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
     own = {"limits": {"cpu": "4", "memory": "2Gi"}}
     spec = template_of(job_of(containers=[container], resources=own))["spec"]
     assert spec["resources"]["requests"] == {"memory": "2Gi"}
 
 
-def test_where_a_pod_may_go_goes_along() -> None:
+def test_fields_that_place_a_pod_are_copied() -> None:
     said: Json = {
         "nodeSelector": {"zone": "a"},
         "affinity": {"podAntiAffinity": {"x": 1}},
@@ -187,7 +187,7 @@ def test_where_a_pod_may_go_goes_along() -> None:
     assert {key: spec[key] for key in said} == said
 
 
-def test_what_exists_only_with_a_pod_is_left_out() -> None:
+def test_fields_that_exist_only_with_a_pod_are_left_out() -> None:
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     spec = template_of(
         job_of(
@@ -204,7 +204,7 @@ def test_what_exists_only_with_a_pod_is_left_out() -> None:
     assert spec["resourceClaims"] == [{"name": "shared", "resourceClaimName": "c"}]
 
 
-def test_nodes_are_asked_for_as_a_release_will_have_the_pods() -> None:
+def test_nodes_are_reserved_for_the_pods_after_the_release() -> None:
     spot = {"key": "spot", "operator": "Exists"}
     update = TemplateUpdate(
         labels={"team": "t", "old": None},
@@ -235,13 +235,13 @@ def test_gang_labels_get_a_suffix() -> None:
     assert got == {key: "g" if key == "app" else "g-reserve-2" for key in labels}
 
 
-def test_of_a_pod_group_there_is_no_second_so_the_pods_describe_their_gang() -> None:
+def test_pods_of_a_pod_group_describe_their_gang_by_annotations() -> None:
     metadata = template_of(job_of({POD_GROUP: "g"}, count=2))["metadata"]
     assert "labels" not in metadata
     assert metadata["annotations"] == {f"{GANG}/name": "g-reserve-1", f"{GANG}/min-available": "2"}
 
 
-def test_a_gang_that_annotations_describe_is_another_and_alone() -> None:
+def test_a_gang_that_annotations_describe_is_renamed_and_alone() -> None:
     said = {f"{GANG}/name": "g", f"{GANG}/min-available": "4", f"{GANG}/groups": '["team/g"]'}
     assert template_of(job_of(annotations=said))["metadata"]["annotations"] == {
         f"{GANG}/name": "g-reserve-1",
@@ -258,5 +258,5 @@ def test_a_long_gang_name_is_cut_and_stays_a_label() -> None:
     assert all(len(each) <= 63 and each.endswith("-reserve-1") for each in got)
 
 
-def test_admissions_without_pods_ask_for_nothing() -> None:
+def test_admissions_without_pods_reserve_nothing() -> None:
     assert names(job_of(), strict(admissions=(Admission(name="main", replicas=0),))) == []

@@ -1,6 +1,6 @@
-"""Strict mode over the fake API server: nodes are asked for, and the job is released with them.
+"""Strict mode over the fake API server: nodes are reserved, and the job is released with them.
 
-The tests play koord-scheduler, and the part of the queue's scheduler.
+The tests play koord-scheduler and the queue's scheduler.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def test_a_job_is_released_when_every_pod_has_its_node(world: StrictWorld) -> No
     world.settle()
     assert (world.phase(), world.is_suspended()) == ("SchedSucceed", False)
     assert world.condition("Admitted") == "True"
-    assert len(world.reservations()) == 2, "its pods are to take them"
+    assert len(world.reservations()) == 2, "its pods are to use them"
 
 
-def test_what_it_asks_for_is_a_reservation_to_the_api_server(world: StrictWorld) -> None:
+def test_its_reservations_are_valid_to_the_api_server(world: StrictWorld) -> None:
     world.begin()
     for each in world.reservations().values():
         spec = each["spec"]
@@ -48,7 +48,7 @@ def test_what_it_asks_for_is_a_reservation_to_the_api_server(world: StrictWorld)
         assert spec["ttl"] == "1800s"
 
 
-def test_they_go_when_its_pods_run(world: StrictWorld) -> None:
+def test_they_are_deleted_when_its_pods_run(world: StrictWorld) -> None:
     world.begin()
     world.grant()
     world.settle()
@@ -59,7 +59,7 @@ def test_they_go_when_its_pods_run(world: StrictWorld) -> None:
     assert writes_to(world.server).count("delete reservations") == 2, "each once"
 
 
-def test_those_for_pods_on_their_way_stay_until_they_run_too(world: StrictWorld) -> None:
+def test_those_of_starting_pods_stay_until_they_run_too(world: StrictWorld) -> None:
     world.begin()
     world.grant()
     world.settle()
@@ -81,7 +81,7 @@ def test_those_for_pods_on_their_way_stay_until_they_run_too(world: StrictWorld)
 
 
 def test_refused_and_then_granted_in_the_next_attempt(world: StrictWorld) -> None:
-    """[ctl-63] Of a Job of two pods."""
+    """[ctl-63] For a Job of two pods."""
     world.begin()
     first = set(world.reservations())
     assert len(first) == 2
@@ -96,7 +96,7 @@ def test_refused_and_then_granted_in_the_next_attempt(world: StrictWorld) -> Non
 
 
 def test_refused_and_then_granted_by_role(world: StrictWorld) -> None:
-    """[ctl-63] Of a PyTorchJob that is suspended by annotation, with one master and one worker."""
+    """[ctl-63] For a PyTorchJob that is suspended by annotation, with one master and one worker."""
     unit = "sample-py-qu"
     world.direct.create(crd("pytorchjobs"))
     world.start("--enable-reservation", "--enabled-extensions=pytorchjob")
@@ -123,13 +123,13 @@ def test_refused_and_then_granted_by_role(world: StrictWorld) -> None:
 
 
 def role_of(reservation: Json) -> tuple[str, str]:
-    """Return the pod set that a reservation is for, and the role of the pod that may take it."""
+    """Return the pod set that a reservation is for, and the role of the pod that may use it."""
     (owner,) = reservation["spec"]["owners"]
     role = owner["labelSelector"]["matchLabels"]["training.kubeflow.org/replica-type"]
     return reservation["metadata"]["labels"]["koord-queue/related-podset-name"], role
 
 
-def test_refused_it_keeps_no_room_and_says_so_on_the_job(world: StrictWorld) -> None:
+def test_after_a_refusal_it_keeps_no_room_and_reports_on_the_job(world: StrictWorld) -> None:
     world.begin()
     first, second = world.reservations()
     world.answer("True", "Scheduled", first, phase="Available")
@@ -144,7 +144,7 @@ def test_refused_it_keeps_no_room_and_says_so_on_the_job(world: StrictWorld) -> 
     assert world.is_suspended()
 
 
-def test_they_go_with_the_unit(world: StrictWorld) -> None:
+def test_they_are_deleted_with_the_unit(world: StrictWorld) -> None:
     world.begin()
     world.direct.delete("jobs", "main", "team")
     world.settle(10.0)
@@ -152,7 +152,7 @@ def test_they_go_with_the_unit(world: StrictWorld) -> None:
     assert world.reservations() == {}
 
 
-def test_they_go_with_a_unit_that_went_while_nobody_looked(world: StrictWorld) -> None:
+def test_they_are_deleted_with_a_unit_that_was_deleted_during_a_restart(world: StrictWorld) -> None:
     world.begin()
     world.direct.delete("jobs", "main", "team")
     world.direct.delete("queueunits", "main", "team")
@@ -170,7 +170,7 @@ def test_an_eviction_ends_the_attempt(world: StrictWorld) -> None:
     assert world.reservations() == {}
 
 
-def test_others_reservations_are_left_alone(world: StrictWorld) -> None:
+def test_reservations_of_others_are_left_alone(world: StrictWorld) -> None:
     body = {
         "apiVersion": "scheduling.koordinator.sh/v1alpha1",
         "kind": "Reservation",
@@ -180,12 +180,12 @@ def test_others_reservations_are_left_alone(world: StrictWorld) -> None:
     world.direct.create(body)
     world.begin()
     value = world.host.metrics.registry.get_sample_value
-    assert value("koord_queue_reservations", {}) == 2, "they are not even followed"
+    assert value("koord_queue_reservations", {}) == 2, "they are not even watched"
     world.free()
     assert set(world.reservations()) == {"theirs"}
 
 
-def test_without_the_flag_nothing_is_asked_for(world: StrictWorld) -> None:
+def test_without_the_flag_nothing_is_reserved(world: StrictWorld) -> None:
     controllers = world.start()
     world.job()
     world.settle()
@@ -195,7 +195,7 @@ def test_without_the_flag_nothing_is_asked_for(world: StrictWorld) -> None:
     assert "reservations-synced" not in controllers.ready_checks()
 
 
-def test_a_lost_answer_to_a_create_makes_no_second_reservation(world: StrictWorld) -> None:
+def test_a_lost_response_to_a_create_leads_to_no_second_reservation(world: StrictWorld) -> None:
     world.server.faults.lose_answer(times=1, match=CREATE)
     world.begin()
     world.settle(5.0)
@@ -205,14 +205,14 @@ def test_a_lost_answer_to_a_create_makes_no_second_reservation(world: StrictWorl
     assert world.phase() == "SchedSucceed"
 
 
-def test_a_busy_server_is_asked_again(world: StrictWorld) -> None:
+def test_a_busy_server_is_retried(world: StrictWorld) -> None:
     world.server.faults.fail(500, times=1, match=CREATE)
     world.begin()
     world.settle(5.0)
     assert len(world.reservations()) == 2
 
 
-def test_a_verdict_that_meets_a_conflict_is_written_all_the_same(world: StrictWorld) -> None:
+def test_a_result_is_written_after_a_conflict(world: StrictWorld) -> None:
     world.begin()
     world.server.faults.fail(409, times=1, match=STATUS)
     world.grant()
@@ -221,7 +221,7 @@ def test_a_verdict_that_meets_a_conflict_is_written_all_the_same(world: StrictWo
 
 
 @pytest.mark.parametrize("code", [403, 422])
-def test_a_refused_reservation_ends_the_attempt_with_the_servers_words(
+def test_a_refused_reservation_ends_the_attempt_with_the_servers_message(
     world: StrictWorld, code: int
 ) -> None:
     world.server.faults.fail(code, times=EVERY_TIME, match=CREATE)
@@ -239,7 +239,7 @@ def test_at_rest_nothing_is_written(world: StrictWorld) -> None:
     assert len(writes_to(world.server)) == before
 
 
-def test_what_is_done_is_counted(world: StrictWorld) -> None:
+def test_its_writes_are_counted(world: StrictWorld) -> None:
     world.begin()
     value = world.host.metrics.registry.get_sample_value
     assert value("koord_queue_reservations", {}) == 2
@@ -254,7 +254,7 @@ def answer_of_check(**update: Any) -> Json:
     return {"name": "check", "state": "Ready", "message": "", "podSetUpdates": [wanted]}
 
 
-def test_nodes_are_asked_for_where_admission_checks_want_the_pods(world: StrictWorld) -> None:
+def test_nodes_are_reserved_where_admission_checks_want_the_pods(world: StrictWorld) -> None:
     world.start("--enable-reservation")
     world.job()
     world.settle()
@@ -265,7 +265,7 @@ def test_nodes_are_asked_for_where_admission_checks_want_the_pods(world: StrictW
         assert each["spec"]["template"]["spec"]["nodeSelector"] == {"zone": "a"}
 
 
-def test_where_checks_contradict_the_job_no_nodes_are_asked_for(world: StrictWorld) -> None:
+def test_where_checks_contradict_the_job_no_nodes_are_reserved(world: StrictWorld) -> None:
     world.start("--enable-reservation")
     world.job()
     world.settle()
@@ -293,7 +293,7 @@ def blacklist(world: World, data: Json, namespace: str = "kube-system", name: st
 
 
 def nodes_avoided(world: StrictWorld) -> list[set[str]]:
-    """Return what each reservation keeps off."""
+    """Return the nodes that each reservation excludes."""
     found = []
     for each in world.reservations().values():
         spec = each["spec"]["template"]["spec"]
@@ -308,8 +308,8 @@ def nodes_avoided(world: StrictWorld) -> list[set[str]]:
     return found
 
 
-def test_bad_nodes_are_avoided_until_their_reports_are_old(world: StrictWorld) -> None:
-    """[ctl-64] There a report never gets old."""
+def test_bad_nodes_are_excluded_until_their_reports_are_old(world: StrictWorld) -> None:
+    """[ctl-64] Upstream's reports never expire."""
     fresh, old = world.now(), "2023-04-14T07:00:00Z"
     reports = {node: [{"lastUpdateTimestamp": at}] for node, at in (("bad", fresh), ("was", old))}
     blacklist(world, reports)
@@ -330,7 +330,7 @@ def test_another_config_map_may_name_them(world: StrictWorld) -> None:
     assert nodes_avoided(world) == [{"bad"}, {"bad"}]
 
 
-def test_a_blacklist_that_can_not_be_read_stops_nobody(world: StrictWorld) -> None:
+def test_an_invalid_blacklist_stops_no_job(world: StrictWorld) -> None:
     match = Match(plural="configmaps", verb="get")
     world.server.faults.fail(403, times=EVERY_TIME, match=match)
     world.begin()
@@ -348,10 +348,10 @@ def test_of_a_blacklist_with_a_broken_entry_the_others_count(world: StrictWorld)
     )
 
 
-# --- what is not there ----------------------------------------------------------------------------
+# --- without the kind -----------------------------------------------------------------------------
 
 
-def test_without_the_kind_the_unit_says_so_and_is_given_back() -> None:
+def test_without_the_kind_the_unit_reports_that_and_is_released() -> None:
     world = StrictWorld(reservations=False)
     world.begin()
     assert world.condition("ReservationsNotServed") == "True"
@@ -364,7 +364,7 @@ def test_without_the_kind_the_unit_says_so_and_is_given_back() -> None:
     assert world.condition("ReservationsNotServed") == "False"
 
 
-def test_a_unit_that_was_freed_while_nobody_looked_does_not_go_on_saying_so() -> None:
+def test_a_unit_that_was_released_during_a_restart_no_longer_reports_it() -> None:
     world = StrictWorld(reservations=False)
     world.begin()
     assert world.condition("ReservationsNotServed") == "True"
@@ -374,7 +374,7 @@ def test_a_unit_that_was_freed_while_nobody_looked_does_not_go_on_saying_so() ->
     assert world.condition("ReservationsNotServed") == "False"
 
 
-def test_when_the_kind_appears_the_unit_is_asked_for() -> None:
+def test_when_the_kind_appears_nodes_are_reserved() -> None:
     world = StrictWorld(reservations=False)
     world.begin()
     world.koord_scheduler.install()
@@ -386,7 +386,7 @@ def test_when_the_kind_appears_the_unit_is_asked_for() -> None:
 
 
 class NamelessPods:
-    """Jobs, without the ability to say by what their pods are told."""
+    """Jobs, without the ability to select their pods."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "pod_owner":
@@ -394,7 +394,7 @@ class NamelessPods:
         return getattr(BatchJobAdapter(), name)
 
 
-def test_a_kind_whose_pods_can_not_be_told_is_released_at_once(
+def test_a_kind_whose_pods_cannot_be_selected_is_released_at_once(
     world: StrictWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     extensions = {"job": NamelessPods()}

@@ -1,4 +1,4 @@
-"""Reservations from which somebody takes the label or the annotation that says whose they are."""
+"""Reservations that have lost the label or annotation that names their unit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def asked_about_reservations(world: StrictWorld) -> int:
     return sum(1 for verb in verbs if verb != "watch")
 
 
-def test_one_that_has_lost_its_label_is_made_anew(world: StrictWorld) -> None:
+def test_one_that_has_lost_its_label_is_created_again(world: StrictWorld) -> None:
     world.begin()
     name = min(world.reservations())
     uid, before = world.reservations()[name]["metadata"]["uid"], asked_about_reservations(world)
@@ -37,7 +37,7 @@ def test_one_that_has_lost_its_label_is_made_anew(world: StrictWorld) -> None:
     assert world.phase() == "SchedSucceed"
 
 
-def test_one_that_does_not_go_is_asked_for_ever_more_slowly(world: StrictWorld) -> None:
+def test_one_that_stays_is_checked_with_growing_delays(world: StrictWorld) -> None:
     world.begin()
     name, before = min(world.reservations()), asked_about_reservations(world)
     world.koord_scheduler.patch(name, {"metadata": {"finalizers": ["example.com/held"]}})
@@ -52,7 +52,7 @@ def test_one_that_does_not_go_is_asked_for_ever_more_slowly(world: StrictWorld) 
     assert world.reservations()[name]["metadata"]["labels"][UNIT_UID]
 
 
-def test_what_comes_to_nothing_is_not_repeated_without_rest(
+def test_a_futile_replacement_is_repeated_with_delays(
     world: StrictWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.begin()
@@ -64,8 +64,8 @@ def test_what_comes_to_nothing_is_not_repeated_without_rest(
 
 
 @pytest.mark.parametrize("is_unit_there", [True, False], ids=["freed", "deleted"])
-@pytest.mark.parametrize("is_seen", [True, False], ids=["seen", "while nobody looked"])
-def test_one_that_has_lost_its_annotation_goes_all_the_same(
+@pytest.mark.parametrize("is_seen", [True, False], ids=["seen", "during a restart"])
+def test_one_that_has_lost_its_annotation_is_deleted_as_well(
     world: StrictWorld, *, is_unit_there: bool, is_seen: bool
 ) -> None:
     world.begin()
@@ -84,7 +84,7 @@ def test_one_that_has_lost_its_annotation_goes_all_the_same(
 
 
 @pytest.mark.parametrize("is_taken_over", [False, True])
-def test_without_its_annotation_its_verdict_counts(
+def test_without_its_annotation_its_result_counts(
     world: StrictWorld, *, is_taken_over: bool
 ) -> None:
     world.begin()
@@ -101,7 +101,7 @@ def test_without_its_annotation_its_verdict_counts(
     assert world.phase() == "SchedSucceed"
 
 
-def test_one_that_no_mark_shows_to_be_ours_is_left_and_the_next_attempt_has_other_names(
+def test_one_without_any_mark_is_left_and_the_next_attempt_has_other_names(
     world: StrictWorld,
 ) -> None:
     world.begin()

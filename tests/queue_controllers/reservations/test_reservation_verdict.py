@@ -1,4 +1,4 @@
-"""What koord-scheduler says of reservations, and what it adds up to."""
+"""koord-scheduler's results of reservations, one by one and together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREEMPTED = said("True", kind="Preempted")
 @pytest.mark.parametrize(
     ("conditions", "want"),
     [
-        pytest.param((), Answer.OPEN, id="nothing was said"),
+        pytest.param((), Answer.OPEN, id="no result"),
         pytest.param((said("True", kind="Ready"),), Answer.OPEN, id="another condition"),
         pytest.param((YES,), Answer.GRANTED, id="yes, without a number"),
         pytest.param((NO,), Answer.REFUSED, id="no, without a number"),
@@ -26,13 +26,13 @@ PREEMPTED = said("True", kind="Preempted")
         pytest.param((said("False", "X/2"),), Answer.REFUSED, id="no to this attempt"),
         pytest.param((said("False", "X/1"),), Answer.OPEN, id="no to the attempt before"),
         pytest.param((said("True", "X/21"),), Answer.OPEN, id="yes to another attempt"),
-        pytest.param((said("False", "a/b"),), Answer.REFUSED, id="what follows is no number"),
+        pytest.param((said("False", "a/b"),), Answer.REFUSED, id="what follows is not a number"),
         pytest.param((said("False", "X/"),), Answer.REFUSED, id="nothing follows"),
         pytest.param((said("False", "X/٢"),), Answer.REFUSED, id="a digit of another script"),
         pytest.param((said("Unknown", "X"),), Answer.OPEN, id="neither yes nor no"),
-        pytest.param((NO, PREEMPTED), Answer.OPEN, id="no, but others are moved out for it"),
-        pytest.param((NO, said("False", kind="Preempted")), Answer.REFUSED, id="none moved out"),
-        pytest.param((YES, PREEMPTED), Answer.GRANTED, id="yes, after others were moved out"),
+        pytest.param((NO, PREEMPTED), Answer.OPEN, id="no, but others are preempted for it"),
+        pytest.param((NO, said("False", kind="Preempted")), Answer.REFUSED, id="none preempted"),
+        pytest.param((YES, PREEMPTED), Answer.GRANTED, id="yes, after others were preempted"),
         pytest.param((said("False", "X/1"), said("True", "X/2")), Answer.GRANTED, id="both"),
     ],
 )
@@ -40,7 +40,7 @@ def test_one_reservation(conditions: tuple[Condition, ...], want: Answer) -> Non
     assert judge_reservations([reservation("a", *conditions)], 2).answer is want
 
 
-def test_room_whose_time_is_over_counts_as_refused() -> None:
+def test_an_expired_one_counts_as_refused() -> None:
     got = judge_reservations([reservation("a", YES, phase="Failed")], 1)
     assert got == Verdict(Answer.REFUSED, "a: it is over")
 
@@ -63,7 +63,7 @@ def test_all_of_a_unit(answers: tuple[Condition | None, ...], want: Answer) -> N
     assert judge_reservations(reservations, 1).answer is want
 
 
-def test_the_message_is_that_of_one_whatever_their_order() -> None:
+def test_the_message_is_that_of_one_in_any_order() -> None:
     refused = [reservation("b", said("False", message="no gpu")), reservation("a", NO)]
     for order in (refused, refused[::-1]):
         got = judge_reservations([*order, reservation("0", YES)], 1)

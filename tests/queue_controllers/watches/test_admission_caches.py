@@ -1,4 +1,4 @@
-"""What the API server goes by when it creates pods: read, told of, and unknown where it may not."""
+"""Objects that pod admission depends on: caches of them, their changes, and missing rights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS: Final = ("limitranges", "runtimeclasses", "serviceaccounts", "prioritycla
 
 
 class Informer:
-    """A `SharedInformer` that is told how it stands."""
+    """A `SharedInformer` whose state the test sets."""
 
     def __init__(self, store: IndexedStore[Any]) -> None:
         self.store = store
@@ -48,7 +48,7 @@ class Informer:
 
 
 class Known:
-    """Caches over such informers, and what they have reported."""
+    """Caches over such informers, and their reports."""
 
     def __init__(self) -> None:
         ranges: IndexedStore[LimitRange] = IndexedStore(indexes={BY_NAMESPACE: namespace_index})
@@ -98,7 +98,7 @@ def test_what_counts_in_a_namespace() -> None:
     assert "gold" not in found.priority_classes
 
 
-def test_a_change_is_told_and_what_changes_nothing_is_not() -> None:
+def test_relevant_changes_are_reported_and_others_are_not() -> None:
     known = Known()
     ranges, runtimes = known.by_plural["limitranges"], known.by_plural["runtimeclasses"]
     ranges.put(limit_range("r", "1", max={"cpu": "1"}))
@@ -118,9 +118,7 @@ def test_a_change_is_told_and_what_changes_nothing_is_not() -> None:
         pytest.param("bot", False, [], id="one of the first list"),
     ],
 )
-def test_an_account_that_comes_is_told(
-    name: str, synced: bool, want: list[tuple[str, str]]
-) -> None:
+def test_a_new_account_is_reported(name: str, synced: bool, want: list[tuple[str, str]]) -> None:
     known = Known()
     accounts = known.by_plural["serviceaccounts"]
     accounts.synced = synced
@@ -130,7 +128,7 @@ def test_an_account_that_comes_is_told(
 
 
 @pytest.mark.parametrize("plural", KINDS)
-def test_what_may_not_be_read_is_unknown_and_waited_for_by_nobody(plural: str) -> None:
+def test_objects_that_may_not_be_read_are_unknown_and_not_waited_for(plural: str) -> None:
     known = Known()
     known.by_plural["limitranges"].put(limit_range("r"))
     informer = known.by_plural[plural]
@@ -152,7 +150,7 @@ def test_what_may_not_be_read_is_unknown_and_waited_for_by_nobody(plural: str) -
     assert [each for each, what in unknown.items() if what is None] == (
         [] if plural == "limitranges" else [plural]
     )
-    assert len(found.limit_ranges) == 1, "what was read stays: to forget it would admit too much"
+    assert len(found.limit_ranges) == 1, "what was read stays, or too much would be admitted"
 
 
 def test_an_account_is_kept_as_a_name() -> None:

@@ -1,4 +1,4 @@
-"""Which changes are worth a look, and which of them can wait."""
+"""Which changes need a reconcile, and which of them can wait."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def changed(body: dict[str, Any], **parts: dict[str, Any]) -> dict[str, Any]:
         pytest.param(
             {"status": {"startTime": "2026-11-01T10:00:00Z"}}, GATHER_SECONDS, id="status"
         ),
-        pytest.param({"status": {"notRead": 1}}, None, id="a field that nobody reads"),
+        pytest.param({"status": {"notRead": 1}}, None, id="a field that is not read"),
         pytest.param({"metadata": {"labels": {"a": "b"}}}, GATHER_SECONDS, id="labels"),
-        pytest.param({"metadata": {"annotations": {"a": "b"}}}, AT_ONCE, id="what its user says"),
+        pytest.param({"metadata": {"annotations": {"a": "b"}}}, AT_ONCE, id="a label of its user"),
         pytest.param({"status": {"conditions": [COMPLETE]}}, AT_ONCE, id="it ended"),
         pytest.param(
             {"metadata": {"generation": 2}, "spec": {"suspend": False}}, AT_ONCE, id="its spec"
@@ -61,7 +61,7 @@ def test_changes_of_a_job(change: dict[str, Any], want: float | None) -> None:
     assert pause_of_job(BatchJobAdapter(), old, new) == want
 
 
-def test_a_job_that_comes_or_is_shown_again_is_looked_at_at_once() -> None:
+def test_a_new_or_relisted_job_is_reconciled_at_once() -> None:
     job = msgspec.convert(JOB, BatchJob)
     assert pause_of_job(BatchJobAdapter(), None, job) == AT_ONCE
     assert pause_of_job(BatchJobAdapter(), job, job) == AT_ONCE
@@ -84,7 +84,7 @@ def test_changes_of_a_unit(change: dict[str, Any], want: float | None) -> None:
     assert pause_of_unit(old, new) == want
 
 
-def test_a_unit_that_comes_goes_or_is_shown_again_is_looked_at_at_once() -> None:
+def test_a_new_deleted_or_relisted_unit_is_reconciled_at_once() -> None:
     unit = msgspec.convert(UNIT, QueueUnit)
     for old, new in ((None, unit), (unit, None), (unit, unit)):
         assert pause_of_unit(old, new) == AT_ONCE

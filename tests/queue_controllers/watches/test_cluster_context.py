@@ -1,4 +1,4 @@
-"""What is known outside of jobs."""
+"""The state of the cluster other than jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared_api.objects.priority_class import PriorityClass
 
 
 class Known:
-    """The caches behind a reader, and what the reader has reported."""
+    """The caches of a reader, and the reader's reports."""
 
     def __init__(self, *, checks_namespaces: bool = False) -> None:
         self.quotas: IndexedStore[ElasticQuota] = IndexedStore()
@@ -54,7 +54,7 @@ def quota(version: int, *, annotation: str = "") -> ElasticQuota:
     )
 
 
-def test_a_quota_that_comes_is_known_at_once_and_all_jobs_are_looked_at() -> None:
+def test_a_new_quota_is_known_at_once_and_all_jobs_are_reconciled() -> None:
     known = Known()
     assert known.reader("team").quotas.quota_of_namespace("team") == ""
     known.put_quota(quota(1))
@@ -62,7 +62,7 @@ def test_a_quota_that_comes_is_known_at_once_and_all_jobs_are_looked_at() -> Non
     assert known.reported == ["all"]
 
 
-def test_what_koord_scheduler_writes_into_quotas_concerns_nobody() -> None:
+def test_writes_of_koord_scheduler_to_quotas_are_ignored() -> None:
     known = Known()
     known.put_quota(quota(1))
     before = known.reader("team").quotas
@@ -95,7 +95,7 @@ def test_only_the_managed_label_of_a_namespace_counts() -> None:
     known = Known()
     plain = Namespace(metadata=ObjectMeta(name="team", resource_version="1"))
     known.put_namespace(plain)
-    assert known.reported == ["team"], "only now it is known what it bounds"
+    assert known.reported == ["team"], "only now its limit is known"
     labelled = ObjectMeta(name="team", resource_version="2", labels={"koord-queue/managed": "true"})
     known.put_namespace(Namespace(metadata=labelled))
     more = msgspec.structs.replace(
@@ -117,7 +117,7 @@ def test_only_the_managed_label_of_a_namespace_counts() -> None:
         pytest.param("", 0, "''", id="empty"),
     ],
 )
-def test_a_ceiling_that_can_not_be_read_is_no_reason_to_have_none(
+def test_an_invalid_ceiling_does_not_mean_none(
     text: str | None, most: int | None, unread: str | None
 ) -> None:
     known = Known()

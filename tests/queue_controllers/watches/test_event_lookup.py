@@ -1,4 +1,4 @@
-"""The newest warning of others about a job."""
+"""The newest warning of other clients about a job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def event(message: str, at: str = "10:00:05", **changes: Any) -> JobEvent:
 
 
 class Events:
-    """Answers with these, or fails."""
+    """A server that answers with these events, or fails."""
 
     def __init__(self, *events: JobEvent, failure: ApiFailure | None = None) -> None:
         self._events, self._failure = events, failure
@@ -80,7 +80,7 @@ class Events:
         pytest.param((event("a\n b"),), "FailedCreate: a b", id="in one line"),
     ],
 )
-def test_what_is_told(events: tuple[JobEvent, ...], want: str) -> None:
+def test_the_message(events: tuple[JobEvent, ...], want: str) -> None:
     assert EventReader(Events(*events))(JOB, TEN) == want
 
 
@@ -88,7 +88,7 @@ def test_a_long_one_is_cut() -> None:
     assert len(EventReader(Events(event("x" * 1000)))(JOB, None)) == MAX_WHY_CHARS
 
 
-def test_it_is_one_small_request_that_others_go_before() -> None:
+def test_it_is_one_small_request_of_low_priority() -> None:
     events = Events()
     EventReader(events)(JOB, TEN)
     assert events.asked == [("team", "involvedObject.uid=uid-1,type=Warning", 100, Lane.LOW)]
@@ -101,7 +101,7 @@ def test_it_is_one_small_request_that_others_go_before() -> None:
         pytest.param(ConnectionLost("no", sent=True), "", id="no answer"),
     ],
 )
-def test_who_asks_goes_on_without_an_answer(failure: ApiFailure, want: str) -> None:
+def test_a_failed_lookup_is_no_error(failure: ApiFailure, want: str) -> None:
     assert EventReader(Events(failure=failure))(JOB, TEN) == want
 
 
@@ -109,7 +109,7 @@ def test_who_asks_goes_on_without_an_answer(failure: ApiFailure, want: str) -> N
 
 
 class EventsOf(Events):
-    """Answers by the object that is asked about."""
+    """A server that answers by the involved object."""
 
     def __init__(self, **events: JobEvent) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ FAMILY: dict[str, list[tuple[str, ObjectMeta]]] = {
         pytest.param({"job7": event("far")}, "", 4, id="no more than a few are asked"),
     ],
 )
-def test_what_children_say(events: dict[str, JobEvent], want: str, asked: int) -> None:
+def test_events_of_children(events: dict[str, JobEvent], want: str, asked: int) -> None:
     client = EventsOf(**events)
     assert EventReader(client, lambda job: FAMILY.get(job.uid, []))(JOB, None) == want
     assert len(client.asked) == asked

@@ -1,4 +1,4 @@
-"""How little of jobs is kept, and that nothing of it is lost that is read."""
+"""How little of jobs is kept, and that every field that is read is kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def decode(name: str, **annotations: str) -> Any:
     return msgspec.json.decode(msgspec.json.encode(body), type=PYTORCH.object_type)
 
 
-def test_what_is_read_stays_as_it_came() -> None:
+def test_fields_that_are_read_stay_unchanged() -> None:
     slim = JobTrimmer().slim
     assert slim(decode("one", note="x")) == decode("one", note="x")
 
@@ -43,12 +43,12 @@ def test_jobs_of_one_template_share_its_parts() -> None:
         assert one.template.spec.containers[0] is two.template.spec.containers[0]
 
 
-def test_an_object_of_a_strange_class_is_kept_as_it_is() -> None:
+def test_an_object_of_an_unknown_class_is_kept_unchanged() -> None:
     strange = object()
     assert JobTrimmer().slim(strange) is strange
 
 
-def test_caches_of_jobs_and_units_are_slim(world: World) -> None:
+def test_caches_of_jobs_and_units_trim_objects(world: World) -> None:
     controllers = world.start()
     for name in ("one", "two"):
         world.job(name, annotations={APPLIED: "{}"})

@@ -1,4 +1,4 @@
-"""Whose turn it is to serve a kind that several extensions know."""
+"""Which of several extensions manages a kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def kind(key: str, version: str, name: str = "MPIJob") -> JobKind:
 
 
 class Server:
-    """What it serves, and the turns of two extensions, of which `new` comes first."""
+    """The served kinds, and the turns of two extensions, of which `new` is first."""
 
     def __init__(self, *served: str) -> None:
         self.served = served
@@ -41,13 +41,13 @@ def test_each_waits_for_its_crd() -> None:
         pytest.param("v2", "new", id="only the new version is served"),
     ],
 )
-def test_what_is_served_decides(served: str, want: str) -> None:
+def test_the_served_version_decides(served: str, want: str) -> None:
     server = Server(served)
     answers = {"new": server.ask(server.new), "old": server.ask(server.old)}
     assert [key for key, answer in answers.items() if answer == ""] == [want]
 
 
-def test_of_two_versions_the_extension_that_is_enabled_first_has_its_turn() -> None:
+def test_of_two_versions_the_extension_that_is_enabled_first_is_active() -> None:
     server = Server("v1", "v2")
     waits = "waits while extension new serves that kind in another version"
     assert server.ask(server.old) == waits
@@ -55,7 +55,7 @@ def test_of_two_versions_the_extension_that_is_enabled_first_has_its_turn() -> N
     assert server.ask(server.old) == waits
 
 
-def test_who_has_served_stops_before_another_begins() -> None:
+def test_the_former_extension_stops_before_another_starts() -> None:
     server = Server("v1")
     assert server.ask(server.old) == ""
     server.served = ("v1", "v2")
@@ -65,12 +65,12 @@ def test_who_has_served_stops_before_another_begins() -> None:
     assert server.ask(server.new) == ""
 
 
-def test_a_turn_that_is_kept_may_be_taken_again() -> None:
+def test_a_held_turn_may_be_taken_again() -> None:
     server = Server("v1")
     assert (server.ask(server.old), server.ask(server.old)) == ("", "")
 
 
-def test_a_server_that_can_not_be_asked_takes_nobodys_turn() -> None:
+def test_a_failed_discovery_ends_no_turn() -> None:
     server = Server("v1")
     server.ask(server.old)
 
@@ -83,7 +83,7 @@ def test_a_server_that_can_not_be_asked_takes_nobodys_turn() -> None:
     assert server.ask(server.new) == "waits while extension old serves that kind in another version"
 
 
-def test_another_kind_of_the_group_is_nobodys_business() -> None:
+def test_another_kind_of_the_group_is_ignored() -> None:
     turns = take_turns([kind("mpi", "v1"), kind("tf", "v2", "TFJob")])
     assert [each.take(lambda _: True) for each in turns.values()] == ["", ""]
 
@@ -94,6 +94,6 @@ def test_two_extensions_for_one_kind_in_one_version_are_refused() -> None:
         take_turns([kind("mpi", "v1"), kind("mine", "v1")])
 
 
-def test_all_that_come_along_can_be_enabled_together() -> None:
+def test_all_built_in_ones_can_be_enabled_together() -> None:
     kinds = [each.kind for each in EXTENSIONS]
     assert list(take_turns(kinds)) == [(each.api_version, each.kind) for each in kinds]

@@ -1,4 +1,4 @@
-"""Whether Kueue is there, over the fake API server."""
+"""Whether Kueue is served, over the fake API server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_kueues(world: World) -> None:
 
 
 def test_a_label_of_kueue_where_there_is_none_changes_nothing(world: World) -> None:
-    world.direct.create(crd("admissionchecks"))  # of its group, and this project's too
+    world.direct.create(crd("admissionchecks"))  # of Kueue's group, and used here too
     world.start()
     make_kueues(world)
     world.settle()
@@ -44,23 +44,23 @@ def test_a_job_of_kueue_is_left_alone(world: World) -> None:
     assert not world.is_suspended()
 
 
-def test_kueue_comes_and_goes(world: World) -> None:
+def test_kueue_is_installed_and_removed(world: World) -> None:
     world.start()
     make_kueues(world)
     world.settle()
     world.direct.create(KUEUE_WORKLOADS)
     world.settle(PATIENCE)
     assert world.units() == []
-    assert world.is_suspended(), "Kueue has it as it is"
+    assert world.is_suspended(), "Kueue keeps it unchanged"
     world.direct.delete("customresourcedefinitions", CRD)
     world.settle(LOOK_SECONDS)
-    assert world.units() == [], "a server that starts anew may not know its kinds for a moment"
+    assert world.units() == [], "a restarted server may not know its kinds for a moment"
     world.settle(PATIENCE)
     assert world.units() == ["main"]
 
 
 @pytest.mark.parametrize("value", [True, False])
-def test_a_setting_says_it(world: World, *, value: bool) -> None:
+def test_a_setting_decides_it(world: World, *, value: bool) -> None:
     if not value:
         world.direct.create(KUEUE_WORKLOADS)
     world.start(configuration=read_configuration({"leaveToKueue": value}, {"job"}))
@@ -69,7 +69,7 @@ def test_a_setting_says_it(world: World, *, value: bool) -> None:
     assert (world.units() == []) is value
 
 
-def test_the_flag_comes_before_the_file(world: World) -> None:
+def test_the_flag_precedes_the_file(world: World) -> None:
     configuration: Configuration = read_configuration({"leaveToKueue": True}, {"job"})
     world.start("--leave-to-kueue=false", configuration=configuration)
     make_kueues(world)

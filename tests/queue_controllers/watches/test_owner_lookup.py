@@ -1,4 +1,4 @@
-"""What stands above owners: read from the API server, and remembered."""
+"""The owners of owners: read from the API server, and cached."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWNERS = Match(plural="cronjobs", verb="get")
 
 
 def make_cron_job(world: World, *above: dict[str, Any], name: str = "nightly") -> dict[str, Any]:
-    """Create a CronJob with these owners; return how its jobs name it."""
+    """Create a CronJob with these owners; return the owner reference of its jobs."""
     owners = [{**each, "controller": True} for each in above]
     metadata = {"name": name, "namespace": "team", "ownerReferences": owners}
     template = {
@@ -49,7 +49,7 @@ def make_cron_job(world: World, *above: dict[str, Any], name: str = "nightly") -
 
 
 def gets(world: World) -> int:
-    """Return how many requests for single objects of kinds that own jobs came in."""
+    """Return how many requests for single objects of kinds that own jobs arrived."""
     return sum(
         entry.info.verb == "get" and entry.info.plural in {"cronjobs", "things"}
         for entry in world.server.journal
@@ -63,7 +63,7 @@ def reference(body: dict[str, Any]) -> OwnerReference:
 
 
 def cron_job_named(name: str) -> OwnerReference:
-    """Return a reference to a CronJob that is not there."""
+    """Return a reference to a CronJob that does not exist."""
     return reference({**CRON_JOB, "name": name, "uid": name})
 
 
@@ -76,7 +76,7 @@ def test_a_job_under_a_cron_job_of_a_job_is_left_alone(world: World) -> None:
     assert not world.is_suspended()
 
 
-def test_a_job_under_a_cron_job_of_nobody_is_managed_and_asks_once(world: World) -> None:
+def test_a_job_under_a_cron_job_without_owner_is_managed_with_one_read(world: World) -> None:
     world.start()
     cron_job = make_cron_job(world)
     for name in ("main", "second"):
@@ -89,7 +89,7 @@ def test_a_job_under_a_cron_job_of_nobody_is_managed_and_asks_once(world: World)
     assert gets(world) == 1
 
 
-def test_a_job_under_a_thing_of_a_job_is_one_of_a_thing_that_the_job_does_not_make(
+def test_a_job_under_an_object_that_its_owner_has_not_created(
     world: World,
 ) -> None:
     world.direct.create(THINGS)
@@ -104,7 +104,7 @@ def test_a_job_under_a_thing_of_a_job_is_one_of_a_thing_that_the_job_does_not_ma
     assert world.units() == ["above", "free"]
 
 
-def test_an_answer_is_believed_for_a_while(world: World) -> None:
+def test_an_answer_is_cached_for_a_while(world: World) -> None:
     world.start()
     cron_job = make_cron_job(world)
     reader = OwnerReader(world.host.client, world.clock)
@@ -122,7 +122,7 @@ def test_an_answer_is_believed_for_a_while(world: World) -> None:
     assert above.kind == "RayJob"
 
 
-def test_a_kind_that_may_not_be_read_ends_the_walk_and_is_not_asked_again(world: World) -> None:
+def test_a_kind_that_may_not_be_read_ends_the_chain_and_is_not_read_again(world: World) -> None:
     world.start()
     world.server.faults.fail(403, times=5, match=OWNERS)
     for number in range(3):
@@ -135,7 +135,7 @@ def test_a_kind_that_may_not_be_read_ends_the_walk_and_is_not_asked_again(world:
 @pytest.mark.parametrize(
     "api_version", ["x.io/v1", "v9", "../v1", "a/b/c", ""], ids=lambda text: text or "none"
 )
-def test_a_kind_that_is_not_there_ends_the_walk(world: World, api_version: str) -> None:
+def test_a_missing_kind_ends_the_chain(world: World, api_version: str) -> None:
     world.start()
     reader = OwnerReader(world.host.client, world.clock)
     before = len(world.server.journal)
@@ -155,7 +155,7 @@ def test_another_object_of_the_name_is_not_the_owner(world: World) -> None:
         assert reader("team", reference({**cron_job, **each})) == Above(missing=NO_SUCH_OBJECT)
 
 
-def test_what_is_in_use_is_remembered_however_many_others_come(
+def test_used_answers_are_kept_however_many_others_arrive(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("queue_controllers.watches.owner_lookup.MAX_REMEMBERED", 10)
@@ -168,7 +168,7 @@ def test_what_is_in_use_is_remembered_however_many_others_come(
     assert gets(world) == len(in_use) + 40, "each was read once"
 
 
-def test_what_was_not_asked_for_lately_is_forgotten(
+def test_answers_that_were_not_used_lately_are_dropped(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("queue_controllers.watches.owner_lookup.MAX_REMEMBERED", 10)
@@ -179,7 +179,7 @@ def test_what_was_not_asked_for_lately_is_forgotten(
     assert gets(world) == 22
 
 
-def test_what_is_known_counts_on_while_the_server_can_not_answer(world: World) -> None:
+def test_known_answers_count_while_the_server_fails(world: World) -> None:
     world.start()
     cron_job = make_cron_job(world, RAY_JOB)
     reader = OwnerReader(world.host.client, world.clock)
@@ -189,7 +189,7 @@ def test_what_is_known_counts_on_while_the_server_can_not_answer(world: World) -
     assert reader("team", reference(cron_job)).owner is not None
 
 
-def test_a_server_that_can_not_answer_decides_nothing(world: World) -> None:
+def test_a_failing_server_decides_nothing(world: World) -> None:
     world.start()
     cron_job = make_cron_job(world, RAY_JOB)
     reader = OwnerReader(world.host.client, world.clock)
@@ -200,7 +200,7 @@ def test_a_server_that_can_not_answer_decides_nothing(world: World) -> None:
     assert reader("team", reference(cron_job)).owner is not None
 
 
-def test_an_answer_about_a_uid_in_another_namespace_is_none_about_it(world: World) -> None:
+def test_an_answer_about_a_uid_in_another_namespace_does_not_count(world: World) -> None:
     world.start()
     cron_job = make_cron_job(world, RAY_JOB)
     reader = OwnerReader(world.host.client, world.clock)
@@ -210,7 +210,7 @@ def test_an_answer_about_a_uid_in_another_namespace_is_none_about_it(world: Worl
     assert above.kind == "RayJob"
 
 
-def test_kinds_that_may_not_be_listed_end_the_walk(world: World) -> None:
+def test_kinds_that_may_not_be_listed_end_the_chain(world: World) -> None:
     world.start()
     world.server.faults.fail(
         403, times=EVERY_TIME, match=Match(when=lambda info: info.path == "/apis/x.io/v1")
@@ -221,7 +221,7 @@ def test_kinds_that_may_not_be_listed_end_the_walk(world: World) -> None:
     assert world.units() == ["main"]
 
 
-def test_a_job_ends_though_nobody_answers_for_its_owner(world: World) -> None:
+def test_a_job_ends_without_an_answer_about_its_owner(world: World) -> None:
     cron_job = make_cron_job(world)
     world.start()
     world.job(owners=[cron_job])
@@ -237,7 +237,7 @@ def test_a_job_ends_though_nobody_answers_for_its_owner(world: World) -> None:
     assert gets(world) == 1, "asked before its end"
 
 
-def test_what_was_read_is_recalled_without_asking(world: World) -> None:
+def test_cached_answers_are_recalled_without_a_read(world: World) -> None:
     owner = make_cron_job(world, RAY_JOB)
     world.start()
     reader = OwnerReader(world.host.client, world.clock)

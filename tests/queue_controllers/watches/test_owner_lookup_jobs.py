@@ -1,4 +1,4 @@
-"""Owners that are jobs: whether they have made what names them, over the fake API server."""
+"""Owners that are jobs: whether they created their children, over the fake API server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SCALED = {**CLUSTER, "workerGroupSpecs": [{**CLUSTER["workerGroupSpecs"][0], "re
 
 
 class Kid(msgspec.Struct, frozen=True, kw_only=True):
-    """A child, as its operator makes it."""
+    """A child, as its operator creates it."""
 
     api: str = "batch/v1/Job"
     name: str
@@ -68,7 +68,7 @@ def own(world: World, plural: str, spec: Json, status: Json | None = None) -> Js
 
 
 def job_set(world: World, **spec: Any) -> Json:
-    """A JobSet of two Jobs of two pods."""
+    """Return a JobSet of two Jobs of two pods."""
     of_one = {"parallelism": 2, "completions": 2, "template": template()}
     jobs = [{"name": "w", "replicas": 2, "template": {"spec": of_one}}]
     return own(world, "jobsets", {"suspend": False, "replicatedJobs": jobs, **spec})
@@ -132,7 +132,7 @@ JOB_SET = Kid(
         pytest.param(job_set, of_job("top-w-1", pods=2), "job", id="a Job of a JobSet"),
         pytest.param(job_set, of_job("top-w-1", pods=2), "job,jobset", id="the same, queued"),
         pytest.param(mpi_job, of_job("top-launcher"), "job", id="the launcher of an MPIJob"),
-        pytest.param(ray_job, SUBMITTER, "job", id="what submits a RayJob"),
+        pytest.param(ray_job, SUBMITTER, "job", id="the submitter of a RayJob"),
         pytest.param(ray_job, RAY_CLUSTER, "raycluster", id="the RayCluster of a RayJob"),
         pytest.param(ray_service, RAY_CLUSTER, "raycluster", id="that of a RayService"),
         pytest.param(train_job, JOB_SET, "jobset", id="the JobSet of a TrainJob"),
@@ -140,17 +140,17 @@ JOB_SET = Kid(
             lambda world: wrap_job(world.direct, "wrapped", pods=3),
             of_job("wrapped", pods=3),
             "job",
-            id="what an AppWrapper wraps",
+            id="a component of an AppWrapper",
         ),
         pytest.param(
             lambda world: ray_job(world, scales=True),
             msgspec.structs.replace(RAY_CLUSTER, spec=SCALED),
             "raycluster",
-            id="a RayCluster that has been scaled as far as its RayJob lets it",
+            id="a RayCluster scaled up to its RayJob's maximum",
         ),
     ],
 )
-def test_a_child_that_its_owner_has_made_is_left_to_it(
+def test_a_child_that_its_owner_has_created_is_left_to_it(
     world: World, owner: Callable[[World], Json], kid: Kid, kinds: str
 ) -> None:
     install(world, kid.api)
@@ -170,7 +170,7 @@ def test_a_child_that_its_owner_has_made_is_left_to_it(
             job_set, of_job("top-w-1", pods=40), "cpu 40 of 2", id="a Job of a JobSet, larger"
         ),
         pytest.param(job_set, of_job("top-w-1", cpu="3"), "cpu 3 of 2", id="one with larger pods"),
-        pytest.param(job_set, of_job("top-w-2"), "no Job top-w-2", id="one of an index too much"),
+        pytest.param(job_set, of_job("top-w-2"), "no Job top-w-2", id="one of an index too high"),
         pytest.param(job_set, of_job("top-v-0"), "no Job top-v-0", id="one of no replicated job"),
         pytest.param(job_set, of_job("main"), "INDEX", id="a Job of any name"),
         pytest.param(mpi_job, of_job("top-worker-0"), "MPIJOB-launcher", id="no launcher"),
@@ -181,7 +181,7 @@ def test_a_child_that_its_owner_has_made_is_left_to_it(
             "redis-cleanup",
             id="a Job under a RayCluster",
         ),
-        pytest.param(ray_job, of_job("top", pods=40), "cpu 40 of", id="what submits, large"),
+        pytest.param(ray_job, of_job("top", pods=40), "cpu 40 of", id="a large submitter"),
         pytest.param(
             lambda world: {**job_set(world), "name": "no-such"},
             of_job("top-w-1"),
@@ -192,7 +192,7 @@ def test_a_child_that_its_owner_has_made_is_left_to_it(
             lambda world: job_set(world, managedBy="kueue.x-k8s.io/multikueue"),
             of_job("top-w-1"),
             "spec.managedBy is kueue.x-k8s.io/multikueue",
-            id="an owner that another controller sees to",
+            id="an owner of another controller",
         ),
     ],
 )
@@ -209,7 +209,7 @@ def test_any_other_is_queued_as_if_it_had_no_owner(
     assert note.endswith("It is queued as if it had no owner")
 
 
-def test_a_job_makes_no_jobs(world: World) -> None:
+def test_a_job_creates_no_jobs(world: World) -> None:
     world.start()
     small = world.job("small")
     world.settle()
@@ -249,7 +249,7 @@ def test_a_child_that_runs_though_its_owner_is_held_is_held_with_it(world: World
     assert not world.is_suspended("top-w-1")
 
 
-def test_one_that_names_it_in_time_has_made_it(world: World) -> None:
+def test_an_owner_that_names_it_in_time_has_created_it(world: World) -> None:
     install(world, RAY_CLUSTER.api)
     above = ray_job(world, named="")
     world.start("--enabled-extensions=raycluster")
@@ -271,10 +271,10 @@ def test_a_child_that_grows_by_itself_is_queued_and_held(world: World) -> None:
     world.direct.patch("jobs", "top-w-1", grown, namespace="team")
     world.settle()
     assert world.units() == ["top-w-1"]
-    assert world.is_suspended("top-w-1"), "it is not one that ran before the queue knew of it"
+    assert world.is_suspended("top-w-1"), "it did not run before the queue knew of it"
 
 
-def test_what_was_found_once_counts_until_the_child_changes(world: World) -> None:
+def test_a_finding_counts_until_the_child_changes(world: World) -> None:
     world.start()
     of_job("top-w-1", pods=2).make(world, job_set(world))
     world.settle()
@@ -329,12 +329,12 @@ def test_a_train_job_has_no_more_than_it_was_admitted_with(world: World) -> None
 
 
 def note_about_owner(world: World) -> str:
-    """Return what the event on the Job says."""
+    """Return the message of the event on the Job."""
     return world.notes_on_jobs()["OwnerIgnored"]
 
 
 def install(world: World, api: str) -> None:
-    """Let the API server have a kind of child."""
+    """Have the API server serve a kind of child."""
     plural = next((plural for plural, each in API.items() if each == api), "")
     if plural:
         world.direct.create(crd(plural))

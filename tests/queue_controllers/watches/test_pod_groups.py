@@ -1,4 +1,4 @@
-"""Jobs that are made of pods, as their server finds them in the pod cache."""
+"""Jobs that consist of pods, as they are found in the pod cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cache(*pods: ScheduledPod) -> PodGroupCache:
     return PodGroupCache(GROUPS, store)
 
 
-def test_a_job_is_there_while_a_pod_of_it_is() -> None:
+def test_a_job_exists_while_a_pod_of_it_does() -> None:
     groups = cache(member("a"), member("b"), member("c", "h"), build_pod("alone"))
     assert groups.key_of(member("a")) == "team/g"
     assert groups.key_of(build_pod("alone")) == ""
@@ -38,7 +38,7 @@ def test_a_job_is_there_while_a_pod_of_it_is() -> None:
     assert gone.uid == GROUPS.gather("x", [member("z", "x")]).metadata.uid
 
 
-def test_what_this_process_has_deleted_is_being_deleted_before_the_watch_says_so() -> None:
+def test_own_deletions_count_before_the_watch_reports_them() -> None:
     pod = member("a")
     groups = cache(pod, member("b"))
     groups.note_deleted(pod)

@@ -1,4 +1,4 @@
-"""When the API server is asked about pods of jobs, and what counts until it has answered."""
+"""When pods of jobs are previewed by the API server, and what counts until it has answered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BUSY: Final = ServerError(500, "", "failed calling webhook")
 
 
 class Server:
-    """An API server whose admission the tests write."""
+    """An API server whose admission the tests set."""
 
     def __init__(self) -> None:
         self.cpu = "3"
@@ -61,7 +61,7 @@ class Server:
 
 
 class World:
-    """Previews, a server and the time."""
+    """Previews, a server and a clock."""
 
     def __init__(self) -> None:
         self.clock, self.server = VirtualClock(), Server()
@@ -70,7 +70,7 @@ class World:
         self.previews = PodPreviews(self.server, self.clock, on_changed=self.changed.append)
 
     def job(self, name: str = "main", env: str = "") -> JobFacts:
-        """A job that the server has."""
+        """Create a job on the server."""
         of = facts()
         uid = Uid(f"uid-{name}")
         container: Json = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
@@ -96,14 +96,14 @@ class World:
         )
 
     def run(self) -> float | None:
-        """Do what there is to do now; return when more is."""
+        """Run all due work; return when the next is due."""
         rest: float | None = 0.0
         while rest == 0.0:
             rest = self.previews.step()
         return rest
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass, and what is due in it be done."""
+        """Let time pass, and run the work that gets due."""
         until = self.clock.monotonic() + seconds
         while (rest := self.run()) is not None and self.clock.monotonic() + rest <= until:
             self.clock.advance(rest)
@@ -126,7 +126,7 @@ def answered(world: World, job: JobFacts) -> JobFacts:
     return world.look(job)
 
 
-def test_a_look_waits_for_nothing_and_the_job_is_held_until_there_is_an_answer(
+def test_a_reconcile_does_not_wait_and_the_job_is_held_until_the_answer(
     world: World,
 ) -> None:
     job = world.job()
@@ -138,7 +138,7 @@ def test_a_look_waits_for_nothing_and_the_job_is_held_until_there_is_an_answer(
     assert (got.unknown_demand, cpu_of(got)) == ("", 3000)
 
 
-def test_jobs_that_differ_in_nothing_that_counts_are_asked_about_once(world: World) -> None:
+def test_jobs_without_relevant_differences_share_one_preview(world: World) -> None:
     for name in ("main", "other"):
         assert cpu_of(answered(world, world.job(name, env=name))) == 3000
     assert len(world.server.asked) == 1
@@ -152,7 +152,7 @@ def test_jobs_that_differ_in_nothing_that_counts_are_asked_about_once(world: Wor
 @pytest.mark.parametrize(
     ("has_unit", "patience"), [(False, NEW_JOB_SECONDS), (True, KNOWN_JOB_SECONDS)]
 )
-def test_without_an_answer_in_time_what_is_followed_counts_and_that_is_said(
+def test_without_an_answer_in_time_the_watched_objects_count_with_a_note(
     world: World, has_unit: bool, patience: float
 ) -> None:
     job, world.server.trouble = world.job(), BUSY
@@ -169,14 +169,14 @@ def test_without_an_answer_in_time_what_is_followed_counts_and_that_is_said(
     assert cpu_of(world.look(job)) == 3000
 
 
-def test_a_server_that_does_not_answer_is_asked_ever_more_rarely(world: World) -> None:
+def test_a_failing_server_is_retried_with_growing_delays(world: World) -> None:
     world.server.trouble = BUSY
     world.look(world.job())
     world.pass_time(600.0)
     assert 8 <= len(world.server.asked) <= 20
 
 
-def test_an_answer_is_renewed_every_ten_minutes_and_who_it_concerns_is_told(world: World) -> None:
+def test_an_answer_is_renewed_every_ten_minutes_and_its_jobs_are_reconciled(world: World) -> None:
     job = world.job()
     answered(world, job)
     world.pass_time(ASK_AGAIN_SECONDS + 1)
@@ -188,7 +188,7 @@ def test_an_answer_is_renewed_every_ten_minutes_and_who_it_concerns_is_told(worl
 
 
 @pytest.mark.parametrize(("namespace", "asks"), [("team", 2), ("", 2), ("other", 0)])
-def test_a_change_has_it_asked_again_twice(world: World, namespace: str, asks: int) -> None:
+def test_a_change_repeats_the_preview_twice(world: World, namespace: str, asks: int) -> None:
     job = world.job()
     answered(world, job)
     world.previews.ask_anew(namespace)
@@ -199,7 +199,7 @@ def test_a_change_has_it_asked_again_twice(world: World, namespace: str, asks: i
     assert world.changed == (["team"] if asks else [])
 
 
-def test_changes_without_end_put_nothing_off(world: World) -> None:
+def test_endless_changes_delay_nothing(world: World) -> None:
     answered(world, world.job())
     for _ in range(10):
         world.previews.ask_anew("")
@@ -207,7 +207,7 @@ def test_changes_without_end_put_nothing_off(world: World) -> None:
     assert 3 <= len(world.server.asked) - 1 <= 5
 
 
-def test_while_a_new_answer_does_not_come_the_old_one_counts(world: World) -> None:
+def test_until_a_new_answer_comes_the_old_one_counts(world: World) -> None:
     job = world.job()
     answered(world, job)
     world.server.trouble = BUSY
@@ -215,7 +215,7 @@ def test_while_a_new_answer_does_not_come_the_old_one_counts(world: World) -> No
     assert cpu_of(world.look(job)) == 3000
 
 
-def test_a_refusal_is_asked_about_again_and_its_end_is_told(world: World) -> None:
+def test_a_refusal_is_previewed_again_and_its_end_is_reported(world: World) -> None:
     job, world.server.trouble = world.job(), Invalid(422, "Invalid", "policy says no")
     assert answered(world, job).pods_refused == "policy says no"
     world.pass_time(60.0)
@@ -239,7 +239,7 @@ def test_a_resource_quota_without_room_refuses_nothing(world: World) -> None:
     assert cpu_of(world.look(job)) == 3000
 
 
-def test_a_template_that_changes_is_another_question(world: World) -> None:
+def test_a_changed_template_is_another_preview(world: World) -> None:
     job = world.job()
     answered(world, job)
     pod_sets = (msgspec.structs.replace(facts(cpu="2").pod_sets[0], name="main"),)
@@ -247,7 +247,7 @@ def test_a_template_that_changes_is_another_question(world: World) -> None:
     assert world.look(edited).unknown_demand == AWAITS_PREVIEW
 
 
-def test_a_job_that_has_gone_is_not_asked_about(world: World) -> None:
+def test_a_deleted_job_is_not_previewed(world: World) -> None:
     job = world.job()
     world.look(job)
     world.server.jobs.clear()
@@ -255,7 +255,7 @@ def test_a_job_that_has_gone_is_not_asked_about(world: World) -> None:
     assert world.server.asked == []
 
 
-def test_another_job_under_its_name_is_not_taken_for_it(world: World) -> None:
+def test_another_job_of_its_name_is_not_mistaken_for_it(world: World) -> None:
     job = world.job()
     world.look(job)
     world.server.jobs["main"]["metadata"]["uid"] = "another"
@@ -263,7 +263,7 @@ def test_another_job_under_its_name_is_not_taken_for_it(world: World) -> None:
     assert world.server.asked == []
 
 
-def test_what_no_job_asks_for_any_more_is_forgotten(world: World) -> None:
+def test_previews_that_no_job_needs_are_dropped(world: World) -> None:
     answered(world, world.job())
     world.pass_time(IDLE_SECONDS + 2 * ASK_AGAIN_SECONDS)
     asked = len(world.server.asked)
@@ -271,7 +271,7 @@ def test_what_no_job_asks_for_any_more_is_forgotten(world: World) -> None:
     assert asked <= 1 + IDLE_SECONDS / ASK_AGAIN_SECONDS
 
 
-def test_what_has_a_bound_keeps_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("queue_controllers.watches.pod_preview.MAX_ANSWERS", 2)
     monkeypatch.setattr("queue_controllers.watches.pod_preview.MAX_WISHES", 2)
     jobs = [world.job(f"j{number}") for number in range(3)]
@@ -292,22 +292,22 @@ def test_what_has_a_bound_keeps_it(world: World, monkeypatch: pytest.MonkeyPatch
         pytest.param({"pod_sets": ()}, id="it has no pod sets"),
     ],
 )
-def test_what_cannot_be_asked_is_not(world: World, changes: Json) -> None:
+def test_jobs_without_pods_are_not_previewed(world: World, changes: Json) -> None:
     job = msgspec.structs.replace(world.job(), **changes)
     assert world.look(job) == job
     assert world.run() is None
 
 
-def test_an_answer_is_recalled_without_asking(world: World) -> None:
+def test_an_answer_is_recalled_without_a_preview(world: World) -> None:
     def recall(job: JobFacts) -> JobFacts:
         return world.previews.recall(world.request(job, has_unit=True))
 
     job = world.job()
-    assert recall(job) == job, "nobody has asked"
+    assert recall(job) == job, "it was not requested"
     assert world.run() is None
     world.server.trouble = BUSY
     world.look(job)
-    assert recall(job).unknown_demand == AWAITS_PREVIEW, "it is about to be asked"
+    assert recall(job).unknown_demand == AWAITS_PREVIEW, "it is about to be requested"
     world.pass_time(KNOWN_JOB_SECONDS)
     assert NO_ANSWER in recall(job).template_differences
     assert recall(job) == world.look(job, has_unit=True)

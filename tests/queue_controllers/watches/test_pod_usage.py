@@ -1,4 +1,4 @@
-"""Whose pods are whose, and how little of each is kept."""
+"""Which job a pod belongs to, and how little of each pod is kept."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def pod(
 
 
 class RayPods(BatchJobAdapter):
-    """Reads labels of pods, and else is like any other kind."""
+    """A kind that is read from labels of pods, and otherwise like any other."""
 
     kind = RAY
     pod_labels = ("ray.io/group", "ray.io/job")
@@ -101,13 +101,13 @@ def test_labels_are_kept_of_kinds_whose_pods_have_the_job_as_controller() -> Non
     ("of", "want"),
     [
         pytest.param(pod("a", owner="mine", kind="RayJob"), True, id="the job controls it"),
-        pytest.param(pod("a", owner="cluster", unit="team/main"), True, id="of a child, stamped"),
+        pytest.param(pod("a", owner="cluster", unit="team/main"), True, id="of a child, annotated"),
         pytest.param(pod("a", unit="team/main"), True, id="nobody's, stamped"),
-        pytest.param(pod("a", owner="cluster"), False, id="of a child, not stamped"),
-        pytest.param(pod("a", owner="cluster", job="main"), True, id="of a child, labelled"),
-        pytest.param(pod("a", owner="cluster", job="other"), False, id="labelled for another"),
+        pytest.param(pod("a", owner="cluster"), False, id="of a child, not annotated"),
+        pytest.param(pod("a", owner="cluster", job="main"), True, id="of a child, labeled"),
+        pytest.param(pod("a", owner="cluster", job="other"), False, id="labeled for another"),
         pytest.param(
-            pod("a", owner="cluster", job="main", created=EARLY), False, id="labelled, but older"
+            pod("a", owner="cluster", job="main", created=EARLY), False, id="labeled, but older"
         ),
         pytest.param(pod("a", owner="other", unit="team/other"), False, id="another unit's"),
         pytest.param(
@@ -120,7 +120,7 @@ def test_labels_are_kept_of_kinds_whose_pods_have_the_job_as_controller() -> Non
         ),
     ],
 )
-def test_whose_a_pod_is(of: Pod, want: bool) -> None:
+def test_which_job_a_pod_belongs_to(of: Pod, want: bool) -> None:
     assert (found(RAY, of) == ["a"]) is want
 
 
@@ -133,7 +133,7 @@ def test_pods_that_their_job_owns_are_found_by_owner_alone() -> None:
     assert found(BATCH, pod("a", owner="mine"), pod("b", unit="team/main")) == ["a"]
 
 
-def test_a_slim_pod_keeps_what_is_counted() -> None:
+def test_a_trimmed_pod_keeps_what_is_counted() -> None:
     of = pod("a", owner="o", unit="team/main", deleted=True)
     slim = slim_pod(of, labels=("ray.io/group", "ray.io/job"))
     meta = slim.metadata
@@ -167,7 +167,7 @@ def test_a_newer_version_of_a_pod_shares_its_owner_with_the_one_before() -> None
     assert slim_pod(pod("a"), before).metadata.owner_references == ()
 
 
-def test_a_big_job_is_looked_at_less_often() -> None:
+def test_a_large_job_is_reconciled_less_often() -> None:
     assert pause_of(1) < 0.2
     assert 0.1 < pause_of(10_000) < 1.0
 
@@ -175,7 +175,7 @@ def test_a_big_job_is_looked_at_less_often() -> None:
 class TestPodsThatAreQueued:
     KINDS = (PodAdapter(), PodGroupAdapter())
 
-    def test_they_are_kept_with_what_they_ask_for_and_their_pod_set(self) -> None:
+    def test_they_are_kept_with_their_requests_and_their_pod_set(self) -> None:
         slim = slimmer_for(self.KINDS)
         alone, member = build_pod("a"), build_pod("b", labels={GROUP: "g"})
         kept = slim(alone, None)
@@ -185,7 +185,7 @@ class TestPodsThatAreQueued:
         said = build_pod("c", annotations={SET: "mine"})
         assert msgspec.structs.replace(slim(said, None), status=said.status) == said
 
-    def test_all_others_are_slim(self) -> None:
+    def test_all_others_are_trimmed(self) -> None:
         other = pod("p", owner="x")
         assert slimmer_for(self.KINDS)(other, None) == slimmer_for(())(other, None)
 
@@ -196,14 +196,14 @@ class TestPodsThatAreQueued:
         assert pods.index_values(group_index(self.KINDS[0])) == ["team/a"]
         assert pods.index_values(group_index(self.KINDS[1])) == ["team/g"]
 
-    def test_what_they_ask_for_is_news(self) -> None:
+    def test_changed_requests_are_news(self) -> None:
         before = build_pod("a")
         assert is_news(before, build_pod("a", gated=False))
         assert is_news(before, build_pod("a", labels={"koord-queue/queue-name": "silver"}))
         assert not is_news(before, build_pod("a"))
 
 
-def test_held_pods_keep_claims_alone_of_their_volumes_and_share_what_is_equal() -> None:
+def test_held_pods_keep_only_claims_of_their_volumes_and_share_equal_parts() -> None:
     slim = slimmer_for((PodAdapter(),))
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     first, second = (

@@ -1,4 +1,4 @@
-"""Which changes have the API server asked again."""
+"""Which changes repeat the previews."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared_api.objects.meta import ObjectMeta, Uid
 
 
 class Watch:
-    """A kind that is looked for ever so often."""
+    """A watch of a kind, stepped by the test."""
 
     def __init__(self, rest: float) -> None:
         self.rest = rest
@@ -24,7 +24,7 @@ class Watch:
 
 
 class Maker:
-    """Makes watches, and keeps what they would do."""
+    """A factory of watches that keeps their callbacks."""
 
     def __init__(self) -> None:
         self.on_gone: list[Any] = []
@@ -74,7 +74,7 @@ def test_what_is_in_a_namespace_is_news_there() -> None:
     assert told == ["team"]
 
 
-def test_a_kind_that_is_served_no_more_is_news() -> None:
+def test_a_kind_that_is_no_longer_served_is_news() -> None:
     preview_news, maker, told = news()
     assert len(maker.on_gone) == len(FOLLOWED)
     maker.on_gone[-1]()

@@ -1,4 +1,4 @@
-"""What other objects say about jobs."""
+"""Facts about jobs from other objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def thing(version: str, owner: str = "job") -> OnlyMetadata:
 
 
 class Server:
-    """Answers what it is told to, and counts."""
+    """A server that answers as the test sets it, and counts."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -66,7 +66,7 @@ def test_an_answer_counts_while_the_job_stays_as_it_is() -> None:
         pytest.param(thing("1", owner="another"), id="another's"),
     ],
 )
-def test_what_is_not_there_is_asked_for_again(answer: Any) -> None:
+def test_missing_objects_are_read_again(answer: Any) -> None:
     clock, server = VirtualClock(), Server(answer)
     read = RelatedObjectReader(server, clock)
     assert read(job(), OTHER) is None
@@ -74,7 +74,7 @@ def test_what_is_not_there_is_asked_for_again(answer: Any) -> None:
     assert read(job(), OTHER) == thing("1")
     server.answer = answer
     clock.advance(BELIEVED_SECONDS)
-    assert read(job(), OTHER) == thing("1"), "what was there once is believed"
+    assert read(job(), OTHER) == thing("1"), "an object that existed once counts"
     assert read(job(uid="other"), OTHER) is None
 
 
@@ -84,7 +84,7 @@ def test_an_object_above_the_job_need_not_be_controlled_by_it() -> None:
     assert read(job(), above) == thing("1", owner="")
 
 
-def test_a_server_that_is_down_is_told_only_where_nothing_is_known() -> None:
+def test_a_failing_server_is_reported_only_where_nothing_is_known() -> None:
     clock, server = VirtualClock(), Server(thing("1"))
     read = RelatedObjectReader(server, clock)
     read(job(), OTHER)
@@ -94,7 +94,7 @@ def test_a_server_that_is_down_is_told_only_where_nothing_is_known() -> None:
         read(job(uid="other"), OTHER)
 
 
-def test_what_was_read_is_recalled_without_asking() -> None:
+def test_cached_answers_are_recalled_without_a_read() -> None:
     clock, server = VirtualClock(), Server(thing("1"))
     read = RelatedObjectReader(server, clock)
     assert read.recall(job(), OTHER) is None
