@@ -45,7 +45,7 @@ from shared_api.work_queue import WorkQueue
 OPENING_SECONDS: Final = 0.1
 """How often a server that has a kind to serve checks whether it may begin."""
 
-LOOKS_PER_SECOND: Final = 5.0
+RECONCILES_PER_SECOND: Final = 5.0
 """Reconciles of jobs whose demand was changed by another object, for each kind of job: what follows
 is written at low priority, which has a fifth of the requests, and events are in it as well."""
 
@@ -111,7 +111,7 @@ class ExtensionServer(Generic[JobT]):
         if self._open and not was_open:
             # Keys that came before were dropped.
             log.info("deciding about jobs", extension=self.name, jobs=len(self._jobs))
-            self.look_at_all()
+            self.enqueue_all()
         due = self.queue.start_due()
         rest = rest if due is None else min(rest, due)
         return rest if self._open or informer is None else min(rest, OPENING_SECONDS)
@@ -214,7 +214,7 @@ class ExtensionServer(Generic[JobT]):
         if new is None and old is not None:
             groups.forget(old)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Queue every job and the job of every unit: for a new leader, or a new cluster context."""
         for job in self._jobs.list():
             self.queue.add(job.metadata.key)
@@ -222,13 +222,13 @@ class ExtensionServer(Generic[JobT]):
             if key := self._key_of_unit(unit):
                 self.queue.add(key)
 
-    def look_at_namespace(self, namespace: str) -> None:
+    def enqueue_namespace(self, namespace: str) -> None:
         """Queue every job of a namespace."""
         for job in self._jobs.list():
             if job.metadata.namespace == namespace:
                 self.queue.add(job.metadata.key)
 
-    def look_in_turns(self, namespace: str) -> None:
+    def enqueue_gradually(self, namespace: str) -> None:
         """Queue every job of a namespace, "" for all, a few in each second.
 
         For what may change many units at once, and is applied before each release, too. Jobs whose
@@ -240,7 +240,7 @@ class ExtensionServer(Generic[JobT]):
         jobs = (each.metadata for each in self._jobs.list())
         concerned = (each for each in jobs if not namespace or each.namespace == namespace)
         for number, each in enumerate(concerned):
-            self.queue.add_after(each.key, number / LOOKS_PER_SECOND)
+            self.queue.add_after(each.key, number / RECONCILES_PER_SECOND)
 
     # --- keys --------------------------------------------------------------------------------
 

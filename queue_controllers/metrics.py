@@ -28,7 +28,7 @@ class ControllersMetrics:
         )
         self.errors = Counter(
             "controller_runtime_reconcile_errors",
-            "Looks at a job that failed and are repeated; conflicts are news and do not count",
+            "Reconciles that failed and are retried; write conflicts are not counted",
             ("controller",),
             registry=registry,
         )

@@ -55,7 +55,7 @@ from queue_controllers.watches.cluster_context import (
     WhileServed,
 )
 from queue_controllers.watches.event_lookup import EventReader
-from queue_controllers.watches.informers import InformerFactory
+from queue_controllers.watches.informers import InformerFactory, tell_of_unreadable
 from queue_controllers.watches.job_trimming import JobTrimmer
 from queue_controllers.watches.kind_election import take_turns
 from queue_controllers.watches.kueue_presence import KueuePresence
@@ -71,7 +71,6 @@ from queue_controllers.watches.pod_usage import (
 )
 from queue_controllers.watches.preview_changes import PreviewChanges
 from queue_controllers.watches.related_objects import RelatedObjectReader
-from queue_controllers.watches.undecodable_events import tell_of_unreadable
 from shared_api.backoff import Backoff
 from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_client import ResourceType
@@ -270,7 +269,7 @@ class Controllers:
             ),
             only_classes=configuration.general.priority_from == "class",
             leaves_to_kueue=self._kueue.leaves_jobs,
-            on_all_changed=self._look_at_all,
+            on_all_changed=self._enqueue_all,
             on_namespace_changed=self._look_at_namespace,
             checks_namespaces=checks_namespaces(flags, configuration),
         )
@@ -304,7 +303,7 @@ class Controllers:
     def _build_kueue(self, flags: Flags, configuration: Configuration) -> KueuePresence:
         setting = flags.leave_to_kueue or configuration.general.leave_to_kueue
         host = self._host
-        return KueuePresence(host.client, host.clock, setting, on_changed=self._look_at_all)
+        return KueuePresence(host.client, host.clock, setting, on_changed=self._enqueue_all)
 
     def _build_admission_caches(self) -> AdmissionCaches:
         make, slim = self._informers.make, self._slimmer.slim
@@ -565,17 +564,17 @@ class Controllers:
     def _children_of(self, job: ObjectMeta) -> list[tuple[str, ObjectMeta]]:
         return [child for server in self.servers for child in server.children_of(job)]
 
-    def _look_at_all(self) -> None:
+    def _enqueue_all(self) -> None:
         for server in self.servers:
-            server.look_at_all()
+            server.enqueue_all()
 
     def _look_at_namespace(self, namespace: str) -> None:
         for server in self.servers:
-            server.look_at_namespace(namespace)
+            server.enqueue_namespace(namespace)
 
     def _look_in_turns(self, namespace: str) -> None:
         for server in self.servers:
-            server.look_in_turns(namespace)
+            server.enqueue_gradually(namespace)
 
     def _wake_all(self) -> None:
         for thread in self._threads:

@@ -38,12 +38,13 @@ from queue_scheduler.reporting.undecodable_objects import UndecodableObjects
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
 from queue_scheduler.setup.quota_sources import QUOTA_READERS, QuotaSources, find_quotas
-from queue_scheduler.unit_controllers.admission_check_watch import (
+from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
+from queue_scheduler.unit_controllers.setup import (
+    UnitControllers,
+    UnitParts,
     follow_kind,
     watch_admission_checks,
 )
-from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
-from queue_scheduler.unit_controllers.setup import UnitControllers, UnitParts
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import KindProbe
 from shared_api.client.event_recorder import EventRecorder

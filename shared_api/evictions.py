@@ -13,7 +13,7 @@ from shared_api.backoff import Backoff
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
 from shared_api.queue_unit_phases import (
-    BOOKED_PHASES,
+    CHARGED_PHASES,
     EVICTED,
     is_managed_by_controllers,
     phase_of,
@@ -67,7 +67,7 @@ def is_given_back(unit: QueueUnit) -> bool:
     admissions = unit.status.admissions
     if not admissions or any(each.replicas > 0 or each.reclaim_state for each in admissions):
         return False
-    if is_managed_by_controllers(unit) or phase_of(unit) not in BOOKED_PHASES:
+    if is_managed_by_controllers(unit) or phase_of(unit) not in CHARGED_PHASES:
         return False
     return asks_for_pods(unit)
 

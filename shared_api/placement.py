@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import BOOKED_PHASES, phase_of
+from shared_api.queue_unit_phases import CHARGED_PHASES, phase_of
 from shared_api.well_known_labels import DECIDING_LABELS, QUEUE_NAME, read_queue_name, spellings
 
 
@@ -35,7 +35,7 @@ def as_admitted(unit: QueueUnit) -> QueueUnit:
     Any other unit, and one that was not edited since, is returned unchanged.
     """
     placement = unit.status.placement
-    if placement is None or phase_of(unit) not in BOOKED_PHASES:
+    if placement is None or phase_of(unit) not in CHARGED_PHASES:
         return unit
     if _deciding(unit) == placement.labels and _named_queue(unit) == placement.queue:
         return unit

@@ -123,7 +123,7 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
 }
 """(from, to) -> the programs that may write the move. A move that is missing here is illegal."""
 
-BOOKED_PHASES: Final = frozenset({_R, _D, _RUN, _READY, _SUCCESS, _FAILURE})
+CHARGED_PHASES: Final = frozenset({_R, _D, _RUN, _READY, _SUCCESS, _FAILURE})
 """Phases in which a unit is charged: from its admission until its end or the release of its quota.
 SchedFailed is charged as well."""
 
@@ -215,7 +215,7 @@ def was_evicted(unit: QueueUnit) -> bool:
 
 def occupies_quota(unit: QueueUnit) -> bool:
     """Return whether the unit itself is charged, apart from its living pods."""
-    return phase_of(unit) in BOOKED_PHASES
+    return phase_of(unit) in CHARGED_PHASES
 
 
 def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
@@ -456,7 +456,7 @@ def status_of_move(
         "lastUpdateTime": now,
         "conditions": [condition_body(condition) for condition in conditions],
     }
-    if to not in BOOKED_PHASES:
+    if to not in CHARGED_PHASES:
         if unit.status.admissions:
             status["admissions"] = []
         if unit.status.reclaimable_pods:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 Json = Mapping[str, Any]
 
-BOOKED_PHASES: Final = frozenset(
+CHARGED_PHASES: Final = frozenset(
     ("Reserved", "Dequeued", "Running", "SchedReady", "SchedSucceed", "SchedFailed")
 )
 """Of units that hold quota."""
@@ -28,7 +28,7 @@ def phase_of(unit: Json) -> str:
 
 def occupies_quota(unit: Json) -> bool:
     """Return whether a unit has been granted quota that it has not given back."""
-    return phase_of(unit) in BOOKED_PHASES
+    return phase_of(unit) in CHARGED_PHASES
 
 
 def is_admitted(unit: Json) -> bool:

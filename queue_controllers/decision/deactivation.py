@@ -25,7 +25,7 @@ from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.unit_status_patches import (
     DEACTIVATING,
     deactivated_condition,
-    is_put_back_when_freed,
+    eviction_ends_in_backoff,
     limit_condition,
     set_condition,
 )
@@ -125,7 +125,7 @@ def reach_limit_when_freed(view: JobView, job: JobFacts, unit: QueueUnit) -> Dec
 
 def reaches_limit(view: JobView, unit: QueueUnit) -> bool:
     """Return whether the eviction in progress brings the unit to its backoff limit."""
-    return is_put_back_when_freed(unit) and _is_limit(view, backoffs_of(unit) + 1)
+    return eviction_ends_in_backoff(unit) and _is_limit(view, backoffs_of(unit) + 1)
 
 
 def _is_limit(view: JobView, count: int) -> bool:

@@ -44,7 +44,7 @@ from queue_controllers.decision.adoption import (
 from queue_controllers.decision.deactivation import follow_deactivation, reach_limit
 from queue_controllers.decision.eviction import (
     carry_out_eviction,
-    look_in_time,
+    requeue_at_time_limit,
     why_evict,
     with_move_told,
 )
@@ -80,8 +80,8 @@ from queue_controllers.decision.queue_unit_builder import (
     build_sync,
     build_unit,
     choose_unit_name,
+    is_created_by_us,
     is_only_demand,
-    is_our_make,
     why_other_priority,
 )
 from queue_controllers.decision.release import mark_opened, release_job, release_whole
@@ -95,7 +95,7 @@ from queue_controllers.decision.running import (
 from queue_controllers.decision.suspend_conflict import restore_contest, suspend_again, suspend_job
 from queue_controllers.decision.unit_status_patches import (
     OPERATOR_SILENT,
-    move_return,
+    move_backoff_end,
     move_unit,
 )
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome
@@ -229,7 +229,7 @@ def _leave_running(view: JobView, job: JobFacts) -> Decision:
     quota = quota_of_job(job, view.around)
     message = (
         f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it goes on,"
-        f" nothing of {quota} is booked for it, and its pods are charged where their own labels"
+        f" nothing of {quota} is charged for it, and its pods are charged where their own labels"
         " say. Name a quota in the job's label that its namespace may use"
     )
     return with_event_once(view, "NotAdopted", message)
@@ -285,7 +285,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         allowed = may_use_quota(job, view.around)
         return _adopt(view, job, unit) if allowed else _leave_running(view, job)
     decision = with_move_told(view, job, unit, state, _follow_unit(view, job, unit, state))
-    return look_in_time(view, unit, decision)
+    return requeue_at_time_limit(view, unit, decision)
 
 
 def _without_attempt(memory: JobMemory) -> JobMemory:
@@ -392,10 +392,12 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     whose = f"It is not the queue's: {view.ownership.reason}"
     if occupies_quota(unit) and not state.stopped:
         if "NotManaged" not in memory.told:
-            message = f"{whose}. What it runs stays booked until it has stopped or ended"
+            message = f"{whose}. What it runs stays charged until it has stopped or ended"
             return with_event_once(view, "NotManaged", message)
         return _watch_unmanaged(view, job, unit, state)
-    return _drop_unit(view, unit, f"{whose}. Its queue unit is given up, its switch stays as it is")
+    return _drop_unit(
+        view, unit, f"{whose}. Its queue unit is deleted, its suspend field is left unchanged"
+    )
 
 
 def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
@@ -407,7 +409,7 @@ def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobSt
 def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
     """Delete a unit that this program created; hand one that was made by hand back."""
     give_up: Action = DeleteUnit(unit=unit)
-    if not is_our_make(unit):
+    if not is_created_by_us(unit):
         mark = {key: None for key in spellings(MANAGED_BY) if key in unit.metadata.annotations}
         give_up = PatchUnit(unit=unit, body={"metadata": {"annotations": mark}})
     event = RecordJobEvent(reason="NotManaged", message=message, type=EventType.WARNING)
@@ -429,7 +431,7 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     if (kept := _keep_place(view, job, unit)) is not None:
         return kept
     if has_own_backoff(job):
-        moved = move_return(unit, view.settings, view.moment, view.jitter)
+        moved = move_backoff_end(unit, view.settings, view.moment, view.jitter)
         if moved is not None:
             return Decision(actions=(moved,), memory=view.memory)
     obstacle = find_blocking_reason(unit)

@@ -29,7 +29,7 @@ from queue_controllers.decision.job_state import JobState
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.pending import is_silent, wait_until_stopped
 from queue_controllers.decision.queue_unit_builder import (
-    is_our_make,
+    is_created_by_us,
     outgrows,
     plan_restoration,
 )
@@ -38,9 +38,9 @@ from queue_controllers.decision.unit_metadata import annotations_of_unit, labels
 from queue_controllers.decision.unit_status_patches import (
     DEACTIVATING,
     JOB_CHANGED,
-    free_unit,
+    complete_eviction,
+    eviction_ends_in_backoff,
     how_to_activate,
-    is_put_back_when_freed,
     was_released_already,
 )
 from queue_controllers.jobframework.generic_job import JobFacts
@@ -95,7 +95,7 @@ def _where_else(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> str:
     """
     quota = quota_of_job(job, around)
     labels = labels_of_unit(job, quota)
-    is_ours, unit = is_our_make(unit), as_admitted(unit)
+    is_ours, unit = is_created_by_us(unit), as_admitted(unit)
     meta = unit.metadata
     if not is_ours:
         # A unit made by hand may name what its job does not. The mark of who made it can be edited.
@@ -116,7 +116,12 @@ def with_move_told(
     The job continues where it was admitted; nothing else would say so. Reported once for each new
     name.
     """
-    if not occupies_quota(unit) or is_being_evicted(unit) or state.stopped or not is_our_make(unit):
+    if (
+        not occupies_quota(unit)
+        or is_being_evicted(unit)
+        or state.stopped
+        or not is_created_by_us(unit)
+    ):
         return decision
     if job.status.outcome is not None or not view.ownership.managed or not _may_differ(job, unit):
         return decision
@@ -186,7 +191,7 @@ def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Job
     if (decision := reach_limit_when_freed(view, job, unit)) is not None:
         return decision
     silent = is_silent(view, state)
-    freed = free_unit(unit, view.settings, view.moment, jitter=view.jitter, silent=silent)
+    freed = complete_eviction(unit, view.settings, view.moment, jitter=view.jitter, silent=silent)
     # A job that was suspended when its eviction was requested has no event about it yet.
     told = () if view.memory.evicting else (_tell_eviction(view, job, unit),)
     # Nor has it got the pods back that its release did not let run.
@@ -195,7 +200,7 @@ def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Job
     return Decision(actions=(*restored, freed, *told), memory=view.memory)
 
 
-def look_in_time(view: JobView, unit: QueueUnit, decision: Decision) -> Decision:
+def requeue_at_time_limit(view: JobView, unit: QueueUnit, decision: Decision) -> Decision:
     """Return the decision with a reconcile at the moment when the job's time is used up."""
     left = seconds_left(unit, view.moment.wall)
     if left is None or is_being_evicted(unit):
@@ -220,7 +225,7 @@ def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> RecordJobEv
         then = "Its pods are deleted; those that are made in their stead wait in the queue again"
     elif reaches_limit(view, unit):
         then = f"{it} stays suspended: that was its last try, by its backoff limit"
-    elif is_put_back_when_freed(unit):
+    elif eviction_ends_in_backoff(unit):
         when = f"from the time that its queue unit {unit.metadata.name} names"
         then = f"{it} waits in the queue again, {when}"
     else:

@@ -22,8 +22,8 @@ def judge_standing(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, Jo
     admitted = view.unit is not None and is_admitted(view.unit)
     if job.kind.held_by_gates:
         job = judge_gates(job, view.pods, admitted=admitted)
-    memory = _note_word(view.memory, job)
-    believed = _was_let_go(memory, job) and _says_that_it_holds(job)
+    memory = _note_acknowledgment(view.memory, job)
+    believed = _resume_was_seen(memory, job) and _reports_suspended(job)
     state = judge_job(job, view.pods, admitted=admitted, believed=believed)
     if not state.unclear:
         return job, state, msgspec.structs.replace(memory, quiet_since=None)
@@ -34,7 +34,7 @@ def judge_standing(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, Jo
     return job, state, memory
 
 
-def _note_word(memory: JobMemory, job: JobFacts) -> JobMemory:
+def _note_acknowledgment(memory: JobMemory, job: JobFacts) -> JobMemory:
     """Return the memory with what the operator reports while the job is not suspended."""
     if job.suspended:
         return memory
@@ -43,11 +43,11 @@ def _note_word(memory: JobMemory, job: JobFacts) -> JobMemory:
     return msgspec.structs.replace(memory, let_go_of=None if holds else job.released_at)
 
 
-def _was_let_go(memory: JobMemory, job: JobFacts) -> bool:
+def _resume_was_seen(memory: JobMemory, job: JobFacts) -> bool:
     return job.released_at is not None and memory.let_go_of == job.released_at
 
 
-def _says_that_it_holds(job: JobFacts) -> bool:
+def _reports_suspended(job: JobFacts) -> bool:
     """Return whether the status says that the job is held back, whatever time it states."""
     return job.status.suspended and not job.status.pods
 

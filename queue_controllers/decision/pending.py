@@ -153,18 +153,19 @@ def wait_for_owner(view: JobView) -> Decision | None:
 # way out. For a unit that the controllers deactivated, that is the condition that says why:
 # "Inactive" alone would be half of the answer.
 
+_OR_CREATE: Final = "or ask an administrator to create it"
 WAYS_OUT: Final[Mapping[str, str]] = {
-    "NoQuota": f"Name one that exists in the job's label {QUOTA_NAME}, or have it made",
-    "NoQueue": f"Name one that exists in the job's label {QUEUE_NAME}, or have it made",
+    "NoQuota": f"Name one that exists in the job's label {QUOTA_NAME}, {_OR_CREATE}",
+    "NoQueue": f"Name one that exists in the job's label {QUEUE_NAME}, {_OR_CREATE}",
     "AmbiguousQuota": f"Or name another in the job's label {TREE_QUOTA_NAME}",
     "QuotaNotInNamespace": "Or name one in the job's label that its namespace may use",
     "QuotaNotInQueue": f"Or take {QUEUE_NAME} off the job: it then waits in the queue of its quota",
-    "ExceedsQuota": "Make the job again with less, or have the quota raised",
-    "InvalidDemand": "Make the job again with requests that can be read",
+    "ExceedsQuota": "Recreate the job with smaller requests, or have the quota raised",
+    "InvalidDemand": "Recreate the job with requests that can be parsed",
     "PodsRefused": "It is set aside, and queued again by itself once they would be accepted",
-    "RequestsMissing": "Make the job again with them in resources.requests of its containers",
+    "RequestsMissing": "Recreate the job with them in resources.requests of its containers",
     "Inactive": f'To have it wait in the queue, annotate the job {ACTIVE}: "true"',
-    "StoppedQueue": "Whoever administers the queue must let it go on, or name another",
+    "StoppedQueue": "An administrator of the queue must resume it; or name another queue",
     "BrokenChain": "An administrator of the quotas must correct them",
     "AdmissionCheckInactive": "An administrator of the queue's admission checks must repair it",
 }

@@ -2,9 +2,9 @@
 
 The demand of a template as written is not what koord-scheduler counts: the API server's admission
 plugins fill in requests (LimitRanger) and the overhead and node rules of the runtime
-(RuntimeClass), and they refuse what the namespace does not allow. `admit_template` does the same to
-a template from the objects that those plugins read, so that a unit asks for what its pods will
-have. The result is a fixed point: pods that exist have been through it.
+(RuntimeClass), and they refuse what the namespace does not allow. `apply_admission_to_template`
+does the same to a template from the objects that those plugins read, so that a unit asks for what
+its pods will have. The result is a fixed point: pods that exist have been through it.
 
 What cannot be read is not asked for: a kind that may not be listed is unknown (None), and what is
 unknown neither changes a template nor holds a job.
@@ -75,7 +75,7 @@ class AdmissionObjects(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_READ: Final = AdmissionObjects()
 
 
-class AdmittedTemplate(msgspec.Struct, frozen=True):
+class TemplateAfterAdmission(msgspec.Struct, frozen=True):
     """A template as its pods will be."""
 
     template: ScheduledPodTemplate
@@ -85,14 +85,16 @@ class AdmittedTemplate(msgspec.Struct, frozen=True):
     """Why no pod of it can be created now, with the name of the object; "" if one can."""
 
 
-def admit_job(job: JobFacts, objects: AdmissionObjects) -> JobFacts:
+def apply_pod_admission(job: JobFacts, objects: AdmissionObjects) -> JobFacts:
     """Return the facts with the pod sets as the cluster will have them, and what that changes.
 
     Pods that are held by gates exist: they have been through admission already.
     """
     if not has_pods_to_come(job):
         return job
-    return with_admitted(job, [admit_pod_set(each, job, objects) for each in job.pod_sets])
+    return with_admitted(
+        job, [apply_admission_to_pod_set(each, job, objects) for each in job.pod_sets]
+    )
 
 
 def has_pods_to_come(job: JobFacts) -> bool:
@@ -100,7 +102,7 @@ def has_pods_to_come(job: JobFacts) -> bool:
     return not job.kind.held_by_gates and job.status.outcome is None
 
 
-def with_admitted(job: JobFacts, admitted: list[AdmittedTemplate]) -> JobFacts:
+def with_admitted(job: JobFacts, admitted: list[TemplateAfterAdmission]) -> JobFacts:
     """Return the facts with these templates, one for each pod set, and what they change."""
     if not any(each.differences or each.refusal for each in admitted):
         return job
@@ -120,22 +122,24 @@ def with_admitted(job: JobFacts, admitted: list[AdmittedTemplate]) -> JobFacts:
     )
 
 
-def admit_pod_set(pod_set: JobPodSet, job: JobFacts, objects: AdmissionObjects) -> AdmittedTemplate:
+def apply_admission_to_pod_set(
+    pod_set: JobPodSet, job: JobFacts, objects: AdmissionObjects
+) -> TemplateAfterAdmission:
     """Return one template of a job as its pods will be, by the objects that are watched."""
     template = pod_set.template
     if pod_set.is_sum:
         missing = _missing_class(job.priority.class_name, objects)
         missing = missing or _missing_account(template.spec, objects)
-        return AdmittedTemplate(template, refusal=missing)
-    admitted = admit_template(template, objects)
+        return TemplateAfterAdmission(template, refusal=missing)
+    admitted = apply_admission_to_template(template, objects)
     if admitted.refusal and not pod_set.has_limits and not _missing(template.spec, objects):
         # The job's operator sets limits that the template lacks, so whether they are in order is
         # unknown, too.
-        return AdmittedTemplate(admitted.template, admitted.differences)
+        return TemplateAfterAdmission(admitted.template, admitted.differences)
     return admitted
 
 
-def _told(pod_sets: tuple[JobPodSet, ...], admitted: list[AdmittedTemplate]) -> str:
+def _told(pod_sets: tuple[JobPodSet, ...], admitted: list[TemplateAfterAdmission]) -> str:
     """Return in one line what differs, "" for nothing; with names if there are several pod sets."""
     lines = [
         f"pod set {pod_set.name}: {line}" if len(pod_sets) > 1 else line
@@ -146,14 +150,16 @@ def _told(pod_sets: tuple[JobPodSet, ...], admitted: list[AdmittedTemplate]) -> 
     return text if len(text) <= MAX_DIFFERENCES_CHARS else text[: MAX_DIFFERENCES_CHARS - 3] + "..."
 
 
-def admit_template(template: ScheduledPodTemplate, objects: AdmissionObjects) -> AdmittedTemplate:
+def apply_admission_to_template(
+    template: ScheduledPodTemplate, objects: AdmissionObjects
+) -> TemplateAfterAdmission:
     """Return the template as the API server's admission makes it, what differs, and any refusal.
 
     The template itself is returned if nothing changes.
     """
     spec = template.spec
     if missing := _missing(spec, objects):
-        return AdmittedTemplate(template, refusal=missing)
+        return TemplateAfterAdmission(template, refusal=missing)
     runtime = _runtime_class(spec, objects)
     spec, of_runtime, clash = _with_runtime(spec, runtime)
     try:
@@ -162,12 +168,12 @@ def admit_template(template: ScheduledPodTemplate, objects: AdmissionObjects) ->
     except QuantityError:
         # An error in the demand is reported on the unit; the API server has validated the amounts
         # of a LimitRange.
-        return AdmittedTemplate(template, refusal=clash)
+        return TemplateAfterAdmission(template, refusal=clash)
     differences = (*of_ranges, *of_runtime)
     if not differences:
-        return AdmittedTemplate(template, refusal=refusal)
+        return TemplateAfterAdmission(template, refusal=refusal)
     changed = ScheduledPodTemplate(metadata=template.metadata, spec=spec)
-    return AdmittedTemplate(changed, differences, refusal)
+    return TemplateAfterAdmission(changed, differences, refusal)
 
 
 # --- what a template names ----------------------------------------------------------------------

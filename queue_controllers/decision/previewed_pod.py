@@ -21,8 +21,8 @@ import msgspec
 from queue_controllers.decision.label_precedence import PREEMPTIBLE_LABELS
 from queue_controllers.decision.pod_admission import (
     AdmissionObjects,
-    AdmittedTemplate,
-    admit_pod_set,
+    TemplateAfterAdmission,
+    apply_admission_to_pod_set,
     are_equal,
     listed,
     with_admitted,
@@ -186,7 +186,7 @@ def admit_by_answers(
     """
     admitted = []
     for pod_set in job.pod_sets:
-        followed = admit_pod_set(pod_set, job, objects)
+        followed = apply_admission_to_pod_set(pod_set, job, objects)
         answer = answers.get(pod_set.name)
         admitted.append(
             followed if answer is None else _admit_by(answer, pod_set.template, followed)
@@ -195,22 +195,22 @@ def admit_by_answers(
 
 
 def _admit_by(
-    answer: PodAnswer, template: ScheduledPodTemplate, followed: AdmittedTemplate
-) -> AdmittedTemplate:
+    answer: PodAnswer, template: ScheduledPodTemplate, followed: TemplateAfterAdmission
+) -> TemplateAfterAdmission:
     if answer.refusal:
-        return AdmittedTemplate(template, refusal=answer.refusal)
+        return TemplateAfterAdmission(template, refusal=answer.refusal)
     if answer.spec is None:
         told = (*followed.differences, answer.note)
-        return AdmittedTemplate(followed.template, told, followed.refusal)
+        return TemplateAfterAdmission(followed.template, told, followed.refusal)
     metadata, of_labels = _relabelled(template.metadata, answer)
     if not of_labels and _is_as(answer.spec, followed.template.spec):
         # Only what the watched objects do: their words name the object.
-        return AdmittedTemplate(followed.template, followed.differences)
+        return TemplateAfterAdmission(followed.template, followed.differences)
     spec, differences = _as_answered(template.spec, answer.spec)
     lines = tuple(f"{each} ({_BY_ADMISSION})" for each in (*differences, *of_labels))
     if not lines:
-        return AdmittedTemplate(template)
-    return AdmittedTemplate(ScheduledPodTemplate(metadata=metadata, spec=spec), lines)
+        return TemplateAfterAdmission(template)
+    return TemplateAfterAdmission(ScheduledPodTemplate(metadata=metadata, spec=spec), lines)
 
 
 def _is_as(answered: ScheduledPodSpec, followed: ScheduledPodSpec) -> bool:

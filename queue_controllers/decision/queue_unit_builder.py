@@ -161,7 +161,7 @@ def _requests(template: Any) -> Amounts | None:  # noqa: ANN401 - reduced or pla
         return None
 
 
-def is_our_make(unit: QueueUnit) -> bool:
+def is_created_by_us(unit: QueueUnit) -> bool:
     """Return whether this program created the unit; one that it took over is never deleted."""
     annotations = unit.metadata.annotations
     return annotations.get(MANAGED_BY) == CONTROLLERS and JOB_CREATED_AT in annotations

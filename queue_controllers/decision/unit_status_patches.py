@@ -142,7 +142,7 @@ def set_condition(
     return PatchUnitStatus(unit=unit, status=status)
 
 
-def free_unit(
+def complete_eviction(
     unit: QueueUnit, settings: JobSettings, moment: Moment, *, jitter: float, silent: bool
 ) -> PatchUnitStatus:
     """Return the write that ends an eviction: the unit is no longer charged.
@@ -152,14 +152,14 @@ def free_unit(
     # That it was resumed against the queue stays true until it runs when admitted: it is its place
     # in the queue.
     settled = () if silent else (OPERATOR_SILENT,)
-    extra, noted = _bank(unit, moment), _why_inactive(unit)
+    extra, noted = _execution_time_status(unit, moment), _why_inactive(unit)
     if noted:
         to, message = Phase.ENQUEUED, noted[0].message
-        if is_put_back_when_freed(unit):
+        if eviction_ends_in_backoff(unit):
             extra["requeueState"] = {"count": backoffs_of(unit) + 1, "requeueAt": None}
-    elif is_put_back_when_freed(unit):
+    elif eviction_ends_in_backoff(unit):
         to, message = Phase.TIMEOUT_BACKOFF, _eviction_of(unit).message or "Backoff"
-        extra |= _put_back(unit, settings, moment, jitter)
+        extra |= _backoff_status(unit, settings, moment, jitter)
     else:
         to, message = Phase.ENQUEUED, f"Enqueued after eviction: {_eviction_of(unit).reason}"
     return move_unit(unit, to, moment, message=message, settled=settled, noted=noted, extra=extra)
@@ -170,12 +170,12 @@ def _why_inactive(unit: QueueUnit) -> tuple[Condition, ...]:
     reason = _eviction_of(unit).reason
     if reason in DEACTIVATING:
         return (deactivated_condition(unit, reason),)
-    if is_put_back_when_freed(unit) and LIMIT_REACHED in unit.metadata.annotations:
+    if eviction_ends_in_backoff(unit) and LIMIT_REACHED in unit.metadata.annotations:
         return (limit_condition(unit, backoffs_of(unit) + 1),)
     return ()
 
 
-def _put_back(
+def _backoff_status(
     unit: QueueUnit, settings: JobSettings, moment: Moment, jitter: float
 ) -> dict[str, object]:
     """Return the part of a status that says until when a unit backs off."""
@@ -185,7 +185,7 @@ def _put_back(
     return {"requeueState": {"count": count, "requeueAt": moment.after(seconds).stamp}}
 
 
-def _bank(unit: QueueUnit, moment: Moment) -> dict[str, object]:
+def _execution_time_status(unit: QueueUnit, moment: Moment) -> dict[str, object]:
     """Return the part of a status that keeps how long the job has run until now.
 
     If its time is used up, it restarts at zero, should the job be activated again.
@@ -205,7 +205,7 @@ def _eviction_of(unit: QueueUnit) -> Condition:
     return find_condition(unit.status.conditions, EVICTED) or none
 
 
-def is_put_back_when_freed(unit: QueueUnit) -> bool:
+def eviction_ends_in_backoff(unit: QueueUnit) -> bool:
     """Return whether the eviction in progress ends in a backoff."""
     return ends_in_backoff(unit) and phase_of(unit) is not Phase.RESERVED
 
@@ -242,7 +242,7 @@ def how_to_activate(unit: QueueUnit) -> str:
     return f'annotate the job {ACTIVE}: {first}"true"'
 
 
-def move_return(
+def move_backoff_end(
     unit: QueueUnit, settings: JobSettings, moment: Moment, jitter: float
 ) -> PatchUnitStatus | None:
     """Return the write that moves the end of a backoff to where the settings have it, None: it is.

@@ -11,7 +11,7 @@ import msgspec
 
 from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.owners import Owners
-from queue_controllers.decision.queue_unit_builder import is_our_make
+from queue_controllers.decision.queue_unit_builder import is_created_by_us
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobFacts,
@@ -155,12 +155,12 @@ def find_units(
         assert consumer is not None
         if uid is not None and (consumer.uid == uid or _is_nameless(unit, consumer, uid)):
             mine[unit.metadata.uid] = unit
-        elif consumer.uid and consumer.uid != uid and is_our_make(unit):
+        elif consumer.uid and consumer.uid != uid and is_created_by_us(unit):
             orphans.append(unit)
     if not mine:
         return UnitsOfJob(orphans=tuple(orphans))
     own, *others = sorted(mine.values(), key=_rank)
-    surplus = tuple(each for each in others if is_our_make(each) and not occupies_quota(each))
+    surplus = tuple(each for each in others if is_created_by_us(each) and not occupies_quota(each))
     return UnitsOfJob(own=own, surplus=surplus, orphans=tuple(orphans))
 
 

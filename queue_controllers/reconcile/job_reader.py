@@ -17,7 +17,7 @@ from queue_controllers.decision.job_ownership import ClusterContext, Ownership, 
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import PodFacts, count_pods
 from queue_controllers.decision.job_view import JobMemory, JobView, LostUnit, Moment
-from queue_controllers.decision.pod_admission import admit_job
+from queue_controllers.decision.pod_admission import apply_pod_admission
 from queue_controllers.decision.queue_unit_builder import choose_unit_name
 from queue_controllers.decision.unit_status_patches import MAX_JITTER
 from queue_controllers.job_families.gated_pods import PodGroup
@@ -139,7 +139,7 @@ class JobReader(Generic[JobT]):
         adapter, namespace = self._adapter, job.metadata.namespace
         written = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
         around = self._sources.around(namespace)
-        facts = admit_job(written, around.admission)
+        facts = apply_pod_admission(written, around.admission)
         ownership = classify_ownership(
             facts,
             around,

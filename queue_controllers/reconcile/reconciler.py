@@ -25,6 +25,7 @@ from queue_controllers.decision.actions import (
     ReleaseJob,
     ResizeJob,
     SuspendJob,
+    TouchJob,
 )
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.job_settings import JobSettings
@@ -118,7 +119,7 @@ class _Versions:
         """Note what an action has written; None for nothing."""
         if written is None:
             return
-        if isinstance(action, SuspendJob | ReleaseJob | ResizeJob):
+        if isinstance(action, SuspendJob | ReleaseJob | ResizeJob | TouchJob):
             self.job = written.resource_version
         else:
             self.unit = written.resource_version

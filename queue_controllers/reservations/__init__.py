@@ -7,9 +7,9 @@ Read in this order:
 
 1. ``reservation_builder``: job and unit -> Reservations; with ``node_blacklist``, the nodes that
    none may be on.
-2. ``reservation_verdict``: what koord-scheduler has said of them.
-3. ``decide``: unit, Reservations, the time -> what to do; pure.
-4. ``execute``: one method per action; ``reservation_controller``: what to reconcile, and when;
+2. ``decide``: unit, Reservations, what koord-scheduler has said of them, the time -> what to do;
+   pure.
+3. ``execute``: one method per action; ``reservation_controller``: what to reconcile, and when;
    ``reservation_settings``: the settings.
 
 Not here: which queues are strict, and what becomes of a unit whose nodes were refused

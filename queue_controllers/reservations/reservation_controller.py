@@ -177,7 +177,7 @@ class ReservationController:
         for key in _keys_among(said):
             self.queue.add_after(key, GATHER_SECONDS)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Queue all units that may need a reconcile."""
         for unit in self._units.list():
             if has_part(unit):
@@ -193,7 +193,7 @@ class ReservationController:
         rest = self.watch.step()
         was_open, self._is_open = self._is_open, self._has_taken_over() and self.watch.is_ready()
         if self._is_open and not was_open:  # the kind may have appeared: it is not ready then
-            self.look_at_all()
+            self.enqueue_all()
         return rest if self._is_open else min(rest, OPENING_SECONDS)
 
     def step(self) -> float | None:

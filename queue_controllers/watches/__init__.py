@@ -2,8 +2,8 @@
 
 Read in this order:
 
-1. ``informers``: creates the informers, also of kinds that come and go; ``kind_election``: which
-   extension serves a kind.
+1. ``informers``: creates the informers, also of kinds that come and go, and reports objects that
+   cannot be decoded; ``kind_election``: which extension serves a kind.
 2. ``change_filter``: which changes need a reconcile, and how soon (the handlers are in
    ``queue_controllers.extension_server``); ``job_trimming``: what is kept of a job.
 3. ``pod_usage``: which pods belong to which job; ``pod_groups``: jobs that are only pods.
@@ -12,7 +12,6 @@ Read in this order:
 5. ``cluster_context``: quotas, namespaces, priority classes; ``kueue_presence``: whether Kueue is
    installed; ``admission_caches``: what the API server applies when it creates pods;
    ``pod_preview``: the API server's answer to a dry run; ``preview_changes``: when to ask again.
-6. ``undecodable_events``: events on objects that cannot be decoded.
 
 Not here: what a change leads to (``queue_controllers.decision``).
 """

@@ -33,7 +33,7 @@ def pause_of_job(adapter: GenericJob[JobT], old: JobT | None, new: JobT) -> floa
         return AT_ONCE
     if not _differ(old, new):
         return None
-    if _is_decided_by_others(old.metadata, new.metadata):
+    if _has_changed_intent(old.metadata, new.metadata):
         return AT_ONCE
     return GATHER_SECONDS if adapter.status_of(new).outcome is None else AT_ONCE
 
@@ -44,12 +44,12 @@ def pause_of_unit(old: QueueUnit | None, new: QueueUnit | None) -> float | None:
         return AT_ONCE
     if not _differ(old, new):
         return None
-    if _is_decided_by_others(old.metadata, new.metadata) or old.status.phase != new.status.phase:
+    if _has_changed_intent(old.metadata, new.metadata) or old.status.phase != new.status.phase:
         return AT_ONCE
     return GATHER_SECONDS
 
 
-def _is_decided_by_others(old: ObjectMeta, new: ObjectMeta) -> bool:
+def _has_changed_intent(old: ObjectMeta, new: ObjectMeta) -> bool:
     """Return whether a user or program changed what an object asks for, not only its status."""
     if old.uid != new.uid or old.generation != new.generation:
         return True

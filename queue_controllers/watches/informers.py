@@ -8,6 +8,8 @@ from typing import Any, Final, TypeVar
 from queue_controllers.jobframework.generic_job import JobKind
 from queue_controllers.watches.kind_election import KindTurn
 from shared_api.client.discovery import is_served
+from shared_api.client.errors import DecodeFailure
+from shared_api.client.event_recorder import Event, EventRecorder, EventType, ObjectReference
 from shared_api.client.resource_client import ResourceType
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.kind_watch import KindWatch
@@ -101,3 +103,30 @@ class InformerFactory:
         """Start an informer on a thread of its own, if there are threads."""
         if self.runs_threads:
             informer.start(self._host.metrics.process.on_loop_error)
+
+
+# --- events on objects that cannot be decoded -----------------------------------------------------
+# Events on objects that cannot be decoded. Events of reconcilers: `reconcile.execute`.
+
+UNREADABLE: Final = "Unreadable"
+
+
+def tell_of_unreadable(
+    recorder: EventRecorder, api_version: str, kind: str
+) -> Callable[[DecodeFailure], None]:
+    """Return the handler that records events on objects of a kind that cannot be decoded."""
+
+    def tell(failure: DecodeFailure) -> None:
+        regarding = ObjectReference(api_version, kind, failure.name, failure.namespace, failure.uid)
+        note = f"It cannot be read: {failure.error}"
+        recorder.record(
+            Event(
+                regarding=regarding,
+                type=EventType.WARNING,
+                reason=UNREADABLE,
+                action=UNREADABLE,
+                note=note,
+            )
+        )
+
+    return tell

@@ -26,7 +26,7 @@ import msgspec
 import structlog
 
 from queue_controllers.decision.job_ownership import quota_of_job
-from queue_controllers.decision.pod_admission import admit_job, has_pods_to_come
+from queue_controllers.decision.pod_admission import apply_pod_admission, has_pods_to_come
 from queue_controllers.decision.previewed_pod import (
     NO_ANSWER,
     PodAnswer,
@@ -188,7 +188,7 @@ class PodPreviews:
         quota = quota_of_job(job, request.around)
         parts = _parts_of(adapter, job, quota)
         if not parts or not isinstance(adapter, GivesFullTemplates):
-            return admit_job(job, objects)
+            return apply_pod_admission(job, objects)
         now = self._clock.monotonic()
         with self._lock:
             answers = self._answers_to(job.uid, parts, now)
@@ -200,7 +200,7 @@ class PodPreviews:
             patience = KNOWN_JOB_SECONDS if request.has_unit else NEW_JOB_SECONDS
             if wish is not None and now - wish.since < patience:
                 return msgspec.structs.replace(
-                    admit_job(job, objects), unknown_demand=AWAITS_PREVIEW
+                    apply_pod_admission(job, objects), unknown_demand=AWAITS_PREVIEW
                 )
             answers |= dict.fromkeys(missing, _UNANSWERED)
         facts = admit_by_answers(job, objects, answers)
@@ -220,10 +220,12 @@ class PodPreviews:
             since = None if wish is None else wish.since
         is_complete = len(answers) == len(parts)
         if not parts or (since is None and not is_complete):
-            return admit_job(job, objects)
+            return apply_pod_admission(job, objects)
         patience = KNOWN_JOB_SECONDS if request.has_unit else NEW_JOB_SECONDS
         if since is not None and not is_complete and now - since < patience:
-            return msgspec.structs.replace(admit_job(job, objects), unknown_demand=AWAITS_PREVIEW)
+            return msgspec.structs.replace(
+                apply_pod_admission(job, objects), unknown_demand=AWAITS_PREVIEW
+            )
         answers = {name: answers.get(name, _UNANSWERED) for name in parts}
         facts = admit_by_answers(job, objects, answers)
         return msgspec.structs.replace(facts, stamped_quota=quota)

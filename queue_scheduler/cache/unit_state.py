@@ -28,7 +28,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
     ADOPTED,
     BACKOFF_LIMIT_REACHED,
-    BOOKED_PHASES,
+    CHARGED_PHASES,
     EVICTED,
     FINAL_PHASES,
     MAKING_ROOM,
@@ -128,10 +128,10 @@ def version_of(unit: QueueUnit) -> int:
 
 _BY_PHASE: Mapping[str, UnitState] = {
     **{phase.value: UnitState.ENDED for phase in FINAL_PHASES},
-    **{phase.value: UnitState.ADMITTED for phase in BOOKED_PHASES},
+    **{phase.value: UnitState.ADMITTED for phase in CHARGED_PHASES},
 }
 
-_IN_FLIGHT_PHASES: Final = BOOKED_PHASES - {Phase.RUNNING}
+_IN_FLIGHT_PHASES: Final = CHARGED_PHASES - {Phase.RUNNING}
 """Between admission and running pods. Phases are strings, so `status.phase` can be looked up."""
 
 

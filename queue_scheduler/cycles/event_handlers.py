@@ -19,9 +19,9 @@ from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import BOOKED_PHASES, FINAL_PHASES
+from shared_api.queue_unit_phases import CHARGED_PHASES, FINAL_PHASES
 
-_PAST_WAITING: Final = BOOKED_PHASES | FINAL_PHASES
+_PAST_WAITING: Final = CHARGED_PHASES | FINAL_PHASES
 """Phases are strings: a unit with a phase that is unknown here is considered."""
 
 

@@ -358,8 +358,16 @@ class WakeIndex:
         waiting = self._waiting.get(entry[2])
         if waiting is None or waiting.number != entry[1]:
             return False
+        # Part by part, without `_rule_of`: asked several times in the life of every unit.
         refusal = waiting.refusal
-        return (waiting.tree_id, refusal.quota) == node and _rule_of(refusal) == rule
+        reason, resource, via = rule
+        return (
+            refusal.quota == node[1]
+            and refusal.resource == resource
+            and (refusal.told_of or refusal.reason) is reason
+            and refusal.via == via
+            and waiting.tree_id == node[0]
+        )
 
 
 def _rule_of(refusal: Refusal) -> Rule:

@@ -5,11 +5,10 @@ Read in this order:
 1. ``unit_reconciler``: the step: read a unit, ask what is due, write it, or come back later.
 2. ``requeue``: pending again when the backoff after an eviction is over.
 3. ``scale_up``: pods that a running job asks for in addition.
-4. ``admission_checks``: what the states of checks lead to; ``admission_check_watch``: which checks
-   the cluster has.
+4. ``admission_checks``: what the states of checks lead to.
 5. ``node_timeout``: units of strict queues that get no nodes.
 6. ``eviction``: evictions of units that no job controller manages.
-7. ``setup``: puts them together.
+7. ``setup``: puts them together, and follows which checks the cluster has.
 
 Not here: decisions about the order (``queue_scheduler.engine``), and when a unit is due
 (``queue_scheduler.engine.deadlines``).

@@ -22,7 +22,7 @@ from shared_api.objects.queue_unit import (
     PodSetUpdate,
     QueueUnit,
 )
-from shared_api.queue_unit_phases import BOOKED_PHASES, Phase, is_being_evicted, phase_of
+from shared_api.queue_unit_phases import CHARGED_PHASES, Phase, is_being_evicted, phase_of
 
 MAX_SECONDS: Final = 2**31 - 1
 """The largest `requeueAfterSeconds`, an int32."""
@@ -74,7 +74,7 @@ def is_admitted(unit: QueueUnit) -> bool:
 
     In strict mode its job may not be released yet, while nodes are sought for it.
     """
-    goes_on = phase_of(unit) in BOOKED_PHASES - {Phase.RESERVED} and not is_being_evicted(unit)
+    goes_on = phase_of(unit) in CHARGED_PHASES - {Phase.RESERVED} and not is_being_evicted(unit)
     return goes_on and unit.metadata.deletion_timestamp is None
 
 

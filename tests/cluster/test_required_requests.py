@@ -76,7 +76,7 @@ def test_a_job_without_a_required_request_waits_and_holds_up_no_other(world: Que
     world.create_job("lacks", "strict", cpu="1", suspend=True)
     until(partial(_waits_for, world, "lacks", "RequestsMissing"))
     words = "pod set lacks requests no memory, which quota strict asks of every pod"
-    way_out = f"{words}. Make the job again with them in resources.requests of its containers"
+    way_out = f"{words}. Recreate the job with them in resources.requests of its containers"
     until(lambda: way_out in world.plane.kubectl("describe", "job", "lacks"))
     assert condition(world.unit("lacks"), "QuotaReserved")["message"] == words
     both = without_requests(cpu="1", memory="1Gi")

@@ -17,7 +17,7 @@ from shared_api.objects.queue_unit import (
     QueueUnit,
     ReclaimState,
 )
-from shared_api.queue_unit_phases import BOOKED_PHASES, Phase
+from shared_api.queue_unit_phases import CHARGED_PHASES, Phase
 from shared_api.well_known_labels import JOB_CREATED_AT, QUOTA_NAME
 from tests.job_situations import (
     ADMITTED,
@@ -55,7 +55,7 @@ def freed_after(of: QueueUnit, **more: Any) -> tuple[dict[str, Any], RecordJobEv
 
 
 @pytest.mark.parametrize("reason", REASONS)
-@pytest.mark.parametrize("phase", sorted(BOOKED_PHASES))
+@pytest.mark.parametrize("phase", sorted(CHARGED_PHASES))
 def test_a_stopped_job_is_released_at_once_from_any_phase(phase: str, reason: str) -> None:
     """[ctl-8] The reclaimed replicas go with the admissions."""
     status, event = freed_after(asked(phase, reason))
@@ -80,7 +80,7 @@ def test_a_running_job_is_stopped_first(phase: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("wanted", "until"), [(None, "10:00:10"), (5, "10:00:10"), (120, "10:02:00")]
 )
-@pytest.mark.parametrize("phase", sorted(BOOKED_PHASES - {Phase.RESERVED}))
+@pytest.mark.parametrize("phase", sorted(CHARGED_PHASES - {Phase.RESERVED}))
 def test_a_check_that_wants_a_retry_sets_a_minimum_backoff(
     phase: str, wanted: int | None, until: str
 ) -> None:

@@ -46,7 +46,7 @@ def test_it_is_reported_in_the_schedulers_words_with_the_action() -> None:
         reason="NoQuota",
         message=(
             "It cannot start: no quota: gold does not exist. Name one that exists in the job's "
-            "label quota.scheduling.koordinator.sh/name, or have it made"
+            "label quota.scheduling.koordinator.sh/name, or ask an administrator to create it"
         ),
         type=EventType.WARNING,
     )

@@ -10,8 +10,8 @@ import pytest
 from queue_controllers.decision.pod_admission import (
     MAX_DIFFERENCES_CHARS,
     AdmissionObjects,
-    admit_job,
-    admit_template,
+    apply_admission_to_template,
+    apply_pod_admission,
     overlay_body,
 )
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate, template_body
@@ -162,10 +162,10 @@ SIDECAR: Final = {"name": "s", "restartPolicy": "Always"}
 def test_the_requests_of_pods(
     of: ScheduledPodTemplate, objects: AdmissionObjects, want: dict[str, int]
 ) -> None:
-    got = admit_template(of, objects)
+    got = apply_admission_to_template(of, objects)
     assert pod_requests(got.template.spec) == want
     assert got.refusal == ""
-    again = admit_template(got.template, objects)
+    again = apply_admission_to_template(got.template, objects)
     assert again.template is got.template, "existing pods have been admitted"
     assert again.differences == ()
     assert (got.differences == ()) == (got.template is of)
@@ -177,7 +177,7 @@ def test_differences_are_reported_with_their_reasons() -> None:
         scheduling={"nodeSelector": {"kata": "true"}, "tolerations": [{"key": "kata"}]},
     )
     objects = within(limits("defaults", default={"memory": "1Gi"}), kata=kata)
-    got = admit_template(template(CPU1, runtimeClassName="kata"), objects)
+    got = apply_admission_to_template(template(CPU1, runtimeClassName="kata"), objects)
     assert got.differences == (
         "requests memory 1Gi of container c0 (LimitRange defaults)",
         "limits memory 1Gi of container c0 (LimitRange defaults)",
@@ -272,7 +272,7 @@ LEAST: Final = "LimitRange r asks for at least"
 def test_why_pods_would_be_refused(
     of: ScheduledPodTemplate, objects: AdmissionObjects, want: str
 ) -> None:
-    assert admit_template(of, objects).refusal == want
+    assert apply_admission_to_template(of, objects).refusal == want
 
 
 @pytest.mark.parametrize(
@@ -321,13 +321,13 @@ def test_why_pods_would_be_refused(
 def test_objects_that_a_template_names_and_that_do_not_exist(
     spec: Json, objects: Json, want: str
 ) -> None:
-    got = admit_template(template(CPU1, **spec), AdmissionObjects(**objects))
+    got = apply_admission_to_template(template(CPU1, **spec), AdmissionObjects(**objects))
     assert got.refusal == want
 
 
 def test_invalid_amounts_are_left_to_the_unit() -> None:
     of = template({"requests": {"cpu": "one"}})
-    got = admit_template(of, within(limits(max={"cpu": "1"})))
+    got = apply_admission_to_template(of, within(limits(max={"cpu": "1"})))
     assert (got.template, got.refusal) == (of, "")
 
 
@@ -345,7 +345,7 @@ SMALL: Final = within(limits("small", max={"cpu": "500m"}, defaultRequest={"memo
 
 def test_a_job_has_the_demand_of_its_future_pods() -> None:
     job = facts()
-    got = admit_job(job, SMALL)
+    got = apply_pod_admission(job, SMALL)
     (before,), (after,) = job.pod_sets, got.pod_sets
     assert after.written == before.template
     assert pod_requests(after.template.spec) == {"cpu": 1000, "memory": 1 << 30}
@@ -355,7 +355,7 @@ def test_a_job_has_the_demand_of_its_future_pods() -> None:
 
 def test_a_sum_is_not_checked_like_a_pod() -> None:
     job = of_job(is_sum=True)
-    got = admit_job(job, SMALL)
+    got = apply_pod_admission(job, SMALL)
     assert (got.pod_sets, got.template_differences, got.pods_refused) == (job.pod_sets, "", "")
 
 
@@ -363,31 +363,33 @@ def test_pods_that_a_sum_stands_for_need_their_service_account() -> None:
     job = of_job(is_sum=True, template=template(CPU1, serviceAccountName="bot"))
     nobody = AdmissionObjects(service_accounts=())
     want = "ServiceAccount bot does not exist in the job's namespace"
-    assert admit_job(job, nobody).pods_refused == want
-    assert admit_job(job, AdmissionObjects(service_accounts=("bot",))).pods_refused == ""
+    assert apply_pod_admission(job, nobody).pods_refused == want
+    assert apply_pod_admission(job, AdmissionObjects(service_accounts=("bot",))).pods_refused == ""
 
 
 def test_templates_that_only_an_operator_completes_are_not_judged() -> None:
     job = of_job(has_limits=False)
-    got = admit_job(job, SMALL)
+    got = apply_pod_admission(job, SMALL)
     assert got.template_differences
     assert got.pods_refused == ""
     named = of_job(has_limits=False, template=template(CPU1, **NAMED))
     nothing = AdmissionObjects(priority_classes=())
-    assert admit_job(named, nothing).pods_refused == "PriorityClass gold does not exist"
+    assert apply_pod_admission(named, nothing).pods_refused == "PriorityClass gold does not exist"
 
 
 def test_existing_pods_are_unchanged() -> None:
     job = facts()
     held = msgspec.structs.replace(job.kind, held_by_gates=True)
     gated = msgspec.structs.replace(job, kind=held)
-    assert admit_job(gated, SMALL) is gated
+    assert apply_pod_admission(gated, SMALL) is gated
 
 
 def test_pod_sets_are_named_and_the_text_is_cut() -> None:
     job = facts()
     sets = tuple(msgspec.structs.replace(job.pod_sets[0], name=f"s{n}") for n in range(40))
-    told = admit_job(msgspec.structs.replace(job, pod_sets=sets), SMALL).template_differences
+    told = apply_pod_admission(
+        msgspec.structs.replace(job, pod_sets=sets), SMALL
+    ).template_differences
     assert told.startswith("pod set s0: requests memory 1Gi")
     assert len(told) == MAX_DIFFERENCES_CHARS
 
@@ -406,7 +408,7 @@ def test_a_whole_template_gets_what_the_reduced_one_has() -> None:
     kata = runtime(overhead={"podFixed": {"cpu": "500m"}})
     objects = within(limits(defaultRequest={"cpu": "1"}), kata=kata)
     read = msgspec.convert(whole, ScheduledPodTemplate)
-    reduced = template_body(admit_template(read, objects).template)
+    reduced = template_body(apply_admission_to_template(read, objects).template)
     assert overlay_body(whole, reduced) == {
         "metadata": {"labels": {"a": "b"}},
         "spec": {

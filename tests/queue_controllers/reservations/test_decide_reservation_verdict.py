@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_controllers.reservations.reservation_verdict import (
+from queue_controllers.reservations.decide import (
     Answer,
     Verdict,
     judge_reservations,
