@@ -88,7 +88,7 @@ def units_of(world: QueueWorld, child: Json) -> list[Json]:
     ("above", "name", "pods", "why"),
     [
         pytest.param(
-            "job", "main", 40, "a Job creates only pods, and no Job", id="the user's own Job"
+            "job", "main", 40, "a Job makes only pods, and no Job", id="the user's own Job"
         ),
         pytest.param("jobset", "{}-w-1", 40, "cpu 40 of 2", id="a JobSet, with more pods"),
         pytest.param("jobset", "{}-w-7", 2, "INDEX", id="a JobSet that has no such index"),

@@ -148,13 +148,12 @@ def test_non_preemptible_jobs_fit_the_min(world: QueueWorld, cluster: Cluster, w
     quota = f"guaranteed-{where}"
     world.create_quota(quota, cpu_max=8, cpu_min=3)
     label = {PREEMPTIBLE: "false"}
-    for number in range(2):
-        more = {"template": template(label)} if where == "template" else {"labels": label}
-        world.create_job(
-            f"np-{where}-{number}", quota, cpu="2", run_seconds=LONG, suspend=True, **more
-        )
+    more = {"template": template(label)} if where == "template" else {"labels": label}
     first, second = (f"np-{where}-{number}" for number in range(2))
+    world.create_job(first, quota, cpu="2", run_seconds=LONG, suspend=True, **more)
+    # Before the other is created: the units of two jobs may come in either order.
     pod = until(lambda: world.running_pods(first))[0]
+    world.create_job(second, quota, cpu="2", run_seconds=LONG, suspend=True, **more)
     assert pod["metadata"]["labels"][PREEMPTIBLE] == "false"
     until(lambda: refusal_of(cluster.scheduler, second).get("reason") == "NonPreemptibleOverMin")
     stays(lambda: not world.pods(second))
@@ -266,10 +265,12 @@ def test_a_job_is_charged_to_the_quota_of_its_pods(
     mine, theirs = (f"{each}-{len(spelling)}" for each in ("job", "pods"))
     world.create_quota(mine, cpu_max=4)
     world.create_quota(theirs, cpu_max=2)
-    for number in range(2):
-        job = f"{theirs}-{number}"
-        world.create_job(job, mine, suspend=True, template=template({spelling: theirs}))
+    labeled = template({spelling: theirs})
+    world.create_job(f"{theirs}-0", mine, suspend=True, template=labeled)
+    # Before the other is created: the units of two jobs may come in either order.
     pod = until(lambda: world.running_pods(f"{theirs}-0"))[0]
+    world.create_job(f"{theirs}-1", mine, suspend=True, template=labeled)
+    until(lambda: world.unit_of(f"{theirs}-1"))
     assert pod["metadata"]["labels"][QUOTA_LABEL] == theirs
     until(lambda: quota_view(cluster.scheduler, theirs)["booked"] == {"cpu": "2"})
     assert quota_view(cluster.scheduler, mine)["booked"].get("cpu", "0") == "0"
