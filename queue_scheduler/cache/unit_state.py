@@ -100,6 +100,11 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.state is UnitState.ADMITTED or self.state is UnitState.ASSUMED
 
     @property
+    def queue_name(self) -> str:
+        """Its queue; if it is mapped to none, the one that its object names."""
+        return self.unit.spec.queue if self.info is None else self.info.queue
+
+    @property
     def priority(self) -> int:
         """The priority that counts; if the unit is mapped to no queue, that of its object."""
         return self.unit.spec.priority if self.info is None else self.info.priority

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import BEGINNING, Decision, Growth, Refusal
 from queue_scheduler.engine.engine import Engine
 
@@ -69,7 +70,15 @@ class SharedEngine:
         with self._lock:
             return question(self._engine, *args, **kwargs)
 
+    def copy_records(self) -> tuple[CachedUnit, ...]:
+        """Return all units. Only pointers are copied under the lock: records are never changed."""
+        return self.ask(_copy_records)
+
     def fork(self) -> Engine:
         """Return a copy of the engine, for long questions without the lock."""
         with self._lock:
             return self._engine.fork()
+
+
+def _copy_records(engine: Engine) -> tuple[CachedUnit, ...]:
+    return tuple(engine.units.records.values())

@@ -139,7 +139,7 @@ class Snapshots:
         known = frozenset(self._shared.ask(self._quotas.names))
         booked: Mapping[str, set[str]] = {}
         if any(facts.admitted for facts in found):
-            booked = find_occupied_quotas(self._shared.ask(_copy_records))
+            booked = find_occupied_quotas(self._shared.copy_records())
         return [
             replace(
                 facts,
@@ -289,10 +289,6 @@ def _explain(engine: Engine, key: str, wall: datetime) -> tuple[bool, Explanatio
 
 def _queue_names(engine: Engine) -> list[str]:
     return [queue.name for queue in engine.queues]
-
-
-def _copy_records(engine: Engine) -> tuple[CachedUnit, ...]:
-    return tuple(engine.units.records.values())
 
 
 def _copy_queue(engine: Engine, name: str) -> SchedulingQueue | None:

@@ -332,7 +332,7 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
         name=unit.metadata.name,
         uid=record.uid,
         job=_view_job(unit),
-        queue=info.queue if info is not None else unit.spec.queue,
+        queue=record.queue_name,
         quota=info.quota if info is not None else "",
         phase=unit.status.phase,
         standing=record.state.value,
@@ -355,8 +355,8 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
 
 def view_explanation(explanation: Explanation, *, leader: bool) -> ExplainView:
     """Return why a unit waits."""
-    unit, info = explanation.record.unit, explanation.record.info
-    checks = unit.status.admission_checks
+    record = explanation.record
+    unit, info = record.unit, record.info
     return ExplainView(
         leader=leader,
         namespace=unit.metadata.namespace,
@@ -364,11 +364,11 @@ def view_explanation(explanation: Explanation, *, leader: bool) -> ExplainView:
         verdict=explanation.verdict.value,
         never_starts=explanation.never_starts,
         summary=summary(explanation),
-        queue=info.queue if info is not None else unit.spec.queue,
+        queue=record.queue_name,
         quota=info.quota if info is not None else "",
         position=explanation.position,
         blockers=[view_refusal(each) for each in explanation.blockers],
-        checks={each.name: each.state for each in checks if each.state != "Ready"},
+        checks=explanation.open_checks,
         pods_not_ready=pods_message(unit),
         without_plugins=list(explanation.without_plugins),
     )
@@ -407,11 +407,7 @@ def _view_pod_sets(unit: QueueUnit, *, is_charged: bool) -> list[PodSetView]:
 
 def without_others(view: UnitView, may_read: Callable[[str], bool]) -> UnitView:
     """Return a view that names no unit of a namespace that its reader may not read."""
-
-    def is_open(key: str) -> bool:
-        namespace, slash, _ = key.partition("/")
-        return not slash or namespace == view.namespace or may_read(namespace)
-
+    is_open = _reader_of(view.namespace, may_read)
     changes: dict[str, Any] = {}
     if view.would_preempt is not None:
         changes["would_preempt"] = _without_victims(view.would_preempt, is_open)
@@ -425,14 +421,22 @@ def without_others(view: UnitView, may_read: Callable[[str], bool]) -> UnitView:
 
 def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -> ExplainView:
     """Return a view that names no unit of a namespace that its reader may not read."""
-    text, blockers = view.summary, []
+    is_open, text = _reader_of(view.namespace, may_read), view.summary
     for blocker in view.blockers:
-        namespace, slash, _ = blocker.other.partition("/")
-        if slash and namespace != view.namespace and not may_read(namespace):
+        if not is_open(blocker.other):
             text = text.replace(blocker.other, OF_OTHERS)
-            blocker = _without_name(blocker)  # noqa: PLW2901 - the same one, as it is shown
-        blockers.append(blocker)
+    blockers = [each if is_open(each.other) else _without_name(each) for each in view.blockers]
     return view.model_copy(update={"summary": text, "blockers": blockers})
+
+
+def _reader_of(own: str, may_read: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Return which `namespace/name` a reader of the namespace `own` may see."""
+
+    def is_open(key: str) -> bool:
+        namespace, slash, _ = key.partition("/")
+        return not slash or namespace == own or may_read(namespace)
+
+    return is_open
 
 
 def _without_name(refusal: RefusalView) -> RefusalView:

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from queue_scheduler.cache.admission_check_rules import READY
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, judge_place
 from queue_scheduler.decision import Moment, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
@@ -21,7 +22,7 @@ from queue_scheduler.framework.queue_unit_info import NO_DEMAND
 from queue_scheduler.reason_traits import Trait, reasons_with
 
 NEVER: Final = reasons_with(Trait.TOO_LARGE)
-"""The unit starts under no circumstances: it is larger than a limit that does not change itself."""
+"""Reasons of a unit that does not start as it is, whatever becomes free."""
 
 
 class Verdict(StrEnum):
@@ -66,6 +67,12 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     blockers: tuple[Refusal, ...]
     without_plugins: tuple[str, ...] = ()
+
+    @property
+    def open_checks(self) -> dict[str, str]:
+        """The states of its admission checks that are not ready, by name."""
+        checks = self.record.unit.status.admission_checks
+        return {each.name: each.state for each in checks if each.state != READY}
 
     @property
     def never_starts(self) -> bool:

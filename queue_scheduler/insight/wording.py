@@ -201,17 +201,18 @@ _PODS_AWAITED: Final = frozenset({NO_PODS, PODS_UNSCHEDULABLE, WAITED_FOR})
 def summary(explanation: Explanation) -> str:
     """Return in one sentence where a unit stands, and what keeps it there."""
     record, info = explanation.record, explanation.record.info
-    queue = info.queue if info is not None else record.unit.spec.queue
     if explanation.verdict is Verdict.FINISHED:
         return "Its job has ended."
     if explanation.verdict is Verdict.ADMITTED:
         quota = info.quota if info is not None and info.quota else "no quota"
-        waits = _open_checks(record.unit) or pods_message(record.unit)
-        return f"It is admitted: queue {queue}, quota {quota}{f'; {waits}' if waits else ''}."
+        names = ", ".join(explanation.open_checks)
+        waits = f"admission checks are not ready: {names}" if names else pods_message(record.unit)
+        rest = f"; {waits}" if waits else ""
+        return f"It is admitted: queue {record.queue_name}, quota {quota}{rest}."
     start = "It is on hold"
     if explanation.verdict is Verdict.WAITING:
         place = f", at position {explanation.position}" if explanation.position else ""
-        start = f"It waits in queue {queue}{place}"
+        start = f"It waits in queue {record.queue_name}{place}"
     if not explanation.blockers:
         return f"{start}, and starts when it is its turn."
     why = full_message(explanation.blockers[0])
@@ -219,11 +220,6 @@ def summary(explanation: Explanation) -> str:
     rest = f" ({more} more {'reason' if more == 1 else 'reasons'})" if more else ""
     never = ". Waiting does not help" if explanation.never_starts else ""
     return f"{start}: {why}{rest}{never}."
-
-
-def _open_checks(unit: QueueUnit) -> str:
-    names = [each.name for each in unit.status.admission_checks if each.state != "Ready"]
-    return f"admission checks are not ready: {', '.join(names)}" if names else ""
 
 
 def eviction_message(decision: Preempt) -> str:

@@ -90,7 +90,7 @@ class QueueDrain:
             return LOOK_SECONDS
         queues = self._shared.ask(_find_drained)
         # Only pointers are copied under the lock; they are read without it.
-        records = self._shared.ask(_copy_records) if queues else ()
+        records = self._shared.copy_records() if queues else ()
         to_ask = list(find_to_ask(records, queues))
         self._forget_others(to_ask)
         for record in self._first_due(to_ask):
@@ -180,7 +180,3 @@ def _find_drained(engine: Engine) -> frozenset[str]:
         if queue.options.stop is StopPolicy.HOLD_AND_DRAIN
         and engine.units.admitted_count(queue.name)
     )
-
-
-def _copy_records(engine: Engine) -> tuple[CachedUnit, ...]:
-    return tuple(engine.units.records.values())

@@ -8,10 +8,8 @@ from typing import Any
 
 from starlette.routing import Route
 
-from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.cycles.dequeue_cycle import WriteSink
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.engine.engine import Engine
 from queue_scheduler.reporting.events import EventSink
 from shared_api.client.resource_types import QUEUES
 from shared_api.client.writes import Outcome, status_report
@@ -83,8 +81,7 @@ class PluginHandle:
 
     def units_of_quota(self, quota: str) -> tuple[QueueUnit, ...]:
         """Return the units that are charged to the quota, or are pending or on hold for it."""
-        # Only the list is copied under the engine's lock: records are never changed.
-        records = self._engine().ask(_list_records)
+        records = self._engine().copy_records()
         return tuple(r.unit for r in records if r.info is not None and r.info.quota == quota)
 
     def update_queue_status(self, queue: Queue, status: Mapping[str, Any]) -> None:
@@ -111,10 +108,6 @@ class PluginHandle:
     def _engine(self) -> SharedEngine:
         assert self._shared is not None, "a plugin asked before the engine was built"
         return self._shared
-
-
-def _list_records(engine: Engine) -> list[CachedUnit]:
-    return list(engine.units.records.values())
 
 
 def _ignore(outcome: Outcome[Any]) -> None:
