@@ -36,9 +36,11 @@ class QuotaPlugin(ABC):
     has, so each method would have to be written again to delegate.
 
     Attributes:
+        name: The plugin's name.
         quotas: The quotas with their usage.
     """
 
+    name: str
     quotas: QuotaCache
     stirred_domains: Callable[[], list[str]]
     keeps_room_for: Callable[[str], bool]

@@ -44,6 +44,9 @@ class AdmittedUnits:
         self._by_queue: dict[str, dict[str, Buckets]] = {}
         self._by_quota: dict[str, dict[str, Buckets]] = {}
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._fresh or key in self._bucket_of
+
     def count(self, queue: str) -> int:
         """Return how many units came through a queue."""
         return sum(len(keys) for buckets in self.of_queue(queue) for keys in buckets.values())

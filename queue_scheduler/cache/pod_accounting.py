@@ -22,8 +22,8 @@ another. A pod that is held by the queue's gate belongs to none: its unit has it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -68,6 +68,22 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     labels: dict[str, str]
     request: Amounts
     bound: bool
+
+
+class CountedPod(NamedTuple):
+    """What is counted under the name of a pod.
+
+    Attributes:
+        facts: What is kept of it; None: it is not counted.
+        group: The group that it is in.
+        right_group: The group that it belongs to.
+        unit_key: The key of the unit of `right_group`; "": that is gone, or there is none.
+    """
+
+    facts: PodFacts | None
+    group: Group
+    right_group: Group
+    unit_key: str
 
 
 FindUnit = Callable[[str], QueueUnit | None]
@@ -127,16 +143,10 @@ class PodAccounting:
     def on_pod(self, pod: Pod) -> str | None:
         """Take a new or changed pod; return what is newly wrong with its requests, if anything."""
         key = pod.metadata.key
-        # A pod that is held by the queue's gate is not counted: its unit has its demand.
-        if not pod.is_living or pod.has_gate(ADMISSION_GATE):
+        facts, problem = read_counted(pod)
+        if facts is None:
             self.on_pod_gone(pod)
             return None
-        problem = None
-        try:
-            request = pod_requests(pod.spec)
-        except QuantityError as error:
-            request, problem = {}, str(error)
-        facts = _facts_of_pod(pod, request)
         known = self._pods.get(key)
         if known == facts:
             return None
@@ -179,6 +189,25 @@ class PodAccounting:
         """Return (namespace, labels) of the pod of a living group that is first by name."""
         facts = self._pods[min(self._members[group])]
         return facts.namespace, facts.labels
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._pods)
+
+    def find(self, key: str, fresh: PodFacts | None) -> CountedPod:
+        """Return what is counted under `namespace/name`, and where a pod of that name belongs.
+
+        `fresh`: what should be counted, by the pod's newest object; None: what is counted.
+        """
+        counted, group = self._pods.get(key), self._group_of.get(key, "")
+        facts = counted if fresh is None else fresh
+        if facts is None:
+            return CountedPod(None, "", "", "")
+        found, unit_key = self._find_group(facts)
+        is_same = counted is not None and counted.uid == facts.uid
+        right = self._settled(facts, group if is_same else "", found)
+        if right != found:
+            unit_key = self._unit_key_of.get(right, "")
+        return CountedPod(counted, group, right, unit_key)
 
     @property
     def has_changed(self) -> bool:
@@ -230,10 +259,10 @@ class PodAccounting:
             amounts = add(sums[group].amounts, self._pods[key].request)
             sums[group] = Occupancy(amounts, sums[group].pods)
         assert sums == self._living, f"sums differ: {self._living}, should be {sums}"
-        for key, group in self._group_of.items():
-            found, _ = self._find_group(self._pods[key])
-            settled = self._settled(self._pods[key], group, found)
-            assert group == settled, f"pod {key} is with {group}, not {found}"
+        for key in self._group_of:
+            pod = self.find(key, None)
+            is_right = pod.group == pod.right_group
+            assert is_right, f"pod {key} is with {pod.group}, not {pod.right_group}"
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -345,6 +374,20 @@ class PodAccounting:
                 self._units_of_owner[owner] = others
             else:
                 del self._units_of_owner[owner]
+
+
+def read_counted(pod: Pod) -> tuple[PodFacts | None, str | None]:
+    """Return what is counted of a pod, and what is wrong with its requests; None: nothing.
+
+    A pod that has ended is not counted, nor one that is held by the queue's gate: its unit has its
+    demand. Requests that cannot be read count as none.
+    """
+    if not pod.is_living or pod.has_gate(ADMISSION_GATE):
+        return None, None
+    try:
+        return _facts_of_pod(pod, pod_requests(pod.spec)), None
+    except QuantityError as error:
+        return _facts_of_pod(pod, {}), str(error)
 
 
 def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:

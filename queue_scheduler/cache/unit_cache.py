@@ -34,7 +34,7 @@ from queue_scheduler.cache.unit_state import (
     occupancy_of,
 )
 from queue_scheduler.cache.units_on_hold import OUT_OF_LINE, FactWaits, UnitsOnHold
-from queue_scheduler.cache.usage import Usage
+from queue_scheduler.cache.usage import Charge, Usage
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Mapped, Unmapped
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -355,6 +355,49 @@ class UnitCache:
                 self.leave(record)
                 self.place(record.unit, record.version, judge(record.unit), record)
 
+    def is_in_place(self, record: CachedUnit) -> bool:
+        """Return whether a unit is where its state says; not after a change that a plugin broke."""
+        if record.waits_for and not self._waits_for.has(record.key, record.waits_for[0]):
+            return False
+        info = record.info
+        if record.state is UnitState.WAITING:
+            queue = None if info is None else self.queues.find(info.queue)
+            return queue is not None and info is not None and queue.has(info)
+        if record.occupies and info is not None:
+            return info.key in self.admitted
+        return record.state is not UnitState.DETACHED
+
+    def place_anew(self, unit: QueueUnit, version: int, record: CachedUnit | None) -> None:
+        """Place a unit and charge it, whatever was charged, even if it is not `is_in_place`.
+
+        While a write is in flight, or has met a conflict, the state is kept: what is charged for
+        the write must stay, until its answer comes.
+
+        Args:
+            unit: Its newest object.
+            version: The object's resourceVersion.
+            record: Its earlier record; None: it was unknown.
+        """
+        uid = unit.metadata.uid
+        if record is not None and version <= record.version and _awaits_answer(record):
+            self.usage.void(uid)
+            self._charge(uid, record)
+            return
+        self.usage.pods.on_unit(unit, None if record is None else record.unit)
+        self.leave(None if record is None else self._in_place(record))
+        self.usage.void(uid)
+        self.place(unit, version, judge(unit), record)
+
+    def forget_anyhow(self, record: CachedUnit) -> None:
+        """Forget a unit that does not exist, even if it is not `is_in_place`."""
+        self.forget(self._in_place(record))
+
+    def _in_place(self, record: CachedUnit) -> CachedUnit:
+        """Return a record that can leave: of a unit that is not in its place, one without."""
+        if self.is_in_place(record):
+            return record
+        return replace(record, state=UnitState.DETACHED, hold=None, waits_for=())
+
     def place_again_for(self, names: Sequence[str]) -> None:
         """Place again the units that wait for one of these facts, or were placed by it."""
         if not names:
@@ -518,6 +561,21 @@ class UnitCache:
         else:
             self.charge_living(record)
 
+    def implied_charge(self, record: CachedUnit) -> Charge | None:
+        """Return the charge that follows from a unit's state and its living pods."""
+        uid, info, pods = record.uid, record.info, self.usage.pods
+        occupied = pods.living(uid)
+        if record.occupies and info is not None:
+            occupied = occupied.at_least(occupancy_of(record, info))
+        elif not pods.has_living(uid):
+            return None
+        quota, non_preemptible = self._quota_of(record)
+        charged = self.usage.charge_of(uid)
+        if not quota and charged is not None:
+            # The quota that it was charged to last stays.
+            quota, non_preemptible = charged.quota, charged.non_preemptible
+        return Charge(quota, occupied.amounts, non_preemptible, occupied.pods)
+
     def _quota_of(self, record: CachedUnit) -> tuple[str, bool]:
         """Return (quota, non-preemptible) of a unit, by its object; "" if that names no quota."""
         info = record.info
@@ -574,20 +632,17 @@ class UnitCache:
         self._validate_charges()
 
     def _validate_charges(self) -> None:
-        pods = self.usage.pods
         for key, record in self.records.items():
-            charge = self.usage.charge_of(record.uid)
-            living = pods.living(record.uid)
-            want = living if pods.has_living(record.uid) else None
-            if record.occupies and record.info is not None:
-                want = living.at_least(occupancy_of(record, record.info))
-            got = None if charge is None else charge.occupancy
+            got, want = self.usage.charge_of(record.uid), self.implied_charge(record)
             assert got == want, f"{key} is charged {got}, should be {want}"
-            quota, non_preemptible = self._quota_of(record)
-            if charge is not None and quota:
-                terms = (charge.quota, charge.non_preemptible)
-                assert terms == (quota, non_preemptible), f"{key}: {charge}, not {quota}"
         self.usage.validate_left_behind({record.uid for record in self.records.values()})
+
+
+def _awaits_answer(record: CachedUnit) -> bool:
+    """Return whether a write is in flight for a unit, or its answer is to be followed by news."""
+    if record.granting is not None:
+        return True
+    return record.state is UnitState.ASSUMED or record.state is UnitState.CONFLICT
 
 
 def _priorities(record: CachedUnit) -> tuple[int, int]:

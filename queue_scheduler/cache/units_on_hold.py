@@ -76,6 +76,10 @@ class FactWaits:
         """Return the units that wait for a fact, in the order in which they came."""
         return tuple(self._keys.get(name, ()))
 
+    def has(self, key: str, name: str) -> bool:
+        """Return whether a unit waits for a fact."""
+        return key in self._keys.get(name, ())
+
     def add(self, key: str, names: Iterable[str]) -> None:
         """Let a unit wait for these facts."""
         for name in names:

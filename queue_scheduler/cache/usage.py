@@ -121,6 +121,20 @@ class Usage:
             self.eased += 1
             self._plugins.unreserve(uid)
 
+    def void(self, uid: Uid) -> None:
+        """Release what is charged for a uid, even what only plugins know of; to be charged anew."""
+        self.release(uid)
+        self._plugins.unreserve(uid)
+
+    def charge_left_anew(self, uid: Uid) -> None:
+        """Charge the living pods of a unit that does not exist, whatever was charged."""
+        known = self._charges.get(uid)
+        self.void(uid)
+        if known is None or is_stray(uid):
+            self.charge_left_behind(uid)
+        else:
+            self.charge_living(uid, known.quota, non_preemptible=known.non_preemptible)
+
     def tell_foreign(self) -> None:
         """Pass the foreign pods that changed to the plugins."""
         for key, pod in self.pods.take_changed_foreign():

@@ -62,7 +62,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.elastic_quota import ElasticQuota
-from shared_api.objects.meta import Uid
+from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
@@ -184,6 +184,37 @@ class Engine:
         if record is None or record.uid != unit.metadata.uid:
             return ()
         self._units.forget(record)
+        return self._wake_up.wake_affected()
+
+    def place_anew(self, key: str, unit: QueueUnit | None) -> tuple[str, ...]:
+        """Place a unit from its newest object and charge it, whatever was kept of it; for audits.
+
+        Args:
+            key: `namespace/name` of the unit.
+            unit: The object; None: there is none.
+        """
+        units = self._units
+        record = units.records.get(key)
+        if record is not None and (unit is None or record.uid != unit.metadata.uid):
+            units.forget_anyhow(record)
+            record = None
+        if unit is not None:
+            units.revive(unit.metadata.uid)
+            units.place_anew(as_admitted(unit), version_of(unit), record)
+        return self._wake_up.wake_affected()
+
+    def forget_pod(self, key: str) -> tuple[str, ...]:
+        """Forget what is counted under the name of a pod that is gone; for audits."""
+        pods = self._units.usage.pods
+        facts = pods.find(key, None).facts
+        if facts is not None:
+            meta = ObjectMeta(name=key.partition("/")[2], namespace=facts.namespace, uid=facts.uid)
+            pods.on_pod_gone(Pod(metadata=meta))
+        return self._wake_up.wake_affected()
+
+    def charge_anew(self, uid: Uid) -> tuple[str, ...]:
+        """Charge living pods whose unit does not exist, whatever was charged; for audits."""
+        self._units.usage.charge_left_anew(uid)
         return self._wake_up.wake_affected()
 
     def on_quota(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:

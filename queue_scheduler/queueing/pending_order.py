@@ -38,6 +38,13 @@ class PendingOrder:
     def __iter__(self) -> Iterator[OrderKey]:
         return chain.from_iterable(self._chunks)
 
+    def __contains__(self, key: OrderKey) -> bool:
+        index = bisect_left(self._maxima, key)
+        if index == len(self._chunks):
+            return False
+        chunk = self._chunks[index]
+        return chunk[bisect_left(chunk, key)] == key
+
     def add(self, key: OrderKey) -> None:
         """Insert a key that is not there yet."""
         if self._is_shared:

@@ -243,6 +243,11 @@ class SchedulingQueue:
         self._drop_class(unit_class)
         return unit_class.number
 
+    def has(self, info: QueueUnitInfo) -> bool:
+        """Return whether a unit is pending here, in its class and at its position."""
+        unit_class = self._classes.get(info.class_key)
+        return unit_class is not None and info.order_key in unit_class.order
+
     def share(self, key: ClassKey, demand: UnitDemand) -> tuple[ClassKey, UnitDemand]:
         """Return the equal objects that units of this class share, to save memory."""
         unit_class = self._classes.get(key)

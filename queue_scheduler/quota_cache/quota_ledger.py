@@ -133,6 +133,10 @@ class QuotaLedger:
             account.units.add(old[1], -1)
         return old
 
+    def owners(self) -> list[str]:
+        """Return all owners that are charged."""
+        return list(self._owners)
+
     def charge_of(self, owner: str) -> Charge | None:
         """Return the charge of an owner, or None."""
         return self._owners.get(owner)

@@ -37,6 +37,15 @@ def test_a_missing_key_cannot_be_removed(missing: OrderKey) -> None:
     assert list(order) == [key(1), key(8), key(3)]
 
 
+@pytest.mark.usefixtures("small_chunks")
+def test_it_has_the_keys_that_were_added() -> None:
+    order = PendingOrder()
+    assert key(0) not in order
+    for n in range(1, 20, 2):
+        order.add(key(n))
+    assert [n for n in range(22) if key(n) in order] == [*range(1, 20, 2)]
+
+
 def test_a_copy_is_independent() -> None:
     order = PendingOrder()
     for n in range(5):

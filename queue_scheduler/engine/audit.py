@@ -1,0 +1,318 @@
+"""Compares what the engine keeps with the newest objects, unit by unit and pod by pod. Pure.
+
+Each function judges some keys in one call, so in one hold of the engine's lock. Of a unit, the
+newer of two objects counts: that of the cache, and that of the engine. A difference in one call may
+be a change on its way; one that is found again, with the same numbers, a round later is an error.
+`repair` judges again before it changes anything.
+
+What is compared is what follows from single objects. Sums over quotas are kept beside the charges
+that they add up (`QuotaCache.validate`), and are not recomputed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from itertools import islice
+from typing import Final, NamedTuple, cast
+
+import msgspec
+
+from queue_scheduler.cache.pod_accounting import STRAY, CountedPod, PodFacts, is_stray, read_counted
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, version_of
+from queue_scheduler.cache.usage import Charge
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.extension_points import Supposed
+from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota_plugin import QuotaPlugin
+from shared_api.objects.meta import NO_UID, Uid
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.resource_list import Amounts, format_amounts
+
+
+class Kind(StrEnum):
+    """What a difference is about; the values are those of the metric's label."""
+
+    UNKNOWN_UNIT = "unknown_unit"
+    """The cache has a unit, and the engine does not know it."""
+    GONE_UNIT = "gone_unit"
+    """The engine has a unit, and the cache does not."""
+    OUTDATED_UNIT = "outdated_unit"
+    """The engine has an older version than the cache."""
+    MISPLACED_UNIT = "misplaced_unit"
+    """A unit is not where its object says: mostly pending, and not in its queue."""
+    CHARGE = "charge"
+    """What is charged does not follow from the unit's state and its living pods."""
+    LEDGER = "ledger"
+    """A plugin has another charge than the engine."""
+    UNCOUNTED_POD = "uncounted_pod"
+    """A living pod is not counted, or not as what it is, or for another unit."""
+    GONE_POD = "gone_pod"
+    """A pod is counted, and does not live."""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that the engine keeps, and that does not follow from the objects.
+
+    Attributes:
+        kind: What it is about.
+        unit: Key of the unit; "": there is none.
+        uid: Uid of the unit, or of the unit that it was.
+        pod: Key of the pod, if it is about one, or if there is no unit and a pod lives; else "".
+        pod_uid: Uid of that pod.
+        want: What follows from the objects.
+        got: What the engine keeps.
+    """
+
+    kind: Kind
+    unit: str = ""
+    uid: Uid = NO_UID
+    pod: str = ""
+    pod_uid: Uid = NO_UID
+    want: str
+    got: str
+
+
+class Caches(NamedTuple):
+    """Reads the caches by `namespace/name`; None: there is no such object."""
+
+    unit: Callable[[str], QueueUnit | None]
+    pod: Callable[[str], Pod | None]
+
+
+_NOTHING: Final = "nothing"
+
+_STATES: Final = {
+    UnitState.ENDED: frozenset({UnitState.ENDED}),
+    # An adopted unit may be on hold, if its namespace may not name its quota.
+    UnitState.ADMITTED: frozenset({UnitState.ADMITTED, UnitState.ON_HOLD}),
+    UnitState.WAITING: frozenset(
+        {UnitState.WAITING, UnitState.ON_HOLD, UnitState.ASSUMED, UnitState.CONFLICT}
+    ),
+}
+_ON_HOLD: Final = frozenset({UnitState.ON_HOLD})
+
+
+# --- units ----------------------------------------------------------------------------------------
+
+
+def judge_units(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Difference]:
+    """Return what differs of these units."""
+    found: list[Difference] = []
+    for key in keys:
+        found += _judge_unit(engine, key, caches.unit(key))
+    return found
+
+
+def _judge_unit(engine: Engine, key: str, cached: QueueUnit | None) -> list[Difference]:
+    record = engine.record(key)
+    if record is None:
+        if cached is None:
+            return []
+        want, uid = _tell_version(cached), cached.metadata.uid
+        return [Difference(kind=Kind.UNKNOWN_UNIT, unit=key, uid=uid, want=want, got=_NOTHING)]
+    if cached is None:
+        got, uid = _tell_version(record.unit), record.uid
+        return [Difference(kind=Kind.GONE_UNIT, unit=key, uid=uid, want=_NOTHING, got=got)]
+    if version_of(cached) > record.version:
+        want, got, uid = _tell_version(cached), _tell_version(record.unit), cached.metadata.uid
+        return [Difference(kind=Kind.OUTDATED_UNIT, unit=key, uid=uid, want=want, got=got)]
+    return list(_judge_record(engine, record))
+
+
+def _judge_record(engine: Engine, record: CachedUnit) -> Iterator[Difference]:
+    key, uid, units = record.key, record.uid, engine.units
+    verdict = judge(record.unit)
+    states = _STATES[verdict] if isinstance(verdict, UnitState) else _ON_HOLD
+    if record.state not in states or not units.is_in_place(record):
+        want = " or ".join(sorted(each.value for each in states))
+        got = record.state.value if record.state not in states else f"not {record.state.value}"
+        yield Difference(kind=Kind.MISPLACED_UNIT, unit=key, uid=uid, want=want, got=got)
+    charge, implied = units.usage.charge_of(uid), units.implied_charge(record)
+    if charge != implied:
+        want, got = _tell_charge(implied), _tell_charge(charge)
+        yield Difference(kind=Kind.CHARGE, unit=key, uid=uid, want=want, got=got)
+    for want, got in _compare_ledgers(engine, uid, charge):
+        yield Difference(kind=Kind.LEDGER, unit=key, uid=uid, want=want, got=got)
+
+
+def _compare_ledgers(engine: Engine, uid: Uid, charge: Charge | None) -> Iterator[tuple[str, str]]:
+    """Yield what plugins should have charged for a uid, and what they have, where these differ."""
+    for plugin in _quota_plugins(engine):
+        want = None if charge is None else _translate(plugin, charge)
+        got = plugin.quotas.charge_of(uid)
+        if want != got:
+            yield f"{plugin.name}: {_tell_demand(want)}", f"{plugin.name}: {_tell_demand(got)}"
+
+
+def _translate(plugin: QuotaPlugin, charge: Charge) -> tuple[str, Demand]:
+    charged = Supposed(charge.quota, charge.amounts, charge.non_preemptible, charge.pods)
+    return plugin.demands_of((charged,))[0]
+
+
+def _quota_plugins(engine: Engine) -> Iterator[QuotaPlugin]:
+    return (each for each in engine.plugins.plugins if isinstance(each, QuotaPlugin))
+
+
+# --- pods, and charges without a unit -------------------------------------------------------------
+
+
+def judge_pods(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Difference]:
+    """Return what differs of these pods, and of what is charged for those without a unit."""
+    found: list[Difference] = []
+    left: dict[Uid, None] = {}
+    for key in keys:
+        fresh = _read(caches.pod(key))
+        counted = engine.units.usage.pods.find(key, fresh)
+        if counted.facts != fresh or counted.group != counted.right_group:
+            found.append(_tell_pod_difference(engine, key, fresh, counted))
+        if counted.group and engine.record(counted.unit_key) is None:
+            left[Uid(counted.group)] = None
+    return found + judge_charges(engine, left)
+
+
+def _read(cached: Pod | None) -> PodFacts | None:
+    return None if cached is None else read_counted(cached)[0]
+
+
+def _tell_pod_difference(
+    engine: Engine, key: str, fresh: PodFacts | None, counted: CountedPod
+) -> Difference:
+    some = counted.facts if fresh is None else fresh
+    record = engine.record(counted.unit_key)
+    want, got = _tell_pod(fresh, counted.right_group), _tell_pod(counted.facts, counted.group)
+    return Difference(
+        kind=Kind.GONE_POD if fresh is None else Kind.UNCOUNTED_POD,
+        unit="" if record is None else record.key,
+        uid=NO_UID if record is None else record.uid,
+        pod=key,
+        pod_uid=NO_UID if some is None else some.uid,
+        want=want,
+        got=got if got != want else f"{got}, by other labels or another owner",
+    )
+
+
+def judge_charges(engine: Engine, uids: Iterable[Uid]) -> list[Difference]:
+    """Return what differs of charges of uids that are of no unit: living pods alone are charged."""
+    found: list[Difference] = []
+    usage = engine.units.usage
+    for uid in uids:
+        charge, living = usage.charge_of(uid), usage.pods.living(uid)
+        compared = list(_compare_ledgers(engine, uid, charge))
+        alike = [Difference(kind=Kind.LEDGER, uid=uid, want=w, got=g) for w, g in compared]
+        if (charge is None and living.pods) or (charge is not None and charge.occupancy != living):
+            want = _tell_amounts(living.amounts, living.pods)
+            got = _tell_charge(charge)
+            alike.append(Difference(kind=Kind.CHARGE, uid=uid, want=want, got=got))
+        if alike and usage.pods.has_living(uid):
+            pod, pod_uid = min(usage.pods.pods_of(uid))
+            alike = [msgspec.structs.replace(each, pod=pod, pod_uid=pod_uid) for each in alike]
+        found += alike
+    return found
+
+
+def list_charged(engine: Engine) -> list[Uid]:
+    """Return the uids that the engine has charged something for."""
+    return list(engine.units.usage)
+
+
+def list_in_ledgers(engine: Engine, nth: int) -> list[Uid] | None:
+    """Return the uids that the nth plugin with quotas has charged; None: there is none."""
+    plugin = next(islice(_quota_plugins(engine), nth, None), None)
+    return None if plugin is None else cast("list[Uid]", plugin.quotas.ledger.owners())
+
+
+def list_units(engine: Engine) -> list[str]:
+    """Return the keys of the units that the engine knows."""
+    return list(engine.units.records)
+
+
+def list_pods(engine: Engine) -> list[str]:
+    """Return the keys of the pods that are counted."""
+    return list(engine.units.usage.pods)
+
+
+# --- repair ---------------------------------------------------------------------------------------
+
+
+def repair(engine: Engine, difference: Difference, caches: Caches) -> tuple[str, ...]:
+    """Place the unit of a difference again, if it still differs; return the queues to wake."""
+    match difference.kind:
+        case Kind.UNCOUNTED_POD | Kind.GONE_POD:
+            return _count_again(engine, difference, caches)
+        case Kind.CHARGE | Kind.LEDGER if not difference.unit:
+            return _charge_again(engine, difference)
+        case _:
+            key = difference.unit
+            cached = caches.unit(key)
+            if difference not in _judge_unit(engine, key, cached):
+                return ()
+            return _place_again(engine, key, cached)
+
+
+def _place_again(engine: Engine, key: str, cached: QueueUnit | None) -> tuple[str, ...]:
+    record = engine.record(key)
+    is_newer = record is not None and cached is not None and version_of(cached) <= record.version
+    return engine.place_anew(key, record.unit if record is not None and is_newer else cached)
+
+
+def _count_again(engine: Engine, difference: Difference, caches: Caches) -> tuple[str, ...]:
+    key, cached = difference.pod, caches.pod(difference.pod)
+    if difference not in judge_pods(engine, (key,), caches):
+        return ()
+    woken = engine.forget_pod(key)
+    if difference.kind is Kind.UNCOUNTED_POD and cached is not None:
+        woken += engine.on_pod(cached)
+    unit = caches.unit(difference.unit) if difference.unit else None
+    if unit is not None:
+        woken += _place_again(engine, difference.unit, unit)
+    return tuple(dict.fromkeys(woken))
+
+
+def _charge_again(engine: Engine, difference: Difference) -> tuple[str, ...]:
+    uid = difference.uid
+    # No index has units by uid; this is done for a charge that was left over, which is rare.
+    if any(record.uid == uid for record in engine.units.records.values()):
+        return ()
+    return engine.charge_anew(uid)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _tell_version(unit: QueueUnit) -> str:
+    return (
+        f"version {unit.metadata.resource_version} ({unit.status.phase}), uid {unit.metadata.uid}"
+    )
+
+
+def _tell_charge(charge: Charge | None) -> str:
+    if charge is None:
+        return _NOTHING
+    firm = ", not preemptible" if charge.non_preemptible else ""
+    return f"{_tell_amounts(charge.amounts, charge.pods)} of quota {charge.quota}{firm}"
+
+
+def _tell_demand(charged: tuple[str, Demand] | None) -> str:
+    if charged is None:
+        return _NOTHING
+    quota, demand = charged
+    firm = ", not preemptible" if demand.non_preemptible else ""
+    return f"{_tell_amounts(dict(demand.amounts))} of quota {quota}{firm}"
+
+
+def _tell_pod(facts: PodFacts | None, group: str) -> str:
+    if facts is None:
+        return "not counted"
+    bound = "bound" if facts.bound else "not bound"
+    whose = f"of unit {group}" if group else "without a unit"
+    if is_stray(group):
+        whose = f"a stray of {group.removeprefix(STRAY)}"
+    return f"{_tell_amounts(facts.request)}, {bound}, {whose}"
+
+
+def _tell_amounts(amounts: Amounts, pods: int | None = None) -> str:
+    shown = sorted(format_amounts(amounts).items())
+    counts = [] if pods is None else [f"{pods} pod{'' if pods == 1 else 's'}"]
+    return ", ".join([*(f"{resource} {text}" for resource, text in shown), *counts]) or _NOTHING
