@@ -249,6 +249,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """None: as the configuration file says."""
     node_queue_policy: str
     """Policy of queues created for nodes of an ElasticQuotaTree; "": each may have its own."""
+    audit_repairs: bool
+    """Whether the self-audit places units again whose state differs from the objects."""
     without_effect: Mapping[str, str]
     """Flags that were given and have no effect, each with what to use instead."""
 
@@ -283,6 +285,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
         checks_available_quota=checks_available_quota,
         quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
         node_queue_policy=_read_node_queue_policy(environment),
+        audit_repairs=parse_bool("--audit-repair", got.audit_repair),
         without_effect=without_effect,
     )
 
@@ -386,6 +389,14 @@ def _parser() -> argparse.ArgumentParser:
         help="which namespaces may name a quota: any (open), or its own, those that it lists and"
         f" those whose annotation {AVAILABLE_QUOTA_IN_NAMESPACE[0]} lists it (listed);"
         " default: what the configuration file says, else open",
+    )
+    add(
+        "--audit-repair",
+        nargs="?",
+        const="true",
+        default="true",
+        help="place a unit again whose state differs from the objects in two rounds of the"
+        " self-audit; false: only report it (default: %(default)s)",
     )
     _add_strict_flags(parser)
     add_upstream_flags(parser, UPSTREAM_FLAGS)

@@ -39,6 +39,7 @@ from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
 from queue_scheduler.setup.quota_sources import QUOTA_READERS, QuotaSources, find_quotas
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
+from queue_scheduler.unit_controllers.self_audit import SelfAudit, Stores
 from queue_scheduler.unit_controllers.setup import (
     UnitControllers,
     UnitParts,
@@ -327,6 +328,17 @@ class Scheduler:
         shells.follow_growth()
         shells.follow_evictions(self._pods)
         shells.follow_nodes(self._queues, flags.verdict_seconds, self._metrics.on_without_nodes)
+        audit = SelfAudit(
+            self._shared,
+            Stores(self._units.store, self._pods.store),
+            lambda: self._units.has_synced() and self._pods.has_synced(),
+            tell,
+            self._metrics,
+            self._clock,
+            repairs=flags.audit_repairs,
+        )
+        self._thread_of("self-audit", audit.step)
+        self._metrics.show_audit_age(audit.age_seconds)
         checks = shells.follow_checks(self._queues, check_seconds, self._metrics)
         self._check_watch = self._watch_checks(checks)
 

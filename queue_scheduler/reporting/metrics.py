@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Final
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 from queue_scheduler.cache.admission_check_rules import Shortfall
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt, Reason, Refused
+from queue_scheduler.engine.audit import Kind
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
@@ -123,6 +124,20 @@ class SchedulerMetrics:
         )
         for verdict in VERDICTS:
             self._put_back.labels(verdict)
+        self._differences = Counter(
+            "koord_queue_audit_differences",
+            "Differences between the scheduler's state and the objects, found by two rounds in a"
+            " row of the self-audit",
+            ("kind",),
+            registry=registry,
+        )
+        for kind in Kind:
+            self._differences.labels(kind)
+        self._audit_age = Gauge(
+            "koord_queue_audit_age_seconds",
+            "Time since the last full round of the self-audit, in seconds",
+            registry=registry,
+        )
         self._check_failures = CounterOfObjects(
             "koord_queue_admission_check_failures",
             "Units that lost their place by an admission check: retry, rejected or timeout",
@@ -161,6 +176,14 @@ class SchedulerMetrics:
     def on_without_nodes(self, verdict: str) -> None:
         """Count a unit that got no nodes; `verdict` is one of `VERDICTS`."""
         self._put_back.labels(verdict).inc()
+
+    def on_audit_difference(self, kind: Kind) -> None:
+        """Count a difference that two rounds of the self-audit have found."""
+        self._differences.labels(kind).inc()
+
+    def show_audit_age(self, age: Callable[[], float]) -> None:
+        """Set the function that each scrape calls for the age of the last round."""
+        self._audit_age.set_function(age)
 
     def on_preempted(self, queue: str, reason: str, victims: int) -> None:
         """Count a round of evictions for a unit of the queue."""

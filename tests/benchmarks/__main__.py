@@ -19,6 +19,7 @@ from shared_api.process.clock import SystemClock
 from shared_api.process.structured_logs import configure_logs
 from tests.benchmarks import (
     answer_figures,
+    audit_figures,
     bare_loop,
     client_transport,
     controllers_memory,
@@ -102,6 +103,12 @@ STAGES = (
         "how long it takes to explain why a unit waits, while others are decided",
         15,
         lambda options: answer_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "audit",
+        "what a round of the self-audit costs with 10,000 units, and how long it holds the lock",
+        15,
+        lambda options: audit_figures.run(quick=options.quick),
     ),
     Stage("transport", "what one write costs our client", 10, _transport),
     Stage(

@@ -282,6 +282,15 @@ def test_values_reach_the_programs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("scheduler", "want"),
+    [({}, True), ({"auditRepair": True}, True), ({"auditRepair": False}, False)],
+)
+def test_whether_the_self_audit_repairs(scheduler: Json, want: bool) -> None:
+    arguments = containers({"scheduler": scheduler})["scheduler"]["args"]
+    assert scheduler_configuration.parse_flags(arguments).audit_repairs is want
+
+
+@pytest.mark.parametrize(
     ("values", "want"),
     [
         pytest.param({}, "koord-queue:{version}", id="what `make image` builds"),

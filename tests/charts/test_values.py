@@ -93,9 +93,10 @@ def test_a_typo_fails(values: Json, where: str) -> None:
         ({"pluginConfigs": {"quotaNamespaces": "some"}}, "/pluginConfigs/quotaNamespaces"),
         ({"admissionPolicy": {"guardRelease": "yes"}}, "/admissionPolicy/guardRelease"),
         ({"admissionPolicy": {"quotasFrom": ["Not_One"]}}, "/admissionPolicy/quotasFrom/0"),
+        ({"scheduler": {"auditRepair": "no"}}, "/scheduler/auditRepair"),
     ],
 )
-def test_the_values_of_the_policies_are_checked(values: Json, where: str) -> None:
+def test_the_values_of_the_policies_and_the_audit_are_checked(values: Json, where: str) -> None:
     test_a_typo_fails(values, where)
 
 

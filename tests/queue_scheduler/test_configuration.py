@@ -147,6 +147,19 @@ def test_an_unknown_flag_exits_with_2() -> None:
     assert caught.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        ([], True),
+        (["--audit-repair"], True),
+        (["--audit-repair=true"], True),
+        (["--audit-repair=false"], False),
+    ],
+)
+def test_whether_the_self_audit_repairs(arguments: list[str], want: bool) -> None:
+    assert parse_flags(arguments).audit_repairs is want
+
+
 # Upstream's table of flags; True: it is allowed without a value.
 UPSTREAMS_TABLE = [
     ("kubeconfig", "/some/file", False),

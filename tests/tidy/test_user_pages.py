@@ -34,6 +34,7 @@ from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.configuration import KIND, KoordQueueConfiguration, load_configuration
 from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
 from queue_scheduler.decision import Reason
+from queue_scheduler.engine.audit import Kind
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments, read_arguments
 from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
 from queue_scheduler.plugins.resource_quota_arguments import ResourceQuotaArguments
@@ -334,6 +335,10 @@ def test_the_tables_have_all_events() -> None:
     assert event_reasons(sources) - told - waiting - NO_EVENTS == set()
     texts = {node.value for each in sources for node in ast.walk(each.tree) if is_text(node)}
     assert told - texts == set()
+
+
+def test_the_table_has_all_differences_of_the_audit() -> None:
+    assert first_cells(PAGES, "difference of the audit") == {kind.value for kind in Kind}
 
 
 def test_the_table_has_all_problems_of_a_quota() -> None:

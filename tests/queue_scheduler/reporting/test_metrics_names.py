@@ -44,6 +44,9 @@ EXPECTED = {
     "koord_queue_admission_check_failures_total": "check result",
     # strict mode
     "koord_queue_units_without_nodes_total": "verdict",
+    # self-audit
+    "koord_queue_audit_differences_total": "kind",
+    "koord_queue_audit_age_seconds": "",
     # usage (above), min and max per quota and resource
     "koord_queue_quota_min": "quota resource",
     "koord_queue_quota_max": "quota resource",
