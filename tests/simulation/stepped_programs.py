@@ -19,6 +19,7 @@ from queue_controllers.wiring import Controllers
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.cycles.queue_worker import QueueWorker
 from queue_scheduler.decision import Dequeue, Preempt
+from queue_scheduler.engine.audit import Kind
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.plugin_handle import PluginHandle
 from queue_scheduler.wiring import Scheduler
@@ -207,6 +208,7 @@ class SteppedScheduler(SteppedWork, Scheduler):
         on_turn: called before each turn of a queue's worker.
         on_decision: called with each decision to start or evict units, before it is written.
         knew: what the caches had seen when a write of an object was last requested, by its key.
+        differences: what its self-audit has found, which repairs it.
     """
 
     def __init__(self, host: Host, flags: Flags, configuration: KoordQueueConfiguration) -> None:
@@ -215,6 +217,9 @@ class SteppedScheduler(SteppedWork, Scheduler):
         self.on_decision: Callable[[Dequeue | Preempt], None] = lambda _decision: None
         Scheduler.__init__(self, cast("Program", host), flags, configuration)
         self.knew: dict[str, dict[str, int]] = {}
+        self.differences: list[Kind] = []
+        count = self.differences.append
+        self._metrics.on_audit_difference = count  # type: ignore[method-assign] # sees what is found
         submit = self._dispatcher.submit
 
         def note(write: Write[Any], on_outcome: OnOutcome) -> None:
@@ -235,8 +240,9 @@ class SteppedScheduler(SteppedWork, Scheduler):
         return super().is_writing() or any(each is not None for each in granted)
 
     def validate(self) -> None:
-        """Recompute derived values; raise AssertionError where they differ."""
+        """Recompute derived values; raise AssertionError if they differ, or the audit found any."""
         self.engine.validate()
+        assert not self.differences, f"the self-audit found {self.differences}"
         super().validate()
 
     def _informer(
