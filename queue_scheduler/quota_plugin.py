@@ -13,11 +13,12 @@ from typing import Final, cast
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.framework.extension_points import Place, Supposed, Waiter
+from queue_scheduler.framework.extension_points import ForeignPod, Place, Supposed, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
 from queue_scheduler.quota.quota_settings import QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.quota_cache.quota_ledger import ForeignPod as ForeignCharge
 from queue_scheduler.quota_cache.reclaim import Lent, is_owed
 from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.required_requests import tell_missing
@@ -79,6 +80,10 @@ class QuotaPlugin(ABC):
     @abstractmethod
     def domain_of(self, quota: str) -> str:
         """Return the name of what units of a quota compete for; "": they do not compete."""
+
+    def charge_of_foreign(self, pod: ForeignPod) -> ForeignCharge | None:
+        """Return what is charged for a pod that no unit stands for; None: nothing."""
+        return None
 
     # --- deciding -----------------------------------------------------------------------------
 
@@ -196,6 +201,20 @@ class QuotaPlugin(ABC):
     def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
         """Ignore a deleted ElasticQuota: the quotas of most plugins are other objects."""
         return ()
+
+    def _tell_foreign(self, key: str, pod: ForeignPod | None) -> None:
+        """Charge a pod that no unit stands for; None: it is gone."""
+        charge = None if pod is None else self.charge_of_foreign(pod)
+        if charge is None:
+            self.quotas.on_foreign(key, "", None)
+            return
+        self.quotas.on_foreign(
+            key,
+            charge.quota,
+            charge.demand.amounts,
+            bound=charge.is_bound,
+            non_preemptible=charge.demand.non_preemptible,
+        )
 
     # --- reporting ----------------------------------------------------------------------------
 

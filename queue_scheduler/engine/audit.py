@@ -5,8 +5,8 @@ newer of two objects counts: that of the cache, and that of the engine. A differ
 be a change on its way; one that is found again, with the same numbers, a round later is an error.
 `repair` judges again before it changes anything.
 
-What is compared is what follows from single objects. Sums over quotas are kept beside the charges
-that they add up (`QuotaCache.validate`), and are not recomputed here.
+What is compared is what follows from single objects. Sums, of a unit's pods or over a quota, are kept
+beside what they add up (`PodAccounting.validate`, `QuotaCache.validate`), and are not recomputed here.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from queue_scheduler.cache.pod_accounting import STRAY, CountedPod, PodFacts, is
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, version_of
 from queue_scheduler.cache.usage import Charge
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.framework.extension_points import Supposed
+from queue_scheduler.framework.extension_points import ForeignPod, Supposed
 from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota_cache.quota_ledger import ForeignPod as ForeignCharge
 from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.pod import Pod
@@ -167,9 +168,31 @@ def judge_pods(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Diff
         counted = engine.units.usage.pods.find(key, fresh)
         if counted.facts != fresh or counted.group != counted.right_group:
             found.append(_tell_pod_difference(engine, key, fresh, counted))
+        found += _judge_foreign(engine, key, counted)
         if counted.group and engine.record(counted.unit_key) is None:
             left[Uid(counted.group)] = None
     return found + judge_charges(engine, left)
+
+
+def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Difference]:
+    """Yield where plugins charge another demand for a pod that no unit stands for."""
+    facts = counted.facts
+    pod = None
+    if facts is not None and not counted.group:
+        pod = ForeignPod(
+            namespace=facts.namespace, labels=facts.labels, request=facts.request, bound=facts.bound
+        )
+    for plugin in _quota_plugins(engine):
+        want = None if pod is None else plugin.charge_of_foreign(pod)
+        got = plugin.quotas.ledger.pod(key)
+        if want != got:
+            yield Difference(
+                kind=Kind.LEDGER,
+                pod=key,
+                pod_uid=NO_UID if facts is None else facts.uid,
+                want=f"{plugin.name}: {_tell_foreign(want)}",
+                got=f"{plugin.name}: {_tell_foreign(got)}",
+            )
 
 
 def _read(cached: Pod | None) -> PodFacts | None:
@@ -233,6 +256,12 @@ def list_pods(engine: Engine) -> list[str]:
     return list(engine.units.usage.pods)
 
 
+def list_foreign(engine: Engine) -> list[str]:
+    """Return the keys of the pods that plugins charge without a unit."""
+    plugins = _quota_plugins(engine)
+    return [key for plugin in plugins for key in plugin.quotas.ledger.pods()]
+
+
 # --- repair ---------------------------------------------------------------------------------------
 
 
@@ -240,6 +269,8 @@ def repair(engine: Engine, difference: Difference, caches: Caches) -> tuple[str,
     """Place the unit of a difference again, if it still differs; return the queues to wake."""
     match difference.kind:
         case Kind.UNCOUNTED_POD | Kind.GONE_POD:
+            return _count_again(engine, difference, caches)
+        case Kind.LEDGER if not difference.uid:
             return _count_again(engine, difference, caches)
         case Kind.CHARGE | Kind.LEDGER if not difference.unit:
             return _charge_again(engine, difference)
@@ -261,8 +292,10 @@ def _count_again(engine: Engine, difference: Difference, caches: Caches) -> tupl
     key, cached = difference.pod, caches.pod(difference.pod)
     if difference not in judge_pods(engine, (key,), caches):
         return ()
+    for plugin in _quota_plugins(engine):
+        plugin.quotas.on_foreign(key, "", None)
     woken = engine.forget_pod(key)
-    if difference.kind is Kind.UNCOUNTED_POD and cached is not None:
+    if cached is not None:
         woken += engine.on_pod(cached)
     unit = caches.unit(difference.unit) if difference.unit else None
     if unit is not None:
@@ -300,6 +333,13 @@ def _tell_demand(charged: tuple[str, Demand] | None) -> str:
     quota, demand = charged
     firm = ", not preemptible" if demand.non_preemptible else ""
     return f"{_tell_amounts(dict(demand.amounts))} of quota {quota}{firm}"
+
+
+def _tell_foreign(charge: ForeignCharge | None) -> str:
+    if charge is None:
+        return _NOTHING
+    bound = "bound" if charge.is_bound else "not bound"
+    return f"{_tell_demand((charge.quota, charge.demand))}, {bound}"
 
 
 def _tell_pod(facts: PodFacts | None, group: str) -> str:

@@ -210,6 +210,7 @@ class Engine:
         if facts is not None:
             meta = ObjectMeta(name=key.partition("/")[2], namespace=facts.namespace, uid=facts.uid)
             pods.on_pod_gone(Pod(metadata=meta))
+        self._plugins.on_foreign_pod(key, None)
         return self._wake_up.wake_affected()
 
     def charge_anew(self, uid: Uid) -> tuple[str, ...]:

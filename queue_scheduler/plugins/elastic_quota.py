@@ -32,6 +32,7 @@ from queue_scheduler.quota.capacity import NodeCapacity
 from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
+from queue_scheduler.quota_cache.quota_ledger import ForeignPod as ForeignCharge
 from queue_scheduler.quota_cache.reclaim import find_borrowing
 from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -268,14 +269,11 @@ class ElasticQuotaPlugin(QuotaPlugin):
         self._foreign[key] = pod
         self._tell_foreign(key, pod)
 
-    def _tell_foreign(self, key: str, pod: ForeignPod) -> None:
-        self.quotas.on_foreign(
-            key,
-            self.quotas.quota_of_pod(pod.labels, pod.namespace),
-            pod.request,
-            bound=pod.bound,
-            non_preemptible=pod.labels.get(PREEMPTIBLE) == "false",
-        )
+    def charge_of_foreign(self, pod: ForeignPod) -> ForeignCharge:
+        """Return what koord-scheduler charges for a pod that no unit stands for."""
+        quota = self.quotas.quota_of_pod(pod.labels, pod.namespace)
+        demand = Demand(pod.request, pod.labels.get(PREEMPTIBLE) == "false")
+        return ForeignCharge(quota, demand, pod.bound)
 
     def take_notices(self) -> list[Notice]:
         """Return, once, new problems of quotas, as events on them."""

@@ -28,6 +28,7 @@ from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.resource_quota_spec import PODS, governs_all_pods, parse_hard, quota_name
+from queue_scheduler.quota_cache.quota_ledger import ForeignPod as ForeignCharge
 from queue_scheduler.quota_plugin import QuotaPlugin, read_chosen_queue
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.node import Node
@@ -185,10 +186,11 @@ class ResourceQuotaPlugin(QuotaPlugin):
         self._foreign[key] = pod
         self._tell_foreign(key, pod)
 
-    def _tell_foreign(self, key: str, pod: ForeignPod) -> None:
+    def charge_of_foreign(self, pod: ForeignPod) -> ForeignCharge | None:
+        """Return what a pod that no unit stands for counts in the quota of its namespace."""
         quota = self._quota_of(pod.namespace)
-        request = {**pod.request, PODS: 1} if quota else None
-        self.quotas.on_foreign(key, quota, request, bound=pod.bound)
+        demand = Demand({**pod.request, PODS: 1})
+        return ForeignCharge(quota, demand, pod.bound) if quota else None
 
     def on_node(self, node: Node) -> None:
         """Do nothing: a ResourceQuota does not depend on nodes."""

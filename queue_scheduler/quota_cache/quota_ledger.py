@@ -141,6 +141,14 @@ class QuotaLedger:
         """Return the charge of an owner, or None."""
         return self._owners.get(owner)
 
+    def pods(self) -> list[str]:
+        """Return the keys of the foreign pods that are charged."""
+        return list(self._pods)
+
+    def pod(self, key: str) -> ForeignPod | None:
+        """Return what is charged for a foreign pod, or None."""
+        return self._pods.get(key)
+
     def put_pod(self, key: str, pod: ForeignPod | None) -> ForeignPod | None:
         """Charge a foreign pod; return what it replaces under its key. None: the pod is gone."""
         old = self._pods.get(key)

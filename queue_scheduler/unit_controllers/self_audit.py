@@ -27,6 +27,7 @@ from queue_scheduler.engine.audit import (
     judge_pods,
     judge_units,
     list_charged,
+    list_foreign,
     list_in_ledgers,
     list_pods,
     list_units,
@@ -152,6 +153,7 @@ class SelfAudit:
             self._take(self._shared.ask(judge_units, keys, self._caches))
             yield
         pods = _keys_of(self._stores.pods) | dict.fromkeys(self._shared.ask(list_pods))
+        pods |= dict.fromkeys(self._shared.ask(list_foreign))
         for keys in _slices_of(pods):
             self._take(self._shared.ask(judge_pods, keys, self._caches))
             yield

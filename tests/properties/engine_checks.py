@@ -9,6 +9,15 @@ from typing import Any, Protocol
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, judge_place
 from queue_scheduler.decision import Dequeue, Reason, Refusal
+from queue_scheduler.engine.audit import (
+    Caches,
+    judge_charges,
+    judge_pods,
+    judge_units,
+    list_foreign,
+    list_pods,
+    list_units,
+)
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
@@ -80,6 +89,30 @@ class Quotas(Protocol):
     def validate(self) -> None:
         """Raise AssertionError if the usage is wrong."""
         ...
+
+
+def check_audit(
+    engine: Engine, told: Mapping[tuple[str, str], Any], units: Mapping[str, QueueUnit]
+) -> None:
+    """An audit finds no difference between an engine and what it was told, by kind and key.
+
+    `units`: those that exist. Of one that was made anew the engine may know by a write's answer.
+    """
+
+    def read_unit(key: str) -> QueueUnit | None:
+        unit: QueueUnit | None = told.get(("unit", key))
+        return engine.units.unit(key) if unit is None and key in units else unit
+
+    caches = Caches(read_unit, lambda key: told.get(("pod", key)))
+    keys = {kind: [key for one, key in told if one == kind] for kind in ("unit", "pod")}
+    known = {record.uid for record in engine.units.records.values()}
+    left = [uid for uid in engine.units.usage if uid not in known]
+    found = [
+        *judge_units(engine, {*keys["unit"], *list_units(engine)}, caches),
+        *judge_pods(engine, {*keys["pod"], *list_pods(engine), *list_foreign(engine)}, caches),
+        *judge_charges(engine, left),
+    ]
+    assert found == [], f"the audit finds {found}"
 
 
 def waiting(engine: Engine) -> dict[str, list[str]]:

@@ -329,6 +329,7 @@ class World:
         woken = facts[what](thing)
         engine.validate()
         self.plugin.validate()
+        checks.check_audit(engine, self._told, self.units)
         self.workers.wake(woken)
         return woken
 

@@ -218,7 +218,10 @@ class SteppedScheduler(SteppedWork, Scheduler):
         Scheduler.__init__(self, cast("Program", host), flags, configuration)
         self.knew: dict[str, dict[str, int]] = {}
         self.differences: list[Kind] = []
-        count = self.differences.append
+
+        def count(kind: Kind) -> None:
+            self.differences.append(kind)
+
         self._metrics.on_audit_difference = count  # type: ignore[method-assign] # sees what is found
         submit = self._dispatcher.submit
 

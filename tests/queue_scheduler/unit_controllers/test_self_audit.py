@@ -12,6 +12,7 @@ from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Notice, WriteFailure
 from queue_scheduler.engine.audit import Kind
+from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
@@ -35,6 +36,7 @@ WAITS = build_unit("w", "a", cpu=2, version=10)
 RUNS = admitted(build_unit("r", "a", cpu=2), 11, "Running")
 POD = build_pod("p", unit="ns/r", cpu=3)
 STRAY = build_pod("s", unit="ns/none")
+FOREIGN = build_pod("f", quota="b")
 GREW = build_unit("r", "a", pods=(("main", 4, 1),))
 
 
@@ -45,6 +47,7 @@ class AuditWorld:
         self.clock = VirtualClock()
         self.engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
         self.engine.on_quota(build_quota("a", cpu=10))
+        self.engine.on_quota(build_quota("b", cpu=10))
         self.engine.on_queue(build_queue("a"))
         self.shared = SharedEngine(self.engine, lambda _: None)
         self.units = IndexedStore[QueueUnit]()
@@ -61,7 +64,7 @@ class AuditWorld:
             self.clock,
             repairs=repairs,
         )
-        for fact in (WAITS, RUNS, POD, STRAY):
+        for fact in (WAITS, RUNS, POD, STRAY, FOREIGN):
             self.learn(fact)
 
     def on_audit_difference(self, kind: Kind) -> None:
@@ -195,6 +198,18 @@ def add_foreign(world: AuditWorld) -> None:
     world.cache(build_pod("foreign"))
 
 
+def change_foreign_ledger(world: AuditWorld) -> None:
+    world.quotas.on_foreign("ns/f", "a", {"cpu": 9000}, bound=True)
+
+
+def charge_foreign_ghost(world: AuditWorld) -> None:
+    world.quotas.on_foreign("ns/ghost", "a", {"cpu": 9000}, bound=True)
+
+
+def release_foreign(world: AuditWorld) -> None:
+    RealQuotas(world.engine).plugin.on_foreign_pod("ns/f", None)
+
+
 def withdraw(world: AuditWorld) -> None:
     world.engine.units.queues.withdraw(world.info("ns/w"))
 
@@ -228,6 +243,9 @@ PLANTED = [
     pytest.param(add_stray, Kind.UNCOUNTED_POD, "ns/more", 5, id="a stray was not reported"),
     pytest.param(release_stray, Kind.CHARGE, "ns/s", 4, id="a stray is not charged"),
     pytest.param(add_foreign, Kind.UNCOUNTED_POD, "ns/foreign", 4, id="a foreign pod was lost"),
+    pytest.param(change_foreign_ledger, Kind.LEDGER, "ns/f", 4, id="a foreign pod counts more"),
+    pytest.param(release_foreign, Kind.LEDGER, "ns/f", 4, id="a foreign pod does not count"),
+    pytest.param(charge_foreign_ghost, Kind.LEDGER, "ns/ghost", 4, id="a pod that is not counts"),
     pytest.param(withdraw, Kind.MISPLACED_UNIT, "ns/w", 4, id="a pending unit is in no queue"),
     pytest.param(
         forget_admission, Kind.MISPLACED_UNIT, "ns/r", 4, id="an admitted unit is not among them"
@@ -502,6 +520,18 @@ def test_a_charge_of_nothing_that_exists_is_released_and_logged() -> None:
     assert [each["uid"] for each in lines] == ["uid-ghost"]
 
 
+def test_a_foreign_pod_that_only_a_plugin_has_does_not_come_back() -> None:
+    world = AuditWorld()
+    ghost = ForeignPod(namespace="ns", labels={}, request={"cpu": 9000}, bound=True)
+    RealQuotas(world.engine).plugin.on_foreign_pod("ns/ghost", ghost)
+    world.round()
+    world.round()
+    world.engine.on_quota(build_quota("c"))  # the plugin charges its foreign pods again
+    world.round()
+    world.round()
+    assert world.counted == [Kind.LEDGER]
+
+
 def test_the_age_is_that_of_the_last_full_round() -> None:
     world = AuditWorld()
     world.clock.advance(40.0)
@@ -533,7 +563,7 @@ def test_few_units_are_judged_in_one_hold_of_the_lock(monkeypatch: pytest.Monkey
     slices = 1
     while world.audit.step() == REST_SECONDS:
         slices += 1
-    units, pods, strays = 4, 1, 1
+    units, pods, strays = 4, 2, 1
     assert slices == units + pods + strays
 
 
