@@ -5,8 +5,9 @@ newer of two objects counts: that of the cache, and that of the engine. A differ
 be a change on its way; one that is found again, with the same numbers, a round later is an error.
 `repair` judges again before it changes anything.
 
-What is compared is what follows from single objects. Sums, of a unit's pods or over a quota, are kept
-beside what they add up (`PodAccounting.validate`, `QuotaCache.validate`), and are not recomputed here.
+What is compared is what follows from single objects. Sums, of a unit's pods or over a quota, are
+kept beside what they add up (`PodAccounting.validate`, `QuotaCache.validate`), and are not
+recomputed here.
 """
 
 from __future__ import annotations
