@@ -22,11 +22,11 @@ import structlog
 
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cycles.dequeue_cycle import WriteSink
-from queue_scheduler.cycles.eviction_patches import build_request
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
+from queue_scheduler.unit_writes.eviction_patches import build_request
 from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
