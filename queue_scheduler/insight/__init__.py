@@ -1,6 +1,8 @@
 """Answers to the questions of users, by the engine that decides.
 
 - ``explain``: why a unit waits: all that keeps it from starting.
+- ``virtual_cluster``: runs an engine forward in virtual time, and plays what is outside of it;
+  ``agenda`` has its events.
 - ``wording``: the only module that renders refusals and their numbers as text.
 
 Not here: routes (``queue_scheduler.debug_api``), and any writes.

@@ -31,10 +31,13 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
     UnitReconciler,
     look_again_at,
 )
-from queue_scheduler.unit_writes.eviction_patches import build_freed, build_request
+from queue_scheduler.unit_writes.eviction_patches import (
+    build_deactivation,
+    build_freed,
+    build_request,
+)
 from shared_api.evictions import (
     BACKOFF_TIMEOUT,
-    DEACTIVATED,
     LATE,
     is_given_back,
 )
@@ -52,7 +55,6 @@ from shared_api.timestamps import rfc3339
 LONGEST_REST_SECONDS: Final = 60.0
 """Times end by the wall clock, which may be set; rests are measured by the monotonic clock."""
 
-TOLD_INACTIVE: Final = "Evicted because the queue unit is deactivated"
 GIVEN_BACK: Final = "Enqueued: its admissions were lowered to 0 replicas"
 RUNNING: Final = "Running"
 
@@ -110,7 +112,7 @@ class UnitEvictions:
         if is_being_evicted(unit):
             return build_freed(unit, now, self._rng)
         if unit.spec.active is False:
-            return build_request(unit, DEACTIVATED, TOLD_INACTIVE, now)
+            return build_deactivation(unit, now)
         given_back = is_given_back(unit)
         to = Phase.ENQUEUED if given_back else Phase.RUNNING
         message = GIVEN_BACK if given_back else RUNNING

@@ -9,8 +9,10 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from queue_scheduler.cache.admitted_units import runs_whole
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.engine.deadlines import requeue_at
 from shared_api.evictions import (
+    DEACTIVATED,
     SCHEDULING_FAILED,
     backoffs_of,
     ends_in_backoff,
@@ -30,6 +32,11 @@ from shared_api.queue_unit_phases import (
 )
 from shared_api.timestamps import rfc3339
 
+QUEUE_STOPPED: Final = "QueueStopped"
+"""Reason of the eviction of a unit whose queue is drained."""
+
+TOLD_INACTIVE: Final = "Evicted because the queue unit is deactivated"
+
 RETURNED: Final = "Enqueued because backoff timeout"
 """Upstream's message."""
 
@@ -45,6 +52,23 @@ def build_request(unit: QueueUnit, reason: str, message: str, now: datetime) -> 
         "message": message,
         "lastUpdateTime": rfc3339(now),
     }
+
+
+def build_deactivation(unit: QueueUnit, now: datetime) -> dict[str, Any]:
+    """Return the status that asks for the eviction of a unit that was made inactive."""
+    return build_request(unit, DEACTIVATED, TOLD_INACTIVE, now)
+
+
+def build_drain(unit: QueueUnit, queue: str, now: datetime) -> dict[str, Any]:
+    """Return the status that asks for the eviction of a unit of a drained queue."""
+    return build_request(unit, QUEUE_STOPPED, f"queue {queue} is stopped and drained", now)
+
+
+def build_removal(record: CachedUnit, now: datetime) -> dict[str, Any]:
+    """Return the status that asks for the eviction of a unit that is inactive, else drained."""
+    if record.unit.spec.active is False:
+        return build_deactivation(record.unit, now)
+    return build_drain(record.unit, record.queue_name, now)
 
 
 def with_eviction(
