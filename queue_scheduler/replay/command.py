@@ -30,6 +30,7 @@ from shared_api.program_flags import ConfigurationError, FlagError
 
 EXIT_USAGE: Final = 2
 MARGINS: Final = 3
+MOST_SECONDS: Final = 1e9
 AS_CONFIGURED: Final = "as configured"
 
 
@@ -69,8 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--format", default="", metavar="F", help=f"form of the trace: {', '.join(FORMATS)}")
     add("--default-quota", default="", metavar="NAME", help="the quota of jobs that name none")
-    add("--start-seconds", type=_seconds, default=0.0, metavar="S", help="until pods run: 0")
-    add("--stop-seconds", type=_seconds, default=0.0, metavar="S", help="until victims leave: 0")
+    add("--start-seconds", type=seconds, default=0.0, metavar="S", help="until pods run: 0")
+    add("--stop-seconds", type=seconds, default=0.0, metavar="S", help="until victims leave: 0")
     add("--seed", type=int, default=0, metavar="N", help="of all that is drawn; default 0")
     add("--json", type=Path, metavar="FILE", help="write all numbers there")
     add("--report", type=Path, metavar="FILE.html", help="write a page with plots there")
@@ -87,11 +88,16 @@ def read_options(got: argparse.Namespace) -> Options:
     return Options(**{**given, "compare": tuple(got.compare)})
 
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds < 1e9:  # noqa: PLR2004 - thirty years
+def seconds(text: str) -> float:
+    """Return a flag's seconds.
+
+    Raises:
+        ValueError: It is no number from 0 to thirty years. The error has this function's name.
+    """
+    number = float(text)
+    if not 0 <= number < MOST_SECONDS:
         raise ValueError(text)
-    return seconds
+    return number
 
 
 def run(options: Options, out: TextIO, err: TextIO, clock: Clock) -> int:

@@ -23,6 +23,9 @@ from queue_scheduler.replay.report import Json
 POINTS: Final = 800
 """Points of a line: a plot is about so many pixels wide."""
 
+FULL_RUNS: Final = 3
+"""So many replays are drawn with all points: a page has at most 2 MiB."""
+
 DRAWN: Final = 12
 """Quotas and tenants that are drawn: more lines cannot be told apart."""
 
@@ -71,12 +74,13 @@ def _part(name: str) -> str:
 
 def _thinned(report: Json) -> Json:
     """Return the report with what is drawn."""
-    return {**report, "runs": [_thinned_run(each) for each in report["runs"]]}
+    points = POINTS * FULL_RUNS // max(FULL_RUNS, len(report["runs"]))
+    return {**report, "runs": [_thinned_run(each, points) for each in report["runs"]]}
 
 
-def _thinned_run(a_run: Json) -> Json:
+def _thinned_run(a_run: Json, points: int) -> Json:
     length, use = a_run["queueLength"], a_run["use"]
-    hours = max(1, -(-len(length["total"]) // POINTS))
+    hours = max(1, -(-len(length["total"]) // points))
     by_quota = {name: sum(line) for name, line in length["byQuota"].items()}
     tenants = {name: waits["total"] for name, waits in a_run["waits"]["byTenant"].items()}
     used = {name: sum(sum(each["used"]) for each in of.values()) for name, of in use.items()}

@@ -103,6 +103,17 @@ def test_the_script_draws_everything(page: str, tmp_path: Path) -> None:
     assert "Priority instead of FIFO" in drawn["texts"]
 
 
+def test_replays_of_different_length_are_drawn_together(page: str, tmp_path: Path) -> None:
+    report = json.loads(scripts(page)[0])
+    longer = report["runs"][1]
+    for line in (longer["queueLength"]["total"], *longer["queueLength"]["byQuota"].values()):
+        line.append(0.0)
+    for resources in longer["use"].values():
+        for each in resources.values():
+            each["used"].append(0.0)
+    assert draw(build_page(report), tmp_path)["made"] == draw(page, tmp_path)["made"]
+
+
 def test_the_plots_can_be_parsed(page: str, tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None:
@@ -111,6 +122,22 @@ def test_the_plots_can_be_parsed(page: str, tmp_path: Path) -> None:
     path.write_text(scripts(page)[1], encoding="utf-8")
     done = subprocess.run([node, "--check", path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_many_replays_of_many_quotas_fit(page: str) -> None:
+    report = json.loads(scripts(page)[0])
+    names, count = [f"team-{number:03}" for number in range(300)], 2000
+    line = [float(123_456 + number) for number in range(count)]
+    one = report["runs"][0]
+    waits = one["waits"]["byTenant"]["red"]
+    big = {
+        **one,
+        "waits": {"all": waits, "byTenant": dict.fromkeys(names, waits)},
+        "queueLength": {"total": line, "byQuota": dict.fromkeys(names, line)},
+        "use": {key: {f"r/{n}": {"limit": 1, "used": line} for n in range(3)} for key in names},
+        "bottleneckHours": one["bottleneckHours"] * count,
+    }
+    assert len(build_page({**report, "runs": [big] * 8}).encode()) < MOST_BYTES
 
 
 def test_series_are_thinned() -> None:

@@ -6,7 +6,9 @@ import pytest
 
 from queue_scheduler.replay.margins import raise_quota
 from queue_scheduler.replay.quota_files import Objects
+from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
+from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.testing.object_builders import (
     elastic_quota,
     elastic_quota_tree,
@@ -21,6 +23,13 @@ TREE = elastic_quota_tree(tree_node("x", tree_node("red", max={"cpu": 2}, min={"
 OBJECTS = Objects(quotas=(QUOTA, HARD, TREE))
 
 
+def elastic(objects: Objects) -> ElasticQuota:
+    """Return the first quota."""
+    quota = objects.quotas[0]
+    assert isinstance(quota, ElasticQuota)
+    return quota
+
+
 @pytest.mark.parametrize(("resource", "more", "most"), [
     ("cpu", "1", {"cpu": "3500m"}), ("memory", "1Gi", {"memory": "2Gi"}), (GPU, "1", {GPU: "9"}),
 ])  # fmt: skip
@@ -28,20 +37,22 @@ def test_max_grows_by_one(resource: str, more: str, most: dict[str, str]) -> Non
     raised = raise_quota(OBJECTS, "red", resource)
     assert raised is not None
     assert raised[1] == more
-    assert raised[0].quotas[0].spec.max == {**QUOTA.spec.max, **most}  # type: ignore[union-attr]
+    assert elastic(raised[0]).spec.max == {**QUOTA.spec.max, **most}
 
 
 def test_min_grows_where_there_is_one() -> None:
     raised = raise_quota(OBJECTS, "red", "cpu")
     assert raised is not None
-    assert raised[0].quotas[0].spec.min == {"cpu": "3"}  # type: ignore[union-attr]
+    assert elastic(raised[0]).spec.min == {"cpu": "3"}
     assert raised[0].quotas[1:] == OBJECTS.quotas[1:]
 
 
 def test_the_hard_limit_of_a_namespace_grows() -> None:
     raised = raise_quota(OBJECTS, "ns/q", "cpu")
     assert raised is not None
-    assert raised[0].quotas[1].spec.hard == {"requests.cpu": "3"}  # type: ignore[union-attr]
+    hard = raised[0].quotas[1]
+    assert isinstance(hard, ResourceQuota)
+    assert hard.spec.hard == {"requests.cpu": "3"}
 
 
 def test_a_node_of_a_tree_grows() -> None:

@@ -28,6 +28,16 @@ def test_a_bar_with_the_time_left_on_a_terminal() -> None:
     assert out.getvalue().endswith("\r\x1b[K")
 
 
+def test_runs_that_are_over_count_as_done() -> None:
+    out, clock = io.StringIO(), VirtualClock()
+    progress = Progress(out, clock, 2)
+    progress.start("FIFO")
+    progress.start("Priority")
+    clock.advance(60.0)
+    progress.tell(0.2)
+    assert out.getvalue() == "60%: 2 of 2 (Priority), 40 s left\n"
+
+
 def test_a_line_per_minute_elsewhere() -> None:
     out, clock = io.StringIO(), VirtualClock()
     progress = Progress(out, clock, 1)
