@@ -4,11 +4,12 @@ Read in this order:
 
 1. ``decide``: a ``job_view`` (job, unit, pods, ``job_settings``, the time) -> ``actions``.
 2. ``job_ownership``: which jobs are managed at all, ``owners``: whether another job has made it;
-   ``job_state``: the states of a job, the same for every kind; ``job_standing``: the state with the
-   time and the unit; ``job_annotations``: what its user asks for.
+   ``job_state``: the states of a job, the same for every kind; ``job_annotations``: what its user
+   asks for.
 3. ``queue_unit_builder``: job -> QueueUnit, with its pods as the API server will create them
-   (``pod_admission``, ``previewed_pod``), with its labels and annotations (``unit_metadata``,
-   ``label_precedence``); ``unit_status_patches``: what is written into its status.
+   (``pod_admission``, ``previewed_pod``); ``grants``: what it was admitted with, beside what the
+   job asks for; ``unit_status_patches``: what is written into its status; ``pod_stamps``: what is
+   written on the job's pod templates.
 4. ``release``: an admitted job is resumed, with what its checks ask for (``pod_set_updates``);
    ``gates``: the same for pods that are held by gates.
 5. ``running``: what a released job does, from the release until its end (``execution_time``,

@@ -48,15 +48,12 @@ from queue_controllers.decision.eviction import (
     why_evict,
     with_move_told,
 )
-from queue_controllers.decision.gates import room_of, runs_whole
+from queue_controllers.decision.gates import judge_gates, room_of, runs_whole
 from queue_controllers.decision.job_annotations import (
-    IGNORED_ANNOTATION,
     has_own_backoff,
     settings_of_job,
-    unreadable_annotations,
 )
 from queue_controllers.decision.job_ownership import may_use_quota, quota_of_job
-from queue_controllers.decision.job_standing import is_admitted, judge_standing
 from queue_controllers.decision.job_state import JobState, State, judge_job
 from queue_controllers.decision.job_view import (
     LEFT_TO_ITS_OWNER,
@@ -64,9 +61,12 @@ from queue_controllers.decision.job_view import (
     JobMemory,
     JobView,
 )
-from queue_controllers.decision.job_warnings import announce_queued, warn_about_job
-from queue_controllers.decision.label_precedence import NOTE_BEGINS, label_notes
+from queue_controllers.decision.job_warnings import (
+    announce_queued,
+    warn_about_job,
+)
 from queue_controllers.decision.pending import (
+    SILENT_SECONDS,
     find_blocking_reason,
     hold_with_owner,
     is_silent,
@@ -82,7 +82,6 @@ from queue_controllers.decision.queue_unit_builder import (
     choose_unit_name,
     is_created_by_us,
     is_only_demand,
-    why_other_priority,
 )
 from queue_controllers.decision.release import mark_opened, release_job, release_whole
 from queue_controllers.decision.running import (
@@ -103,6 +102,7 @@ from shared_api.objects.meta import is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
     ADOPTABLE_PHASES,
+    RELEASED_PHASES,
     SUSPEND_CONTESTED,
     Phase,
     is_being_evicted,
@@ -117,8 +117,6 @@ from shared_api.well_known_labels import ADMISSION_GATE, MANAGED_BY, spellings
 REFUSED_REQUEUE_SECONDS: Final = 60.0
 """How often a job whose pods would be refused is reconciled without a change."""
 
-_TOLD_OF_MARKS: Final = (IGNORED_ANNOTATION, NOTE_BEGINS)
-"""How reports about a job's annotations and labels begin."""
 
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
@@ -132,7 +130,7 @@ def decide(view: JobView) -> Decision:
         return _leave_to_others(view, job)
     if unit is None and (decision := wait_for_owner(view)) is not None:
         return decision
-    job, state, memory = judge_standing(view, job)
+    job, state, memory = _judge_state(view, job)
     settings = settings_of_job(job, view.settings)
     view = msgspec.structs.replace(view, job=job, memory=memory, settings=settings)
     if unit is None:
@@ -150,8 +148,54 @@ def decide(view: JobView) -> Decision:
         decision = _decide_with_unit(view, job, unit, state)
     ended = job.status.outcome is not None or (unit is not None and is_final(unit))
     if view.ownership.managed and not ended:
-        decision = warn_about_job(view, job, _with_unreadable_told(view, job, decision))
+        decision = warn_about_job(view, job, decision)
     return msgspec.structs.replace(decision, state=state)
+
+
+def _judge_state(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, JobMemory]:
+    """Return the facts, the job's state, and what to remember of it.
+
+    An operator's report is believed if the operator was seen to let the job go; its silence counts
+    as confirmation after a minute.
+    """
+    admitted = view.unit is not None and _is_admitted(view.unit)
+    if job.kind.held_by_gates:
+        job = judge_gates(job, view.pods, admitted=admitted)
+    memory = _note_acknowledgment(view.memory, job)
+    believed = _resume_was_seen(memory, job) and _reports_suspended(job)
+    state = judge_job(job, view.pods, admitted=admitted, believed=believed)
+    if not state.unclear:
+        return job, state, msgspec.structs.replace(memory, quiet_since=None)
+    since = view.moment.monotonic if memory.quiet_since is None else memory.quiet_since
+    memory = msgspec.structs.replace(memory, quiet_since=since)
+    if view.moment.monotonic - since >= SILENT_SECONDS:
+        state = judge_job(job, view.pods, admitted=admitted, believed=True)
+    return job, state, memory
+
+
+def _note_acknowledgment(memory: JobMemory, job: JobFacts) -> JobMemory:
+    """Return the memory with what the operator reports while the job is not suspended."""
+    if job.suspended:
+        return memory
+    said = job.status
+    holds = said.suspended or said.is_at_odds or said.is_empty
+    return msgspec.structs.replace(memory, let_go_of=None if holds else job.released_at)
+
+
+def _resume_was_seen(memory: JobMemory, job: JobFacts) -> bool:
+    return job.released_at is not None and memory.let_go_of == job.released_at
+
+
+def _reports_suspended(job: JobFacts) -> bool:
+    """Return whether the status says that the job is held back, whatever time it states."""
+    return job.status.suspended and not job.status.pods
+
+
+def _is_admitted(unit: QueueUnit) -> bool:
+    """Return whether the job may be resumed: admitted or adopted, and no eviction in progress."""
+    if is_being_evicted(unit) or unit.spec.active is False:
+        return False
+    return phase_of(unit) in RELEASED_PHASES
 
 
 def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
@@ -163,29 +207,6 @@ def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
     memory = msgspec.structs.replace(memory, arrived=False, nested=was_nested, unproved_since=None)
     memory = LEFT_TO_ITS_OWNER if memory == LEFT_TO_ITS_OWNER else memory
     return warn_about_job(view, job, Decision(memory=memory))
-
-
-def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> Decision:
-    """Return the decision with one warning for each annotation or label that is not valid."""
-    reasons = dict.fromkeys(unreadable_annotations(job).values(), "IgnoredAnnotation")
-    if lower := why_other_priority(job, view.around):
-        reasons[lower] = "IgnoredAnnotation"
-    reasons |= label_notes(job)
-    troubles, memory = frozenset(reasons), decision.memory
-    others = {each for each in memory.told if not each.startswith(_TOLD_OF_MARKS)}
-    told = memory.told - others
-    if troubles == told:
-        return decision
-    warnings = [
-        RecordJobEvent(reason=reasons[each], message=each, type=EventType.WARNING)
-        for each in sorted(troubles - told)
-    ]
-    return msgspec.structs.replace(
-        decision,
-        actions=(*decision.actions, *warnings),
-        memory=msgspec.structs.replace(memory, told=troubles | others),
-        settled=decision.settled or not decision.actions,
-    )
 
 
 # --- no unit yet --------------------------------------------------------------------------------
@@ -260,15 +281,15 @@ def _leave_alone(view: JobView, job: JobFacts) -> Decision:
 def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     evicting = view.memory.evicting and is_being_evicted(unit)
     told = view.memory.obstacle if find_blocking_reason(unit) is not None else ""
-    is_to_start = job.suspended and is_admitted(unit)
-    memory = view.memory if is_admitted(unit) else _without_attempt(view.memory)
+    is_to_start = job.suspended and _is_admitted(unit)
+    memory = view.memory if _is_admitted(unit) else _without_attempt(view.memory)
     memory = msgspec.structs.replace(
         memory,
         arrived=False,
         nested=False,
         unproved_since=None,
         adopting=view.memory.adopting and not job.suspended,
-        held=view.memory.held and not is_admitted(unit),
+        held=view.memory.held and not _is_admitted(unit),
         evicting=evicting,
         obstacle=told,
         old_pods_since=view.memory.old_pods_since if is_to_start else None,
@@ -333,7 +354,7 @@ def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState)
         return announce_eviction(view, unit, *asked)
     if job.unknown_demand:
         return _await_demand(view, job, unit, state)
-    if is_admitted(unit):
+    if _is_admitted(unit):
         return _let_run(view, job, unit, state)
     return _keep_held(view, job, unit, state)
 
@@ -349,7 +370,7 @@ def _keep_place(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | Non
 
 def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Leave a unit as it is until its job's pods are known; a starting job keeps its timeout."""
-    if not is_admitted(unit):
+    if not _is_admitted(unit):
         return wait_for_demand(view, job, _hold(view, job))
     waits = wait_for_demand(view, job)
     return waits if state.state is State.RUNNING else wait_in_time(view, job, unit, waits)
@@ -401,7 +422,7 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
 
 
 def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    if state.state is State.STOPPING or not is_admitted(unit):
+    if state.state is State.STOPPING or not _is_admitted(unit):
         return wait_until_stopped(view, state)
     return follow_job(view, job, unit, state)
 

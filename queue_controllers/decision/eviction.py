@@ -20,6 +20,7 @@ from queue_controllers.decision.deactivation import (
     reaches_limit,
 )
 from queue_controllers.decision.execution_time import seconds_left
+from queue_controllers.decision.grants import outgrows, plan_restoration
 from queue_controllers.decision.job_ownership import (
     ClusterContext,
     quota_of_job,
@@ -29,12 +30,11 @@ from queue_controllers.decision.job_state import JobState
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.pending import is_silent, wait_until_stopped
 from queue_controllers.decision.queue_unit_builder import (
+    annotations_of_unit,
     is_created_by_us,
-    outgrows,
-    plan_restoration,
+    labels_of_unit,
 )
 from queue_controllers.decision.suspend_conflict import suspend_again, suspend_job
-from queue_controllers.decision.unit_metadata import annotations_of_unit, labels_of_unit
 from queue_controllers.decision.unit_status_patches import (
     DEACTIVATING,
     JOB_CHANGED,

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from queue_controllers.decision.grants import granted_counts
 from queue_controllers.decision.job_state import PodFacts, count_pods
-from queue_controllers.decision.queue_unit_builder import granted_counts
 from queue_controllers.job_families.gated_pods import is_held, is_opened
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.pod import Pod

@@ -4,12 +4,13 @@ First, that the job is queued, and as which unit: a job that just waits shows no
 This is recorded when the scheduler has written why the unit waits, so that a job that starts at
 once costs no event.
 
-Then, that an owner of the job does not count. Last, mistakes that are not errors anywhere: a label
-or annotation that nothing reads, since it is misspelled; a job that names no queue or quota
-although the others of its namespace do; and an admitted job that takes nothing of its quota, since
-it requests nothing that the quota governs. The first is reported for managed jobs and for suspended
-ones that nothing will resume; the second only where the setting `reportUnqueuedJobs` asks for it,
-since such a job may be intended; the third in the words that the scheduler wrote into the unit.
+Then, which values of its annotations and labels do not count, and that an owner of the job does
+not. Last, mistakes that are not errors anywhere: a label or annotation that nothing reads, since it
+is misspelled; a job that names no queue or quota although the others of its namespace do; and an
+admitted job that takes nothing of its quota, since it requests nothing that the quota governs. The
+first is reported for managed jobs and for suspended ones that nothing will resume; the second only
+where the setting `reportUnqueuedJobs` asks for it, since such a job may be intended; the third in
+the words that the scheduler wrote into the unit.
 
 All are recorded once per job and process.
 """
@@ -21,8 +22,11 @@ from typing import Final
 import msgspec
 
 from queue_controllers.decision.actions import EventType, RecordJobEvent
-from queue_controllers.decision.job_ownership import NAMES_NOTHING
+from queue_controllers.decision.job_annotations import IGNORED_ANNOTATION, unreadable_annotations
+from queue_controllers.decision.job_ownership import NAMES_NOTHING, quota_of_template
 from queue_controllers.decision.job_view import Decision, JobView
+from queue_controllers.decision.pod_stamps import PREEMPTIBLE_LABELS, is_not_preemptible
+from queue_controllers.decision.queue_unit_builder import why_other_priority
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.key_spelling import explain_unread_keys
 from shared_api.objects.meta import find_condition
@@ -35,12 +39,19 @@ from shared_api.queue_unit_phases import (
     phase_of,
     was_evicted,
 )
-from shared_api.well_known_labels import QUEUE_NAME, QUOTA_NAME
+from shared_api.well_known_labels import NOT_PREEMPTIBLE, QUEUE_NAME, QUOTA_NAME, read_quota_name
 
 KEY_WITHOUT_EFFECT: Final = "KeyWithoutEffect"
 NOT_QUEUED: Final = "NotQueued"
 OWNER_IGNORED: Final = "OwnerIgnored"
 QUEUED: Final = "Queued"
+ANNOTATION_IGNORED: Final = "IgnoredAnnotation"
+QUOTA_DIFFERS: Final = "QuotaDiffers"
+PREEMPTIBLE_IGNORED: Final = "PreemptibleIgnored"
+"""Reasons of events on jobs."""
+
+LABEL_NOTE: Final = "Its label "
+"""How a report about a label begins."""
 
 MAX_SHOWN_KEYS: Final = 5
 """In one event, whose note may have 1,024 characters."""
@@ -64,7 +75,9 @@ def announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
 def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision:
     """Return the decision with a warning for each mistake that was not reported yet."""
     managed = view.ownership.managed
-    if not managed and not _may_be_meant_for_the_queue(view, job):
+    if managed:
+        decision = _warn_of_values(view, job, decision)
+    elif not _may_be_meant_for_the_queue(view, job):
         return decision
     if why := view.ownership.ignored_owner:
         message = f"{why}. It is queued as if it had no owner"
@@ -82,6 +95,55 @@ def _may_be_meant_for_the_queue(view: JobView, job: JobFacts) -> bool:
     """Return whether an unmanaged job would be managed if it named a queue or quota."""
     is_nobodys = view.ownership.reason == NAMES_NOTHING and job.metadata.controller_owner is None
     return is_nobodys and job.status.outcome is None
+
+
+def _warn_of_values(view: JobView, job: JobFacts, decision: Decision) -> Decision:
+    """Warn of each annotation or label whose value does not count; again, once it has changed."""
+    reasons = dict.fromkeys(unreadable_annotations(job).values(), ANNOTATION_IGNORED)
+    if lower := why_other_priority(job, view.around):
+        reasons[lower] = ANNOTATION_IGNORED
+    reasons |= label_notes(job)
+    troubles, memory = frozenset(reasons), decision.memory
+    others = {each for each in memory.told if not each.startswith((IGNORED_ANNOTATION, LABEL_NOTE))}
+    told = memory.told - others
+    if troubles == told:
+        return decision
+    warnings = [
+        RecordJobEvent(reason=reasons[each], message=each, type=EventType.WARNING)
+        for each in sorted(troubles - told)
+    ]
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, *warnings),
+        memory=msgspec.structs.replace(memory, told=troubles | others),
+        settled=decision.settled or not decision.actions,
+    )
+
+
+def label_notes(job: JobFacts) -> dict[str, str]:
+    """Return what the job's owner should know of its labels, each with the reason of its event."""
+    if job.kind.held_by_gates or not job.pod_sets:
+        return {}
+    notes = {}
+    wanted = read_quota_name(job.metadata.labels)
+    for each in job.pod_sets:
+        named = quota_of_template(each.template.metadata)
+        if wanted and named and named != wanted:
+            message = (
+                f"{LABEL_NOTE}names quota {wanted}, and its pod template (pod set {each.name})"
+                f" quota {named}: {named} counts, since koord-scheduler charges its pods to that."
+                " Name one quota in both"
+            )
+            notes[message] = QUOTA_DIFFERS
+            break
+    for key in PREEMPTIBLE_LABELS:
+        if job.metadata.labels.get(key) == NOT_PREEMPTIBLE and not is_not_preemptible(job, key):
+            message = (
+                f'{LABEL_NOTE}{key}: "{NOT_PREEMPTIBLE}" does not count: its pods do not have it,'
+                " and the queue cannot write it into their template. Put it on the pod template"
+            )
+            notes[message] = PREEMPTIBLE_IGNORED
+    return notes
 
 
 def _warn_of_keys(job: JobFacts, decision: Decision, *, managed: bool) -> Decision:

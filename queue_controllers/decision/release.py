@@ -21,16 +21,13 @@ from queue_controllers.decision.actions import (
     ReleaseJob,
 )
 from queue_controllers.decision.gates import room_of
+from queue_controllers.decision.grants import granted_counts, plan_resize
 from queue_controllers.decision.job_ownership import quota_of_job
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.pending import with_event_once
 from queue_controllers.decision.pod_set_updates import UpdateConflict, plan_updates
+from queue_controllers.decision.pod_stamps import build_stamps
 from queue_controllers.decision.pods_not_ready import first_requeue_seconds
-from queue_controllers.decision.queue_unit_builder import (
-    build_stamps,
-    granted_counts,
-    plan_resize,
-)
 from queue_controllers.decision.running import announce_eviction, first_release
 from queue_controllers.decision.unit_status_patches import (
     JOB_CHANGED,

@@ -22,16 +22,15 @@ from queue_controllers.decision.actions import (
     ResizeJob,
     TouchJob,
 )
+from queue_controllers.decision.grants import given_back_counts, granted_counts, plan_resize
 from queue_controllers.decision.job_state import JobState, PodFacts, State
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.pending import wait_for_old_pods
 from queue_controllers.decision.pods_not_ready import judge_pods, wants_no_pods
 from queue_controllers.decision.queue_unit_builder import (
-    build_growth,
-    build_reclaimable,
-    given_back_counts,
-    granted_counts,
-    plan_resize,
+    POD_SETS_HASH,
+    hash_of_pod_sets,
+    pod_set_bodies,
 )
 from queue_controllers.decision.unit_status_patches import (
     OPERATOR_SILENT,
@@ -45,6 +44,7 @@ from queue_controllers.decision.unit_status_patches import (
     was_released_already,
 )
 from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.pod_set_names import MAX_COUNT
 from shared_api.evictions import BACKOFF_TIMEOUT, LATE
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
@@ -117,6 +117,49 @@ def _note_growth(view: JobView, unit: QueueUnit, growth: dict[str, Any]) -> Deci
     )
     grown = RecordJobEvent(reason="Grown", message=message)
     return Decision(actions=(record, grown), memory=view.memory)
+
+
+def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
+    """Return the merge patch that records the growth of a released elastic job, or {}.
+
+    Only counts grow; what was given back stays given back (`reclaimablePods` only grows).
+    """
+    given_back = given_back_counts(unit)
+    known = {each.name: each.count for each in unit.spec.pod_set}
+    grown = tuple(
+        msgspec.structs.replace(each, count=max(known.get(each.name, 0), needed))
+        for each in job.pod_sets
+        for needed in (min(each.count + given_back.get(each.name, 0), MAX_COUNT),)
+    )
+    if all(each.count <= known.get(each.name, 0) for each in grown):
+        return {}
+    bodies = pod_set_bodies(grown)
+    return {
+        "metadata": {"annotations": {POD_SETS_HASH: hash_of_pod_sets(bodies)}},
+        "spec": {"podSet": bodies},
+    }
+
+
+def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
+    """Return the new `status.reclaimablePods` of a released job, or [] when nothing is new.
+
+    Counts only grow, up to what was admitted: what the job has grown by was never charged. A larger
+    count was edited, and is corrected. The last share of finished work is not written: the final
+    condition releases it. That of a job that is scaled to zero is, since it may continue at any
+    time.
+    """
+    if all(each.is_done for each in job.pod_sets):
+        return []
+    needed = {each.name: each.count for each in job.pod_sets}
+    given_back = given_back_counts(unit)
+    after = {
+        name: min(max(count - needed.get(name, 0), given_back[name]), MAX_COUNT)
+        for name, count in granted_counts(unit).items()
+    }
+    said = {each.name: each.count for each in unit.status.reclaimable_pods}
+    if all(count == said.get(name, 0) for name, count in after.items()):
+        return []
+    return [{"name": name, "count": count} for name, count in after.items() if count > 0]
 
 
 def _running_into_status(

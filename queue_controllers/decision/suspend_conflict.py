@@ -18,6 +18,7 @@ from queue_controllers.decision.actions import (
     RecordJobEvent,
     SuspendJob,
 )
+from queue_controllers.decision.grants import plan_restoration
 from queue_controllers.decision.job_view import (
     Decision,
     JobMemory,
@@ -25,7 +26,6 @@ from queue_controllers.decision.job_view import (
     LostUnit,
     Moment,
 )
-from queue_controllers.decision.queue_unit_builder import plan_restoration
 from queue_controllers.decision.unit_status_patches import how_to_activate, set_condition
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.meta import Condition, find_condition

@@ -27,6 +27,7 @@ import structlog
 
 from queue_controllers.decision.job_ownership import quota_of_job
 from queue_controllers.decision.pod_admission import apply_pod_admission, has_pods_to_come
+from queue_controllers.decision.pod_stamps import build_stamps_of
 from queue_controllers.decision.previewed_pod import (
     NO_ANSWER,
     PodAnswer,
@@ -38,7 +39,7 @@ from queue_controllers.decision.previewed_pod import (
     mark_of,
     question_of,
 )
-from queue_controllers.decision.queue_unit_builder import build_stamps_of, choose_unit_name
+from queue_controllers.decision.queue_unit_builder import choose_unit_name
 from queue_controllers.jobframework.generic_job import (
     AWAITS_PREVIEW,
     GenericJob,

@@ -23,7 +23,6 @@ from typing import Any, Final
 from msgspec.structs import replace as with_fields
 
 from queue_controllers.decision import decide as decide_module
-from queue_controllers.decision import job_standing as standing_module
 from queue_controllers.decision.job_state import JobState, State
 from queue_controllers.decision.job_view import Decision
 from queue_controllers.decision.suspend_conflict import suspend_job
@@ -341,7 +340,7 @@ def _plant_impatience(plant: Plant, instead: JobState) -> None:
         state: JobState = original(*args, admitted=admitted, silent=silent)
         return instead if state.state is State.STOPPING and admitted is when_admitted else state
 
-    original = plant.replace(standing_module, "judge_job", judge)
+    original = plant.replace(decide_module, "judge_job", judge)
 
 
 @fault("a job is suspended without an eviction on its unit")

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from queue_controllers.decision.queue_unit_builder import plan_restoration
+from queue_controllers.decision.grants import plan_restoration
 from queue_controllers.extensions.training_job import TRAINING_JOBS, TrainingJob, TrainingJobAdapter
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
