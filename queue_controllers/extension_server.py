@@ -18,7 +18,7 @@ import structlog
 
 from queue_controllers.jobframework.generic_job import GenericJob, JobT, LabelsPods
 from queue_controllers.reconcile.execute import Executor
-from queue_controllers.reconcile.job_lookup import (
+from queue_controllers.reconcile.job_reader import (
     JobCache,
     consumer_group,
     key_of_consumer,

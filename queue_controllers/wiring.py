@@ -32,8 +32,7 @@ from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKi
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.reconcile.execute import Executor
 from queue_controllers.reconcile.gated_pod_executor import HELD_PODS, GatedPodExecutor
-from queue_controllers.reconcile.job_lookup import unit_indexes
-from queue_controllers.reconcile.job_reader import Lookups, Sources
+from queue_controllers.reconcile.job_reader import Lookups, Sources, unit_indexes
 from queue_controllers.reconcile.reconciler import JobReconciler, SharedParts
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (

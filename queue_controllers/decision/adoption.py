@@ -14,18 +14,25 @@ adopted: it was never admitted, so a label would be enough to fill another team'
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from queue_controllers.decision.actions import PatchUnitStatus, RecordJobEvent
-from queue_controllers.decision.gates import runs_whole
-from queue_controllers.decision.job_ownership import quota_of_job
+from queue_controllers.decision.actions import (
+    MARK_REFUSED,
+    EventType,
+    MarkPods,
+    PatchUnit,
+    PatchUnitStatus,
+    RecordJobEvent,
+)
+from queue_controllers.decision.job_ownership import may_use_quota, quota_of_job
 from queue_controllers.decision.job_settings import Adopt
-from queue_controllers.decision.job_state import JobState, State
+from queue_controllers.decision.job_state import JobState, State, runs_whole
 from queue_controllers.decision.job_view import Decision, JobView
-from queue_controllers.decision.queue_unit_builder import demand_of
+from queue_controllers.decision.pending import with_event_once
+from queue_controllers.decision.pod_stamps import build_stamps
+from queue_controllers.decision.queue_unit_builder import build_sync, demand_of
 from queue_controllers.decision.unit_status_patches import (
     children_into_status,
     count_into_status,
@@ -37,6 +44,7 @@ from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, Admission, QueueU
 from shared_api.placement import placement_body
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import (
+    ADOPTABLE_PHASES,
     ADOPTED,
     EVICTED,
     PODS_PENDING,
@@ -51,12 +59,7 @@ from shared_api.queue_unit_phases import (
     with_condition,
 )
 from shared_api.resource_list import format_amounts
-from shared_api.timestamps import read_time
-
-LATE_UNIT_SECONDS: Final = 5.0
-"""A job must be this much older than its unit to get a place of its own in the queue. Under load a
-unit is created seconds after its job, in the same order; one more write for each would slow all
-of them down."""
+from shared_api.well_known_labels import ADMISSION_GATE
 
 
 def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
@@ -119,13 +122,73 @@ def _may_go_on(view: JobView, state: JobState) -> bool:
     return is_let_go and view.settings.adopt is Adopt.RUNNING
 
 
-def adopt_unit(view: JobView, job: JobFacts, unit: QueueUnit, *why: RecordJobEvent) -> Decision:
+def leave_running(view: JobView, job: JobFacts) -> Decision:
+    """Leave a running job alone that was never admitted and whose namespace may not name its quota.
+
+    Its pods are charged like those of any unmanaged job.
+    """
+    quota = quota_of_job(job, view.around)
+    message = (
+        f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it goes on,"
+        f" nothing of {quota} is charged for it, and its pods are charged where their own labels"
+        " say. Name a quota in the job's label that its namespace may use"
+    )
+    return with_event_once(view, "NotAdopted", message)
+
+
+def adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Prove an adoption; first restore the unit's spec from its job.
+
+    Without the right to use its quota the job is left running, and nothing is charged for it.
+    """
+    if not may_use_quota(job, view.around):
+        return leave_running(view, job)
+    body = {} if job.unknown_demand else build_sync(job, unit, view.around, waiting=True, runs=True)
+    if body:
+        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
+    return _prove_with(view, job, unit, _describe_adoption(view, job))
+
+
+def adopt_opened_pods(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Charge what was ungated by others: only deleting its pods would stop it, perhaps for ever.
+
+    If nothing is left to start, the unit is admitted. Otherwise its living pods count, and the unit
+    stays pending: to ungate one pod admits no others. None: that is so already.
+    """
+    if phase_of(unit) not in ADOPTABLE_PHASES:
+        return None
+    if not may_use_quota(job, view.around):
+        return None if "NotAdopted" in view.memory.told else leave_running(view, job)
+    message = f"The gate {ADMISSION_GATE} was removed from its pods by others: they go on, charged"
+    if runs_whole(job, view.pods):
+        event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
+        return _prove_with(view, job, unit, event)
+    if not view.pods.opened or MARK_REFUSED in view.memory.told:
+        return None
+    message = (
+        f"The gate {ADMISSION_GATE} was removed from {view.pods.opened} of its pods by others:"
+        " they go on, charged as they run. The others wait in the queue until the rest of the job"
+        " fits"
+    )
+    event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
+    marked = mark_opened(view, job, unit)
+    return msgspec.structs.replace(marked, actions=(*marked.actions, event))
+
+
+def mark_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Mark the pods that were ungated by others with their unit."""
+    stamps = build_stamps(job, unit, quota_of_job(job, view.around))
+    mark = MarkPods(released_at=view.moment.exact_stamp, stamps=stamps)
+    return Decision(actions=(mark,), memory=view.memory)
+
+
+def _prove_with(view: JobView, job: JobFacts, unit: QueueUnit, *why: RecordJobEvent) -> Decision:
     """Return the write that proves an adoption, and the events about it."""
     memory = msgspec.structs.replace(view.memory, adopting=False)
     return Decision(actions=(_prove(view, job, unit), *why), memory=memory)
 
 
-def tell_adoption(view: JobView, job: JobFacts) -> RecordJobEvent:
+def _describe_adoption(view: JobView, job: JobFacts) -> RecordJobEvent:
     """Return the event that the job continues, and what it is charged to."""
     quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
     why = "It already ran when it was first seen"
@@ -135,7 +198,7 @@ def tell_adoption(view: JobView, job: JobFacts) -> RecordJobEvent:
     return RecordJobEvent(reason="Adopted", message=message)
 
 
-def lacks_proof(unit: QueueUnit) -> bool:
+def _lacks_proof(unit: QueueUnit) -> bool:
     """Return whether a unit was adopted by an older version, which wrote no admissions.
 
     Its Running phase is proved by the status; units that the scheduler admits have admissions.
@@ -144,8 +207,10 @@ def lacks_proof(unit: QueueUnit) -> bool:
     return is_running and not unit.status.admissions and not is_adopted(unit)
 
 
-def prove_again(view: JobView, job: JobFacts, unit: QueueUnit) -> PatchUnitStatus:
-    """Return the write that gives such a unit the status of one that is adopted now."""
+def prove_again(view: JobView, job: JobFacts, unit: QueueUnit) -> PatchUnitStatus | None:
+    """Return the write that proves an adoption by an older version; None if there is none."""
+    if not _lacks_proof(unit):
+        return None
     conditions = with_condition(unit.status.conditions, _adopted(), now=view.moment.stamp)
     status: dict[str, object] = {"conditions": [condition_body(each) for each in conditions]}
     return PatchUnitStatus(unit=unit, status=status | _granted(view, job, unit))
@@ -208,21 +273,3 @@ def _admission_of(pod_set: JobPodSet) -> Admission:
     except QuantityError:
         asked = {}  # what its living pods ask for is charged anyway
     return Admission(name=pod_set.name, replicas=pod_set.count, resources=asked)
-
-
-def keep_place(job: JobFacts, unit: QueueUnit) -> PatchUnitStatus | None:
-    """Return the write that keeps the queue position of a job whose unit came late; else None.
-
-    The unit was deleted and created again, or no controllers ran when the job was created.
-    """
-    made = read_time(unit.metadata.creation_timestamp)
-    if unit.status.job_creation_timestamp is not None or made is None or not comes_late(job, made):
-        return None
-    created = job.metadata.creation_timestamp
-    return PatchUnitStatus(unit=unit, status={"jobCreationTimestamp": created})
-
-
-def comes_late(job: JobFacts, made: datetime) -> bool:
-    """Return whether a unit created at `made` is too late to share its job's queue position."""
-    created = read_time(job.metadata.creation_timestamp)
-    return created is not None and (made - created).total_seconds() >= LATE_UNIT_SECONDS

@@ -21,7 +21,6 @@ from typing import Final
 import msgspec
 
 from queue_controllers.decision.actions import (
-    MARK_REFUSED,
     Action,
     CreateUnit,
     DeleteUnit,
@@ -32,29 +31,28 @@ from queue_controllers.decision.actions import (
     SuspendJob,
 )
 from queue_controllers.decision.adoption import (
-    adopt_unit,
-    comes_late,
-    keep_place,
-    lacks_proof,
-    prove_again,
+    adopt,
+    adopt_opened_pods,
+    leave_running,
     ran_before,
     ran_before_its_unit,
-    tell_adoption,
 )
-from queue_controllers.decision.deactivation import follow_deactivation, reach_limit
 from queue_controllers.decision.eviction import (
-    carry_out_eviction,
+    follow_eviction,
+    move_backoff_end,
     requeue_at_time_limit,
-    why_evict,
-    with_move_told,
 )
-from queue_controllers.decision.gates import judge_gates, room_of, runs_whole
 from queue_controllers.decision.job_annotations import (
     has_own_backoff,
     settings_of_job,
 )
-from queue_controllers.decision.job_ownership import may_use_quota, quota_of_job
-from queue_controllers.decision.job_state import JobState, State, judge_job
+from queue_controllers.decision.job_ownership import may_use_quota
+from queue_controllers.decision.job_state import (
+    JobState,
+    State,
+    judge_gates,
+    judge_job,
+)
 from queue_controllers.decision.job_view import (
     LEFT_TO_ITS_OWNER,
     Decision,
@@ -64,13 +62,18 @@ from queue_controllers.decision.job_view import (
 from queue_controllers.decision.job_warnings import (
     announce_queued,
     warn_about_job,
+    warn_of_move,
 )
 from queue_controllers.decision.pending import (
     SILENT_SECONDS,
+    WAITING_PHASES,
+    comes_late,
     find_blocking_reason,
     hold_with_owner,
-    is_silent,
-    note_silence,
+    keep_place,
+    restore_contest,
+    suspend_again,
+    suspend_job,
     wait_for_demand,
     wait_for_owner,
     wait_until_stopped,
@@ -83,25 +86,15 @@ from queue_controllers.decision.queue_unit_builder import (
     is_created_by_us,
     is_only_demand,
 )
-from queue_controllers.decision.release import mark_opened, release_job, release_whole
+from queue_controllers.decision.release import let_run
 from queue_controllers.decision.running import (
-    announce_eviction,
     follow_job,
-    give_up_late,
     wait_in_time,
-    wait_to_resume,
 )
-from queue_controllers.decision.suspend_conflict import restore_contest, suspend_again, suspend_job
-from queue_controllers.decision.unit_status_patches import (
-    OPERATOR_SILENT,
-    move_backoff_end,
-    move_unit,
-)
+from queue_controllers.decision.unit_status_patches import OPERATOR_SILENT, move_unit
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome
-from shared_api.objects.meta import is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
-    ADOPTABLE_PHASES,
     RELEASED_PHASES,
     SUSPEND_CONTESTED,
     Phase,
@@ -112,13 +105,10 @@ from shared_api.queue_unit_phases import (
     phase_of,
     was_evicted,
 )
-from shared_api.well_known_labels import ADMISSION_GATE, MANAGED_BY, spellings
+from shared_api.well_known_labels import MANAGED_BY, spellings
 
 REFUSED_REQUEUE_SECONDS: Final = 60.0
 """How often a job whose pods would be refused is reconciled without a change."""
-
-
-_WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
 
 def decide(view: JobView) -> Decision:
@@ -225,7 +215,7 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
         return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
     adopting = ran_before(view, job, state)
     if adopting and not may_use_quota(job, view.around):
-        return _leave_running(view, job)
+        return leave_running(view, job)
     actions: list[Action] = [] if adopting else [*_hold(view, job)]
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
     body = build_unit(job, view.around, name=name, runs=adopting)
@@ -240,20 +230,6 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     held = any(isinstance(each, SuspendJob) for each in actions)
     memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held, place_kept=False)
     return Decision(actions=tuple(actions), memory=memory, settled=settled)
-
-
-def _leave_running(view: JobView, job: JobFacts) -> Decision:
-    """Leave a running job alone that was never admitted and whose namespace may not name its quota.
-
-    Its pods are charged like those of any unmanaged job.
-    """
-    quota = quota_of_job(job, view.around)
-    message = (
-        f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it goes on,"
-        f" nothing of {quota} is charged for it, and its pods are charged where their own labels"
-        " say. Name a quota in the job's label that its namespace may use"
-    )
-    return with_event_once(view, "NotAdopted", message)
 
 
 def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
@@ -303,9 +279,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     if state.state is State.DELETING:
         return _end_deleted(view, unit)
     if ran_before_its_unit(view, job, unit, state):
-        allowed = may_use_quota(job, view.around)
-        return _adopt(view, job, unit) if allowed else _leave_running(view, job)
-    decision = with_move_told(view, job, unit, state, _follow_unit(view, job, unit, state))
+        return adopt(view, job, unit)
+    decision = warn_of_move(view, job, unit, state, _follow_unit(view, job, unit, state))
     return requeue_at_time_limit(view, unit, decision)
 
 
@@ -321,51 +296,26 @@ def _without_attempt(memory: JobMemory) -> JobMemory:
     )
 
 
-def _adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Prove an adoption; first restore the unit's spec from its job."""
-    body = {} if job.unknown_demand else build_sync(job, unit, view.around, waiting=True, runs=True)
-    if body:
-        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
-    return adopt_unit(view, job, unit, tell_adoption(view, job))
-
-
 def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     # Restore what was edited by hand before the unit waits again: freed with another demand than
     # its job's, or in another quota, it would be admitted for that, again and again.
     phase = phase_of(unit)
-    waits = phase in _WAITING_PHASES or is_being_evicted(unit)
+    waits = phase in WAITING_PHASES or is_being_evicted(unit)
     # Pods state themselves what they ask for, whichever of them run.
-    is_clear = state.stopped or (job.kind.held_by_gates and phase in _WAITING_PHASES)
+    is_clear = state.stopped or (job.kind.held_by_gates and phase in WAITING_PHASES)
     is_judged = is_clear and not job.unknown_demand
     may_move = waits and is_judged
     if body := build_sync(job, unit, view.around, waiting=may_move, stopped=is_judged):
         is_urgent = was_evicted(unit) or is_being_evicted(unit) or not is_only_demand(body)
         write = PatchUnit(unit=unit, body=body, is_urgent=is_urgent)
         return Decision(actions=(write,), memory=view.memory)
-    if (decision := follow_deactivation(view, job, unit)) is not None:
+    if (decision := follow_eviction(view, job, unit, state)) is not None:
         return decision
-    if (decision := reach_limit(view, job, unit)) is not None:
-        return decision
-    if is_silent(view, state) and not is_condition_true(unit.status.conditions, OPERATOR_SILENT):
-        return Decision(actions=(note_silence(view, unit),), memory=view.memory)
-    if is_being_evicted(unit):
-        return carry_out_eviction(view, job, unit, state)
-    if occupies_quota(unit) and (asked := why_evict(view, job, unit, state)):
-        return announce_eviction(view, unit, *asked)
     if job.unknown_demand:
         return _await_demand(view, job, unit, state)
     if _is_admitted(unit):
-        return _let_run(view, job, unit, state)
+        return let_run(view, job, unit, state)
     return _keep_held(view, job, unit, state)
-
-
-def _keep_place(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    waits = phase_of(unit) in _WAITING_PHASES and not view.memory.place_kept
-    write = keep_place(job, unit) if waits else None
-    if write is None:
-        return None
-    memory = msgspec.structs.replace(view.memory, place_kept=True)
-    return Decision(actions=(write,), memory=memory)
 
 
 def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
@@ -444,12 +394,12 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     if not job.suspended:
         if not job.kind.held_by_gates:
             return suspend_again(view, job, unit)
-        if (decision := _note_opened(view, job, unit)) is not None:
+        if (decision := adopt_opened_pods(view, job, unit)) is not None:
             return decision
     if (restored := restore_contest(view, unit)) is not None:
         # Before its queue position: until then it has that of its creation, which is further back.
         return Decision(actions=(restored,), memory=view.memory)
-    if (kept := _keep_place(view, job, unit)) is not None:
+    if (kept := keep_place(view, job, unit)) is not None:
         return kept
     if has_own_backoff(job):
         moved = move_backoff_end(unit, view.settings, view.moment, view.jitter)
@@ -468,50 +418,3 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         # revoked.
         return msgspec.structs.replace(waits, requeue_after_seconds=REFUSED_REQUEUE_SECONDS)
     return waits if obstacle is not None else announce_queued(unit, waits)
-
-
-def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Charge what was ungated by others: only deleting its pods would stop it, perhaps for ever.
-
-    If nothing is left to start, the unit is admitted. Otherwise its living pods count, and the unit
-    stays pending: to ungate one pod admits no others. None: that is so already.
-    """
-    if phase_of(unit) not in ADOPTABLE_PHASES:
-        return None
-    if not may_use_quota(job, view.around):
-        return None if "NotAdopted" in view.memory.told else _leave_running(view, job)
-    message = f"The gate {ADMISSION_GATE} was removed from its pods by others: they go on, charged"
-    if runs_whole(job, view.pods):
-        event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
-        return adopt_unit(view, job, unit, event)
-    if not view.pods.opened or MARK_REFUSED in view.memory.told:
-        return None
-    message = (
-        f"The gate {ADMISSION_GATE} was removed from {view.pods.opened} of its pods by others:"
-        " they go on, charged as they run. The others wait in the queue until the rest of the job"
-        " fits"
-    )
-    event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
-    marked = mark_opened(view, job, unit)
-    return msgspec.structs.replace(marked, actions=(*marked.actions, event))
-
-
-# --- admitted -----------------------------------------------------------------------------------
-
-
-def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    if lacks_proof(unit):
-        return Decision(actions=(prove_again(view, job, unit),), memory=view.memory)
-    match state.state:
-        case State.RELEASED if state.resumable:
-            return give_up_late(view, job, unit) or release_whole(view, job, unit)
-        case State.RELEASED | State.STOPPING:
-            return wait_to_resume(view, job, unit, state)
-        case State.STARTING | State.RUNNING:
-            if job.kind.held_by_gates and room_of(unit, view.pods):
-                return release_job(view, job, unit)
-            if view.pods.opened and MARK_REFUSED not in view.memory.told:
-                return mark_opened(view, job, unit)
-            return follow_job(view, job, unit, state)
-        case State.HELD | State.FINISHED | State.DELETING | State.GONE:
-            raise AssertionError(f"admitted, and yet {state.state}")

@@ -22,11 +22,23 @@ from typing import Final
 import msgspec
 
 from queue_controllers.decision.actions import EventType, RecordJobEvent
+from queue_controllers.decision.eviction import where_else
 from queue_controllers.decision.job_annotations import IGNORED_ANNOTATION, unreadable_annotations
-from queue_controllers.decision.job_ownership import NAMES_NOTHING, quota_of_template
+from queue_controllers.decision.job_ownership import (
+    NAMES_NOTHING,
+    ClusterContext,
+    quota_of_job,
+    quota_of_template,
+)
+from queue_controllers.decision.job_state import JobState
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.pod_stamps import PREEMPTIBLE_LABELS, is_not_preemptible
-from queue_controllers.decision.queue_unit_builder import why_other_priority
+from queue_controllers.decision.queue_unit_builder import (
+    annotations_of_unit,
+    is_created_by_us,
+    labels_of_unit,
+    why_other_priority,
+)
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.key_spelling import explain_unread_keys
 from shared_api.objects.meta import find_condition
@@ -36,10 +48,19 @@ from shared_api.queue_unit_phases import (
     QUOTA_RESERVED,
     Phase,
     has_nothing_requested,
+    is_being_evicted,
+    occupies_quota,
     phase_of,
     was_evicted,
 )
-from shared_api.well_known_labels import NOT_PREEMPTIBLE, QUEUE_NAME, QUOTA_NAME, read_quota_name
+from shared_api.well_known_labels import (
+    ACTIVE,
+    NOT_PREEMPTIBLE,
+    QUEUE_NAME,
+    QUOTA_NAME,
+    read_queue_name,
+    read_quota_name,
+)
 
 KEY_WITHOUT_EFFECT: Final = "KeyWithoutEffect"
 NOT_QUEUED: Final = "NotQueued"
@@ -52,6 +73,9 @@ PREEMPTIBLE_IGNORED: Final = "PreemptibleIgnored"
 
 LABEL_NOTE: Final = "Its label "
 """How a report about a label begins."""
+
+MOVE_NOTE: Final = "It names "
+"""How a report about another quota or queue begins."""
 
 MAX_SHOWN_KEYS: Final = 5
 """In one event, whose note may have 1,024 characters."""
@@ -89,6 +113,70 @@ def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision
     if view.has_queued_neighbors:
         decision = _warn_of_neighbors(job, decision)
     return decision
+
+
+def warn_of_move(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState, decision: Decision
+) -> Decision:
+    """Return the decision with an event on a running job whose quota label has changed.
+
+    The job continues where it was admitted; nothing else would say so. Reported once for each new
+    name.
+    """
+    if (
+        not occupies_quota(unit)
+        or is_being_evicted(unit)
+        or state.stopped
+        or not is_created_by_us(unit)
+    ):
+        return decision
+    if job.status.outcome is not None or not view.ownership.managed or not _may_differ(job, unit):
+        return decision
+    message = _describe_move(job, unit, view.around)
+    memory = decision.memory
+    others = frozenset(each for each in memory.told if not each.startswith(MOVE_NOTE))
+    told = others | {message} if message else others
+    if told == memory.told:
+        return decision
+    news = message and message not in memory.told
+    event = RecordJobEvent(reason="LabelChangeIgnored", message=message, type=EventType.WARNING)
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, event) if news else decision.actions,
+        memory=msgspec.structs.replace(memory, told=told),
+        settled=decision.settled or not decision.actions,
+    )
+
+
+def _may_differ(job: JobFacts, unit: QueueUnit) -> bool:
+    """Return whether a closer look is worthwhile; asked at every reconcile of a running job."""
+    of_job, of_unit = job.metadata, unit.metadata
+    of_sets = (quota_of_template(each.template.metadata) for each in job.pod_sets)
+    named = next(filter(None, of_sets), "") or read_quota_name(of_job.labels)
+    if named != read_quota_name(of_unit.labels):
+        return True
+    return read_queue_name(of_job.labels, of_job.annotations) != read_queue_name(
+        of_unit.labels, of_unit.annotations
+    )
+
+
+def _describe_move(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> str:
+    what = where_else(job, unit, around)
+    if not what:
+        return ""
+    labels = labels_of_unit(job, quota_of_job(job, around))
+    if what == "quota":
+        named = read_quota_name(labels)
+        before = read_quota_name(unit.metadata.labels)
+        stays = f"is charged to {f'quota {before}' if before else 'the quota of its namespace'}"
+    else:
+        named = read_queue_name(labels, annotations_of_unit(job))
+        stays = f"counts in queue {unit.spec.queue}"
+    now = f"{what} {named}" if named else f"no {what} any more"
+    return (
+        f"{MOVE_NOTE}{now}, and {stays}, where it was admitted, until it waits in its queue again."
+        f' To move it, annotate it {ACTIVE}: "false", and "true" once it has stopped'
+    )
 
 
 def _may_be_meant_for_the_queue(view: JobView, job: JobFacts) -> bool:

@@ -18,10 +18,10 @@ from queue_controllers.decision.actions import (
     PatchUnit,
     PatchUnitStatus,
     RecordJobEvent,
-    RecordUnitEvent,
     ResizeJob,
     TouchJob,
 )
+from queue_controllers.decision.eviction import announce_eviction
 from queue_controllers.decision.grants import given_back_counts, granted_counts, plan_resize
 from queue_controllers.decision.job_state import JobState, PodFacts, State
 from queue_controllers.decision.job_view import Decision, JobView
@@ -36,7 +36,6 @@ from queue_controllers.decision.unit_status_patches import (
     OPERATOR_SILENT,
     children_into_status,
     count_into_status,
-    evict_unit,
     last_past,
     move_unit,
     pods_ready_into_status,
@@ -222,13 +221,6 @@ def first_release(view: JobView, unit: QueueUnit) -> datetime | None:
     first, admitted_at = view.memory.first_release, read_time(unit.status.last_allocate_time)
     is_earlier = first is not None and admitted_at is not None and first < admitted_at
     return None if is_earlier else first
-
-
-def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str) -> Decision:
-    """Request an eviction in the unit's status; it is carried out by the next reconcile."""
-    event = RecordUnitEvent(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
-    announced = evict_unit(unit, reason, message, view.moment)
-    return Decision(actions=(announced, event), memory=view.memory)
 
 
 def _is_late(

@@ -36,16 +36,23 @@ from queue_controllers.decision.job_view import (
     JobView,
     LostUnit,
 )
+from queue_controllers.decision.pending import read_lost
 from queue_controllers.decision.queue_unit_builder import choose_unit_name
-from queue_controllers.decision.suspend_conflict import read_lost
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobT,
     read_facts,
 )
 from queue_controllers.reconcile.execute import Executor, NotLeadingError
-from queue_controllers.reconcile.job_lookup import EventLookup, JobCache, find_units
-from queue_controllers.reconcile.job_reader import JobReader, Lookups, ReadJob, Sources
+from queue_controllers.reconcile.job_reader import (
+    EventLookup,
+    JobCache,
+    JobReader,
+    Lookups,
+    ReadJob,
+    Sources,
+    find_units,
+)
 from shared_api.client.errors import (
     AlreadyExists,
     ApiFailure,

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from queue_controllers.decision.job_view import Moment
-from queue_controllers.decision.pod_set_updates import UpdateConflict, plan_updates
+from queue_controllers.decision.release import UpdateConflict, plan_updates
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobFacts,

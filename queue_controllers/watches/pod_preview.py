@@ -50,7 +50,7 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.jobframework.template_updates import AddedParts, take_off_body
-from queue_controllers.reconcile.job_lookup import PreviewRequest
+from queue_controllers.reconcile.job_reader import PreviewRequest
 from queue_controllers.watches.owner_lookup import Remembered
 from shared_api.backoff import Backoff
 from shared_api.client.errors import ApiError, ApiFailure, NotFound

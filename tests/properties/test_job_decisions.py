@@ -16,12 +16,12 @@ from queue_controllers.decision.actions import (
     SuspendJob,
 )
 from queue_controllers.decision.decide import decide
+from queue_controllers.decision.eviction import DEACTIVATING
 from queue_controllers.decision.job_ownership import Ownership
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import PodFacts
 from queue_controllers.decision.job_view import JobMemory, JobView
-from queue_controllers.decision.suspend_conflict import AGAINST_EVICTION
-from queue_controllers.decision.unit_status_patches import DEACTIVATING
+from queue_controllers.decision.pending import AGAINST_EVICTION
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome, StatusFacts
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import Admission, QueueUnit, RequeueState

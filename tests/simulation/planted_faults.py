@@ -23,9 +23,10 @@ from typing import Any, Final
 from msgspec.structs import replace as with_fields
 
 from queue_controllers.decision import decide as decide_module
+from queue_controllers.decision import eviction as eviction_module
 from queue_controllers.decision.job_state import JobState, State
 from queue_controllers.decision.job_view import Decision
-from queue_controllers.decision.suspend_conflict import suspend_job
+from queue_controllers.decision.pending import suspend_job
 from queue_controllers.extension_server import ExtensionServer
 from queue_controllers.reconcile import reconciler as reconciler_module
 from queue_controllers.reservations import decide as reservations
@@ -348,7 +349,7 @@ def eviction_not_announced(plant: Plant) -> None:
     def announce(view: Any, _unit: Any, *_: Any) -> Any:
         return Decision(actions=(suspend_job(view, view.job),), memory=view.memory)
 
-    plant.replace(decide_module, "announce_eviction", announce)
+    plant.replace(eviction_module, "announce_eviction", announce)
 
 
 @fault("units of deleted jobs stay")

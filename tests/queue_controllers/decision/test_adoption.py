@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from queue_controllers.decision.actions import CreateUnit, PatchUnitStatus
-from queue_controllers.decision.adoption import LATE_UNIT_SECONDS, keep_place
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.job_settings import Adopt, JobSettings
 from queue_controllers.decision.job_state import PodFacts
 from queue_controllers.decision.job_view import JobMemory, JobView
+from queue_controllers.decision.pending import LATE_UNIT_SECONDS, keep_place
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
@@ -231,7 +231,9 @@ def test_a_unit_that_an_older_version_adopted_is_charged_as_now() -> None:
 def test_a_late_unit_keeps_its_jobs_place(created: str, want: str | None) -> None:
     job = facts()
     job = replace(job, metadata=replace(job.metadata, creation_timestamp=Timestamp(created)))
-    write = keep_place(job, made(unit()))
+    kept = keep_place(JobView(job=job, moment=NOW), job, made(unit()))
+    (write,) = (None,) if kept is None else kept.actions
+    assert write is None or isinstance(write, PatchUnitStatus)
     assert (None if write is None else write.status["jobCreationTimestamp"]) == want
     assert LATE_UNIT_SECONDS > 1, "in order it comes a second later"
 

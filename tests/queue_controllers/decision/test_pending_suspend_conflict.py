@@ -15,7 +15,7 @@ from queue_controllers.decision.actions import (
 )
 from queue_controllers.decision.job_state import NO_PODS, PodFacts
 from queue_controllers.decision.job_view import JobMemory, LostUnit
-from queue_controllers.decision.suspend_conflict import read_lost
+from queue_controllers.decision.pending import read_lost
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.actions import PatchUnit, PatchUnitStatus, RecordJobEvent
-from queue_controllers.decision.execution_time import (
+from queue_controllers.decision.eviction import (
     MAX_SECONDS,
     seconds_left,
     seconds_to_bank,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from queue_controllers.decision.gates import count_gated, judge_gates, room_of
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodFacts, count_gated, judge_gates, room_of
 from queue_controllers.extensions.pod_group import PodGroupAdapter
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod
