@@ -26,7 +26,7 @@ from queue_controllers.configuration import (
 )
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.owners import NotReadError
-from queue_controllers.extension_server import ExtensionServer, ServerParts
+from queue_controllers.extension_server import STEP_SECONDS, ExtensionServer, ServerParts
 from queue_controllers.job_families.gated_pods import GatedPods, PodGroup
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind, OtherObject
 from queue_controllers.metrics import ControllersMetrics
@@ -47,7 +47,6 @@ from queue_controllers.watches.admission_caches import (
     namespace_index,
     slim_account,
 )
-from queue_controllers.watches.change_filter import STEP_SECONDS
 from queue_controllers.watches.cluster_context import (
     ClusterContextReader,
     ContextCaches,

@@ -33,11 +33,8 @@ from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.pending import with_event_once
 from queue_controllers.decision.pod_stamps import build_stamps
 from queue_controllers.decision.queue_unit_builder import build_sync, demand_of
-from queue_controllers.decision.unit_status_patches import (
-    children_into_status,
-    count_into_status,
-    move_unit,
-)
+from queue_controllers.decision.running import children_into_status, count_into_status
+from queue_controllers.decision.unit_status_patches import move_unit
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, Admission, QueueUnit

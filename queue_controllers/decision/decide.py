@@ -16,8 +16,6 @@ One decision has at most one write per object: the next reconcile sees its resul
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from queue_controllers.decision.actions import (
@@ -60,9 +58,7 @@ from queue_controllers.decision.job_view import (
     JobView,
 )
 from queue_controllers.decision.job_warnings import (
-    announce_queued,
     warn_about_job,
-    warn_of_move,
 )
 from queue_controllers.decision.pending import (
     SILENT_SECONDS,
@@ -71,11 +67,11 @@ from queue_controllers.decision.pending import (
     find_blocking_reason,
     hold_with_owner,
     keep_place,
-    restore_contest,
     suspend_again,
     suspend_job,
     wait_for_demand,
     wait_for_owner,
+    wait_in_queue,
     wait_until_stopped,
     with_event_once,
 )
@@ -107,9 +103,6 @@ from shared_api.queue_unit_phases import (
 )
 from shared_api.well_known_labels import MANAGED_BY, spellings
 
-REFUSED_REQUEUE_SECONDS: Final = 60.0
-"""How often a job whose pods would be refused is reconciled without a change."""
-
 
 def decide(view: JobView) -> Decision:
     """Return what to do about one job, and what to remember of it."""
@@ -118,7 +111,8 @@ def decide(view: JobView) -> Decision:
         return Decision(state=judge_job(None, view.pods, admitted=False, believed=False))
     if unit is None and not view.ownership.managed:
         return _leave_to_others(view, job)
-    if unit is None and (decision := wait_for_owner(view)) is not None:
+    may_wait = unit is None and view.ownership.may_be_nested
+    if may_wait and (decision := wait_for_owner(view)) is not None:
         return decision
     job, state, memory = _judge_state(view, job)
     settings = settings_of_job(job, view.settings)
@@ -136,10 +130,11 @@ def decide(view: JobView) -> Decision:
         decision = _take_over(view, job, unit)
     else:
         decision = _decide_with_unit(view, job, unit, state)
+    decision = msgspec.structs.replace(decision, state=state)
     ended = job.status.outcome is not None or (unit is not None and is_final(unit))
     if view.ownership.managed and not ended:
         decision = warn_about_job(view, job, decision)
-    return msgspec.structs.replace(decision, state=state)
+    return decision
 
 
 def _judge_state(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, JobMemory]:
@@ -207,13 +202,12 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
         return Decision(memory=view.memory)
     if job.why_not_hold:
         return _leave_alone(view, job)
+    adopting = not state.stopped and ran_before(view, job, state)
     if job.unknown_demand:
-        runs = ran_before(view, job, state)
-        return wait_for_demand(view, job, () if runs else _hold(view, job))
+        return wait_for_demand(view, job, () if adopting else _hold(view, job))
     if len(job.pod_sets) > MAX_POD_SETS:
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
         return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
-    adopting = ran_before(view, job, state)
     if adopting and not may_use_quota(job, view.around):
         return leave_running(view, job)
     actions: list[Action] = [] if adopting else [*_hold(view, job)]
@@ -256,7 +250,9 @@ def _leave_alone(view: JobView, job: JobFacts) -> Decision:
 
 def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     evicting = view.memory.evicting and is_being_evicted(unit)
-    told = view.memory.obstacle if find_blocking_reason(unit) is not None else ""
+    obstacle = view.memory.obstacle
+    if obstacle and find_blocking_reason(unit) is None:
+        obstacle = ""
     is_to_start = job.suspended and _is_admitted(unit)
     memory = view.memory if _is_admitted(unit) else _without_attempt(view.memory)
     memory = msgspec.structs.replace(
@@ -267,7 +263,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         adopting=view.memory.adopting and not job.suspended,
         held=view.memory.held and not _is_admitted(unit),
         evicting=evicting,
-        obstacle=told,
+        obstacle=obstacle,
         old_pods_since=view.memory.old_pods_since if is_to_start else None,
         short_since=view.memory.short_since if is_to_start else None,
         refused_since=view.memory.refused_since if is_to_start and job.pods_refused else None,
@@ -278,9 +274,12 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return Decision(actions=(finish,), memory=memory, settled=True)
     if state.state is State.DELETING:
         return _end_deleted(view, unit)
-    if ran_before_its_unit(view, job, unit, state):
+    is_free = not occupies_quota(unit)
+    if is_free and not state.stopped and ran_before_its_unit(view, job, unit, state):
         return adopt(view, job, unit)
-    decision = warn_of_move(view, job, unit, state, _follow_unit(view, job, unit, state))
+    decision = _follow_unit(view, job, unit, state)
+    if unit.spec.maximum_execution_time_seconds is None:
+        return decision
     return requeue_at_time_limit(view, unit, decision)
 
 
@@ -396,25 +395,10 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
             return suspend_again(view, job, unit)
         if (decision := adopt_opened_pods(view, job, unit)) is not None:
             return decision
-    if (restored := restore_contest(view, unit)) is not None:
-        # Before its queue position: until then it has that of its creation, which is further back.
-        return Decision(actions=(restored,), memory=view.memory)
     if (kept := keep_place(view, job, unit)) is not None:
         return kept
     if has_own_backoff(job):
         moved = move_backoff_end(unit, view.settings, view.moment, view.jitter)
         if moved is not None:
             return Decision(actions=(moved,), memory=view.memory)
-    obstacle = find_blocking_reason(unit)
-    if obstacle is not None and obstacle.message != view.memory.obstacle:
-        event = RecordJobEvent(
-            reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING
-        )
-        memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
-        return Decision(actions=(event,), memory=memory)
-    waits = wait_until_stopped(view, state)
-    if job.pods_refused and waits.requeue_after_seconds is None:
-        # What blocks it triggers a reconcile when it changes, except a right to read it that is
-        # revoked.
-        return msgspec.structs.replace(waits, requeue_after_seconds=REFUSED_REQUEUE_SECONDS)
-    return waits if obstacle is not None else announce_queued(unit, waits)
+    return wait_in_queue(view, job, unit, state)

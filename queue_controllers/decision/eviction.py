@@ -26,7 +26,7 @@ from queue_controllers.decision.actions import (
     RecordUnitEvent,
     ResizeJob,
 )
-from queue_controllers.decision.grants import outgrows, plan_restoration
+from queue_controllers.decision.grants import outgrows, plan_restoration, was_released_already
 from queue_controllers.decision.job_annotations import how_to_activate, read_active
 from queue_controllers.decision.job_ownership import (
     ClusterContext,
@@ -36,8 +36,7 @@ from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import JobState
 from queue_controllers.decision.job_view import Decision, JobView, Moment
 from queue_controllers.decision.pending import (
-    is_silent,
-    note_silence,
+    SILENT_SECONDS,
     suspend_again,
     suspend_job,
     wait_until_stopped,
@@ -52,7 +51,6 @@ from queue_controllers.decision.unit_status_patches import (
     last_past,
     move_unit,
     set_condition,
-    was_released_already,
 )
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.evictions import (
@@ -140,6 +138,20 @@ def follow_eviction(
     if occupies_quota(unit) and (asked := why_evict(view, job, unit, state)):
         return announce_eviction(view, unit, *asked)
     return None
+
+
+def is_silent(view: JobView, state: JobState) -> bool:
+    """Return whether the job counts as stopped although its operator has not said so."""
+    return state.stopped and view.memory.quiet_since is not None
+
+
+def note_silence(view: JobView, unit: QueueUnit, state: JobState) -> PatchUnitStatus | None:
+    """Return the write that records that the operator's time is over; None if there is none."""
+    if not is_silent(view, state) or is_condition_true(unit.status.conditions, OPERATOR_SILENT):
+        return None
+    message = f"No pod lives, and the operator has not confirmed for {SILENT_SECONDS:g} s"
+    silent = Condition(type=OPERATOR_SILENT, status="True", reason="NotConfirmed", message=message)
+    return set_condition(unit, silent, view.moment)
 
 
 def why_evict(

@@ -13,7 +13,9 @@ from queue_controllers.jobframework.partial_parallelism import Resize, write_not
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.pod_requests import ask_alike, pod_requests
 from shared_api.quantity import QuantityError
+from shared_api.queue_unit_phases import Phase, phase_of
 from shared_api.resource_list import Amounts
+from shared_api.timestamps import read_time
 
 
 def granted_counts(unit: QueueUnit) -> dict[str, int]:
@@ -95,3 +97,12 @@ def plan_restoration(job: JobFacts) -> Resize | None:
         if each.most is not None and each.lowered_to is not None
     }
     return Resize(counts, "") if counts else None
+
+
+def was_released_already(job: JobFacts, unit: QueueUnit) -> bool:
+    """Return whether the job has been released since this admission: then others suspended it."""
+    if phase_of(unit) is Phase.RUNNING:
+        return True
+    admitted_at = read_time(unit.status.last_allocate_time)
+    released_at = job.released_at
+    return admitted_at is not None and released_at is not None and released_at > admitted_at

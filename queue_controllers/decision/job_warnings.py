@@ -1,16 +1,12 @@
 """Events that tell the owner of a job what it may not expect. Pure.
 
-First, that the job is queued, and as which unit: a job that just waits shows nothing by itself.
-This is recorded when the scheduler has written why the unit waits, so that a job that starts at
-once costs no event.
-
-Then, which values of its annotations and labels do not count, and that an owner of the job does
-not. Last, mistakes that are not errors anywhere: a label or annotation that nothing reads, since it
-is misspelled; a job that names no queue or quota although the others of its namespace do; and an
-admitted job that takes nothing of its quota, since it requests nothing that the quota governs. The
-first is reported for managed jobs and for suspended ones that nothing will resume; the second only
-where the setting `reportUnqueuedJobs` asks for it, since such a job may be intended; the third in
-the words that the scheduler wrote into the unit.
+First, that it names another quota while it runs, which values of its annotations and labels do not
+count, and that an owner of it does not. Then mistakes that are not errors anywhere: a label or
+annotation that nothing reads, since it is misspelled; a job that names no queue or quota although
+the others of its namespace do; and an admitted job that takes nothing of its quota, since it
+requests nothing that the quota governs. The first is reported for managed jobs and for suspended
+ones that nothing will resume; the second only where the setting `reportUnqueuedJobs` asks for it,
+since such a job may be intended; the third in the words that the scheduler wrote into the unit.
 
 All are recorded once per job and process.
 """
@@ -30,7 +26,7 @@ from queue_controllers.decision.job_ownership import (
     quota_of_job,
     quota_of_template,
 )
-from queue_controllers.decision.job_state import JobState
+from queue_controllers.decision.job_state import JobState, State
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.pod_stamps import PREEMPTIBLE_LABELS, is_not_preemptible
 from queue_controllers.decision.queue_unit_builder import (
@@ -46,12 +42,9 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
     NOTHING_REQUESTED,
     QUOTA_RESERVED,
-    Phase,
     has_nothing_requested,
     is_being_evicted,
     occupies_quota,
-    phase_of,
-    was_evicted,
 )
 from shared_api.well_known_labels import (
     ACTIVE,
@@ -65,7 +58,6 @@ from shared_api.well_known_labels import (
 KEY_WITHOUT_EFFECT: Final = "KeyWithoutEffect"
 NOT_QUEUED: Final = "NotQueued"
 OWNER_IGNORED: Final = "OwnerIgnored"
-QUEUED: Final = "Queued"
 ANNOTATION_IGNORED: Final = "IgnoredAnnotation"
 QUOTA_DIFFERS: Final = "QuotaDiffers"
 PREEMPTIBLE_IGNORED: Final = "PreemptibleIgnored"
@@ -81,25 +73,12 @@ MAX_SHOWN_KEYS: Final = 5
 """In one event, whose note may have 1,024 characters."""
 
 
-def announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
-    """Return the decision with an event that names the unit of a job that waits for the first time.
-
-    An evicted job has an event already.
-    """
-    waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
-    if waits is None or waits.status != "False":
-        return decision
-    if phase_of(unit) is not Phase.ENQUEUED or was_evicted(unit):
-        return decision
-    queue = f" in queue {unit.spec.queue}" if unit.spec.queue else ""
-    message = f"Queue unit {unit.metadata.name} waits{queue}: {waits.message}"
-    return _with_event(decision, QUEUED, message, EventType.NORMAL)
-
-
 def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision:
     """Return the decision with a warning for each mistake that was not reported yet."""
     managed = view.ownership.managed
     if managed:
+        if view.unit is not None and decision.state is not None:
+            decision = _warn_of_move(view, job, view.unit, decision.state, decision)
         decision = _warn_of_values(view, job, decision)
     elif not _may_be_meant_for_the_queue(view, job):
         return decision
@@ -115,22 +94,17 @@ def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision
     return decision
 
 
-def warn_of_move(
+def _warn_of_move(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState, decision: Decision
 ) -> Decision:
-    """Return the decision with an event on a running job whose quota label has changed.
+    """Warn of a quota label that has changed while the job runs, once for each new name.
 
-    The job continues where it was admitted; nothing else would say so. Reported once for each new
-    name.
+    The job continues where it was admitted; nothing else would say so.
     """
-    if (
-        not occupies_quota(unit)
-        or is_being_evicted(unit)
-        or state.stopped
-        or not is_created_by_us(unit)
-    ):
+    is_leaving = state.state is State.DELETING or is_being_evicted(unit)
+    if state.stopped or is_leaving or not occupies_quota(unit) or not is_created_by_us(unit):
         return decision
-    if job.status.outcome is not None or not view.ownership.managed or not _may_differ(job, unit):
+    if unit.metadata.deletion_timestamp is not None or not _may_differ(job, unit):
         return decision
     message = _describe_move(job, unit, view.around)
     memory = decision.memory

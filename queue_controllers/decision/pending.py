@@ -1,6 +1,7 @@
-"""What is waited for: the operator that stops a job, the pods of an earlier run. Pure.
+"""What a job waits for: its turn, its pods, its owner, the operator that stops it. Pure.
 
-A job that waits longer than expected gets an event once: otherwise it looks abandoned.
+A job that waits longer than expected gets an event once: otherwise it looks abandoned. A job that
+is resumed before its turn is suspended again, and may lose its place in the queue.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from queue_controllers.decision.job_view import (
     LostUnit,
     Moment,
 )
-from queue_controllers.decision.unit_status_patches import OPERATOR_SILENT, set_condition
+from queue_controllers.decision.unit_status_patches import set_condition
 from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts
-from shared_api.objects.meta import Condition, find_condition, is_condition_true
+from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
     DEACTIVATION_CONDITIONS,
@@ -43,6 +44,7 @@ from shared_api.queue_unit_phases import (
     is_final,
     occupies_quota,
     phase_of,
+    was_evicted,
 )
 from shared_api.timestamps import read_time
 from shared_api.well_known_labels import ACTIVE, QUEUE_NAME, QUOTA_NAME, TREE_QUOTA_NAME
@@ -77,6 +79,12 @@ LATE_UNIT_SECONDS: Final = 5.0
 """A job must be this much older than its unit to get a place of its own in the queue. Under load a
 unit is created seconds after its job, in the same order; one more write for each would slow all
 of them down."""
+
+REFUSED_REQUEUE_SECONDS: Final = 60.0
+"""How often a job whose pods would be refused is reconciled without a change."""
+
+QUEUED: Final = "Queued"
+"""Event reason: the job waits, as which unit, and why."""
 
 WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
@@ -122,20 +130,6 @@ def wait_until_stopped(view: JobView, state: JobState) -> Decision:
     return Decision(memory=view.memory, requeue_after_seconds=rest)
 
 
-def is_silent(view: JobView, state: JobState) -> bool:
-    """Return whether the job counts as stopped although its operator has not said so."""
-    return state.stopped and view.memory.quiet_since is not None
-
-
-def note_silence(view: JobView, unit: QueueUnit, state: JobState) -> PatchUnitStatus | None:
-    """Return the write that records that the operator's time is over; None if there is none."""
-    if not is_silent(view, state) or is_condition_true(unit.status.conditions, OPERATOR_SILENT):
-        return None
-    message = f"No pod lives, and the operator has not confirmed for {SILENT_SECONDS:g} s"
-    silent = Condition(type=OPERATOR_SILENT, status="True", reason="NotConfirmed", message=message)
-    return set_condition(unit, silent, view.moment)
-
-
 def wait_for_old_pods(view: JobView, state: JobState) -> Decision:
     """Wait until nothing is left of an earlier run; the event of its last pod triggers a reconcile.
 
@@ -155,6 +149,46 @@ def wait_for_old_pods(view: JobView, state: JobState) -> Decision:
         " One whose node is lost must be deleted by force"
     )
     return with_event_once(view, "OldPodsLeft", message)
+
+
+def wait_in_queue(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Return what a job's user should know of its wait, and when to reconcile it again."""
+    obstacle = find_blocking_reason(unit)
+    if obstacle is not None and obstacle.message != view.memory.obstacle:
+        event = RecordJobEvent(
+            reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING
+        )
+        memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
+        return Decision(actions=(event,), memory=memory)
+    waits = wait_until_stopped(view, state)
+    if job.pods_refused and waits.requeue_after_seconds is None:
+        # What blocks it triggers a reconcile when it changes, except a right to read it that is
+        # revoked.
+        return msgspec.structs.replace(waits, requeue_after_seconds=REFUSED_REQUEUE_SECONDS)
+    return waits if obstacle is not None else _announce_queued(unit, waits)
+
+
+def _announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
+    """Return the decision with an event that names the unit of a job that waits for the first time.
+
+    A job that just waits shows nothing by itself. It is recorded when the scheduler has written why
+    the unit waits, so that a job that starts at once costs no event. An evicted job has an event
+    already.
+    """
+    waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    if waits is None or waits.status != "False" or QUEUED in decision.memory.told:
+        return decision
+    if phase_of(unit) is not Phase.ENQUEUED or was_evicted(unit):
+        return decision
+    queue = f" in queue {unit.spec.queue}" if unit.spec.queue else ""
+    message = f"Queue unit {unit.metadata.name} waits{queue}: {waits.message}"
+    told = decision.memory.told | {QUEUED}
+    return msgspec.structs.replace(
+        decision,
+        actions=(RecordJobEvent(reason=QUEUED, message=message),),
+        memory=msgspec.structs.replace(decision.memory, told=told),
+        settled=True,
+    )
 
 
 def hold_with_owner(view: JobView, suspend: Action) -> Decision:
@@ -313,10 +347,14 @@ def _displace(view: JobView, job: JobFacts, unit: QueueUnit, memory: JobMemory) 
 
 
 def keep_place(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Keep the queue position of a job whose unit came late; None if it did not.
+    """Keep the queue position of a job whose unit was deleted or came late; None if it has it.
 
-    The unit was deleted and created again, or no controllers ran when the job was created.
+    A unit comes late if it was deleted and created again, or no controllers ran when the job was
+    created.
     """
+    if (restored := _restore_contest(view, unit)) is not None:
+        # First of all: until then it has the position of its creation, which is further back.
+        return Decision(actions=(restored,), memory=view.memory)
     if phase_of(unit) not in WAITING_PHASES or view.memory.place_kept:
         return None
     made = read_time(unit.metadata.creation_timestamp)
@@ -355,7 +393,7 @@ def read_lost(unit: QueueUnit) -> LostUnit | None:
     return None if lost == LostUnit() else lost
 
 
-def restore_contest(view: JobView, unit: QueueUnit) -> PatchUnitStatus | None:
+def _restore_contest(view: JobView, unit: QueueUnit) -> PatchUnitStatus | None:
     """Return the write that puts a unit where the one before it stood, None: it may stay.
 
     That one was at the end of its queue, and was deleted.

@@ -23,7 +23,7 @@ from queue_controllers.decision.actions import (
 )
 from queue_controllers.decision.adoption import mark_opened, prove_again
 from queue_controllers.decision.eviction import JOB_CHANGED, PODS_REFUSED, announce_eviction
-from queue_controllers.decision.grants import granted_counts, plan_resize
+from queue_controllers.decision.grants import granted_counts, plan_resize, was_released_already
 from queue_controllers.decision.job_ownership import quota_of_job
 from queue_controllers.decision.job_state import JobState, State, room_of
 from queue_controllers.decision.job_view import Decision, JobView
@@ -36,7 +36,7 @@ from queue_controllers.decision.running import (
     give_up_late,
     wait_to_resume,
 )
-from queue_controllers.decision.unit_status_patches import running_timeout, was_released_already
+from queue_controllers.decision.unit_status_patches import running_timeout
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
 from queue_controllers.jobframework.template_updates import (
     MAX_NOTE_CHARS,
@@ -75,7 +75,8 @@ SUSPENDED_BY_OTHERS: Final = (
 
 def let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Resume an admitted job once nothing of an earlier run is left, and follow what it does."""
-    if (proof := prove_again(view, job, unit)) is not None:
+    is_proved = bool(unit.status.admissions)
+    if not is_proved and (proof := prove_again(view, job, unit)) is not None:
         return Decision(actions=(proof,), memory=view.memory)
     match state.state:
         case State.RELEASED if state.resumable:
@@ -174,7 +175,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         updates=plan.updates,
         updates_note=plan.note,
         resize=plan_resize(job, unit),
-        room=room_of(unit, view.pods),
+        room=room_of(unit, view.pods) if job.kind.held_by_gates else {},
         annotation=_released_annotation(job),
     )
     actions: tuple[Action, ...] = (release,)

@@ -10,27 +10,21 @@ import msgspec
 
 from queue_controllers.decision.actions import PatchUnitStatus
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import PodFacts
 from queue_controllers.decision.job_view import Moment
-from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.evictions import (
     WAITED_FOR_SECONDS,
 )
-from shared_api.objects.meta import Condition, find_condition, is_condition_true
-from shared_api.objects.queue_unit import MAX_POD_OWNERS, Admission, QueueUnit
+from shared_api.objects.meta import Condition, is_condition_true
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
-    PODS_PENDING,
-    PODS_READY,
     Phase,
     Writer,
-    admission_body,
     condition_body,
     is_waited_for,
-    phase_of,
     status_of_move,
     with_condition,
 )
-from shared_api.timestamps import MAX_CLOCK_SKEW, read_time
+from shared_api.timestamps import MAX_CLOCK_SKEW
 
 NOTHING_MORE: Final[Mapping[str, object]] = {}
 
@@ -97,86 +91,3 @@ def set_condition(
     if message:
         status["message"] = message
     return PatchUnitStatus(unit=unit, status=status)
-
-
-def was_released_already(job: JobFacts, unit: QueueUnit) -> bool:
-    """Return whether the job has been released since this admission: then others suspended it."""
-    if phase_of(unit) is Phase.RUNNING:
-        return True
-    admitted_at = read_time(unit.status.last_allocate_time)
-    released_at = job.released_at
-    return admitted_at is not None and released_at is not None and released_at > admitted_at
-
-
-def count_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
-    """Return the part of a status that has the current pods, {} when the unit says so already.
-
-    The list of admissions is the scheduler's except for the counts, so all of it is carried over: a
-    merge patch replaces whole lists, and the guard makes sure that this is the newest.
-    """
-    admissions = unit.status.admissions
-    counts = _counts_of(unit, pods)
-    if all(map(_has_counts, admissions, counts)):
-        return {}
-    return {
-        "admissions": [admission_body(each) for each in map(_with_counts, admissions, counts)],
-        "podState": {"running": pods.running, "pending": pods.pending},
-    }
-
-
-def pods_ready_into_status(unit: QueueUnit, moment: Moment) -> dict[str, Any]:
-    """Return the part of a status that says that pods run, of a unit adopted before any ran."""
-    ready = find_condition(unit.status.conditions, PODS_READY)
-    if ready is None or ready.status == "True" or ready.reason != PODS_PENDING:
-        return {}
-    runs = Condition(
-        type=PODS_READY, status="True", reason="PodsRunning", message="Pods of the job run"
-    )
-    conditions = with_condition(unit.status.conditions, runs, now=moment.stamp)
-    return {"conditions": [condition_body(each) for each in conditions]}
-
-
-def children_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
-    """Return the part of a status that lists controllers of the job's pods, {} if unchanged.
-
-    Without it the scheduler takes pods without the mark of the unit for foreign pods.
-    """
-    children = pods.children[:MAX_POD_OWNERS]
-    return {} if set(unit.status.pod_owners).issuperset(children) else {"podOwners": [*children]}
-
-
-class _Counts(msgspec.Struct, frozen=True):
-    """The pods of one set."""
-
-    running: int
-    pending: int
-    failed: int
-
-
-def _counts_of(unit: QueueUnit, pods: PodFacts) -> list[_Counts]:
-    """Return the pods of each admission. If there is only one, it has them all."""
-    names = [each.name for each in unit.status.admissions]
-    if len(names) == 1:
-        return [_Counts(pods.running, pods.pending, pods.failed)]
-    return [
-        _Counts(
-            pods.running_of_sets.get(name, 0),
-            pods.pending_of_sets.get(name, 0),
-            pods.failed_of_sets.get(name, 0),
-        )
-        for name in names
-    ]
-
-
-def _has_counts(admission: Admission, counts: _Counts) -> bool:
-    said = (admission.running, admission.pending or 0, admission.failed or 0)
-    return said == (counts.running, counts.pending, counts.failed)
-
-
-def _with_counts(admission: Admission, counts: _Counts) -> Admission:
-    return msgspec.structs.replace(
-        admission,
-        running=counts.running,
-        pending=counts.pending or None,
-        failed=counts.failed or None,
-    )

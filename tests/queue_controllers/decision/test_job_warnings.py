@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from queue_controllers.decision.actions import EventType, RecordJobEvent
 from queue_controllers.decision.job_ownership import NAMES_NOTHING, Ownership
 from queue_controllers.decision.job_view import Decision, JobMemory
-from queue_controllers.decision.job_warnings import KEY_WITHOUT_EFFECT, MAX_SHOWN_KEYS, QUEUED
+from queue_controllers.decision.job_warnings import KEY_WITHOUT_EFFECT, MAX_SHOWN_KEYS
+from queue_controllers.decision.pending import QUEUED
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition, OwnerReference, Uid
 from shared_api.objects.queue_unit import QueueUnit
