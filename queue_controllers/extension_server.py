@@ -31,7 +31,7 @@ from queue_controllers.watches.pod_usage import (
     owner_uid_of,
     pause_of,
     pause_of_refusal,
-    unit_key_of,
+    unit_key_of_pod,
 )
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.meta import ObjectMeta
@@ -261,7 +261,7 @@ class ExtensionServer(Generic[JobT]):
         owner, kind = pod.metadata.controller_owner, self.adapter.kind
         if owner is not None and owner.kind == kind.kind and owner_uid_of(pod):
             keys.add(f"{pod.metadata.namespace}/{owner.name}")
-        if not kind.owns_pods and (unit := self._units.get(unit_key_of(pod))) is not None:
+        if not kind.owns_pods and (unit := self._units.get(unit_key_of_pod(pod))) is not None:
             keys.add(self._key_of_unit(unit))
         if self._labels_pods is not None:
             name = self._labels_pods.job_name_of(pod.metadata.labels)

@@ -70,9 +70,9 @@ def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
         return view.pods.living > 0 and runs_whole(job, view.pods)
     if not _may_go_on(view, state) or _was_let_go_out_of_turn(view):
         return False
-    if view.memory.nested and view.ownership.ignored_owner and not job.kind.holds_at_birth:
+    if view.memory.nested and view.ownership.ignored_owner and not job.kind.held_only_at_creation:
         return False  # it was created as part of an owner that no longer counts
-    is_too_late = job.kind.holds_at_birth and job.released_at is None
+    is_too_late = job.kind.held_only_at_creation and job.released_at is None
     return is_too_late or (view.pods.living > 0 and not view.memory.arrived)
 
 
@@ -97,7 +97,7 @@ def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         return False  # it was suspended before, and is being resumed against the queue
     if unit.status.requeue_state or (evicted is not None and evicted.status != "True"):
         return False  # it was stopped before: whatever resumes it now acts against the queue
-    if job.kind.holds_at_birth and job.released_at is None and job.metadata.generation == 1:
+    if job.kind.held_only_at_creation and job.released_at is None and job.metadata.generation == 1:
         return True
     since = view.pods.living_since
     return bool(since) and since < unit.metadata.creation_timestamp
@@ -110,7 +110,7 @@ def _was_let_go_out_of_turn(view: JobView) -> bool:
     being adopted, or that may not be, was neither held nor resumed.
     """
     memory = view.memory
-    was_left = memory.adopting or "NotAdopted" in memory.told
+    was_left = memory.adopting or "NotAdopted" in memory.reported_events
     return view.lost is not None and view.lost.waited and not was_left
 
 
@@ -124,7 +124,7 @@ def leave_running(view: JobView, job: JobFacts) -> Decision:
 
     Its pods are charged like those of any unmanaged job.
     """
-    quota = quota_of_job(job, view.around)
+    quota = quota_of_job(job, view.context)
     message = (
         f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it goes on,"
         f" nothing of {quota} is charged for it, and its pods are charged where their own labels"
@@ -138,10 +138,10 @@ def adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
     Without the right to use its quota the job is left running, and nothing is charged for it.
     """
-    if not may_use_quota(job, view.around):
+    if not may_use_quota(job, view.context):
         return leave_running(view, job)
-    body = {} if job.unknown_demand else build_sync(job, unit, view.around, waiting=True, runs=True)
-    if body:
+    known = not job.unknown_demand
+    if known and (body := build_sync(job, unit, view.context, waiting=True, runs=True)):
         return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
     return _prove_with(view, job, unit, _describe_adoption(view, job))
 
@@ -154,13 +154,13 @@ def adopt_opened_pods(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision
     """
     if phase_of(unit) not in ADOPTABLE_PHASES:
         return None
-    if not may_use_quota(job, view.around):
-        return None if "NotAdopted" in view.memory.told else leave_running(view, job)
+    if not may_use_quota(job, view.context):
+        return None if "NotAdopted" in view.memory.reported_events else leave_running(view, job)
     message = f"The gate {ADMISSION_GATE} was removed from its pods by others: they go on, charged"
     if runs_whole(job, view.pods):
         event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
         return _prove_with(view, job, unit, event)
-    if not view.pods.opened or MARK_REFUSED in view.memory.told:
+    if not view.pods.opened or MARK_REFUSED in view.memory.reported_events:
         return None
     message = (
         f"The gate {ADMISSION_GATE} was removed from {view.pods.opened} of its pods by others:"
@@ -174,7 +174,7 @@ def adopt_opened_pods(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision
 
 def mark_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     """Mark the pods that were ungated by others with their unit."""
-    stamps = build_stamps(job, unit, quota_of_job(job, view.around))
+    stamps = build_stamps(job, unit, quota_of_job(job, view.context))
     mark = MarkPods(released_at=view.moment.exact_stamp, stamps=stamps)
     return Decision(actions=(mark,), memory=view.memory)
 
@@ -187,9 +187,9 @@ def _prove_with(view: JobView, job: JobFacts, unit: QueueUnit, *why: RecordJobEv
 
 def _describe_adoption(view: JobView, job: JobFacts) -> RecordJobEvent:
     """Return the event that the job continues, and what it is charged to."""
-    quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
+    quota = quota_of_job(job, view.context) or "(none: it names none, nor does its namespace)"
     why = "It already ran when it was first seen"
-    if job.kind.holds_at_birth:
+    if job.kind.held_only_at_creation:
         why = f"It was not created suspended, and no {job.kind.kind} is held later"
     message = f"{why}: it goes on, charged to quota {quota}"
     return RecordJobEvent(reason="Adopted", message=message)
@@ -253,7 +253,7 @@ def _granted(view: JobView, job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
     granted: dict[str, Any] = {"admissions": [admission_body(each) for each in admissions]}
     granted |= count_into_status(admitted, view.pods) | children_into_status(unit, view.pods)
     if status.placement is None:
-        granted["placement"] = placement_body(unit, quota_of_job(job, view.around))
+        granted["placement"] = placement_body(unit, quota_of_job(job, view.context))
     return granted
 
 

@@ -164,11 +164,11 @@ def _note_acknowledgment(memory: JobMemory, job: JobFacts) -> JobMemory:
         return memory
     said = job.status
     holds = said.suspended or said.is_at_odds or said.is_empty
-    return msgspec.structs.replace(memory, let_go_of=None if holds else job.released_at)
+    return msgspec.structs.replace(memory, acknowledged_release=None if holds else job.released_at)
 
 
 def _resume_was_seen(memory: JobMemory, job: JobFacts) -> bool:
-    return job.released_at is not None and memory.let_go_of == job.released_at
+    return job.released_at is not None and memory.acknowledged_release == job.released_at
 
 
 def _reports_suspended(job: JobFacts) -> bool:
@@ -200,7 +200,7 @@ def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
 def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decision:
     if state.state in {State.FINISHED, State.DELETING}:
         return Decision(memory=view.memory)
-    if job.why_not_hold:
+    if job.why_not_suspendable:
         return _leave_alone(view, job)
     adopting = not state.stopped and ran_before(view, job, state)
     if job.unknown_demand:
@@ -208,22 +208,22 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     if len(job.pod_sets) > MAX_POD_SETS:
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
         return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
-    if adopting and not may_use_quota(job, view.around):
+    if adopting and not may_use_quota(job, view.context):
         return leave_running(view, job)
     actions: list[Action] = [] if adopting else [*_hold(view, job)]
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
-    body = build_unit(job, view.around, name=name, runs=adopting)
+    body = build_unit(job, view.context, name=name, runs=adopting)
     actions.append(CreateUnit(body=body))
     # The next reconcile writes the queue position of a unit that comes late.
     is_done = view.lost is None and not comes_late(job, view.moment.wall)
-    settled = len(actions) == 1 and state.state is State.HELD and is_done
+    is_complete = len(actions) == 1 and state.state is State.HELD and is_done
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
         actions.append(RecordJobEvent(reason="NameCut", message=message))
     # The next reconcile proves an adoption, in the status of the unit that exists then.
     held = any(isinstance(each, SuspendJob) for each in actions)
     memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held, place_kept=False)
-    return Decision(actions=tuple(actions), memory=memory, settled=settled)
+    return Decision(actions=tuple(actions), memory=memory, is_complete=is_complete)
 
 
 def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
@@ -231,7 +231,7 @@ def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
     Whether the job ran before it is decided by the next reconcile.
     """
-    body = build_sync(job, unit, view.around, waiting=False)
+    body = build_sync(job, unit, view.context, waiting=False)
     return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
 
 
@@ -241,7 +241,7 @@ def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
 
 
 def _leave_alone(view: JobView, job: JobFacts) -> Decision:
-    message = f"It cannot be queued and is left alone: {job.why_not_hold}"
+    message = f"It cannot be queued and is left alone: {job.why_not_suspendable}"
     return with_event_once(view, "CanNotBeHeld", message)
 
 
@@ -271,7 +271,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     view = msgspec.structs.replace(view, memory=memory)
     if job.status.outcome is not None:
         finish = _finish(view, unit, job.status.outcome)
-        return Decision(actions=(finish,), memory=memory, settled=True)
+        return Decision(actions=(finish,), memory=memory, is_complete=True)
     if state.state is State.DELETING:
         return _end_deleted(view, unit)
     is_free = not occupies_quota(unit)
@@ -304,7 +304,7 @@ def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState)
     is_clear = state.stopped or (job.kind.held_by_gates and phase in WAITING_PHASES)
     is_judged = is_clear and not job.unknown_demand
     may_move = waits and is_judged
-    if body := build_sync(job, unit, view.around, waiting=may_move, stopped=is_judged):
+    if body := build_sync(job, unit, view.context, waiting=may_move, stopped=is_judged):
         is_urgent = was_evicted(unit) or is_being_evicted(unit) or not is_only_demand(body)
         write = PatchUnit(unit=unit, body=body, is_urgent=is_urgent)
         return Decision(actions=(write,), memory=view.memory)
@@ -328,8 +328,8 @@ def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus:
     to, word = (Phase.SUCCEED, "Succeeded") if outcome.succeeded else (Phase.FAILED, "Failed")
     message = f"{word}: {outcome.message}" if outcome.message else word
-    settled = (SUSPEND_CONTESTED, OPERATOR_SILENT)
-    return move_unit(unit, to, view.moment, message=message, settled=settled)
+    cleared = (SUSPEND_CONTESTED, OPERATOR_SILENT)
+    return move_unit(unit, to, view.moment, message=message, cleared=cleared)
 
 
 def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
@@ -342,7 +342,7 @@ def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
     if view.pods.living:
         return Decision(memory=view.memory)
     failed = move_unit(unit, Phase.FAILED, view.moment, message="Failed: the job is deleted")
-    return Decision(actions=(failed,), memory=view.memory, settled=True)
+    return Decision(actions=(failed,), memory=view.memory, is_complete=True)
 
 
 # --- not managed by the queue (any more) ---------------------------------------------------------
@@ -358,10 +358,10 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return _end_deleted(view, unit)
     if job.status.outcome is not None:
         finish = _finish(view, unit, job.status.outcome)
-        return Decision(actions=(finish,), memory=memory, settled=True)
+        return Decision(actions=(finish,), memory=memory, is_complete=True)
     whose = f"It is not the queue's: {view.ownership.reason}"
     if occupies_quota(unit) and not state.stopped:
-        if "NotManaged" not in memory.told:
+        if "NotManaged" not in memory.reported_events:
             message = f"{whose}. What it runs stays charged until it has stopped or ended"
             return with_event_once(view, "NotManaged", message)
         return _watch_unmanaged(view, job, unit, state)
@@ -383,7 +383,7 @@ def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
         mark = {key: None for key in spellings(MANAGED_BY) if key in unit.metadata.annotations}
         give_up = PatchUnit(unit=unit, body={"metadata": {"annotations": mark}})
     event = RecordJobEvent(reason="NotManaged", message=message, type=EventType.WARNING)
-    return Decision(actions=(give_up, event), memory=view.memory, settled=True)
+    return Decision(actions=(give_up, event), memory=view.memory, is_complete=True)
 
 
 # --- not admitted -------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def why_evict(
         return MAXIMUM_EXECUTION_TIME_EXCEEDED, TIME_IS_UP
     if not state.stopped or job.unknown_demand:
         return None
-    if moved := where_else(job, unit, view.around):
+    if moved := where_else(job, unit, view.context):
         # Released now, its pods would be charged to one quota while the unit is charged to another,
         # or it would run out of a queue that its user has taken it from.
         return JOB_CHANGED, f"Evicted because the job names another {moved} than it was admitted in"
@@ -175,13 +175,13 @@ def why_evict(
     return None
 
 
-def where_else(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> str:
+def where_else(job: JobFacts, unit: QueueUnit, context: ClusterContext) -> str:
     """Return how the job's quota or queue now differs from its unit's, "" if it does not.
 
     The quota of a namespace is not a name that the job states: both programs look it up wherever it
     counts.
     """
-    quota = quota_of_job(job, around)
+    quota = quota_of_job(job, context)
     labels = labels_of_unit(job, quota)
     is_ours, unit = is_created_by_us(unit), as_admitted(unit)
     meta = unit.metadata
@@ -277,7 +277,7 @@ def _complete(
     """
     # That it was resumed against the queue stays true until it runs when admitted: it is its place
     # in the queue.
-    settled = () if silent else (OPERATOR_SILENT,)
+    cleared = () if silent else (OPERATOR_SILENT,)
     extra, noted = _execution_time_status(unit, moment), _why_inactive(unit)
     if noted:
         to, message = Phase.ENQUEUED, noted[0].message
@@ -288,7 +288,7 @@ def _complete(
         extra |= _backoff_status(unit, settings, moment, jitter)
     else:
         to, message = Phase.ENQUEUED, f"Enqueued after eviction: {_eviction_of(unit).reason}"
-    return move_unit(unit, to, moment, message=message, settled=settled, noted=noted, extra=extra)
+    return move_unit(unit, to, moment, message=message, cleared=cleared, noted=noted, extra=extra)
 
 
 def _eviction_of(unit: QueueUnit) -> Condition:

@@ -49,8 +49,9 @@ def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> b
         if not pod_set.count:
             continue
         known, count = admitted.get(pod_set.name), pod_set.count
-        if was_released and pod_set.lowered_to is not None:
-            count = min(count, pod_set.lowered_to)  # it has run with fewer, and continues so
+        if was_released and pod_set.released_parallelism is not None:
+            # It has run with fewer, and continues so.
+            count = min(count, pod_set.released_parallelism)
         if known is None or count > counts[pod_set.name]:
             return True
         if ask_alike(pod_set.template.spec, known.template.spec):
@@ -79,22 +80,23 @@ def plan_resize(job: JobFacts, unit: QueueUnit) -> Resize | None:
     granted = granted_counts(unit)
     counts, notes = {}, []
     for each in job.pod_sets:
-        if each.most is None:
+        wanted, now = each.wanted_parallelism, each.released_parallelism
+        if wanted is None:
             continue
         allowed = granted.get(each.name, each.count)
-        let_run = each.most if allowed >= each.count else allowed
-        if let_run != (each.most if each.lowered_to is None else each.lowered_to):
+        let_run = wanted if allowed >= each.count else allowed
+        if let_run != (wanted if now is None else now):
             counts[each.name] = let_run
-            notes += [write_note(let_run, each.most)] if let_run < each.most else []
+            notes += [write_note(let_run, wanted)] if let_run < wanted else []
     return Resize(counts, "".join(notes)) if counts else None
 
 
 def plan_restoration(job: JobFacts) -> Resize | None:
     """Return what gives a job the pods back that a release did not let run; None: it has them."""
     counts = {
-        each.name: each.most
+        each.name: each.wanted_parallelism
         for each in job.pod_sets
-        if each.most is not None and each.lowered_to is not None
+        if each.wanted_parallelism is not None and each.released_parallelism is not None
     }
     return Resize(counts, "") if counts else None
 

@@ -103,8 +103,10 @@ def unreadable_annotations(job: JobFacts) -> dict[str, str]:
         except ValueError as error:
             found = next(each for each in spellings(key) if each in job.metadata.annotations)
             troubles[key] = _told(found, text, str(error), instead)
-    for most in (each.most for each in job.pod_sets if each.most is not None):
-        why = why_no_minimum(job.metadata.annotations, most)
+    for wanted in (each.wanted_parallelism for each in job.pod_sets):
+        if wanted is None:
+            continue
+        why = why_no_minimum(job.metadata.annotations, wanted)
         if why is not None:
             troubles[MIN_PARALLELISM] = _told(*why, INSTEAD)
     return troubles

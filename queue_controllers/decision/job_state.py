@@ -54,7 +54,7 @@ class State(StrEnum):
     GONE = "gone"
 
 
-class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
+class PodCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The pods of one job, counted.
 
     Those that are held by the queue's gate use nothing: they are in `held_of_sets` alone.
@@ -97,7 +97,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Controllers, other than the job, of living pods without the mark of its unit; sorted."""
 
 
-NO_PODS = PodFacts()
+NO_PODS = PodCounts()
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
 def count_pods(
     pods: Iterable[Pod], pod_set_of: Callable[[Pod], str], job: Uid = NO_UID
-) -> PodFacts:
+) -> PodCounts:
     """Return the counts of a job's pods; `job`: its uid, if its children may have pods as well."""
     total = living = terminating = 0
     pending_since = last_created = living_since = ""
@@ -141,7 +141,7 @@ def count_pods(
                 refused.append(refusal)
         elif pod.status.phase == "Failed":
             _count(failed, pod_set_of(pod))
-    return PodFacts(
+    return PodCounts(
         total=total,
         living=living,
         terminating=terminating,
@@ -169,7 +169,7 @@ def _count(of_sets: dict[str, int], name: str) -> None:
     of_sets[name] = of_sets.get(name, 0) + 1
 
 
-def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, believed: bool) -> JobState:
+def judge_job(job: JobFacts | None, pods: PodCounts, *, admitted: bool, believed: bool) -> JobState:
     """Return the state of a job.
 
     Args:
@@ -199,7 +199,7 @@ def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, believed:
     )
 
 
-def _operator_confirms(job: JobFacts, pods: PodFacts) -> bool:
+def _operator_confirms(job: JobFacts, pods: PodCounts) -> bool:
     """Return whether the operator has said, since the last release, that it holds the job back."""
     status, released_at = job.status, job.released_at
     if job.kind.held_by_gates:
@@ -232,7 +232,7 @@ def _operator_confirms(job: JobFacts, pods: PodFacts) -> bool:
 # If all pods live without a gate, nothing is left to decide.
 
 
-def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFacts:
+def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodCounts:
     """Return the counts of a job's pods: per set, those that are gated and those that live."""
     others = []
     held: dict[str, int] = {}
@@ -252,7 +252,7 @@ def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFac
     )
 
 
-def judge_gates(job: JobFacts, pods: PodFacts, *, admitted: bool) -> JobFacts:
+def judge_gates(job: JobFacts, pods: PodCounts, *, admitted: bool) -> JobFacts:
     """Return the facts with `suspended` derived from the gates of the pods.
 
     Args:
@@ -265,12 +265,12 @@ def judge_gates(job: JobFacts, pods: PodFacts, *, admitted: bool) -> JobFacts:
     return msgspec.structs.replace(job, suspended=suspended)
 
 
-def runs_whole(job: JobFacts, pods: PodFacts) -> bool:
+def runs_whole(job: JobFacts, pods: PodCounts) -> bool:
     """Return whether all pods that the job needs live, so that nothing of it is left to start."""
     return all(pods.living_of_sets.get(each.name, 0) >= each.count for each in job.pod_sets)
 
 
-def room_of(unit: QueueUnit, pods: PodFacts) -> dict[str, int]:
+def room_of(unit: QueueUnit, pods: PodCounts) -> dict[str, int]:
     """Return how many gated pods of each set may start: the granted count, less the living pods."""
     if not pods.held_of_sets:
         return {}

@@ -106,19 +106,19 @@ def _warn_of_move(
         return decision
     if unit.metadata.deletion_timestamp is not None or not _may_differ(job, unit):
         return decision
-    message = _describe_move(job, unit, view.around)
+    message = _describe_move(job, unit, view.context)
     memory = decision.memory
-    others = frozenset(each for each in memory.told if not each.startswith(MOVE_NOTE))
+    others = frozenset(each for each in memory.reported_events if not each.startswith(MOVE_NOTE))
     told = others | {message} if message else others
-    if told == memory.told:
+    if told == memory.reported_events:
         return decision
-    news = message and message not in memory.told
+    news = message and message not in memory.reported_events
     event = RecordJobEvent(reason="LabelChangeIgnored", message=message, type=EventType.WARNING)
     return msgspec.structs.replace(
         decision,
         actions=(*decision.actions, event) if news else decision.actions,
-        memory=msgspec.structs.replace(memory, told=told),
-        settled=decision.settled or not decision.actions,
+        memory=msgspec.structs.replace(memory, reported_events=told),
+        is_complete=decision.is_complete or not decision.actions,
     )
 
 
@@ -134,11 +134,11 @@ def _may_differ(job: JobFacts, unit: QueueUnit) -> bool:
     )
 
 
-def _describe_move(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> str:
-    what = where_else(job, unit, around)
+def _describe_move(job: JobFacts, unit: QueueUnit, context: ClusterContext) -> str:
+    what = where_else(job, unit, context)
     if not what:
         return ""
-    labels = labels_of_unit(job, quota_of_job(job, around))
+    labels = labels_of_unit(job, quota_of_job(job, context))
     if what == "quota":
         named = read_quota_name(labels)
         before = read_quota_name(unit.metadata.labels)
@@ -162,12 +162,13 @@ def _may_be_meant_for_the_queue(view: JobView, job: JobFacts) -> bool:
 def _warn_of_values(view: JobView, job: JobFacts, decision: Decision) -> Decision:
     """Warn of each annotation or label whose value does not count; again, once it has changed."""
     reasons = dict.fromkeys(unreadable_annotations(job).values(), ANNOTATION_IGNORED)
-    if lower := why_other_priority(job, view.around):
+    if lower := why_other_priority(job, view.context):
         reasons[lower] = ANNOTATION_IGNORED
     reasons |= label_notes(job)
     troubles, memory = frozenset(reasons), decision.memory
-    others = {each for each in memory.told if not each.startswith((IGNORED_ANNOTATION, LABEL_NOTE))}
-    told = memory.told - others
+    begins = (IGNORED_ANNOTATION, LABEL_NOTE)
+    told = frozenset(each for each in memory.reported_events if each.startswith(begins))
+    others = memory.reported_events - told
     if troubles == told:
         return decision
     warnings = [
@@ -177,8 +178,8 @@ def _warn_of_values(view: JobView, job: JobFacts, decision: Decision) -> Decisio
     return msgspec.structs.replace(
         decision,
         actions=(*decision.actions, *warnings),
-        memory=msgspec.structs.replace(memory, told=troubles | others),
-        settled=decision.settled or not decision.actions,
+        memory=msgspec.structs.replace(memory, reported_events=troubles | others),
+        is_complete=decision.is_complete or not decision.actions,
     )
 
 
@@ -209,7 +210,7 @@ def label_notes(job: JobFacts) -> dict[str, str]:
 
 
 def _warn_of_keys(job: JobFacts, decision: Decision, *, managed: bool) -> Decision:
-    if KEY_WITHOUT_EFFECT in decision.memory.told:
+    if KEY_WITHOUT_EFFECT in decision.memory.reported_events:
         return decision  # before the keys are compared, which would be done at every reconcile
     sentences = explain_unread_keys(job.metadata.labels, job.metadata.annotations)
     if not sentences:
@@ -246,12 +247,12 @@ def _with_event(
 
     An event changes nothing about the job, so it alone is no reason to reconcile again.
     """
-    if reason in decision.memory.told:
+    if reason in decision.memory.reported_events:
         return decision
     event = RecordJobEvent(reason=reason, message=message, type=event_type)
     return msgspec.structs.replace(
         decision,
         actions=(*decision.actions, event),
-        memory=msgspec.structs.replace(decision.memory, told=decision.memory.told | {reason}),
-        settled=decision.settled or not decision.actions,
+        memory=decision.memory.with_reported(reason),
+        is_complete=decision.is_complete or not decision.actions,
     )

@@ -94,9 +94,9 @@ def with_event_once(
 ) -> Decision:
     """Return the actions, with a warning on the job that one process records once."""
     memory = view.memory
-    if reason not in memory.told:
+    if reason not in memory.reported_events:
         actions = (*actions, RecordJobEvent(reason=reason, message=message, type=EventType.WARNING))
-        memory = msgspec.structs.replace(memory, told=memory.told | {reason})
+        memory = memory.with_reported(reason)
     return Decision(actions=actions, memory=memory)
 
 
@@ -176,18 +176,17 @@ def _announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
     already.
     """
     waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
-    if waits is None or waits.status != "False" or QUEUED in decision.memory.told:
+    if waits is None or waits.status != "False" or QUEUED in decision.memory.reported_events:
         return decision
     if phase_of(unit) is not Phase.ENQUEUED or was_evicted(unit):
         return decision
     queue = f" in queue {unit.spec.queue}" if unit.spec.queue else ""
     message = f"Queue unit {unit.metadata.name} waits{queue}: {waits.message}"
-    told = decision.memory.told | {QUEUED}
     return msgspec.structs.replace(
         decision,
         actions=(RecordJobEvent(reason=QUEUED, message=message),),
-        memory=msgspec.structs.replace(decision.memory, told=told),
-        settled=True,
+        memory=decision.memory.with_reported(QUEUED),
+        is_complete=True,
     )
 
 
@@ -285,7 +284,7 @@ AGAINST_EVICTION: Final = "EvictionContested"
 
 def suspend_job(view: JobView, job: JobFacts) -> SuspendJob:
     """Return the action that suspends the job."""
-    by_annotation = view.settings.held_by_annotation or not job.kind.has_switch
+    by_annotation = view.settings.held_by_annotation or not job.kind.has_suspend_field
     annotate = by_annotation or bool(job.suspend_annotation)
     return SuspendJob(annotate=annotate, resize=plan_restoration(job))
 

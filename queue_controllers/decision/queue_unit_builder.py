@@ -73,14 +73,14 @@ UID_CHARS: Final = 8
 
 
 def build_unit(
-    job: JobFacts, around: ClusterContext, *, name: str, runs: bool = False
+    job: JobFacts, context: ClusterContext, *, name: str, runs: bool = False
 ) -> dict[str, Any]:
     """Return the QueueUnit of a job as JSON values, ready to be created.
 
     `runs`: the job ran before the queue knew of it, so its pods can no longer change.
     """
     meta, kind = job.metadata, job.kind
-    quota = quota_of_job(job, around)
+    quota = quota_of_job(job, context)
     bodies = pod_set_bodies(job.pod_sets)
     labels = labels_of_unit(job, quota)
     annotations = {
@@ -110,7 +110,7 @@ def build_unit(
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "QueueUnit",
         "metadata": metadata,
-        "spec": _spec_of(job, around, bodies, quota),
+        "spec": _spec_of(job, context, bodies, quota),
     }
 
 
@@ -124,7 +124,7 @@ def _take_wishes_off(labels: Changes | dict[str, str], job: JobFacts) -> None:
 
 
 def _spec_of(
-    job: JobFacts, around: ClusterContext, bodies: list[dict[str, Any]], quota: str
+    job: JobFacts, context: ClusterContext, bodies: list[dict[str, Any]], quota: str
 ) -> dict[str, Any]:
     meta, kind = job.metadata, job.kind
     spec: dict[str, Any] = {
@@ -143,7 +143,7 @@ def _spec_of(
         request = _request_of(job)
         if request:
             spec["request"] = request
-    class_name, number = priority_of_job(job, around)
+    class_name, number = priority_of_job(job, context)
     if class_name:
         spec["priorityClassName"] = class_name
     if number is not None:
@@ -166,7 +166,7 @@ def _request_of(job: JobFacts) -> dict[str, Any]:
 def build_sync(
     job: JobFacts,
     unit: QueueUnit,
-    around: ClusterContext,
+    context: ClusterContext,
     *,
     waiting: bool,
     stopped: bool = False,
@@ -180,13 +180,13 @@ def build_sync(
     it is evicted for that: freed without the mark, it could start at once. `runs`: as in
     `build_unit`.
     """
-    spec = _sync_of_intent(job, unit, around)
+    spec = _sync_of_intent(job, unit, context)
     annotations = _sync_of_refusal(job, unit) if stopped else Changes()
     labels: Changes = {}
     if not read_annotation(unit.metadata.annotations, MANAGED_BY):
         annotations[MANAGED_BY] = CONTROLLERS
     if waiting:
-        quota = quota_of_job(job, around)
+        quota = quota_of_job(job, context)
         labels, followed = sync_of_metadata(job, unit, quota)
         if runs:
             _take_wishes_off(labels, job)
@@ -223,19 +223,19 @@ def is_only_demand(body: Mapping[str, Any]) -> bool:
     )
 
 
-def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> dict[str, Any]:
+def _sync_of_intent(job: JobFacts, unit: QueueUnit, context: ClusterContext) -> dict[str, Any]:
     """Return what the user may change until the end: priority, active, the execution time."""
     spec: dict[str, Any] = {}
-    class_name, number = priority_of_job(job, around)
+    class_name, number = priority_of_job(job, context)
     before = unit.spec.priority_class_name
     if job.unknown_demand:  # its templates may say it
         class_name, number = before, unit.spec.priority
-    elif class_name and class_name == before and class_name not in around.priority_classes:
+    elif class_name and class_name == before and class_name not in context.priority_classes:
         # To change a class's value its class is deleted first: no unit is to be evicted in the
         # meantime.
         kept: int | None = unit.spec.priority
-        kept = kept if around.only_classes else read_priority(job, kept)
-        number = _bounded(kept, around) if occupies_quota(unit) else number
+        kept = kept if context.only_classes else read_priority(job, kept)
+        number = _bounded(kept, context) if occupies_quota(unit) else number
     if before != class_name:
         spec["priorityClassName"] = class_name or None
     if unit.spec.priority != (number or 0):
@@ -331,30 +331,30 @@ def hash_of_pod_sets(bodies: list[dict[str, Any]]) -> str:
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-def priority_of_job(job: JobFacts, around: ClusterContext) -> tuple[str, int | None]:
+def priority_of_job(job: JobFacts, context: ClusterContext) -> tuple[str, int | None]:
     """Return (class name, number): annotation, else the class's value, else the literal.
 
     At most what the namespace allows its jobs; absent counts as 0. If only classes count, neither
     the annotation nor a literal does.
     """
-    class_name, number = _wanted_priority(job, around)
-    return class_name, _bounded(number, around)
+    class_name, number = _wanted_priority(job, context)
+    return class_name, _bounded(number, context)
 
 
-def why_other_priority(job: JobFacts, around: ClusterContext) -> str:
+def why_other_priority(job: JobFacts, context: ClusterContext) -> str:
     """Return why a job has another priority than it says, as one line, or ""."""
     said = _text_of_annotation(job)
-    if around.only_classes and said:
+    if context.only_classes and said:
         instead = "only PriorityClasses count (priorityFrom)"
         return f"{IGNORED_ANNOTATION}{PRIORITY} is ignored: {instead}"
-    _, number = _wanted_priority(job, around)
-    if _bounded(number, around) == number or around.unread_ceiling == "":
+    _, number = _wanted_priority(job, context)
+    if _bounded(number, context) == number or context.unread_ceiling == "":
         return ""
     key = PRIORITY if said else f"{PRIORITY}, or the PriorityClass of its pods,"
     where = f"the {MAX_PRIORITY} of namespace {job.metadata.namespace}, which counts"
-    above = f"priority {number or 0} is above {around.max_priority}"
-    if around.unread_ceiling is not None:
-        where += f", since {around.unread_ceiling} is not a whole number: correct that annotation"
+    above = f"priority {number or 0} is above {context.max_priority}"
+    if context.unread_ceiling is not None:
+        where += f", since {context.unread_ceiling} is not a whole number: correct that annotation"
     return f"{IGNORED_ANNOTATION}{key} counts in part: {above}, {where}"
 
 
@@ -362,18 +362,18 @@ def _text_of_annotation(job: JobFacts) -> str:
     return read_annotation(job.metadata.annotations, PRIORITY) or ""
 
 
-def _wanted_priority(job: JobFacts, around: ClusterContext) -> tuple[str, int | None]:
+def _wanted_priority(job: JobFacts, context: ClusterContext) -> tuple[str, int | None]:
     source = job.priority
-    number = None if around.only_classes else source.value
+    number = None if context.only_classes else source.value
     if source.class_name:
-        number = around.priority_classes.get(source.class_name, number)
+        number = context.priority_classes.get(source.class_name, number)
     elif number is None:
-        number = around.default_priority
-    return source.class_name, number if around.only_classes else read_priority(job, number)
+        number = context.default_priority
+    return source.class_name, number if context.only_classes else read_priority(job, number)
 
 
-def _bounded(number: int | None, around: ClusterContext) -> int | None:
-    most = around.max_priority
+def _bounded(number: int | None, context: ClusterContext) -> int | None:
+    most = context.max_priority
     return most if most is not None and (number or 0) > most else number
 
 

@@ -86,7 +86,7 @@ def let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> D
         case State.STARTING | State.RUNNING:
             if job.kind.held_by_gates and room_of(unit, view.pods):
                 return release_job(view, job, unit)
-            if view.pods.opened and MARK_REFUSED not in view.memory.told:
+            if view.pods.opened and MARK_REFUSED not in view.memory.reported_events:
                 return mark_opened(view, job, unit)
             return follow_job(view, job, unit, state)
         case State.HELD | State.FINISHED | State.DELETING | State.GONE:
@@ -163,7 +163,7 @@ def _release_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | 
 
 def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     """Resume a job, or take the gates off as many of its pods as were granted."""
-    quota = quota_of_job(job, view.around)
+    quota = quota_of_job(job, view.context)
     wanted = build_stamps(job, unit, quota)
     stamps = {} if view.memory.stamp_refused else wanted
     plan = plan_updates(job, unit, stamps)
@@ -194,7 +194,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         )
         actions = (*actions, event)
     # If its time to run in is limited, a reconcile of the released job says when that is over.
-    settled = not running_timeout(unit, view.settings)
+    is_complete = not running_timeout(unit, view.settings)
     memory = msgspec.structs.replace(
         view.memory,
         first_release=first_release(view, unit) or view.moment.wall,
@@ -210,7 +210,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     return Decision(
         actions=actions,
         memory=memory,
-        settled=settled,
+        is_complete=is_complete,
         requeue_after_seconds=first_requeue_seconds(job.kind),
     )
 

@@ -28,7 +28,7 @@ from queue_controllers.decision.grants import (
     plan_resize,
     was_released_already,
 )
-from queue_controllers.decision.job_state import JobState, PodFacts, State
+from queue_controllers.decision.job_state import JobState, PodCounts, State
 from queue_controllers.decision.job_view import Decision, JobView, Moment
 from queue_controllers.decision.pending import wait_for_old_pods
 from queue_controllers.decision.pods_not_ready import judge_pods, wants_no_pods
@@ -181,9 +181,9 @@ def _running_into_status(
 def _let_more_run(view: JobView, job: JobFacts, unit: QueueUnit) -> ResizeJob | None:
     """Return the write that lets a job run what its unit has been granted since its release."""
     granted = granted_counts(unit)
+    running = {each.name: each.released_parallelism for each in job.pod_sets}
     has_more = any(
-        each.lowered_to is not None and granted.get(each.name, 0) > each.lowered_to
-        for each in job.pod_sets
+        count is not None and granted.get(name, 0) > count for name, count in running.items()
     )
     resize = plan_resize(job, unit) if has_more and view.ownership.managed else None
     return None if resize is None else ResizeJob(resize=resize)
@@ -215,7 +215,7 @@ def give_up_late(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | No
 
     One that is late because no controllers ran to resume it is not evicted.
     """
-    if RELEASE_REFUSED not in view.memory.told and first_release(view, unit) is None:
+    if RELEASE_REFUSED not in view.memory.reported_events and first_release(view, unit) is None:
         return None
     late, _ = _is_start_late(view, job, unit)
     return announce_eviction(view, unit, BACKOFF_TIMEOUT, late) if late else None
@@ -308,7 +308,7 @@ def _write_running(
         Phase.RUNNING,
         view.moment,
         message="Running",
-        settled=(SUSPEND_CONTESTED, OPERATOR_SILENT),
+        cleared=(SUSPEND_CONTESTED, OPERATOR_SILENT),
         extra=status,
     )
     memory = msgspec.structs.replace(
@@ -316,7 +316,7 @@ def _write_running(
     )
     # The next reconcile says when that has lasted too long.
     has_end = too_few or unit.spec.maximum_execution_time_seconds is not None
-    return Decision(actions=(move,), memory=memory, settled=not has_end)
+    return Decision(actions=(move,), memory=memory, is_complete=not has_end)
 
 
 def _least_pause(view: JobView) -> float:
@@ -365,7 +365,7 @@ def _follow_counts(
 # job's counts leave them out), nor is what a job has grown by or given back.
 
 
-def missing_pods(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> int:
+def missing_pods(job: JobFacts, unit: QueueUnit, pods: PodCounts) -> int:
     """Return how many of the pods that the job needs and was admitted with do not run.
 
     Of a set that states a minimum no more than that is needed.
@@ -388,7 +388,7 @@ def _wanted_pods(job: JobFacts, unit: QueueUnit) -> dict[str, int]:
     return wanted
 
 
-def partial_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | None:
+def partial_since(job: JobFacts, unit: QueueUnit, pods: PodCounts) -> datetime | None:
     """Return since when at least one pod is missing of a running unit, while others run.
 
     None if none is missing, none runs, or it is not known (yet).
@@ -406,7 +406,7 @@ def partial_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | 
     return max(some_run_since, min(known))
 
 
-def _uncreated_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | None:
+def _uncreated_since(job: JobFacts, unit: QueueUnit, pods: PodCounts) -> datetime | None:
     """Return since when there are just these pods; None while that may be changing."""
     seen_by_operator = job.status.pods in {0, pods.living}
     is_counted = bool(unit.status.admissions) and not count_into_status(unit, pods)
@@ -469,7 +469,7 @@ def plan_nudge(
 # --- counts of pods -------------------------------------------------------------------------------
 
 
-def count_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
+def count_into_status(unit: QueueUnit, pods: PodCounts) -> dict[str, Any]:
     """Return the part of a status that has the current pods, {} when the unit says so already.
 
     The list of admissions is the scheduler's except for the counts, so all of it is carried over: a
@@ -497,7 +497,7 @@ def pods_ready_into_status(unit: QueueUnit, moment: Moment) -> dict[str, Any]:
     return {"conditions": [condition_body(each) for each in conditions]}
 
 
-def children_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
+def children_into_status(unit: QueueUnit, pods: PodCounts) -> dict[str, Any]:
     """Return the part of a status that lists controllers of the job's pods, {} if unchanged.
 
     Without it the scheduler takes pods without the mark of the unit for foreign pods.
@@ -514,7 +514,7 @@ class _Counts(msgspec.Struct, frozen=True):
     failed: int
 
 
-def _counts_of(unit: QueueUnit, pods: PodFacts) -> list[_Counts]:
+def _counts_of(unit: QueueUnit, pods: PodCounts) -> list[_Counts]:
     """Return the pods of each admission. If there is only one, it has them all."""
     names = [each.name for each in unit.status.admissions]
     if len(names) == 1:

@@ -54,17 +54,17 @@ def move_unit(
     moment: Moment,
     *,
     message: str,
-    settled: tuple[str, ...] = (),
+    cleared: tuple[str, ...] = (),
     noted: tuple[Condition, ...] = (),
     extra: Mapping[str, object] = NOTHING_MORE,
 ) -> PatchUnitStatus:
     """Return the write that moves a unit.
 
-    `settled`: own conditions that were True and are over; they turn False in the same write.
+    `cleared`: own conditions that were True and are over; they turn False in the same write.
     `noted`: own conditions that it sets. `extra`: further fields of the status.
     """
     conditions = unit.status.conditions
-    for condition_type in settled:
+    for condition_type in cleared:
         if is_condition_true(conditions, condition_type):
             over = Condition(type=condition_type, status="False", reason="Settled")
             conditions = with_condition(conditions, over, now=moment.stamp)

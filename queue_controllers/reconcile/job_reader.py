@@ -17,7 +17,7 @@ import msgspec
 from queue_controllers.decision.eviction import MAX_JITTER
 from queue_controllers.decision.job_ownership import ClusterContext, Ownership, classify_ownership
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import PodFacts, count_gated, count_pods
+from queue_controllers.decision.job_state import PodCounts, count_gated, count_pods
 from queue_controllers.decision.job_view import JobMemory, JobView, LostUnit, Moment
 from queue_controllers.decision.owners import Owners
 from queue_controllers.decision.pod_admission import apply_pod_admission
@@ -60,7 +60,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """All units, with `job_lookup.unit_indexes`."""
     pods: PodLookup
     """The pods of a job."""
-    around: ClusterContextLookup
+    context: ClusterContextLookup
     """What is known outside of jobs."""
     clock: Clock
     """The time of decisions."""
@@ -75,14 +75,14 @@ class ReadJob(NamedTuple, Generic[JobT]):
         job: The job, with what another object says about it.
         unit: Its unit, if it has one.
         facts: What the job says, as the cluster makes its pods of it.
-        around: What is known outside of it.
+        context: What is known outside of it.
         ownership: Whether the queue manages it, and why or why not.
     """
 
     job: JobT
     unit: QueueUnit | None
     facts: JobFacts
-    around: ClusterContext
+    context: ClusterContext
     ownership: Ownership
 
 
@@ -130,11 +130,11 @@ class JobReader(Generic[JobT]):
     def _read(self, job: JobT, unit: QueueUnit | None, lookups: Lookups) -> ReadJob[JobT]:
         adapter, namespace = self._adapter, job.metadata.namespace
         written = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
-        around = self._sources.around(namespace)
-        facts = apply_pod_admission(written, around.admission)
+        context = self._sources.context(namespace)
+        facts = apply_pod_admission(written, context.admission)
         ownership = classify_ownership(
             facts,
-            around,
+            context,
             self._settings,
             has_unit=unit is not None,
             owners=lookups.owners(namespace),
@@ -144,12 +144,12 @@ class JobReader(Generic[JobT]):
                 PreviewRequest(
                     adapter=adapter,
                     job=written,
-                    around=around,
+                    context=context,
                     has_unit=unit is not None,
                     wake=self._wake,
                 )
             )
-        return ReadJob(job, unit, facts, around, ownership)
+        return ReadJob(job, unit, facts, context, ownership)
 
     def _with_other(self, found: ReadJob[JobT], lookups: Lookups) -> JobT | None:
         """Return the job with what another object says about it; None if nothing is added."""
@@ -181,7 +181,7 @@ class JobReader(Generic[JobT]):
             unit=unit,
             pods=self._count_pods(found),
             ownership=found.ownership,
-            around=found.around,
+            context=found.context,
             settings=self._settings,
             memory=memory,
             lost=lost,
@@ -191,7 +191,7 @@ class JobReader(Generic[JobT]):
             moment=Moment(monotonic=sources.clock.monotonic(), wall=sources.clock.now()),
         )
 
-    def _count_pods(self, found: ReadJob[JobT]) -> PodFacts:
+    def _count_pods(self, found: ReadJob[JobT]) -> PodCounts:
         adapter, job, unit = self._adapter, found.job, found.unit
         names = [pod_set.name for pod_set in found.facts.pod_sets]
 
@@ -284,7 +284,7 @@ class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True):
     adapter: GenericJob[Any]
     job: JobFacts
     """With its pod sets as they are written."""
-    around: ClusterContext
+    context: ClusterContext
     has_unit: bool
     wake: Callable[[str], None]
     """Called with the job's key when a new answer has arrived."""

@@ -185,8 +185,8 @@ class PodPreviews:
 
     def __call__(self, request: PreviewRequest) -> JobFacts:
         """Return the facts of a job with its pod sets as its pods will be."""
-        adapter, job, objects = request.adapter, request.job, request.around.admission
-        quota = quota_of_job(job, request.around)
+        adapter, job, objects = request.adapter, request.job, request.context.admission
+        quota = quota_of_job(job, request.context)
         parts = _parts_of(adapter, job, quota)
         if not parts or not isinstance(adapter, GivesFullTemplates):
             return apply_pod_admission(job, objects)
@@ -212,8 +212,8 @@ class PodPreviews:
 
         Without an answer for a job, the watched objects count.
         """
-        job, objects, now = request.job, request.around.admission, self._clock.monotonic()
-        quota = quota_of_job(job, request.around)
+        job, objects, now = request.job, request.context.admission, self._clock.monotonic()
+        quota = quota_of_job(job, request.context)
         parts = _parts_of(request.adapter, job, quota)
         with self._lock:
             answers = self._answers_to(job.uid, parts, now)

@@ -74,7 +74,7 @@ def test_a_queued_job_is_warned_as_well() -> None:
 
 def test_a_warning_alone_needs_no_reconcile() -> None:
     decision = look(labelled(MISSPELLED), ownership=LEFT_ALONE)
-    assert decision.settled
+    assert decision.is_complete
 
 
 def test_many_keys_are_one_event() -> None:

@@ -22,11 +22,11 @@ from queue_controllers.jobframework.generic_job import (
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import RELEASED_AT, SUSPEND, TOUCHED_AT
-from tests.queue_controllers.decision.unit_kit import AROUND, PRIORITY, QUOTA, job, made, pod_set
+from tests.queue_controllers.decision.unit_kit import CONTEXT, PRIORITY, QUOTA, job, made, pod_set
 
 
 def sync(of: JobFacts, unit: QueueUnit, *, waiting: bool = True) -> dict[str, Any]:
-    return build_sync(of, unit, AROUND, waiting=waiting)
+    return build_sync(of, unit, CONTEXT, waiting=waiting)
 
 
 def test_a_unit_has_all_that_the_queue_needs() -> None:
@@ -42,7 +42,7 @@ def test_a_unit_has_all_that_the_queue_needs() -> None:
         },
         priority=PrioritySource("high"),
     )
-    body = build_unit(of, AROUND, name="main")
+    body = build_unit(of, CONTEXT, name="main")
     annotations = body["metadata"]["annotations"]
     assert body["metadata"]["labels"] == {QUOTA: "gold", "team": "a"}
     assert annotations.pop("koord-queue/pod-sets-hash")
@@ -72,7 +72,7 @@ def test_a_job_cannot_adopt_itself_by_annotation() -> None:
 
 def test_a_quota_that_only_the_template_names_becomes_the_units_label() -> None:
     of = job(pod_set(quota="silver"), labels={})
-    body = build_unit(of, AROUND, name="main")
+    body = build_unit(of, CONTEXT, name="main")
     assert body["metadata"]["labels"] == {QUOTA: "silver"}
     assert body["spec"]["queue"] == "silver"
 
@@ -131,7 +131,7 @@ def test_pod_set_names_are_labels(name: str, want: str) -> None:
 )
 def test_priority(source: PrioritySource, annotation: str, want: tuple[str, int | None]) -> None:
     annotations = {PRIORITY: annotation} if annotation else {}
-    assert priority_of_job(job(annotations=annotations, priority=source), AROUND) == want
+    assert priority_of_job(job(annotations=annotations, priority=source), CONTEXT) == want
 
 
 @pytest.mark.parametrize(
@@ -154,10 +154,10 @@ def test_what_bounds_a_priority(
 ) -> None:
     annotations = {PRIORITY: annotation} if annotation else {}
     of = job(annotations=annotations, priority=source)
-    around = msgspec.structs.replace(AROUND, max_priority=most, only_classes=only_classes)
-    assert priority_of_job(of, around)[1] == want
-    told = why_other_priority(of, around)
-    wanted = priority_of_job(of, AROUND)[1]
+    context = msgspec.structs.replace(CONTEXT, max_priority=most, only_classes=only_classes)
+    assert priority_of_job(of, context)[1] == want
+    told = why_other_priority(of, context)
+    wanted = priority_of_job(of, CONTEXT)[1]
     if only_classes and annotation:
         assert "only PriorityClasses count" in told
     elif most is not None and (wanted or 0) > most:
@@ -174,16 +174,16 @@ def test_what_bounds_a_priority(
     ],
 )
 def test_an_invalid_ceiling_is_reported_where_it_can_be_fixed(unread: str, want: str) -> None:
-    around = msgspec.structs.replace(AROUND, max_priority=0, unread_ceiling=unread)
-    told = why_other_priority(job(annotations={PRIORITY: "9"}), around)
+    context = msgspec.structs.replace(CONTEXT, max_priority=0, unread_ceiling=unread)
+    told = why_other_priority(job(annotations={PRIORITY: "9"}), context)
     assert want in told
     assert bool(told) == bool(want)
 
 
 def test_without_class_and_number_the_clusters_default_counts() -> None:
-    around = ClusterContext(default_priority=3)
-    assert priority_of_job(job(), around) == ("", 3)
-    assert priority_of_job(job(priority=PrioritySource("", 0)), around) == ("", 0)
+    context = ClusterContext(default_priority=3)
+    assert priority_of_job(job(), context) == ("", 3)
+    assert priority_of_job(job(priority=PrioritySource("", 0)), context) == ("", 0)
 
 
 def test_no_priority_and_0_are_the_same() -> None:
@@ -238,14 +238,14 @@ def test_priority_follows(
     annotation: str,
     want: dict[str, Any],
 ) -> None:
-    around = ClusterContext()
+    context = ClusterContext()
     unit = msgspec.convert(
-        build_unit(job(priority=PrioritySource(*before)), around, name="main"),
+        build_unit(job(priority=PrioritySource(*before)), context, name="main"),
         QueueUnit,
     )
     annotations = {PRIORITY: annotation} if annotation else {}
     changed = job(priority=PrioritySource(*now), annotations=annotations)
-    assert build_sync(changed, unit, around, waiting=False).get("spec", {}) == want
+    assert build_sync(changed, unit, context, waiting=False).get("spec", {}) == want
 
 
 def test_without_its_class_an_admitted_unit_keeps_its_priority() -> None:
@@ -253,8 +253,8 @@ def test_without_its_class_an_admitted_unit_keeps_its_priority() -> None:
     of = job(priority=PrioritySource("high", 5))
     gone, again = ClusterContext(), ClusterContext(priority_classes={"high": 7})
 
-    def priority(phase: str, around: ClusterContext, now: JobFacts = of) -> Any:
-        patch = build_sync(now, made(of, phase=phase), around, waiting=phase == "Enqueued")
+    def priority(phase: str, context: ClusterContext, now: JobFacts = of) -> Any:
+        patch = build_sync(now, made(of, phase=phase), context, waiting=phase == "Enqueued")
         return patch.get("spec", {}).get("priority", "kept")
 
     for phase in ("Reserved", "Dequeued", "Running"):

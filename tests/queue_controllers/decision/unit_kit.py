@@ -27,7 +27,7 @@ from shared_api.objects.queue_unit import QueueUnit
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
 PRIORITY = "scheduling.x-k8s.io/priority"
-AROUND = ClusterContext(priority_classes={"high": 1000})
+CONTEXT = ClusterContext(priority_classes={"high": 1000})
 
 
 def pod_set(count: int = 2, *, cpu: str = "1", name: str = "main", quota: str = "") -> JobPodSet:
@@ -67,6 +67,6 @@ def job(
 
 
 def made(of: JobFacts, **status: Any) -> QueueUnit:
-    body = build_unit(of, AROUND, name="main")
+    body = build_unit(of, CONTEXT, name="main")
     unit = msgspec.convert(body, QueueUnit)
     return msgspec.structs.replace(unit, status=msgspec.structs.replace(unit.status, **status))

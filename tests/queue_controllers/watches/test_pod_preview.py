@@ -90,7 +90,7 @@ class World:
         return PreviewRequest(
             adapter=BatchJobAdapter(),
             job=job,
-            around=ClusterContext(),
+            context=ClusterContext(),
             has_unit=has_unit,
             wake=self.woken.append,
         )
