@@ -5,7 +5,8 @@ metric, and starts when the CRD appears; it stops when the CRD is deleted. Other
 affected.
 
 Keys are `namespace/name` of jobs. They come from jobs, from units (through their consumer), and
-from pods (through their owner, or the unit that they name).
+from pods (through their owner, or the unit that they name). Which changes of an object make its job
+be reconciled, and how soon, is said at the end.
 """
 
 from __future__ import annotations
@@ -271,8 +272,6 @@ class ExtensionServer(Generic[JobT]):
 
 
 # --- which changes need a reconcile ---------------------------------------------------------------
-# Which changes of an object make its job be reconciled, and how soon.
-#
 # A job changes a dozen times in its life, and three or four of these changes lead to a write. What
 # decides is reconciled at once: a job that is created, is changed by its user, or ends; a unit
 # whose phase changes. Changes by a job's own controller or of a pod may wait a moment for those

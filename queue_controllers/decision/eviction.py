@@ -497,7 +497,7 @@ def _deactivated_condition(unit: QueueUnit, reason: str) -> Condition:
 
 
 # --- how long the pods of a job have run ----------------------------------------------------------
-# How long the pods of a job have run, in all its runs, and how long they still may.
+# In all its runs, and how long they still may.
 #
 # The clock is in the unit: it runs while the condition `PodsReady` is True, from its transition
 # time, and starts at what earlier runs have used (`status.accumulatedPastExecutionTimeSeconds`).

@@ -87,12 +87,12 @@ class PodCounts(msgspec.Struct, frozen=True, kw_only=True):
     living_since: str = ""
     """When the oldest living pod that is not being deleted was created; "" for none."""
     held_of_sets: dict[str, int] = {}
-    """Held by the queue's gate, and not being deleted, by pod set; counted by `gates`."""
+    """Held by the queue's gate, and not being deleted, by pod set; counted by `count_gated`."""
     living_of_sets: dict[str, int] = {}
-    """Living pods by pod set; counted by `gates`."""
+    """Living pods by pod set; counted by `count_gated`."""
     opened: int = 0
     """Living, and neither gated nor ever released: something else took their gate off; counted by
-    `gates`."""
+    `count_gated`."""
     children: tuple[Uid, ...] = ()
     """Controllers, other than the job, of living pods without the mark of its unit; sorted."""
 
@@ -220,8 +220,6 @@ def _operator_confirms(job: JobFacts, pods: PodCounts) -> bool:
 
 
 # --- jobs that are held by the gates of their pods ------------------------------------------------
-# Jobs that are held by the gates of their pods: their state, and what may start.
-#
 # A gate suspends one pod. While such a job is not admitted, it counts as suspended if none of its
 # pods lives without a gate; while it is admitted, if all of them are gated. So it has the same
 # states as every other job, and pods that come later, as those of a StatefulSet do, start one by

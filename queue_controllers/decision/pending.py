@@ -87,6 +87,7 @@ QUEUED: Final = "Queued"
 """Event reason: the job waits, as which unit, and why."""
 
 WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
+"""Phases of a unit that is not charged and has not ended."""
 
 
 def with_event_once(

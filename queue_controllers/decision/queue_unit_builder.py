@@ -242,7 +242,7 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, context: ClusterContext) -> 
         spec["priority"] = number or 0
     active = read_active(job)
     # An absent annotation leaves the field alone, so that a deactivation by others sticks. For a
-    # unit that the controllers deactivated, `deactivation` judges the annotation.
+    # unit that the controllers deactivated, `eviction` judges the annotation.
     follows = unit.metadata.annotations.keys().isdisjoint(DEACTIVATION_MARKS)
     if follows and active is not None and unit.spec.active != active:
         spec["active"] = active

@@ -1,4 +1,4 @@
-"""The status patches of the controllers: moves, evictions, counts. Pure."""
+"""How the controllers write a unit's status: its phase, its conditions. Pure."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """Where the readers of all kinds read; `clock` and `rng` date a view and spread backoffs."""
 
     units: IndexedStore[QueueUnit]
-    """All units, with `job_lookup.unit_indexes`."""
+    """All units, with `unit_indexes`."""
     pods: PodLookup
     """The pods of a job."""
     context: ClusterContextLookup
@@ -209,8 +209,7 @@ class JobReader(Generic[JobT]):
         return count_pods(pods, pod_set_of, owner)
 
 
-# --- what is known of one key ---------------------------------------------------------------------
-# What is known of one key: the job, its unit, its pods, from the caches of this process.
+# --- what is asked, and the units of a job --------------------------------------------------------
 
 BY_CONSUMER_NAME: Final = "consumer-name"
 BY_NAMESPACE: Final = "namespace"
