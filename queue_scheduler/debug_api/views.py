@@ -172,8 +172,8 @@ class ChangeView(View):
     """One change, and whether the unit starts after it alone.
 
     `kind` is what is changed; docs/debug-api.md lists the kinds. `sufficient`: the unit starts
-    after this change. `verified`: a copy of the scheduler was asked. `minimal`: it was seen that one
-    grain less does not suffice: 1 milli-CPU, byte, piece, pod, node, priority or unit.
+    after this change. `verified`: a copy of the scheduler was asked. `minimal`: it was seen that
+    one grain less does not suffice: 1 milli-CPU, byte, piece, pod, node, priority or unit.
     `also_starts` are the units that start before it, `other_starts` how many more: those that the
     caller may not read, and those after the first hundred. `patches` is what to apply; empty if
     there is no such field, or the object has more than the scheduler reads: then `description` says

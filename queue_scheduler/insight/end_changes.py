@@ -23,7 +23,7 @@ MOST_SEARCHED: Final = 3
 """Units of a set that is searched for completely."""
 MOST_KINDS: Final = 12
 """Kinds of units of which sets of three are made: 364 sets."""
-MOST_TRIALS: Final = 12
+MOST_TRIALS: Final = 4
 """Sets of one size that pass the filters and are tried."""
 MOST_ENDS: Final = 512
 """Units that may end in one answer."""

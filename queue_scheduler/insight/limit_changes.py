@@ -22,13 +22,13 @@ from queue_scheduler.insight.limit_edits import (
     raise_limit,
 )
 from queue_scheduler.insight.question import Question, find_deciding
-from queue_scheduler.insight.trials import Outcome
+from queue_scheduler.insight.trials import Edit, Outcome
 from shared_api.quantity import format_amount
 from shared_api.resource_list import Amounts, add, scale
 
 MOST_STEPS: Final = 10
 """Raises of one limit until the unit starts."""
-SLOW_STEPS: Final = 3
+SLOW_STEPS: Final = 2
 """Each later raise is twice the one before: many units may be ahead."""
 
 RESERVE: Final = 50
@@ -54,20 +54,19 @@ def _find_limits(question: Question, engine: Engine) -> dict[Limit, Amounts]:
 
 
 def _raise(question: Question, limit: Limit, missing: Amounts) -> Change | None:
-    more: Amounts = {}
-    need, factor = missing, 1
+    raised = raise_limit(question.engine, limit, missing)
+    if raised is None:
+        return None
+    more, outcome = missing, question.trials.attempt(raised.edit)
     for step in range(MOST_STEPS):
-        more = add(more, scale(need, factor))
-        raised = raise_limit(question.engine, limit, more)
-        if raised is None:
-            return None
-        outcome = question.trials.attempt(raised.edit)
         if outcome.starts:
             return _least(question, limit, more, outcome)
         need = _find_limits(question, outcome.engine).get(limit, {})
         if not need:
             break  # another limit is too small as well
-        factor = factor if step < SLOW_STEPS else 2 * factor
+        more = add(more, scale(need, 2 ** max(0, step - SLOW_STEPS)))
+        further = question.trials.proceed(outcome, _edit(question, limit, more))
+        outcome = _attempt(question, limit, more) if further.starts else further
     return Change(
         kind=limit.kind,
         description=f"Raising {_name(limit)} alone does not start it.",
@@ -127,9 +126,13 @@ def _shrink(
 
 
 def _attempt(question: Question, limit: Limit, more: Amounts) -> Outcome:
+    return question.trials.attempt(_edit(question, limit, more))
+
+
+def _edit(question: Question, limit: Limit, more: Amounts) -> Edit:
     raised = raise_limit(question.engine, limit, more)
     assert raised is not None, f"{limit} was raised before"
-    return question.trials.attempt(raised.edit)
+    return raised.edit
 
 
 def _name(limit: Limit) -> str:

@@ -106,8 +106,21 @@ class Trials:
         if not self._trials:
             raise SpentError
         self._trials -= 1
-        twin = self._engine.fork()
-        return self._run(twin, [name for edit in edits for name in edit(twin)])
+        return self._tell(self._engine.fork(), edits)
+
+    def proceed(self, outcome: Outcome, edit: Edit) -> Outcome:
+        """Return what follows from one more change where the unit has not started.
+
+        It costs no fork, and may differ from both changes at once: units decide in between. So it
+        is for searching, and what it finds is to be tried again.
+
+        Raises:
+            SpentError: There are no decisions left.
+        """
+        return self._tell(outcome.engine, (edit,))
+
+    def _tell(self, engine: Engine, edits: tuple[Edit, ...]) -> Outcome:
+        return self._run(engine, [name for edit in edits for name in edit(engine)])
 
     def _run(self, engine: Engine, queues: Iterable[str]) -> Outcome:
         """Let queues decide until all rest, or the unit starts."""

@@ -104,8 +104,8 @@ def _ask(
     took = []
     snapshots = Snapshots(shared, QUOTA_READERS, lambda: datetime(2026, 11, 1, tzinfo=UTC))
     for queue, place in places:
-        time.sleep(PAUSE_SECONDS)
         key = shared.ask(_key_at, queue, place)
+        time.sleep(PAUSE_SECONDS)
         began = time.perf_counter()
         told = snapshots.explain(key)
         if told is not None:
