@@ -337,8 +337,8 @@ def _plant_impatience(plant: Plant, instead: JobState) -> None:
     """Take a job for stopped as soon as it is suspended."""
     when_admitted = instead.state is State.RELEASED
 
-    def judge(*args: Any, admitted: bool, silent: bool) -> JobState:
-        state: JobState = original(*args, admitted=admitted, silent=silent)
+    def judge(*args: Any, admitted: bool, believed: bool) -> JobState:
+        state: JobState = original(*args, admitted=admitted, believed=believed)
         return instead if state.state is State.STOPPING and admitted is when_admitted else state
 
     original = plant.replace(decide_module, "judge_job", judge)
