@@ -66,7 +66,7 @@ class QueueState:
             waiting = self._units.pull_out(current) if current is not None else []
             again = [*waiting, *self._units.held_for(f"queue/{name}")]
         rank = self._plugins.rank(queue)
-        if current is not None and self._units.queues.rank(name) != rank:
+        if current is not None and self._units.queues.turns.rank(name) != rank:
             self._wake_up.wake_all(current)  # waiters are ordered by the rank of their queue
         options = self._read_options(queue, current)
         current = self._units.queues.put(queue, policy, rank)

@@ -299,7 +299,7 @@ def wake_everybody(engine: Engine) -> None:
     for queue in engine.queues:
         for number in queue.wake_all():
             engine.plugins.stop_waiting((queue.name, number))
-        engine.queues.refresh(queue, engine.plugins.domains)
+        engine.queues.turns.refresh(queue, engine.plugins.domains)
 
 
 def check_held(engine: Engine) -> None:

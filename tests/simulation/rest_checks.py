@@ -127,7 +127,7 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
     quotas = RealQuotas(engine)
     try:
         for line in engine.queues:
-            if line.not_before <= now:
+            if (engine.queues.turns.backs_off_until(line.name) or 0.0) <= now:
                 engine_checks.check_nobody_could_start(engine, quotas, line)
         engine_checks.check_held(engine)
     except AssertionError as error:

@@ -37,7 +37,6 @@ LARGER: Final = {
     " of them together",
     "SchedulingQueue": "the next unit is one comparison of classes, bands, depth and units in"
     " flight; every query has the same answer",
-    "QueueSet": "queues and turns: a change of one is applied to the other in the same call",
     "PreemptionRounds": "a round, its nominations and the units behind it change in one step",
     "FakeApiServer": "all that a server may do to its clients, one method for each fault",
     "Scheduler": "the composition root: every part is made and connected in one place",

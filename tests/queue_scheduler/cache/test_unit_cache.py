@@ -47,7 +47,7 @@ def refresh(registry: UnitCache) -> None:
     """Do what the engine does after every fact."""
     registry.charge_changed_pods()
     for queue in registry.queues:
-        registry.queues.refresh(queue, lambda quota: frozenset((f"quota/{quota}",)))
+        registry.queues.turns.refresh(queue, lambda quota: frozenset((f"quota/{quota}",)))
     registry.validate()
 
 
