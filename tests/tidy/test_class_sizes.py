@@ -38,7 +38,6 @@ LARGER: Final = {
     "SchedulingQueue": "the next unit is one comparison of classes, bands, depth and units in"
     " flight; every query has the same answer",
     "PreemptionRounds": "a round, its nominations and the units behind it change in one step",
-    "FakeApiServer": "all that a server may do to its clients, one method for each fault",
     "Scheduler": "the composition root: every part is made and connected in one place",
     "Controllers": "the composition root: every part is made and connected in one place",
 }
