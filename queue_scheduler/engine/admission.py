@@ -145,7 +145,7 @@ class UnitAdmission:
 
         A unit whose round is already in progress continues with it.
         """
-        if info.key in self._rounds.nominated:
+        if info.key in self._rounds.nominations.by_key:
             return True
         return self._rounds.search.may_evict(queue, info) and not self._backfill.stays_behind(
             queue, info, moment.seconds

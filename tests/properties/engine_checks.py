@@ -291,7 +291,9 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, queue: SchedulingQu
         if record.info.quota in held_back or quotas.check(at_least(record.info)) is not None:
             continue
         assert refusal.reason is Reason.ROOM_FOR_PREEMPTOR, f"{record.key} could start"
-        assert refusal.other in engine.rounds.nominated, f"{record.key} waits for no preemptor"
+        assert refusal.other in engine.rounds.nominations.by_key, (
+            f"{record.key} waits for no preemptor"
+        )
 
 
 def wake_everybody(engine: Engine) -> None:

@@ -137,7 +137,7 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
 
 def _nobody_may_pass(world: World, engine: Engine) -> list[Broken]:
     """Ask all units again, in a copy, where queues backfill and no room is kept."""
-    if not any(line.is_backfilling for line in engine.queues) or engine.rounds.nominated:
+    if not any(line.is_backfilling for line in engine.queues) or engine.rounds.nominations.by_key:
         return []
     now, wall = world.clock.monotonic(), world.clock.now()
     twin = engine.fork()

@@ -37,7 +37,6 @@ LARGER: Final = {
     " of them together",
     "SchedulingQueue": "the next unit is one comparison of classes, bands, depth and units in"
     " flight; every query has the same answer",
-    "PreemptionRounds": "a round, its nominations and the units behind it change in one step",
     "Scheduler": "the composition root: every part is made and connected in one place",
     "Controllers": "the composition root: every part is made and connected in one place",
 }
