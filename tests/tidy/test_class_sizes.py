@@ -37,7 +37,6 @@ LARGER: Final = {
     " of them together",
     "SchedulingQueue": "the next unit is one comparison of classes, bands, depth and units in"
     " flight; every query has the same answer",
-    "Scheduler": "the composition root: every part is made and connected in one place",
     "Controllers": "the composition root: every part is made and connected in one place",
 }
 """By name of the class: why it is not split."""
