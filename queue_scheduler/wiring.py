@@ -36,7 +36,7 @@ from queue_scheduler.reporting.events import EventReporter, ObjectEvents
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from queue_scheduler.reporting.pending_reason import PendingReasonWriter
 from queue_scheduler.reporting.undecodable_objects import UndecodableObjects
-from queue_scheduler.setup.caches import Caches, build_caches, compacting
+from queue_scheduler.setup.object_caches import ObjectCaches, build_caches, compacting
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
 from queue_scheduler.setup.quota_sources import QUOTA_READERS, QuotaSources, find_quotas
@@ -129,7 +129,7 @@ class Scheduler:
         engine = _build_engine(flags, configuration, handle, checks_namespaces=checks_namespaces)
         self._shared = SharedEngine(engine, self._workers.wake)
         handle.attach(self._shared)
-        parts = _Parts(
+        parts = _BuiltParts(
             program=program,
             threads=self._threads,
             caches=caches,
@@ -198,7 +198,7 @@ class Scheduler:
         return ObjectEvents(recorder, self._takeover.is_open)
 
     def _build_reporting(
-        self, parts: _Parts, notices: EventReporter, queue_namespace: str
+        self, parts: _BuiltParts, notices: EventReporter, queue_namespace: str
     ) -> EventHandlers:
         """Build what follows the decisions, and let the engine follow the caches."""
         caches = parts.caches
@@ -332,12 +332,12 @@ class Scheduler:
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """What the parts beside the engine are made of."""
+class _BuiltParts:
+    """The parts that all others are built on."""
 
     program: Program
     threads: Threads
-    caches: Caches
+    caches: ObjectCaches
     shared: SharedEngine
     dispatcher: WriteDispatcher
     events: ObjectEvents
@@ -354,7 +354,7 @@ class _Parts:
         return self.program.client.get(QUEUE_UNITS, namespace, name)
 
 
-def _build_dequeue_cycle(parts: _Parts) -> DequeueCycle:
+def _build_dequeue_cycle(parts: _BuiltParts) -> DequeueCycle:
     run, unsettled = parts.threads.work_queue("unsettled-writes")
     cycle = DequeueCycle(
         parts.shared,
@@ -369,13 +369,13 @@ def _build_dequeue_cycle(parts: _Parts) -> DequeueCycle:
     return cycle
 
 
-def _build_notices(parts: _Parts) -> EventReporter:
+def _build_notices(parts: _BuiltParts) -> EventReporter:
     notices = EventReporter(parts.shared, parts.events, parts.takeover.is_open, parts.clock)
     parts.threads.run("notice-events", notices.step)
     return notices
 
 
-def _build_preemption_cycle(parts: _Parts, notices: EventReporter) -> PreemptionCycle:
+def _build_preemption_cycle(parts: _BuiltParts, notices: EventReporter) -> PreemptionCycle:
     return PreemptionCycle(
         parts.shared,
         parts.dispatcher,
@@ -386,7 +386,7 @@ def _build_preemption_cycle(parts: _Parts, notices: EventReporter) -> Preemption
     )
 
 
-def _build_pending_reasons(parts: _Parts, notices: EventReporter) -> PendingReasonWriter:
+def _build_pending_reasons(parts: _BuiltParts, notices: EventReporter) -> PendingReasonWriter:
     run, due = parts.threads.work_queue("waiting-reporter")
     reasons = PendingReasonWriter(
         parts.shared,
@@ -401,7 +401,7 @@ def _build_pending_reasons(parts: _Parts, notices: EventReporter) -> PendingReas
     return reasons
 
 
-def _build_queue_reconciler(parts: _Parts, queue_namespace: str) -> QueueReconciler:
+def _build_queue_reconciler(parts: _BuiltParts, queue_namespace: str) -> QueueReconciler:
     caches = parts.caches
     run, names = parts.threads.work_queue("queue-reconciler")
     reconciler = QueueReconciler(
@@ -422,7 +422,7 @@ def _build_queue_reconciler(parts: _Parts, queue_namespace: str) -> QueueReconci
     return reconciler
 
 
-def _build_queue_writers(parts: _Parts) -> None:
+def _build_queue_writers(parts: _BuiltParts) -> None:
     """Build what writes the status of queues, and what drains them."""
     status = QueueStatusWriter(
         parts.shared,
@@ -442,7 +442,7 @@ def _build_queue_writers(parts: _Parts) -> None:
     parts.threads.run("queue-drains", drains.step)
 
 
-def _build_collectors(parts: _Parts) -> None:
+def _build_collectors(parts: _BuiltParts) -> None:
     """Build the metrics that are computed at a scrape."""
     registry, units = parts.program.metrics.registry, parts.caches.units
     registry.register(StateCollector(parts.shared, parts.metrics, find_quotas))
@@ -453,7 +453,7 @@ def _build_collectors(parts: _Parts) -> None:
     units.add_handler(unit_metrics.on_queue_unit)
 
 
-def _build_undecodable(parts: _Parts) -> None:
+def _build_undecodable(parts: _BuiltParts) -> None:
     """Report the objects that cannot be decoded."""
     caches = parts.caches
     followed: dict[str, SharedInformer[Any]] = {
@@ -478,7 +478,7 @@ def _build_undecodable(parts: _Parts) -> None:
 
 
 def _build_unit_controllers(
-    parts: _Parts,
+    parts: _BuiltParts,
     flags: Flags,
     configuration: KoordQueueConfiguration,
     notices: EventReporter,

@@ -24,7 +24,7 @@ from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
 from queue_scheduler.insight.explain import Explanation, explain, needs_fork
-from queue_scheduler.preemption.candidates import Found
+from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
@@ -60,7 +60,7 @@ class WouldPreempt(msgspec.Struct, frozen=True):
     """Units that a waiting unit would preempt; `is_enabled`: whether it may do so now."""
 
     is_enabled: bool
-    found: Found
+    found: FoundVictims
 
 
 class QuotaReaders(NamedTuple):

@@ -26,7 +26,7 @@ from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand, at_least
-from queue_scheduler.preemption.candidates import Found
+from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
@@ -190,7 +190,7 @@ class UnitAdmission:
 
     def would_evict(
         self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
-    ) -> Found | None:
+    ) -> FoundVictims | None:
         """Return the units that a pending unit would evict now; None: none, or it needs none."""
         seconds = int(wall.timestamp())
         if queue.is_backfilling and self._backfill.is_behind(queue, info, seconds):

@@ -37,7 +37,7 @@ from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.preemption.blocked_classes import BlockedClasses, Releases
-from queue_scheduler.preemption.candidates import Found, VictimCandidates, is_worth_a_search
+from queue_scheduler.preemption.candidates import FoundVictims, VictimCandidates, is_worth_a_search
 from queue_scheduler.preemption.nomination import (
     NOMINATED_SECONDS,
     STUCK_SECONDS,
@@ -150,7 +150,7 @@ class PreemptionRounds:
 
     def would_evict(
         self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
-    ) -> Found | None:
+    ) -> FoundVictims | None:
         """Return the units that a pending unit would evict now, if there were no other round.
 
         None: none may be evicted, or the unit needs none. Changes nothing.
@@ -262,7 +262,7 @@ class PreemptionRounds:
         queue: SchedulingQueue,
         info: QueueUnitInfo,
         refusal: Refusal,
-        found: Found,
+        found: FoundVictims,
         now: float,
     ) -> Preempt | None:
         if not found.victims:

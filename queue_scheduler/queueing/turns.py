@@ -22,7 +22,7 @@ from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.queueing.fair_order import FairOrder, Rank
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
-Place = tuple[Rank, int, str, int, OrderKey | None]
+PlaceInTurns = tuple[Rank, int, str, int, OrderKey | None]
 """Sorts units of all queues: by the turn of their queue, then by their position in it.
 
 A caller may keep a place from before a change of the policy, or of a deleted queue: the generation
@@ -138,13 +138,13 @@ class Turns:
 
     # --- turns --------------------------------------------------------------------------------
 
-    def place_of(self, waiter: tuple[str, int]) -> Place:
+    def place_of(self, waiter: tuple[str, int]) -> PlaceInTurns:
         """Return the place of a class (queue, number), by its queue's turn and its first unit."""
         name, number = waiter
         turn = self._turns[name]
         return (turn.rank, turn.served, name, turn.generation, self._queues[name].head_of(number))
 
-    def first_place(self, domain: str) -> Place | None:
+    def first_place(self, domain: str) -> PlaceInTurns | None:
         """Return the place of the unit that is decided next in a domain, or None."""
         entry = self._order.first_entry(domain)
         if entry is None:

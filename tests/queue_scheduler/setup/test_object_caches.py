@@ -8,7 +8,7 @@ import pytest
 
 from queue_scheduler.configuration import parse_flags
 from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
-from queue_scheduler.setup.caches import Caches, build_caches
+from queue_scheduler.setup.object_caches import ObjectCaches, build_caches
 from queue_scheduler.setup.quota_sources import QuotaSources
 from shared_api.client.discovery import KindProbe
 from shared_api.client.resource_client import ResourceType
@@ -23,7 +23,7 @@ from tests.stepped_host import SteppedHost
 
 
 class CachesKit:
-    """Caches of a server."""
+    """ObjectCaches of a server."""
 
     def __init__(self, *, checks_namespaces: bool = False) -> None:
         clock = VirtualClock()
@@ -37,7 +37,7 @@ class CachesKit:
             lambda kind: KindProbe(host.client, kind, clock),
             checks_namespaces=checks_namespaces,
         )
-        self.caches: Caches = build_caches(self._make, sources, QUEUE_NAMESPACE)
+        self.caches: ObjectCaches = build_caches(self._make, sources, QUEUE_NAMESPACE)
 
     def _make(
         self,

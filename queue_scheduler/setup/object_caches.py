@@ -51,7 +51,7 @@ class MakeInformer(Protocol):
 
 
 @dataclass(frozen=True)
-class Caches:
+class ObjectCaches:
     """The informers by kind, and the kinds of quotas.
 
     Attributes:
@@ -103,7 +103,7 @@ class Caches:
         return not known.has_synced() or known.store.get(name) is not None
 
 
-def build_caches(make: MakeInformer, sources: QuotaSources, queue_namespace: str) -> Caches:
+def build_caches(make: MakeInformer, sources: QuotaSources, queue_namespace: str) -> ObjectCaches:
     """Return the caches, not started.
 
     Args:
@@ -118,7 +118,7 @@ def build_caches(make: MakeInformer, sources: QuotaSources, queue_namespace: str
         store=IndexedStore(indexes=by_name, transform=compacting()),
     )
     followed = sources.informers.get(NAMESPACES)
-    return Caches(
+    return ObjectCaches(
         queues=make(QUEUES, settings=InformerSettings(namespace=queue_namespace)),
         units=make(QUEUE_UNITS),
         quotas=quotas,
