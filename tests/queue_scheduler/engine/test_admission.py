@@ -124,6 +124,24 @@ def test_it_starts_whole_if_that_fits_and_otherwise_with_what_fits(mode: QuotaMo
     room.engine.validate()
 
 
+def test_a_unit_whose_least_does_not_fit_is_asked_for_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room, asked = Room(QuotaMode.MAX), []
+    check = PluginRunner.check
+
+    def note(plugins: PluginRunner, info: QueueUnitInfo) -> object:
+        asked.append((info.key, info.demand.pods))
+        return check(plugins, info)
+
+    room.add("whole", 9)
+    assert room.run() == {"whole": 9}
+    monkeypatch.setattr(PluginRunner, "check", note)
+    room.add("part", 9, 3)
+    assert room.run() == {}
+    assert asked == [("ns/part", 9), ("ns/part", 3)]
+
+
 @modes
 def test_below_its_least_it_waits_and_is_woken_when_that_fits(mode: QuotaMode) -> None:
     room = Room(mode)
