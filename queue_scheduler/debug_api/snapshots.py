@@ -315,11 +315,11 @@ def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
         options=queue.options,
         quotas=quotas,
         pending=engine.units.pending_count(name),
-        admitted=engine.units.admitted_count(name),
+        admitted=engine.units.admitted.count(name),
         head=head,
         refusal=refusal,
         refused_at=refused_at,
-        held=engine.units.held_for(f"queue/{name}"),
+        held=engine.units.fact_waits.keys(f"queue/{name}"),
     )
 
 

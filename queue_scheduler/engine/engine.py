@@ -155,8 +155,8 @@ class Engine:
         units = self._units
         uid = unit.metadata.uid
         if is_rewound:
-            units.revive(uid)
-        elif units.is_gone(uid):
+            units.gone.revive(uid)
+        elif uid in units.gone:
             return ()
         version = version_of(unit)
         record = units.records.get(unit.metadata.key)
@@ -384,7 +384,7 @@ class Engine:
         else:
             stale = replace(record, state=UnitState.CONFLICT)
             self._units.enter(stale)
-            self._units.charge_living(stale)
+            self._units.charges.charge_living(stale)
         return self._wake_up.wake_affected()
 
     def on_preempted(self, decision: Preempt, failed: tuple[Victim, ...] = ()) -> tuple[str, ...]:

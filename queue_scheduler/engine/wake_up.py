@@ -42,7 +42,7 @@ class WakeUp:
         """
         units, plugins = self._units, self._plugins
         if units.usage.pods.has_changed:
-            units.charge_changed_pods()
+            units.charges.charge_changed_pods()
         if units.queues.changed_heads and plugins.has_guarantees:
             self._protect_first_units()
         if plugins.wakes_at_once or plugins.waits_for_anything:

@@ -334,7 +334,7 @@ class _Look:
         assert info is not None, f"{record.key} may go and has no demand"
         if info.queue != queue.name:
             return False
-        place = self._units.place_in(queue, record.unit)
+        place = self._units.builder.place_in(queue, record.unit)
         if queue.would_keep_from_turn(place, info.quota, self._info, self._before):
             return True
         self._before += place < self._info.order_key

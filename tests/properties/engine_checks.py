@@ -348,7 +348,7 @@ def digest(engine: Engine, quotas: Quotas) -> dict[str, Any]:
         "order": waiting(engine),
         "booked": {name: booked_under(engine, quotas, name) for name in QUOTAS},
         "counts": {
-            name: (engine.units.pending_count(name), engine.units.admitted_count(name))
+            name: (engine.units.pending_count(name), engine.units.admitted.count(name))
             for name in QUEUES
         },
         "reasons": {key: engine.refusal_of(key) for key in units},

@@ -304,7 +304,7 @@ def _beliefs(engine: Engine) -> dict[str, Any]:
         "lines": {name: [record.key for record in engine.waiting(name)] for name in names},
         "standings": {k: r.state.value for k, r in sorted(engine.units.records.items())},
         "usage": _usage(engine),
-        "admitted": {name: engine.units.admitted_count(name) for name in names},
+        "admitted": {name: engine.units.admitted.count(name) for name in names},
     }
 
 
