@@ -35,7 +35,6 @@ LARGER: Final = {
     " quota, and are consistent for every query",
     "SchedulingQueue": "the next unit is one comparison of classes, bands, depth and units in"
     " flight; every query has the same answer",
-    "Controllers": "the composition root: every part is made and connected in one place",
 }
 """By name of the class: why it is not split."""
 
