@@ -230,9 +230,17 @@ class Controllers:
         self._run("takeover", self._takeover.step)
         self._run("quota-kind", self._quotas.step)
         self._run("kueue", self._kueue.step)
-        parts = _BuiltParts(
-            host=host,
-            informers=informers,
+        parts = self._built_parts(turns)
+        self.servers = _build_servers(parts, kinds, flags, configuration)
+        self.reservations = _build_reservations(parts, self.servers, flags, configuration)
+        self._subscribe()
+
+    # --- parts --------------------------------------------------------------------------------
+
+    def _built_parts(self, turns: Mapping[tuple[str, str], KindTurn]) -> _BuiltParts:
+        return _BuiltParts(
+            host=self._host,
+            informers=self._informers,
             units=self._units,
             pods=self._pods,
             slimmer=self._slimmer,
@@ -243,11 +251,6 @@ class Controllers:
             metrics=self._metrics,
             run=self._run,
         )
-        self.servers = _build_servers(parts, kinds, flags, configuration)
-        self.reservations = _build_reservations(parts, self.servers, flags, configuration)
-        self._subscribe()
-
-    # --- parts --------------------------------------------------------------------------------
 
     def _build_shared(self, lookups: Lookups) -> SharedParts:
         sources = Sources(
