@@ -171,9 +171,9 @@ class PodAccounting:
         """Return whether a pod of the group lives."""
         return group in self._members
 
-    def members(self, group: Group) -> tuple[tuple[str, Uid], ...]:
-        """Return key and uid of each living pod of a group."""
-        return tuple((key, self._pods[key].uid) for key in self._members.get(group, ()))
+    def pods_of(self, group: Group) -> list[tuple[str, Uid]]:
+        """Return the living pods of a group, as (`namespace/name`, uid)."""
+        return [(key, self._pods[key].uid) for key in self._members.get(group, ())]
 
     def labels_of(self, group: Group) -> tuple[str, dict[str, str]]:
         """Return (namespace, labels) of the pod of a living group that is first by name."""

@@ -23,8 +23,9 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
+from queue_scheduler.insight.changes import Changes, find_changes
 from queue_scheduler.insight.explain import Explanation, explain, needs_fork
-from queue_scheduler.preemption.candidates import Found
+from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
@@ -60,7 +61,7 @@ class WouldPreempt(msgspec.Struct, frozen=True):
     """Units that a waiting unit would preempt; `is_enabled`: whether it may do so now."""
 
     is_enabled: bool
-    found: Found
+    found: FoundVictims
 
 
 class QuotaReaders(NamedTuple):
@@ -200,6 +201,13 @@ class Snapshots:
         needs, told = self._shared.ask(_explain, key, wall)
         return explain(self._shared.fork(), key, wall) if needs else told
 
+    def changes(self, key: str) -> Changes | None:
+        """Return what would start a unit now; None: it is unknown, or does not wait.
+
+        Some dozen copies of the engine are made, from one that is made under the lock.
+        """
+        return find_changes(self._shared.fork(), key, self._now())
+
     def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
         """Yield the units of these keys and positions that exist, read in batches."""
         rest = iter(places)
@@ -315,11 +323,11 @@ def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
         options=queue.options,
         quotas=quotas,
         pending=engine.units.pending_count(name),
-        admitted=engine.units.admitted_count(name),
+        admitted=engine.units.admitted.count(name),
         head=head,
         refusal=refusal,
         refused_at=refused_at,
-        held=engine.units.held_for(f"queue/{name}"),
+        held=engine.units.fact_waits.keys(f"queue/{name}"),
     )
 
 

@@ -28,7 +28,7 @@ def find_drained(engine: Engine) -> frozenset[str]:
         queue.name
         for queue in engine.queues
         if queue.options.stop is StopPolicy.HOLD_AND_DRAIN
-        and engine.units.admitted_count(queue.name)
+        and engine.units.admitted.count(queue.name)
     )
 
 

@@ -48,6 +48,7 @@ from queue_scheduler.decision import (
 )
 from queue_scheduler.engine.admission import UnitAdmission
 from queue_scheduler.engine.backfill import Backfill, Promise
+from queue_scheduler.engine.cluster_objects import ClusterObjects
 from queue_scheduler.engine.growth import Growths
 from queue_scheduler.engine.queue_state import QueueState
 from queue_scheduler.engine.wake_up import WakeUp
@@ -123,8 +124,10 @@ class Engine:
         """Replace the state by these parts."""
         self._parts = parts
         self._plugins, self._units = parts.plugins, parts.units
+        self._turns = parts.units.queues.turns
         self._backfill, self._rounds = parts.backfill, parts.rounds
         self._wake_up, self._queue_state = parts.wake_up, parts.queue_state
+        self._objects = ClusterObjects()
         self._growths = Growths(parts.units, parts.plugins)
         self._admission = UnitAdmission(parts.plugins, parts.backfill, parts.rounds, parts.wake_up)
         self._notices: list[Notice] = []
@@ -154,8 +157,8 @@ class Engine:
         units = self._units
         uid = unit.metadata.uid
         if is_rewound:
-            units.revive(uid)
-        elif units.is_gone(uid):
+            units.gone.revive(uid)
+        elif uid in units.gone:
             return ()
         version = version_of(unit)
         record = units.records.get(unit.metadata.key)
@@ -186,18 +189,22 @@ class Engine:
 
     def on_quota(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a new or changed quota, or another object that quotas come from."""
-        self._backfill.on_fact(f"quota/{quota.metadata.key}", quota)
+        self._note_limits(changed=self._objects.put(quota))
         return self._on_quotas_changed(self._plugins.on_quota(quota))
 
     def on_quota_gone(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a deleted one; charges stay under the quota's name, its pending units go on hold."""
-        self._backfill.on_fact(f"quota/{quota.metadata.key}", None)
+        self._note_limits(changed=self._objects.drop(type(quota), quota.metadata.key))
         return self._on_quotas_changed(self._plugins.on_quota_gone(quota))
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
         self._units.place_again_for(sorted(names))
         self._wake_up.on_limits_changed()
         return self._wake_up.wake_affected()
+
+    def _note_limits(self, *, changed: bool) -> None:
+        if changed:
+            self._backfill.facts += 1
 
     def on_pod(self, pod: Pod) -> tuple[str, ...]:
         """Take a new or changed pod."""
@@ -214,13 +221,13 @@ class Engine:
     def on_node(self, node: Node) -> tuple[str, ...]:
         """Take a new or changed node."""
         self._plugins.on_node(node)
-        self._backfill.on_fact(f"node/{node.metadata.name}", node)
+        self._note_limits(changed=self._objects.put(node))
         return self._wake_up.wake_affected()
 
     def on_node_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted node."""
         self._plugins.on_node_gone(name)
-        self._backfill.on_fact(f"node/{name}", None)
+        self._note_limits(changed=self._objects.drop(Node, name))
         return self._wake_up.wake_affected()
 
     def on_admission_check(self, check: AdmissionCheck) -> tuple[str, ...]:
@@ -260,20 +267,22 @@ class Engine:
         queue = self._units.queues.find(queue_name)
         if queue is None:
             return Rest()
-        if queue.not_before > now:
-            return Rest(until=queue.not_before)
-        if queue.not_before:
-            self._units.queues.end_back_off(queue, self._plugins.domains)
+        turns = self._turns
+        until = turns.backs_off_until(queue_name)
+        if until is not None:
+            if until > now:
+                return Rest(until=until)
+            turns.end_back_off(queue, self._plugins.domains)
         if not self._rounds.is_idle:
             for waiter in self._rounds.on_time(queue_name, now):
                 self._wake_up.wake(waiter)
-        ahead = self._units.queues.queue_ahead_of(queue_name)
+        ahead = turns.queue_ahead_of(queue_name)
         if ahead is None:
             until = self._rounds.next_time(queue_name)
-            return Rest(until=until, wake=self._units.queues.take_wakes())
+            return Rest(until=until, wake=turns.take_wakes())
         if ahead:
             # The rest of this queue may just have ended, which can change other queues' turns.
-            wake = (ahead, *self._units.queues.take_wakes())
+            wake = (ahead, *turns.take_wakes())
             until = self._rounds.next_time(queue_name)
             return Rest(until=until, behind=ahead, wake=tuple(dict.fromkeys(wake)))
         return self._decide(queue, Moment(now, wall))
@@ -292,7 +301,7 @@ class Engine:
         units, unit, info = self._units, record.unit, record.info
         assert info is not None, f"{record.key} is decided without a demand"
         # A queue that was offered a turn and refused keeps its place; only a start counts.
-        units.queues.served(queue)
+        self._turns.served(queue.name)
         checks = needed_checks(queue.api_object, unit)
         strict = queue.options.is_strict
         to = phase_after(checks, self.phase_when_admitted(info) if strict else Phase.DEQUEUED)
@@ -332,7 +341,7 @@ class Engine:
             units.leave(record)
         units.place(before.unit, before.version, judge(before.unit), before)
         # The caller asks again, perhaps before another change would refresh the turns.
-        units.queues.refresh(queue, self._plugins.domains)
+        self._turns.refresh(queue, self._plugins.domains)
 
     def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:
         """Take what the server holds after the write, or after a write with an unknown outcome.
@@ -374,14 +383,14 @@ class Engine:
         self._units.leave(record)
         queue = self._units.queues.find(decision.queue)
         if retry_at and queue is not None:
-            self._units.queues.back_off(queue, retry_at)
+            self._turns.back_off(queue.name, retry_at)
             self._units.changed_queues[queue.name] = None
         if failure is WriteFailure.REJECTED:
             self._units.place(record.unit, record.version, judge(record.unit), record)
         else:
             stale = replace(record, state=UnitState.CONFLICT)
             self._units.enter(stale)
-            self._units.charge_living(stale)
+            self._units.charges.charge_living(stale)
         return self._wake_up.wake_affected()
 
     def on_preempted(self, decision: Preempt, failed: tuple[Victim, ...] = ()) -> tuple[str, ...]:
@@ -439,6 +448,11 @@ class Engine:
     def plugins(self) -> PluginRunner:
         """The plugins; for reading."""
         return self._plugins
+
+    @property
+    def objects(self) -> ClusterObjects:
+        """The quotas and nodes as last seen; for reading."""
+        return self._objects
 
     @property
     def rounds(self) -> PreemptionRounds:
@@ -516,6 +530,7 @@ class Engine:
         parts = self._parts.fork()
         twin = Engine(parts.plugins, ())
         twin._take_over(parts)
+        twin._objects = self._objects.copy()
         if parts.plugins.without_fork:
             parts.wake_up.forget_refusals()
         return twin

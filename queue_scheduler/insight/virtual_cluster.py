@@ -438,7 +438,7 @@ class VirtualCluster:
         record = self.engine.record(key)
         if record is None:
             return
-        for pod, uid in self.engine.units.usage.pods.members(record.uid):
+        for pod, uid in self.engine.units.usage.pods.pods_of(record.uid):
             namespace, _, name = pod.partition("/")
             metadata = ObjectMeta(name=name, namespace=namespace, uid=uid)
             self._wake(self.engine.on_pod_gone(Pod(metadata=metadata)))

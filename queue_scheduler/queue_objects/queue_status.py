@@ -87,7 +87,7 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
     ready, reason, message = judge_queue(engine, queue)
     return QueueFigures(
         pending=engine.units.pending_count(name),
-        admitted=engine.units.admitted_count(name),
+        admitted=engine.units.admitted.count(name),
         items=items,
         policy=queue.policy.name,
         stop=queue.options.stop.value,

@@ -41,7 +41,7 @@ from queue_scheduler.quota_cache.unconstrained_levels import UnconstrainedLevels
 from shared_api.resource_list import Amounts
 
 
-class Breach(NamedTuple):
+class LevelBreach(NamedTuple):
     """A refusal, and where it was found: at a level, and there in the subtree of a child.
 
     `beside` is that child where it is not on the way, with what it had and has.
@@ -58,7 +58,7 @@ class RuntimeCheck:
     """Asks one tree; made once per change of its quotas."""
 
     __slots__ = (
-        "_check_parent", "_foreseen", "_memories", "division", "levels", "plain",
+        "_check_parent", "_divided", "_memories", "division", "levels", "plain",
     )  # fmt: skip
 
     def __init__(self, tree: TreeUsage, unrefreshed: frozenset[str]) -> None:
@@ -67,7 +67,7 @@ class RuntimeCheck:
         self.division = LevelDivision(tree, unrefreshed)
         self.plain = UnconstrainedLevels(tree, self.division)
         self.levels = ChainLevels(tree, self.division, self.plain)
-        self._foreseen: list[tuple[Level, str, Memory]] = []
+        self._divided: list[tuple[Level, str, Memory]] = []
         may_be_unseeded = any(
             not node.children and any(node.reserve.values()) for node in tree.nodes.values()
         )
@@ -84,14 +84,14 @@ class RuntimeCheck:
         copy.division = self.division.fork(tree)
         copy.plain = self.plain.fork(tree, copy.division)
         copy.levels = ChainLevels(tree, copy.division, copy.plain)
-        copy._foreseen = []
+        copy._divided = []
         return copy
 
     # --- questions ------------------------------------------------------------------------------
 
     def check(self, node: NodeUsage, items: Items) -> Refusal | None:
         """Return why koord-scheduler could refuse the pods of these amounts, or None."""
-        self._foreseen.clear()
+        self._divided.clear()
         doubtful: list[tuple[str, int]] = []
         for key, amount in items:
             if not self.plain.is_plain_chain(node, key, amount):
@@ -109,18 +109,18 @@ class RuntimeCheck:
 
     def check_resource(self, node: NodeUsage, key: str, amount: int) -> Refusal | None:
         """Return the refusal on one resource alone: a cheap way to re-check a waiter."""
-        self._foreseen.clear()
+        self._divided.clear()
         if self.plain.is_plain_chain(node, key, amount):
             return None
         return self._check_doubtful(node, [(key, amount)], seeds=may_be_unseeded(node))
 
-    def come_true(self) -> None:
+    def keep_divisions(self) -> None:
         """Keep the divisions of the last `check`, whose demand has just been charged."""
-        for level, key, memory in self._foreseen:
+        for level, key, memory in self._divided:
             if level.granted_after is not None:
                 parent, total, grants = level.parent, level.total_after, level.granted_after
                 self.division.keep(parent, key, total, memory, grants)
-        self._foreseen.clear()
+        self._divided.clear()
 
     def forget_levels(self) -> None:
         """Forget all levels: the sums have changed without the tree's clock moving."""
@@ -139,7 +139,7 @@ class RuntimeCheck:
             if breach is None:
                 breach = self._over_parents(levels, key, amount)
             if amount or seeds:
-                self._foreseen += [(level, key, memory) for level in levels]
+                self._divided += [(level, key, memory) for level in levels]
                 if breach is None:
                     breach = self._hurt(levels, key, amount, memory)
             if breach is not None:
@@ -151,7 +151,7 @@ class RuntimeCheck:
         return None
 
     def _find_grounds(
-        self, levels: list[Level], breach: Breach, key: str, amount: int, memory: Memory
+        self, levels: list[Level], breach: LevelBreach, key: str, amount: int, memory: Memory
     ) -> Grounds | None:
         """Return what the refusal follows from."""
         level, subject = breach.level, breach.beside
@@ -205,7 +205,7 @@ class RuntimeCheck:
 
     # --- the exact case -------------------------------------------------------------------------
 
-    def _over_limit(self, level: Level, key: str, amount: int) -> Breach | None:
+    def _over_limit(self, level: Level, key: str, amount: int) -> LevelBreach | None:
         """Return the refusal if the child on the way is not covered with J."""
         node = level.child
         if node.is_special or not governs(level.parent, key):
@@ -213,9 +213,9 @@ class RuntimeCheck:
         runtime = level.granted()
         if node.used.get(key, 0) + amount <= runtime:
             return None
-        return Breach(_refusal(Reason.OVER_RUNTIME, node, key, runtime, amount), level)
+        return LevelBreach(_refusal(Reason.OVER_RUNTIME, node, key, runtime, amount), level)
 
-    def _over_parents(self, levels: list[Level], key: str, amount: int) -> Breach | None:
+    def _over_parents(self, levels: list[Level], key: str, amount: int) -> LevelBreach | None:
         """Return the refusal if an ancestor is not covered with J (setting checkParent)."""
         if not (self._check_parent and amount):
             return None
@@ -223,10 +223,12 @@ class RuntimeCheck:
             breach = self._over_limit(level, key, amount)
             if breach is not None:
                 reason = Reason.OVER_PARENT_RUNTIME
-                return Breach(msgspec.structs.replace(breach.refusal, reason=reason), level)
+                return LevelBreach(msgspec.structs.replace(breach.refusal, reason=reason), level)
         return None
 
-    def _hurt(self, levels: list[Level], key: str, amount: int, memory: Memory) -> Breach | None:
+    def _hurt(
+        self, levels: list[Level], key: str, amount: int, memory: Memory
+    ) -> LevelBreach | None:
         """Return the refusal if a quota that was covered without J is not covered with it."""
         for level in levels:
             if not governs(level.parent, key):
@@ -240,7 +242,7 @@ class RuntimeCheck:
 
     def _hurt_on_way(
         self, level: Level, asking: NodeUsage, key: str, amount: int, memory: Memory
-    ) -> Breach | None:
+    ) -> LevelBreach | None:
         """Look at an ancestor of q that has demand of its own."""
         node = level.child
         if node is asking or not _holds(node):
@@ -255,9 +257,9 @@ class RuntimeCheck:
         if used > before:
             return None
         refusal = _refusal(Reason.HURTS_OTHERS, node, key, runtime, amount)
-        return Breach(msgspec.structs.replace(refusal, other=node.name), level)
+        return LevelBreach(msgspec.structs.replace(refusal, other=node.name), level)
 
-    def _hurt_beside(self, level: Level, key: str, memory: Memory) -> Breach | None:
+    def _hurt_beside(self, level: Level, key: str, memory: Memory) -> LevelBreach | None:
         """Look at the other children of a level, and at what is below them."""
         after = level.granted_after
         assert after is not None
@@ -276,7 +278,7 @@ class RuntimeCheck:
             had = before.get(child.name, 0)
             refusal = None if had == has else self._compare(child, key, had, has, memory)
             if refusal is not None:
-                return Breach(refusal, level, child, had, has)
+                return LevelBreach(refusal, level, child, had, has)
         return None
 
     def _compare(
@@ -307,7 +309,7 @@ def _holds(node: NodeUsage) -> bool:
     return not node.children or has_demand(node)
 
 
-def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:
+def _is_lost_by_rounding(levels: list[Level], breach: LevelBreach) -> bool:
     """Return whether no more is missing than rounding half up loses on the way to the breach."""
     missing = breach.refusal.missing
     for level in levels:

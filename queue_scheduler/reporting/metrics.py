@@ -253,7 +253,7 @@ def _read_queue(engine: Engine, name: str) -> QueueFigure | None:
         return None
     pending = Tally(queue.count_by_reason())
     pending.update(engine.units.held.by_reason(name))
-    return QueueFigure(name, pending, engine.units.admitted_count(name))
+    return QueueFigure(name, pending, engine.units.admitted.count(name))
 
 
 def _queue_families(figures: list[QueueFigure], nowhere: Mapping[Reason, int]) -> Iterator[Metric]:

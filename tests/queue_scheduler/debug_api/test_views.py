@@ -393,7 +393,7 @@ def test_a_waiting_unit_shows_which_units_it_would_evict(kit: ShellKit, api: Deb
     assert api.queue_unit("default", "high").would_preempt == off.model_copy(
         update={"enabled": True}
     )
-    assert kit.engine.rounds.nominated == ()
+    assert kit.engine.rounds.nominations.by_key == {}
 
 
 class TestWithoutOthers:

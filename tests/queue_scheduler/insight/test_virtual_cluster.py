@@ -170,7 +170,7 @@ def test_a_round_whose_requests_were_being_written_is_made_again() -> None:
     before.run(10.0)
     engine.on_queue_unit(job("high", priority=1, version=50))
     wall = before.cluster.wall
-    while not engine.rounds.nominated:
+    while not engine.rounds.open_writes():
         engine.decide_next("a", 10.0, wall)
     after = Story(engine.fork(), moment=Moment(10.0, wall))
     assert after.run()[:3] == ["10 low evicted", "10 low freed", "10 high admitted"]
