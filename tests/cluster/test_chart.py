@@ -236,7 +236,7 @@ def test_crds_that_existed_before(controlplane_binaries: Path, key: str, before:
         new = ("--create-namespace",) if before == "kubectl" else ()
         # They equal those of the chart: they stay unchanged, and the notes say so.
         told = _helm(plane, "install", *new, release="other", helm=helm)
-        assert "The CRDs were there before" in told
+        assert "The CRDs were installed before" in told
         _age(plane)
         refused = r"not this release's \((Helm did not install it|it belongs to release koord)"
         with pytest.raises(HelmFailed, match=refused) as failure:
