@@ -104,8 +104,8 @@ class QuotaPlugin(ABC):
         """Return the same with nothing charged for `released`, and `added` charged."""
         if info.quota not in self._known:
             return None
-        besides = self.demands_of(added) if added else ()
-        refusal = self.quotas.check_without(info.quota, self.demand_of(info), released, besides)
+        extra = self.demands_of(added) if added else ()
+        refusal = self.quotas.check_without(info.quota, self.demand_of(info), released, extra)
         return None if refusal is None else self._for_users(refusal)
 
     def _for_users(self, refusal: Refusal) -> Refusal:

@@ -150,7 +150,7 @@ class Scheduler:
         self._cycle = self._build_cycle()
         notices = self._build_notices(self._takeover.is_open)
         self._build_beside_the_line(flags.queue_namespace, notices)
-        self._build_unit_shells(flags, configuration.admission_check_seconds, notices.tell)
+        self._build_unit_shells(flags, configuration.admission_check_seconds, notices.report)
         self._debug = self._build_debug(flags, handle)
         self._debug_threads = self._debug.threads(
             lambda name, step: program.spawn(name, step, unblock=self._debug.end)
@@ -242,7 +242,7 @@ class Scheduler:
             self._shared,
             self._dispatcher,
             self._units,
-            notices.tell,
+            notices.report,
             may_write,
             self._clock,
             due,
@@ -307,7 +307,7 @@ class Scheduler:
         return not known.has_synced() or known.store.get(name) is not None
 
     def _build_unit_shells(
-        self, flags: Flags, check_seconds: float, tell: Callable[[Notice], None]
+        self, flags: Flags, check_seconds: float, report: Callable[[Notice], None]
     ) -> None:
         """Build the controllers of single units; they get news after the engine."""
         shells = UnitControllers(
@@ -319,7 +319,7 @@ class Scheduler:
                 may_write=self._takeover.is_open,
                 clock=self._clock,
                 rng=self._program.rng,
-                tell=tell,
+                report=report,
             ),
             self._work_queue,
         )
@@ -352,7 +352,7 @@ class Scheduler:
             self._shared,
             self._dispatcher,
             self._units.note_written,
-            notices.tell,
+            notices.report,
             self._clock,
             self._metrics,
         )

@@ -14,7 +14,7 @@ Why it is safe, and what it assumes:
   wall clocks jump, monotonic ones do not.
 - *A leader counts from before its request.* Its lease certainly holds for the lease duration from
   the moment before a successful renewal was sent, because no candidate can have seen that renewal
-  earlier. ``time_left`` tells the write gate.
+  earlier. ``time_left`` is what the write gate reads.
 - *Writes fit into the remaining time.* A write that could still be in flight when the lease ends is
   not sent; a new leader waits ``settle_seconds``, as long as a predecessor's last write may take
   (unless the predecessor released the lease, which it does when its writers have stopped).
@@ -84,7 +84,7 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
     settle_seconds: float = SETTLE_SECONDS
 
     def __post_init__(self) -> None:
-        assert self.settle_seconds >= 0, "nobody waits for less than no time"
+        assert self.settle_seconds >= 0, "settle_seconds is below 0"
         if self.retry_seconds <= 0:
             raise LeaseSettingError("leader election: retry period must be above 0")
         if self.renew_deadline_seconds <= self.retry_seconds * (1 + RETRY_JITTER):
@@ -184,7 +184,7 @@ def judge_lease(
 
 
 class Leadership(Protocol):
-    """Tells the rest of the program whether it leads; callable from any thread."""
+    """Informs the rest of the program whether it leads; callable from any thread."""
 
     def is_leader(self) -> bool:
         """Return whether this process certainly leads now."""

@@ -339,6 +339,6 @@ def _true(request: ProvisioningRequest, condition_type: str) -> Condition | None
 
 def _words(request: ProvisioningRequest, condition: Condition) -> str:
     """Return what the autoscaler says, with the name of the request."""
-    said = condition.message or condition.reason
-    told = f"ProvisioningRequest {request.metadata.name}: {condition.type}"
-    return f"{told}: {said}" if said else told
+    detail = condition.message or condition.reason
+    summary = f"ProvisioningRequest {request.metadata.name}: {condition.type}"
+    return f"{summary}: {detail}" if detail else summary

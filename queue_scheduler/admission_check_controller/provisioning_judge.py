@@ -71,7 +71,7 @@ DELETE_AGAIN_SECONDS: Final = 10.0
 """When it is tried again to delete what met a conflict; the verdict does not wait for that."""
 
 FORBIDDEN_SECONDS: Final = 60.0
-"""When it is tried again to make a request that is forbidden: somebody has to grant a right."""
+"""When a forbidden request is tried again: an administrator has to grant a right first."""
 
 log = structlog.get_logger("provisioning_judge")
 
@@ -92,8 +92,8 @@ class ProvisioningJudge:
         self._templates: IndexedStore[OnlyMetadata] = IndexedStore(
             indexes={BY_UNIT: lambda each: (unit_key_of(each.metadata),)}
         )
-        # Digests of units' pod sets, by the generation at which they were read. By whoever has the
-        # unit's key; what is lost is read again.
+        # Digests of units' pod sets, by the generation at which they were read. Written only
+        # by the holder of the unit's key; what is lost is read again.
         self._demands: dict[str, tuple[Uid, int, str]] = {}
 
     def attach(self, around: Surroundings) -> None:
@@ -296,7 +296,7 @@ def _owner_uid(meta: ObjectMeta) -> Uid | None:
 
 
 def _is_for(meta: ObjectMeta, uid: Uid | None) -> bool:
-    """Return whether an object belongs to a unit by its uid; None: whether to any, or to nobody."""
+    """Return whether an object belongs to a unit by its uid; None: unknown."""
     return uid is None or _owner_uid(meta) == uid
 
 

@@ -56,7 +56,7 @@ class ProvisioningWrites:
     Args:
         client: the way to the API server.
         gate: whether anything may be written.
-        requests: the cache of requests; told of what was made.
+        requests: the cache of requests; receives what was created.
         templates: the cache of templates; the same.
         version: the version in which requests are served now, None: in none.
     """

@@ -78,7 +78,7 @@ MAX_REFUSED: Final = 10_000
 CONFLICT_SECONDS: Final = 2.0
 """The version that a write lost against comes by the watch; if it does not, it is read."""
 
-LOST_TO_NOBODY: Final = (
+CONFLICT_WITHOUT_CHANGE: Final = (
     "409 Conflict, and the unit has not changed: an admission webhook may answer so"
 )
 """Why a write is refused although the unit has not changed. The queue does not rest for it: that
@@ -269,7 +269,7 @@ class DequeueCycle:
             if self._refusals.end_aside(decision):
                 self._pause(decision, 0.0)
             else:
-                self._refuse(decision, LOST_TO_NOBODY, pauses=ASIDE_AFTER_CONFLICT)
+                self._refuse(decision, CONFLICT_WITHOUT_CHANGE, pauses=ASIDE_AFTER_CONFLICT)
             return None
         self._note_written(unit)
         self._shared.tell(Engine.on_written, decision, unit)
@@ -277,12 +277,12 @@ class DequeueCycle:
 
     def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         try:
-            self._tell(decision, outcome)
+            self._report(decision, outcome)
         except BaseException:
             self._unsettled.add_rate_limited(decision)
             raise
 
-    def _tell(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
+    def _report(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         """Report the server's answer to the engine."""
         match outcome:
             case Written(object=unit):

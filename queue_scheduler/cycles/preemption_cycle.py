@@ -73,14 +73,14 @@ class PreemptionCycle:
         shared: SharedEngine,
         writes: WriteSink,
         note_written: Callable[[QueueUnit], object],
-        tell: Callable[[Notice], None],
+        report: Callable[[Notice], None],
         clock: Clock,
         observer: PreemptionObserver,
     ) -> None:
         self._shared = shared
         self._writes = writes
         self._note_written = note_written
-        self._tell = tell
+        self._report = report
         self._clock = clock
         self._observer = observer
 
@@ -127,7 +127,7 @@ class PreemptionCycle:
                 self._note_written(outcome.object)
                 self._shared.tell(Engine.on_queue_unit, outcome.object)
                 note = eviction_message(decision)
-                self._tell(_notice(victim.unit, victim.uid, decision.reason, note, warning=True))
+                self._report(_notice(victim.unit, victim.uid, decision.reason, note, warning=True))
             else:
                 log.info("eviction was not written", unit=victim.unit, outcome=str(outcome))
         finally:
@@ -144,7 +144,7 @@ class PreemptionCycle:
         if written:
             self._observer.on_preempted(decision.queue, decision.reason, len(written))
             note = preemption_note(written)
-            self._tell(_notice(decision.unit, decision.uid, "Preempting", note, warning=False))
+            self._report(_notice(decision.unit, decision.uid, "Preempting", note, warning=False))
 
 
 def _notice(key: str, uid: Uid, reason: str, note: str, *, warning: bool) -> Notice:

@@ -197,8 +197,8 @@ class Snapshots:
         Asked under the engine's lock, some dozen microseconds, since a fork takes milliseconds.
         """
         wall = self._now()
-        needs, told = self._shared.ask(_explain, key, wall)
-        return explain(self._shared.fork(), key, wall) if needs else told
+        needs, explanation = self._shared.ask(_explain, key, wall)
+        return explain(self._shared.fork(), key, wall) if needs else explanation
 
     def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
         """Yield the units of these keys and positions that exist, read in batches."""
@@ -257,13 +257,13 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
     queue = None if info is None else engine.queues.find(info.queue)
     if record is None or info is None or queue is None or record.state is not UnitState.WAITING:
         return None
-    told = queue.refusal_of(info)
+    last = queue.refusal_of(info)
     if queue.slept_since(info) is None:
-        return told
+        return last
     refusal = engine.admission.why_refused(info)
-    if refusal is None and told.reason not in _PAST_FILTERS:
+    if refusal is None and last.reason not in _PAST_FILTERS:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
-    return refusal or told
+    return refusal or last
 
 
 def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | None:

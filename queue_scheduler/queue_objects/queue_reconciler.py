@@ -235,8 +235,8 @@ class QueuesAndQuotas:
         queues: Those of the namespace.
         are_quotas_known: Whether the cache of quotas is complete. Until then, as while their kind
             is not served, a quota that is missing from it may exist, and its queue stays.
-        is_readable: False of the key of a queue that exists and cannot be read; its users are told
-            elsewhere (`undecodable_objects`).
+        is_readable: False of the key of a queue that exists and cannot be read, which
+            `undecodable_objects` reports.
         are_elastic: Whether ElasticQuotas count; otherwise no queue is created or deleted for them.
         others: What queues are created for in addition.
     """

@@ -133,8 +133,8 @@ def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | 
         return None
     inactive = sorted(name for name in checks.inactive if lists_check(queue, name))
     if inactive:
-        told = "; ".join(f"{name} ({checks.inactive[name]})" for name in inactive)
-        message = f"admission checks are not active, units that need them wait: {told}"
+        listed = "; ".join(f"{name} ({checks.inactive[name]})" for name in inactive)
+        message = f"admission checks are not active, units that need them wait: {listed}"
         return False, Reason.ADMISSION_CHECK_INACTIVE.value, message
     waits = "units are reserved, and wait until its controller writes a verdict into their status"
     if checks.are_served is False:

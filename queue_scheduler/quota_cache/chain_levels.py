@@ -109,7 +109,7 @@ class ChainLevels:
         return level
 
     def forget(self) -> None:
-        """Keep no level: the sums have changed, and the tree's clock does not tell."""
+        """Keep no level: the sums have changed, and the tree's clock does not show it."""
         self._levels.clear()
 
     def offered(

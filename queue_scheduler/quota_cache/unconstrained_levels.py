@@ -48,7 +48,7 @@ FEW_HUNGRY: Final = 3
 
 
 class UnconstrainedLevels:
-    """Tells which levels of one tree are plain."""
+    """Determines which levels of one tree are plain."""
 
     __slots__ = ("_check_parent", "_division", "_half_up", "_odd", "_tree", "_weak")
 

@@ -135,7 +135,7 @@ class NoticeLog:
 
 
 class EventReporter:
-    """The step that writes notices: the engine's, and those that others `tell`."""
+    """The step that writes notices: the engine's, and those that others `report`."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class EventReporter:
         # Added to by any thread, taken from by the step.
         self._told: deque[Notice] = deque(maxlen=MAX_TOLD)
 
-    def tell(self, notice: Notice) -> None:
+    def report(self, notice: Notice) -> None:
         """Have a notice written at the next step. From any thread."""
         self._told.append(notice)
 

@@ -117,7 +117,7 @@ class SchedulerMetrics:
         self._put_back = Counter(
             "koord_queue_units_without_nodes",
             "Times that a unit of a strict queue gave its quota back, since its nodes were refused"
-            " or nobody answered",
+            " or no answer came",
             ("verdict",),
             registry=registry,
         )

@@ -123,7 +123,7 @@ class AdmissionCheckCycle:
         self._clock = clock
         self._rng = rng
         self._timeout = timeout_seconds
-        self._tell = access.tell
+        self._report = access.report
         self._observer = observer
         # Since when a unit's condition names other inactive checks than there are; by the step.
         self._outdated_since: dict[str, float] = {}
@@ -165,9 +165,9 @@ class AdmissionCheckCycle:
                 rest = look_again_at(until, now, LONGEST_REST_SECONDS)
                 return self._wait(unit, verdict, rest.seconds, since)
             case GoOn():
-                told = partial(self._on_admitted, facts.queue_name)
+                on_written = partial(self._on_admitted, facts.queue_name)
                 status = _build_admission(facts, verdict, now)
-                return SendStatus(unit, status, told, known_by=admission_of)
+                return SendStatus(unit, status, on_written, known_by=admission_of)
             case AddEntries(checks=checks):
                 entries = entries_of(unit, checks, rfc3339(now))
                 return SendStatus(unit, {"admissionChecks": entries})
@@ -175,12 +175,12 @@ class AdmissionCheckCycle:
                 return SendStatus(unit, build_withdrawal(unit, facts.queue_name, now), frees=True)
             case PutBack():
                 status = build_put_back(unit, verdict.message, now, self._rng)
-                told = partial(self._on_failed, verdict)
-                return SendStatus(unit, status, told, known_by=backoff_of, frees=True)
+                on_written = partial(self._on_failed, verdict)
+                return SendStatus(unit, status, on_written, known_by=backoff_of, frees=True)
             case AskBack():
                 status = build_request(unit, ADMISSION_CHECK, verdict.message, now)
-                told = partial(self._on_failed, verdict)
-                return SendStatus(unit, status, told, known_by=eviction_of)
+                on_written = partial(self._on_failed, verdict)
+                return SendStatus(unit, status, on_written, known_by=eviction_of)
 
     def _wait(self, unit: QueueUnit, verdict: WaitForChecks, rest: float, since: float) -> Look:
         """Wait, and write which inactive checks hold the unit once that has lasted a while."""
@@ -199,7 +199,7 @@ class AdmissionCheckCycle:
     def _on_failed(self, verdict: PutBack | AskBack, unit: QueueUnit) -> None:
         for check in verdict.checks:
             self._observer.on_check_failed(check, verdict.why)
-        self._tell(
+        self._report(
             Notice(
                 kind=QUEUE_UNITS.kind,
                 key=unit.metadata.key,

@@ -75,7 +75,7 @@ class NodeTimeouts:
         timeout_seconds: float,
     ) -> None:
         self._shared = access.shared
-        self._tell = access.tell
+        self._report = access.report
         self._count = count
         self._clock = clock
         self._rng = rng
@@ -115,7 +115,7 @@ class NodeTimeouts:
 
         def on_written(written: QueueUnit) -> None:
             self._count(verdict)
-            self._tell(build_notice(written, why))
+            self._report(build_notice(written, why))
 
         return SendStatus(unit, status, on_written, known_by=backoff_of, frees=True)
 

@@ -100,7 +100,7 @@ class ScaleUp:
         except NotFound:
             del self._pending[growth.unit]
             self._shared.tell(Engine.on_growth_failed, growth)
-            return False  # by then the watch has told of it
+            return False  # by then the watch has reported it
         except ApiFailure as failure:
             log.warning("unit cannot be read yet", unit=growth.unit, error=str(failure))
             return False

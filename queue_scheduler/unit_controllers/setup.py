@@ -49,7 +49,7 @@ class UnitParts:
     may_write: Callable[[], bool]
     clock: Clock
     rng: random.Random
-    tell: Callable[[Notice], None]
+    report: Callable[[Notice], None]
 
 
 class UnitControllers:
@@ -122,7 +122,7 @@ class UnitControllers:
             may_write=parts.may_write,
             due=due,
             read_unit=parts.read_unit,
-            tell=parts.tell,
+            report=parts.report,
         )
 
 

@@ -6,7 +6,7 @@ the newest object of a unit (`Look`); the rest is here::
     unit --> looked at --> nothing to do        forgotten, until news of it come
                       \--> later                looked at again then
                        \-> patch --> written    the engine hears of it
-                                \-> refused     told, and looked at again
+                                \-> refused     reported, and looked at again
                                  \> conflict, or no answer: looked at again, by what is known then;
                                                 of a unit that seems unchanged, by what is read
 
@@ -29,7 +29,7 @@ import msgspec
 import structlog
 from msgspec import convert
 
-from queue_scheduler.cycles.dequeue_cycle import LOST_TO_NOBODY, UnitReader, WriteSink
+from queue_scheduler.cycles.dequeue_cycle import CONFLICT_WITHOUT_CHANGE, UnitReader, WriteSink
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
@@ -99,7 +99,7 @@ Look = SendStatus | RequeueAfter | None
 def look_again_at(at: datetime | None, now: datetime, longest_seconds: float) -> RequeueAfter:
     """Return the rest until a wall time, at most so long; None: no time is set.
 
-    Rests are measured by the clock that does not jump: somebody may set the wall clock meanwhile.
+    Rests are measured by the clock that does not jump: the wall clock may be set meanwhile.
     """
     if at is None:
         return RequeueAfter(longest_seconds)
@@ -111,13 +111,13 @@ class UnitAccess:
     """How a controller reads and writes units.
 
     Attributes:
-        shared: Asked for the newest object of a unit; told of what was written.
+        shared: Has the newest object of a unit; receives what was written.
         writes: Takes the patches.
         note_written: Takes what the server answered.
         may_write: False while this process does not lead; what makes it True must wake the step.
         due: Keys of units to look at.
         read_unit: Reads a unit of which it is not known what the server holds.
-        tell: Takes the notices that become events.
+        report: Takes the notices that become events.
     """
 
     shared: SharedEngine
@@ -126,7 +126,7 @@ class UnitAccess:
     may_write: Callable[[], bool]
     due: WorkQueue[str]
     read_unit: UnitReader
-    tell: Callable[[Notice], None]
+    report: Callable[[Notice], None]
 
 
 class UnitReconciler:
@@ -241,7 +241,7 @@ class UnitReconciler:
                 due.add(key)
             case Rejected(error=error) if _is_answer(error):
                 if not isinstance(error, NotFound):
-                    self._tell_refusal(key, send.unit, str(error))
+                    self._report_refusal(key, send.unit, str(error))
                 due.add_rate_limited(key)
             case Rejected(error=Conflict()):
                 self._open[key] = _Open(send, is_conflict=True)
@@ -269,7 +269,7 @@ class UnitReconciler:
             return False
         del self._open[key]
         if unit is None or unit.metadata.uid != meta.uid:
-            return True  # the watch tells of it
+            return True  # the watch reports it
         if unit.metadata.resource_version == meta.resource_version:
             if opened.is_conflict:
                 self._note_conflict(key, unit)
@@ -294,15 +294,15 @@ class UnitReconciler:
         refused = self._refused_of(key, unit)
         refused.conflicts += 1
         if refused.conflicts >= FEWEST_CONFLICTS:
-            self._tell_refusal(key, unit, LOST_TO_NOBODY)
+            self._report_refusal(key, unit, CONFLICT_WITHOUT_CHANGE)
 
-    def _tell_refusal(self, key: str, unit: QueueUnit, why: str) -> None:
+    def _report_refusal(self, key: str, unit: QueueUnit, why: str) -> None:
         """Report, once for each version of a unit, that the server refuses a write."""
         refused = self._refused_of(key, unit)
-        if refused.told == why:
+        if refused.reported == why:
             return
-        refused.told = why
-        self._access.tell(
+        refused.reported = why
+        self._access.report(
             Notice(
                 kind=QUEUE_UNITS.kind,
                 key=key,
@@ -339,12 +339,12 @@ class _Refused:
     Attributes:
         version: That version.
         conflicts: How often it answered with a conflict.
-        told: The message that was reported last.
+        reported: The message that was reported last.
     """
 
     version: str
     conflicts: int = 0
-    told: str = ""
+    reported: str = ""
 
 
 def _is_answer(error: ApiError) -> bool:

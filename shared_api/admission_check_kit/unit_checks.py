@@ -49,7 +49,7 @@ log = structlog.get_logger("unit_checks")
 
 
 class Gate(Protocol):
-    """Tells whether this process decides, and whether it may write."""
+    """Knows whether this process decides, and whether it may write."""
 
     def is_open(self) -> bool:
         """Return whether units are judged: this process leads, and its caches are complete."""

@@ -160,7 +160,7 @@ def _guards_of(write: Write[Any]) -> tuple[str, str]:
 def contradict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two merge patches set some field to different values.
 
-    A list counts as one value: whoever changes one item writes all of them.
+    A list counts as one value: to change one item is to write all of them.
     """
     for key in one.keys() & other.keys():
         left, right = one[key], other[key]

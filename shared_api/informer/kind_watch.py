@@ -122,8 +122,8 @@ class KindWatch(Generic[T]):
             if self._missing >= PENDING_LOOKS:
                 self._end(self.informer)
         elif is_news:
-            tell = log.warning if self._is_expected else log.info
-            tell("kind is not followed", kind=self.name, why=why)
+            write = log.warning if self._is_expected else log.info
+            write("kind is not followed", kind=self.name, why=why)
 
     def _end(self, informer: SharedInformer[T]) -> None:
         log.warning("kind is not followed any more", kind=self.name, why=self._why_not)

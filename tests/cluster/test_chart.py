@@ -238,7 +238,7 @@ def test_crds_that_existed_before(controlplane_binaries: Path, key: str, before:
         notes = _helm(plane, "install", *new, release="other", helm=helm)
         assert "The CRDs were installed before" in notes
         _age(plane)
-        refused = r"does not belong to this release \((Helm did not install it|it belongs to release koord)"
+        refused = r"to this release \((Helm did not install it|it belongs to release koord)"
         with pytest.raises(HelmFailed, match=refused) as failure:
             _helm(plane, "upgrade", release="other", helm=helm)
         assert "--take-ownership" in str(failure.value)

@@ -36,7 +36,7 @@ def access_of(
     kit: ShellKit,
     due: WorkQueue[str] | None = None,
     writes: WriteSink | None = None,
-    tell: Callable[[Notice], None] | None = None,
+    report: Callable[[Notice], None] | None = None,
 ) -> UnitAccess:
     """Return the access of a shell to units."""
     return UnitAccess(
@@ -46,7 +46,7 @@ def access_of(
         may_write=kit.may_write,
         due=due or kit.work_queue(),
         read_unit=lambda namespace, name: kit.client.get(QUEUE_UNITS, namespace, name),
-        tell=tell or kit.told.append,
+        report=report or kit.told.append,
     )
 
 

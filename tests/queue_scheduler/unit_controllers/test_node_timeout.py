@@ -50,7 +50,7 @@ class Agency:
 
     def restarted(self, writes: HeldWrites | None = None) -> NodeTimeouts:
         self.verdicts = NodeTimeouts(
-            access_of(self.kit, writes=writes, tell=self.told.append),
+            access_of(self.kit, writes=writes, report=self.told.append),
             self.counted.append,
             self.kit.clock,
             random.Random(1),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from queue_scheduler.cycles.dequeue_cycle import LOST_TO_NOBODY
+from queue_scheduler.cycles.dequeue_cycle import CONFLICT_WITHOUT_CHANGE
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
@@ -38,7 +38,7 @@ class Looker:
             unit, {"message": "hi"}, self.on_written
         )
         self.told: list[Notice] = []
-        access = access_of(kit, self.due, tell=self.told.append)
+        access = access_of(kit, self.due, report=self.told.append)
         self.looks = UnitReconciler(access, self.look_at, self.find)
         kit.add_unit("u")
 
@@ -163,7 +163,7 @@ def test_conflicts_without_another_writer_are_reported_once_per_version(
         looker.work()
     (told,) = looker.told
     assert (told.key, told.reason) == (KEY, "StatusRefused")
-    assert LOST_TO_NOBODY in told.note
+    assert CONFLICT_WITHOUT_CHANGE in told.note
     body = {"metadata": {"labels": {"a": "b"}}}
     looker.kit.direct.patch("queueunits", "u", body, namespace="default")
     for _ in range(4):
