@@ -18,7 +18,7 @@ from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
 from queue_scheduler.quota.quota_settings import QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
-from queue_scheduler.quota_cache.reclaim import Lent, is_owed
+from queue_scheduler.quota_cache.reclaim import LentUsage, is_owed
 from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.required_requests import tell_missing
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -173,7 +173,7 @@ class QuotaPlugin(ABC):
 
     def lent_to(
         self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
-    ) -> Lent | None:
+    ) -> LentUsage | None:
         """Return which units may be evicted together for a refused unit, within all guarantees.
 
         A unit evicted within its min becomes protected when requeued, so only borrowers are
@@ -183,7 +183,7 @@ class QuotaPlugin(ABC):
         trees, demand = self.quotas.trees, self.demand_of(info)
         if info.quota not in self._known or (outranks and is_owed(trees, info.quota, demand)):
             return None
-        return Lent(trees, self.quotas.ledger, info.quota, demand, leaving)
+        return LentUsage(trees, self.quotas.ledger, info.quota, demand, leaving)
 
     # --- facts --------------------------------------------------------------------------------
 

@@ -140,7 +140,7 @@ class ObservedLease(msgspec.Struct, frozen=True):
         return self.spec.holder_identity or ""
 
 
-class Verdict(Enum):
+class LeaseVerdict(Enum):
     """What a candidate may do with the lease it sees."""
 
     CREATE = "create"
@@ -167,20 +167,20 @@ def observe(previous: ObservedLease | None, lease: Lease, now: float) -> Observe
 
 def judge_lease(
     observed: ObservedLease | None, identity: str, now: float, default_seconds: int
-) -> Verdict:
+) -> LeaseVerdict:
     """Return what the candidate `identity` may do with the lease at monotonic time `now`.
 
     The duration that the holder wrote counts, because the holder relies on it; `default_seconds` is
     used if it wrote none.
     """
     if observed is None:
-        return Verdict.CREATE
+        return LeaseVerdict.CREATE
     if observed.holder == identity:
-        return Verdict.RENEW
+        return LeaseVerdict.RENEW
     duration = observed.spec.lease_duration_seconds or default_seconds
     if not observed.holder or now >= observed.since + duration:
-        return Verdict.ACQUIRE
-    return Verdict.WAIT
+        return LeaseVerdict.ACQUIRE
+    return LeaseVerdict.WAIT
 
 
 class Leadership(Protocol):
@@ -361,12 +361,12 @@ class LeaderElector:
             self._observed = None if lease is None else observe(self._observed, lease, now)
         now = self._clock.monotonic()
         verdict = judge_lease(self._observed, self._identity, now, self._settings.lease_seconds)
-        if verdict is not Verdict.WAIT:
+        if verdict is not LeaseVerdict.WAIT:
             self._write(verdict)
         elif self._lead is not None:
             self._lose(f"taken by {self.holder()}")
 
-    def _write(self, verdict: Verdict) -> None:
+    def _write(self, verdict: LeaseVerdict) -> None:
         """Create, acquire or renew the lease, and update the state of this process."""
         observed = self._observed
         sent_at = self._clock.monotonic()
@@ -380,7 +380,9 @@ class LeaderElector:
         if self._lead is not None:
             self._lead = self._build_lead(sent_at, self._lead.writes_from)
             return
-        was_released = verdict is Verdict.ACQUIRE and observed is not None and not observed.holder
+        was_released = (
+            verdict is LeaseVerdict.ACQUIRE and observed is not None and not observed.holder
+        )
         settle = 0.0 if was_released else self._settings.settle_seconds
         now = self._clock.monotonic()
         lead = self._build_lead(sent_at, now + settle)
@@ -391,17 +393,17 @@ class LeaderElector:
         log.info("acquired the lease", identity=self._identity, settle_seconds=settle)
         self._on_started_leading()
 
-    def _build_spec(self, verdict: Verdict) -> LeaseSpec:
+    def _build_spec(self, verdict: LeaseVerdict) -> LeaseSpec:
         now = rfc3339_micro(self._clock.now())
         old = None if self._observed is None else self._observed.spec
         transitions = 0 if old is None else old.lease_transitions or 0
-        renewed = verdict is Verdict.RENEW
+        renewed = verdict is LeaseVerdict.RENEW
         return LeaseSpec(
             holder_identity=self._identity,
             lease_duration_seconds=self._settings.lease_seconds,
             acquire_time=old.acquire_time if renewed and old is not None else now,
             renew_time=now,
-            lease_transitions=transitions + (verdict is Verdict.ACQUIRE),
+            lease_transitions=transitions + (verdict is LeaseVerdict.ACQUIRE),
         )
 
     def _build_lead(self, sent_at: float, writes_from: float) -> _Lead:

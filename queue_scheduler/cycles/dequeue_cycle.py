@@ -40,6 +40,7 @@ from shared_api.client.write_dispatcher import (
     Write,
     Written,
 )
+from shared_api.client.writes import WriteSink
 from shared_api.objects.meta import Condition, Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.placement import placement_body
@@ -102,14 +103,6 @@ class UnitReader(Protocol):
         Raises:
             ApiFailure: It cannot be read.
         """
-        ...
-
-
-class WriteSink(Protocol):
-    """Takes writes."""
-
-    def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
-        """Send a write later, and call `on_outcome` once with its outcome."""
         ...
 
 

@@ -20,14 +20,13 @@ from typing import Any, Protocol
 import structlog
 
 from queue_scheduler.cache.admitted_units import runs_whole
-from queue_scheduler.cycles.dequeue_cycle import WriteSink
 from queue_scheduler.cycles.eviction_patches import build_request
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice, Preempt, Victim
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.wording import eviction_message, preemption_note
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Outcome, Write, Written, status_change
+from shared_api.client.writes import Outcome, Write, WriteSink, Written, status_change
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.process.clock import Clock

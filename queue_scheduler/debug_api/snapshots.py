@@ -82,7 +82,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
         queue: Its object.
         policy: The policy in force.
         options: Its further settings.
-        quotas: See `find_quotas`.
+        quotas: See `quotas_of_queue`.
         pending: Number of units that are pending or on hold.
         admitted: Number of units that occupy quota.
         head: The first pending unit that may start (`SchedulingQueue.head`).
@@ -143,7 +143,7 @@ class Snapshots:
         return [
             replace(
                 facts,
-                quotas=find_quotas(facts.queue, facts.quotas, booked, known),
+                quotas=quotas_of_queue(facts.queue, facts.quotas, booked, known),
                 refusal=facts.refusal or self._refusal_of_held(facts),
                 head=None if facts.head is None else self._with_promise(facts.head),
             )
@@ -214,7 +214,7 @@ class Snapshots:
         return replace(unit, promise=self._shared.ask(Engine.promise_of, unit.record.key, wall))
 
 
-def find_quotas(
+def quotas_of_queue(
     queue: Queue, waiting: Iterable[str], booked: Mapping[str, set[str]], known: Container[str]
 ) -> list[str]:
     """Return the quotas that concern a queue, sorted.

@@ -18,7 +18,7 @@ from queue_scheduler.debug_api.snapshots import (
     UnitFacts,
     WouldPreempt,
     find_occupied_quotas,
-    find_quotas,
+    quotas_of_queue,
 )
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
@@ -62,7 +62,7 @@ class RefusalView(View):
     as_of: str = ""
 
 
-class JobView(View):
+class ConsumerView(View):
     """The job behind a unit."""
 
     api_version: str = ""
@@ -132,7 +132,7 @@ class UnitView(View):
     namespace: str
     name: str
     uid: str
-    job: JobView
+    job: ConsumerView
     queue: str
     quota: str
     phase: str
@@ -234,7 +234,7 @@ class UpstreamUnit(View):
 
     namespace: str
     name: str
-    job: JobView
+    job: ConsumerView
     priority: int
     position: int
 
@@ -253,7 +253,7 @@ UpstreamQuotas = dict[str, dict[str, QuotaUse]]
 """By queue, then by quota."""
 
 
-class QuotaNode(View):
+class QuotaNodeView(View):
     """One quota of the tree; a key missing in `limits` is unlimited."""
 
     name: str
@@ -274,14 +274,14 @@ class QuotaNode(View):
     request: dict[str, str]
     protected: dict[str, str]
     problems: list[str]
-    children: list[QuotaNode]
+    children: list[QuotaNodeView]
 
 
 class QuotaTreePage(View):
     """All quota trees, roots first."""
 
     leader: bool
-    items: list[QuotaNode]
+    items: list[QuotaNodeView]
 
 
 def view_refusal(refusal: Refusal, at: int | None = None) -> RefusalView:
@@ -457,11 +457,11 @@ def _moment(seconds: int) -> str:
     return rfc3339(datetime.fromtimestamp(seconds, UTC))
 
 
-def _view_job(unit: QueueUnit) -> JobView:
+def _view_job(unit: QueueUnit) -> ConsumerView:
     consumer = unit.spec.consumer_ref
     if consumer is None:
-        return JobView()
-    return JobView(api_version=consumer.api_version, kind=consumer.kind, name=consumer.name)
+        return ConsumerView()
+    return ConsumerView(api_version=consumer.api_version, kind=consumer.kind, name=consumer.name)
 
 
 def view_queue(facts: QueueSnapshot) -> QueueView:
@@ -509,7 +509,7 @@ def view_quota_tree(views: Iterable[QuotaView], *, leader: bool) -> QuotaTreePag
         children.setdefault(view.parent if view.parent in by_name else "", []).append(view)
     seen: set[str] = set()
 
-    def node(view: QuotaView) -> QuotaNode:
+    def node(view: QuotaView) -> QuotaNodeView:
         seen.add(view.name)
         below = [child for child in children.get(view.name, []) if child.name not in seen]
         return _quota_node(view, [node(child) for child in sorted(below, key=lambda v: v.name)])
@@ -520,8 +520,8 @@ def view_quota_tree(views: Iterable[QuotaView], *, leader: bool) -> QuotaTreePag
     return QuotaTreePage(leader=leader, items=roots)
 
 
-def _quota_node(view: QuotaView, children: list[QuotaNode]) -> QuotaNode:
-    return QuotaNode(
+def _quota_node(view: QuotaView, children: list[QuotaNodeView]) -> QuotaNodeView:
+    return QuotaNodeView(
         name=view.name,
         namespace=view.namespace,
         parent=view.parent,
@@ -555,7 +555,7 @@ def view_upstream_quotas(engine: Engine, views: Iterable[QuotaView]) -> Upstream
     booked = find_occupied_quotas(engine.units.records.values())
 
     def uses_of(queue: SchedulingQueue) -> dict[str, QuotaUse]:
-        names = find_quotas(queue.api_object, queue.quotas(), booked, uses)
+        names = quotas_of_queue(queue.api_object, queue.quotas(), booked, uses)
         # What a queue of all quotas takes is in `uses` already, sorted.
         return uses if ALL_QUOTAS in names else {name: uses[name] for name in names if name in uses}
 

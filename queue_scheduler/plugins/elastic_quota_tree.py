@@ -31,7 +31,7 @@ from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSett
 from queue_scheduler.quota.quota_tree_spec import parse_tree
 from queue_scheduler.quota.tree_node_lookup import TreeNodeLookup, short_name
 from queue_scheduler.quota.tree_queue_names import said_node
-from queue_scheduler.quota_cache.reclaim import Lent
+from queue_scheduler.quota_cache.reclaim import LentUsage
 from queue_scheduler.quota_plugin import QuotaPlugin, read_chosen_queue
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
@@ -181,7 +181,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
 
     def lent_to(
         self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
-    ) -> Lent | None:
+    ) -> LentUsage | None:
         """Return what may be reclaimed if hungry quotas are checked; None: any unit."""
         return super().lent_to(info, leaving, outranks=outranks) if self._checks_hungry else None
 

@@ -21,7 +21,6 @@ import msgspec
 import structlog
 
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
-from queue_scheduler.cycles.dequeue_cycle import WriteSink
 from queue_scheduler.cycles.eviction_patches import build_request
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
@@ -30,7 +29,7 @@ from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, 
 from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Dropped, Outcome, Rejected, Written, status_change
+from shared_api.client.writes import Dropped, Outcome, Rejected, WriteSink, Written, status_change
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock

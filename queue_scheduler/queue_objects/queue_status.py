@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from queue_scheduler.cache.admission_check_rules import KnownChecks, lists_check
-from queue_scheduler.cycles.dequeue_cycle import WritersCache, WriteSink
+from queue_scheduler.cycles.dequeue_cycle import WritersCache
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
@@ -28,7 +28,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUES
-from shared_api.client.writes import Outcome, Rejected, Written, status_report
+from shared_api.client.writes import Outcome, Rejected, WriteSink, Written, status_report
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue import READY, Queue
 from shared_api.process.clock import Clock

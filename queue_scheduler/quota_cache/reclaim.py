@@ -68,7 +68,7 @@ def _guaranteed(node: NodeUsage, demand: Demand) -> Items:
     return [item for item in items if item[0] not in JOB_COUNTS]
 
 
-class Lent:
+class LentUsage:
     """What may be reclaimed for a demand: counts what is taken, and says how much more may be.
 
     A unit may be evicted if it holds a resource that the demand asks for, and each quota between it
@@ -110,7 +110,7 @@ class Lent:
                 for each in levels:
                     self._gone[each, key] = self._gone.get((each, key), 0) + amount
 
-    def copy(self) -> Lent:
+    def copy(self) -> LentUsage:
         """Return an independent copy that has taken the same."""
         twin = copy(self)
         twin.taken = dict(self.taken)

@@ -56,7 +56,7 @@ _API_VERSIONS: Final = {
 log = structlog.get_logger("events")
 
 
-class EventSink(Protocol):
+class NoticeSink(Protocol):
     """Records events."""
 
     def record(
@@ -67,7 +67,7 @@ class EventSink(Protocol):
 
 
 class ObjectEvents:
-    """An `EventSink` over the recorder; silent while this replica does not lead."""
+    """A `NoticeSink` over the recorder; silent while this replica does not lead."""
 
     def __init__(self, recorder: EventRecorder, may_write: Callable[[], bool]) -> None:
         self._recorder = recorder
@@ -140,7 +140,7 @@ class EventReporter:
     def __init__(
         self,
         shared: SharedEngine,
-        events: EventSink,
+        events: NoticeSink,
         may_write: Callable[[], bool],
         clock: Clock,
     ) -> None:

@@ -33,7 +33,7 @@ from typing import Any, Final
 import structlog
 
 from queue_scheduler.cache.unit_state import UnitState, is_disowned
-from queue_scheduler.cycles.dequeue_cycle import WritersCache, WriteSink
+from queue_scheduler.cycles.dequeue_cycle import WritersCache
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
@@ -43,7 +43,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Outcome, Rejected, Written, status_report
+from shared_api.client.writes import Outcome, Rejected, WriteSink, Written, status_report
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock

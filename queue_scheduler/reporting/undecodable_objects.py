@@ -12,13 +12,12 @@ from typing import Any, Final
 
 import structlog
 
-from queue_scheduler.cycles.dequeue_cycle import WriteSink
-from queue_scheduler.reporting.events import EventSink
+from queue_scheduler.reporting.events import NoticeSink
 from shared_api.client.errors import ApiFailure, DecodeFailure, NotFound
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import QUEUE_UNITS, QUEUES
 from shared_api.client.response_decoding import read_json
-from shared_api.client.writes import Dropped, Outcome, Unknown, status_report
+from shared_api.client.writes import Dropped, Outcome, Unknown, WriteSink, status_report
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue import READY
 from shared_api.process.clock import Clock
@@ -61,7 +60,7 @@ class UndecodableObjects:
     def __init__(
         self,
         caches: Mapping[str, Unreadable],
-        events: EventSink,
+        events: NoticeSink,
         writes: WriteSink,
         read_raw: Callable[[str], bytes],
         may_write: Callable[[], bool],

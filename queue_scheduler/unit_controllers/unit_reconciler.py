@@ -29,7 +29,7 @@ import msgspec
 import structlog
 from msgspec import convert
 
-from queue_scheduler.cycles.dequeue_cycle import CONFLICT_WITHOUT_CHANGE, UnitReader, WriteSink
+from queue_scheduler.cycles.dequeue_cycle import CONFLICT_WITHOUT_CHANGE, UnitReader
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
@@ -40,6 +40,7 @@ from shared_api.client.writes import (
     Outcome,
     Rejected,
     Unknown,
+    WriteSink,
     Written,
     status_change,
 )

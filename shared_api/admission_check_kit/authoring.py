@@ -8,7 +8,7 @@ from __future__ import annotations
 from shared_api.admission_check_kit.judging import ACTIVE, Activity, Judge, Surroundings
 from shared_api.admission_check_kit.rules import BadParameters
 from shared_api.admission_check_kit.serving import serve
-from shared_api.admission_check_kit.verdicts import CheckState, Verdict
+from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import PodSetUpdate, QueueUnit
 from shared_api.process.clock import Clock, SystemClock
@@ -19,12 +19,12 @@ __all__ = [
     "AdmissionCheck",
     "BadParameters",
     "CheckState",
+    "CheckVerdict",
     "Clock",
     "Judge",
     "PodSetUpdate",
     "QueueUnit",
     "Surroundings",
     "SystemClock",
-    "Verdict",
     "serve",
 ]

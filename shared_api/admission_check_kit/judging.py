@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
-from shared_api.admission_check_kit.verdicts import Verdict
+from shared_api.admission_check_kit.verdicts import CheckVerdict
 from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import KindWatch
@@ -41,7 +41,7 @@ ACTIVE: Final = Activity()
 class Judge(Protocol):
     """Decides whether units may start."""
 
-    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
+    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict:
         """Return whether a unit may start.
 
         Called while the unit is Reserved and its check is Pending or Ready: a Ready check may
@@ -59,7 +59,7 @@ class Judge(Protocol):
 class JudgesAdmitted(Protocol):
     """A judge that can withdraw its consent after a unit was admitted."""
 
-    def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
+    def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict | None:
         """Return whether a unit that has started may continue; called while its check is Ready.
 
         Retry or Rejected makes the scheduler evict it; None and other verdicts change nothing.

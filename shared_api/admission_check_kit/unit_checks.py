@@ -18,11 +18,11 @@ from shared_api.admission_check_kit.judging import Judge, JudgesAdmitted, LooksA
 from shared_api.admission_check_kit.verdicts import (
     OPEN_STATES,
     CheckState,
-    Verdict,
+    CheckVerdict,
     checks_patch,
     differs_in_words_only,
     find_state,
-    is_admitted,
+    has_passed_checks,
     is_asked_about,
     state_after,
 )
@@ -182,10 +182,10 @@ class UnitChecks:
             self._judge.look_after(key, unit, own.keys())
         return rest
 
-    def _ask(self, unit: QueueUnit, own: Mapping[str, AdmissionCheck]) -> dict[str, Verdict]:
+    def _ask(self, unit: QueueUnit, own: Mapping[str, AdmissionCheck]) -> dict[str, CheckVerdict]:
         """Return the judge's verdicts on the checks that are open, by name."""
-        verdicts: dict[str, Verdict] = {}
-        asked, admitted = is_asked_about(unit), is_admitted(unit)
+        verdicts: dict[str, CheckVerdict] = {}
+        asked, admitted = is_asked_about(unit), has_passed_checks(unit)
         for name, check in own.items():
             state = find_state(unit, name)
             if state is None or state.state not in OPEN_STATES:
@@ -198,14 +198,14 @@ class UnitChecks:
                     verdicts[name] = taken_back
         return verdicts
 
-    def _ask_about_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
+    def _ask_about_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict | None:
         if not isinstance(self._judge, JudgesAdmitted):
             return None
         verdict = self._judge.judge_admitted(unit, check)
         evicts = verdict is not None and verdict.state in {CheckState.RETRY, CheckState.REJECTED}
         return verdict if evicts else None
 
-    def _write(self, unit: QueueUnit, verdicts: Mapping[str, Verdict]) -> float | None:
+    def _write(self, unit: QueueUnit, verdicts: Mapping[str, CheckVerdict]) -> float | None:
         """Write the states that verdicts change; return the seconds to the next time, or None."""
         now = rfc3339(self._clock.now())
         rests = [

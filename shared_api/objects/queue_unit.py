@@ -92,7 +92,7 @@ CONSUMER_STAYS: Final = rule(
     field_path=".spec",
 )
 
-Demand = dict[str, Annotated[QuantityText, rules(_NOT_NEGATIVE)]]
+DemandQuantities = dict[str, Annotated[QuantityText, rules(_NOT_NEGATIVE)]]
 """A resource list whose amounts must not be negative; decoded like any other."""
 
 
@@ -137,7 +137,7 @@ class QueueUnitSpec(WireStruct, frozen=True):
     ] = 0
     queue: Annotated[str, text("Name of the queue.", longest=SUBDOMAIN_LENGTH)] = ""
     resource: Annotated[
-        Demand, entries("Deprecated: total demand of the job.", most=MAX_RESOURCES)
+        DemandQuantities, entries("Deprecated: total demand of the job.", most=MAX_RESOURCES)
     ] = {}
     pod_set: Annotated[
         tuple[Annotated[PodSet, rules(_MIN_WITHIN_COUNT)], ...],
@@ -153,7 +153,7 @@ class QueueUnitSpec(WireStruct, frozen=True):
         str, text("The job's priority class.", longest=SUBDOMAIN_LENGTH)
     ] = ""
     request: Annotated[
-        Demand,
+        DemandQuantities,
         entries("Total demand of a job that is not described by pods.", most=MAX_RESOURCES),
     ] = {}
     active: Annotated[

@@ -64,7 +64,7 @@ def new_server(clock: VirtualClock, *, quotas: bool = True) -> FakeApiServer:
 
 
 class SentEvents:
-    """An `EventSink` that keeps what it gets: (kind, key, reason)."""
+    """A `NoticeSink` that keeps what it gets: (kind, key, reason)."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str, str]] = []

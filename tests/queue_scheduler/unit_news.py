@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from queue_scheduler.cycles.dequeue_cycle import WriteSink
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.unit_reconciler import UnitAccess
 from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.writes import WriteSink
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.work_queue import WorkQueue
 from tests.queue_scheduler.shell_kit import ShellKit

@@ -30,7 +30,7 @@ from queue_controllers.decision.suspend_conflict import suspend_job
 from queue_controllers.extension_server import ExtensionServer
 from queue_controllers.reconcile import reconciler as reconciler_module
 from queue_controllers.reservations import decide as reservations
-from queue_controllers.reservations.decide import Answer, Verdict
+from queue_controllers.reservations.decide import Answer, ReservationResult
 from queue_scheduler.cache import unit_cache, unit_state
 from queue_scheduler.cache.pod_accounting import PodAccounting
 from queue_scheduler.cache.unit_state import UnitState, makes_room
@@ -364,7 +364,7 @@ def unit_news_lost(plant: Plant) -> None:
 
 @fault("a job of a strict queue is released without a verdict")
 def verdict_not_awaited(plant: Plant) -> None:
-    plant.replace(reservations, "judge_reservations", lambda *_: Verdict(Answer.GRANTED))
+    plant.replace(reservations, "judge_reservations", lambda *_: ReservationResult(Answer.GRANTED))
 
 
 # === what both programs use ====================================================================
