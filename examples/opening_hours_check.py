@@ -23,7 +23,9 @@ def judge(_unit: kit.QueueUnit, hours: tuple[int, int]) -> kit.CheckVerdict:
     opens, closes = hours
     if (CLOCK.now().hour - opens) % 24 <= (closes - 1 - opens) % 24:
         return kit.CheckVerdict(kit.CheckState.READY, f"open from {opens} to {closes} h")
-    return kit.CheckVerdict(kit.CheckState.PENDING, f"opens at {opens} h", look_again_seconds=60.0)
+    return kit.CheckVerdict(
+        kit.CheckState.PENDING, f"opens at {opens} h", recheck_after_seconds=60.0
+    )
 
 
 if __name__ == "__main__":  # python examples/opening_hours_check.py --leader-elect=false

@@ -175,13 +175,15 @@ def retry_or_reject(retries: int, retry: RetryRule, message: str) -> CheckVerdic
     return CheckVerdict(CheckState.RETRY, message, requeue_after_seconds=retry.seconds(retries))
 
 
-def unchanged(state: AdmissionCheckState, look_again_seconds: float | None = None) -> CheckVerdict:
+def unchanged(
+    state: AdmissionCheckState, recheck_after_seconds: float | None = None
+) -> CheckVerdict:
     """Return the verdict that is written already."""
     return CheckVerdict(
         CheckState(state.state),
         state.message,
         state.pod_set_updates,
-        look_again_seconds=look_again_seconds,
+        recheck_after_seconds=recheck_after_seconds,
     )
 
 

@@ -38,7 +38,7 @@ from queue_scheduler.admission_check_controller.request_plan import (
     plan_pods,
     unit_key_in,
 )
-from shared_api.admission_check_kit.judging import ACTIVE, Activity, Surroundings
+from shared_api.admission_check_kit.judging import ACTIVE, Activity, CheckContext
 from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict, find_state
 from shared_api.client.errors import BadRequest, Conflict, Forbidden, Invalid
 from shared_api.client.resource_types import (
@@ -65,7 +65,7 @@ OLDER_VERSION: Final = "v1beta1"
 """Autoscalers that serve no later one may know the older annotations alone."""
 
 CACHE_SECONDS: Final = 1.0
-"""When a unit is looked at again that waits for a cache which is being filled."""
+"""When a unit is judged again that waits for a cache which is being filled."""
 
 DELETE_AGAIN_SECONDS: Final = 10.0
 """When it is tried again to delete what met a conflict; the verdict does not wait for that."""
@@ -96,24 +96,24 @@ class ProvisioningJudge:
         # by the holder of the unit's key; what is lost is read again.
         self._demands: dict[str, tuple[Uid, int, str]] = {}
 
-    def attach(self, around: Surroundings) -> None:
+    def attach(self, context: CheckContext) -> None:
         """Follow configs, and the objects that were made here."""
-        self._around = around
+        self._context = context
         made_here = InformerSettings(
             label_selector=f"{CHECK_CONTROLLER}={controller_label(self._controller_name)}"
         )
-        self._config_kind: KindWatch[ProvisioningRequestConfig] = around.follow(
+        self._config_kind: KindWatch[ProvisioningRequestConfig] = context.follow(
             PROVISIONING_REQUEST_CONFIG_VERSIONS, self._on_config, store=self._configs
         )
-        self._request_kind: KindWatch[ProvisioningRequest] = around.follow(
+        self._request_kind: KindWatch[ProvisioningRequest] = context.follow(
             PROVISIONING_REQUEST_VERSIONS, self._on_made, store=self._requests, settings=made_here
         )
-        self._template_kind: KindWatch[OnlyMetadata] = around.follow(
+        self._template_kind: KindWatch[OnlyMetadata] = context.follow(
             (POD_TEMPLATES,), self._on_made, store=self._templates, settings=made_here
         )
         self._writes = ProvisioningWrites(
-            around.client,
-            around,
+            context.client,
+            context,
             self._requests,
             self._templates,
             lambda: self._request_kind.resource_type,
@@ -159,12 +159,12 @@ class ProvisioningJudge:
         retry = settings.retry if isinstance(settings, CheckSettings) else RetryRule()
         return judge_admitted(unit, state, retry, self._granted(unit, check).requests)
 
-    def looked_after(self) -> Collection[str]:
+    def units_to_clean_up(self) -> Collection[str]:
         """Return the units that requests or templates were made for."""
         made: list[ApiObject] = [*self._requests.list(), *self._templates.list()]
         return {key for each in made if (key := unit_key_in(each.metadata))}
 
-    def look_after(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
+    def clean_up(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
         """Take away the requests of units that have ended, or lost their place or the check."""
         if unit is None or not checks or not occupies_quota(unit):
             self._demands.pop(key, None)
@@ -217,7 +217,7 @@ class ProvisioningJudge:
                 "a request for nodes is forbidden", unit=unit.metadata.key, error=str(refusal)
             )
             words = f"The request for nodes needs a right: {refusal.message}"
-            return CheckVerdict(CheckState.PENDING, words, look_again_seconds=FORBIDDEN_SECONDS)
+            return CheckVerdict(CheckState.PENDING, words, recheck_after_seconds=FORBIDDEN_SECONDS)
         return _soon_again(decision.verdict, refused)
 
     def _settings_of(self, check: AdmissionCheck) -> CheckSettings | Obstacle:
@@ -281,13 +281,13 @@ class ProvisioningJudge:
     def _on_config(
         self, _old: ProvisioningRequestConfig | None, _new: ProvisioningRequestConfig | None
     ) -> None:
-        self._around.look_at_all()
+        self._context.recheck_all()
 
     def _on_made(self, old: ApiObject | None, new: ApiObject | None) -> None:
         """Look at the unit of a request or template that came, changed or went."""
         made = new if new is not None else old
         if made is not None and (key := unit_key_in(made.metadata)):
-            self._around.look_at_unit(key)
+            self._context.recheck_unit(key)
 
 
 def _owner_uid(meta: ObjectMeta) -> Uid | None:
@@ -304,5 +304,5 @@ def _soon_again(verdict: CheckVerdict, refusal: Conflict | None) -> CheckVerdict
     """Return a verdict beside which something could not be deleted yet."""
     if refusal is None:
         return verdict
-    seconds = min(verdict.look_again_seconds or DELETE_AGAIN_SECONDS, DELETE_AGAIN_SECONDS)
-    return replace(verdict, look_again_seconds=seconds)
+    seconds = min(verdict.recheck_after_seconds or DELETE_AGAIN_SECONDS, DELETE_AGAIN_SECONDS)
+    return replace(verdict, recheck_after_seconds=seconds)

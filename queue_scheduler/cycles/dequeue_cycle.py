@@ -227,9 +227,9 @@ class DequeueCycle:
         Returns:
             How many seconds to rest; None: until woken, since there is no such unit.
         """
-        return self._unsettled.work(self._look_at)
+        return self._unsettled.work(self._find_outcome)
 
-    def _look_at(self, decision: Dequeue) -> None:
+    def _find_outcome(self, decision: Dequeue) -> None:
         is_open = self._shared.ask(Engine.open_record, decision) is not None
         if not is_open:
             self._refusals.forget(decision)

@@ -128,7 +128,7 @@ class DebugApi:
         waits = unit.refusal is not None and unit.position > 0
         would = None
         if waits:
-            unit, would = self._snapshots.look_anew(unit)
+            unit, would = self._snapshots.refresh(unit)
         return views.view_unit(unit, would)
 
     @_in_turn

@@ -177,7 +177,7 @@ class Snapshots:
         unit = self._shared.ask(_read_unit_in_line, key)
         return None if unit is None else self._with_promise(unit)
 
-    def look_anew(self, unit: UnitFacts) -> tuple[UnitFacts, WouldPreempt | None]:
+    def refresh(self, unit: UnitFacts) -> tuple[UnitFacts, WouldPreempt | None]:
         """Return a waiting unit with its current reason, and the units that it would preempt.
 
         The scheduler considers a refused unit again when it may fit, not when numbers change: the

@@ -33,7 +33,7 @@ from shared_api.client.resource_types import (
 from shared_api.objects.meta import Uid
 from shared_api.process.clock import Clock
 
-LOOK_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
 """Between two steps. Notices are read by people, and each step takes a lock."""
 
 MAX_LINES: Final = 20
@@ -166,7 +166,7 @@ class EventReporter:
             while self._told:
                 self._pass_on(self._told.popleft())
             self._log.fold()
-        return LOOK_SECONDS
+        return POLL_SECONDS
 
     def _pass_on(self, notice: Notice) -> None:
         self._events.record(

@@ -179,7 +179,7 @@ class PendingReasonWriter:
                 # Not at once: the unit may be new, and start within its two seconds.
                 self._due.add_after(changed, FIRST_REPORT_SECONDS)
         self._forget_left()
-        ready = self._look_at_due()
+        ready = self._consider_due()
         if ready == 0.0 or self._report_ranked():
             return 0.0
         rests = [self._sweep_at - self._clock.monotonic()]
@@ -191,12 +191,12 @@ class PendingReasonWriter:
             rests.append(0.0)  # until some that are in flight are written
         return max(LEAST_REST_SECONDS, min(rests))
 
-    def _look_at_due(self) -> float | None:
+    def _consider_due(self) -> float | None:
         """Consider units whose time has come; return how many seconds to rest, or None."""
         for _ in range(UNITS_PER_STEP):
             if len(self._in_flight) >= MAX_IN_FLIGHT:
                 return LEAST_REST_SECONDS
-            ready = self._due.work(self._look_at)
+            ready = self._due.work(self._consider)
             if ready != 0.0:
                 return ready
         return 0.0
@@ -264,7 +264,7 @@ class PendingReasonWriter:
         self._first = frozenset(first)
         return keys, queues
 
-    def _look_at(self, key: str) -> None:
+    def _consider(self, key: str) -> None:
         self._report(key, _Rank.AT_ONCE)
         self._due.forget(key)
 

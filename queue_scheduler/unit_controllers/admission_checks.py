@@ -47,12 +47,12 @@ from queue_scheduler.engine.deadlines import activity_told_at, checks_end_at, is
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.strict_mode import request_nodes
 from queue_scheduler.unit_controllers.unit_reconciler import (
-    Look,
     RequeueAfter,
+    Result,
     SendStatus,
     UnitAccess,
     UnitReconciler,
-    look_again_at,
+    requeue_at,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import ADMISSION_CHECK
@@ -127,28 +127,28 @@ class AdmissionCheckCycle:
         self._observer = observer
         # Since when a unit's condition names other inactive checks than there are; by the step.
         self._outdated_since: dict[str, float] = {}
-        self._looks = UnitReconciler(access, self._look_at, _find_with_checks)
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_with_checks)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and has_checks(new):
-            self._looks.add(new.metadata.key)
+            self._reconciler.add(new.metadata.key)
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
         """Reconcile all units when a queue lists other checks; the engine must know already."""
         if _asked_of(old) != _asked_of(new):
-            self._looks.add_all()
+            self._reconciler.add_all()
 
     def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         """Reconcile all units when a check changes; the engine must know already."""
         if old is None or new is None or old.status != new.status:
-            self._looks.add_all()
+            self._reconciler.add_all()
 
     def step(self) -> float | None:
         """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._looks.step()
+        return self._reconciler.step()
 
-    def _look_at(self, key: str) -> Look:
+    def _reconcile(self, key: str) -> Result:
         since = self._outdated_since.pop(key, self._clock.monotonic())
         facts = self._shared.ask(read_check_facts, key)
         if facts is None:
@@ -162,7 +162,7 @@ class AdmissionCheckCycle:
             case None:
                 return None
             case WaitForChecks():
-                rest = look_again_at(until, now, LONGEST_REST_SECONDS)
+                rest = requeue_at(until, now, LONGEST_REST_SECONDS)
                 return self._wait(unit, verdict, rest.seconds, since)
             case GoOn():
                 on_written = partial(self._on_admitted, facts.queue_name)
@@ -182,7 +182,7 @@ class AdmissionCheckCycle:
                 on_written = partial(self._on_failed, verdict)
                 return SendStatus(unit, status, on_written, known_by=eviction_of)
 
-    def _wait(self, unit: QueueUnit, verdict: WaitForChecks, rest: float, since: float) -> Look:
+    def _wait(self, unit: QueueUnit, verdict: WaitForChecks, rest: float, since: float) -> Result:
         """Wait, and write which inactive checks hold the unit once that has lasted a while."""
         status = build_inactivity(unit, verdict.inactive, rfc3339(self._clock.now()))
         if status is not None:

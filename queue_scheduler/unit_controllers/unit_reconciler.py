@@ -1,13 +1,13 @@
 r"""Reconciles units whose time or state requires a write by the scheduler, one after another.
 
 This is what the unit controllers share. Each says which units it reconciles, and what follows from
-the newest object of a unit (`Look`); the rest is here::
+the newest object of a unit (`Result`); the rest is here::
 
-    unit --> looked at --> nothing to do        forgotten, until news of it come
-                      \--> later                looked at again then
+    unit --> reconciled -> nothing to do        forgotten, until news of it come
+                      \--> later                reconciled again then
                        \-> patch --> written    the engine hears of it
-                                \-> refused     reported, and looked at again
-                                 \> conflict, or no answer: looked at again, by what is known then;
+                                \-> refused     reported, and reconciled again
+                                 \> conflict, or no answer: reconciled again, by what is known then;
                                                 of a unit that seems unchanged, by what is read
 
 A write that is found in the unit is reported as if its answer had come. A repeated conflict with a
@@ -93,11 +93,11 @@ class RequeueAfter(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Look = SendStatus | RequeueAfter | None
+Result = SendStatus | RequeueAfter | None
 """None: there is nothing to do until the unit changes."""
 
 
-def look_again_at(at: datetime | None, now: datetime, longest_seconds: float) -> RequeueAfter:
+def requeue_at(at: datetime | None, now: datetime, longest_seconds: float) -> RequeueAfter:
     """Return the rest until a wall time, at most so long; None: no time is set.
 
     Rests are measured by the clock that does not jump: the wall clock may be set meanwhile.
@@ -116,7 +116,7 @@ class UnitAccess:
         writes: Takes the patches.
         note_written: Takes what the server answered.
         may_write: False while this process does not lead; what makes it True must wake the step.
-        due: Keys of units to look at.
+        due: Keys of units to reconcile.
         read_unit: Reads a unit of which it is not known what the server holds.
         report: Takes the notices that become events.
     """
@@ -135,7 +135,7 @@ class UnitReconciler:
 
     Args:
         access: The ways in and out.
-        look_at: Returns what to do about the unit of a key.
+        reconcile: Returns what to do about the unit of a key.
         find: Returns the keys of all units that may have to be reconciled; called when this process
             begins to lead, under the engine's lock.
     """
@@ -143,11 +143,11 @@ class UnitReconciler:
     def __init__(
         self,
         access: UnitAccess,
-        look_at: Callable[[str], Look],
+        reconcile: Callable[[str], Result],
         find: Callable[[Engine], list[str]],
     ) -> None:
         self._access = access
-        self._look_at = look_at
+        self._reconcile = reconcile
         self._find = find
         # Added to by the step, taken from by writers.
         self._in_flight: set[str] = set()
@@ -200,7 +200,7 @@ class UnitReconciler:
         due = self._access.due
         if not self._close(key):
             return None
-        match self._look_at(key):
+        match self._reconcile(key):
             case None:
                 self._forget(key)
             case RequeueAfter(seconds=seconds):

@@ -77,17 +77,17 @@ class JudgesChecks(Protocol):
 
 
 @runtime_checkable
-class LooksAfterUnits(Protocol):
+class CleansUpUnits(Protocol):
     """A judge that creates objects for units, and must delete them."""
 
-    def looked_after(self) -> Collection[str]:
+    def units_to_clean_up(self) -> Collection[str]:
         """Return the keys (`namespace/name`) of the units that have such objects.
 
         Called when this process begins to judge, to find objects that are no longer needed.
         """
         ...
 
-    def look_after(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
+    def clean_up(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
         """Delete the objects that a unit no longer needs.
 
         Called at the end of every reconcile of a unit, including units that no longer exist.
@@ -103,7 +103,7 @@ class LooksAfterUnits(Protocol):
         ...
 
 
-class Surroundings(Protocol):
+class CheckContext(Protocol):
     """What a controller offers to its judge: caches of further kinds, and requeueing."""
 
     @property
@@ -141,23 +141,23 @@ class Surroundings(Protocol):
         """
         ...
 
-    def look_at_unit(self, key: str) -> None:
+    def recheck_unit(self, key: str) -> None:
         """Queue a unit, by `namespace/name`, to be judged again."""
         ...
 
-    def look_at_check(self, name: str) -> None:
+    def recheck_check(self, name: str) -> None:
         """Queue an AdmissionCheck, and all units that need it, to be judged again."""
         ...
 
-    def look_at_all(self) -> None:
+    def recheck_all(self) -> None:
         """Queue all units and checks to be judged again."""
         ...
 
 
 @runtime_checkable
-class NeedsSurroundings(Protocol):
+class NeedsContext(Protocol):
     """A judge that follows further kinds, or writes."""
 
-    def attach(self, around: Surroundings) -> None:
-        """Receive the surroundings; called once, before anything starts."""
+    def attach(self, context: CheckContext) -> None:
+        """Receive the context; called once, before anything starts."""
         ...

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queue_objects.queue_drain import LOOK_SECONDS, RETRIES, QueueDrain
+from queue_scheduler.queue_objects.queue_drain import POLL_SECONDS, RETRIES, QueueDrain
 from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
 from shared_api.client.errors import Conflict, Forbidden, Invalid
 from shared_api.client.writes import Dropped
@@ -265,7 +265,7 @@ def test_a_replica_that_does_not_lead_asks_no_unit(kit: ShellKit) -> None:
     drain_one(kit)
     kit.leads = False
     writes = HeldWrites()
-    assert drains_of(kit, writes).step() == LOOK_SECONDS
+    assert drains_of(kit, writes).step() == POLL_SECONDS
     assert writes.writes == []
 
 

@@ -11,8 +11,8 @@ from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.reporting.events import (
     FOLD_SECONDS,
-    LOOK_SECONDS,
     MAX_LINES,
+    POLL_SECONDS,
     EventReporter,
     ObjectEvents,
 )
@@ -72,7 +72,7 @@ def test_notices_are_passed_on_once(kit: ShellKit) -> None:
     sent = SentEvents()
     notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     kit.add_queue("odd", policy="Lottery")
-    assert notices.step() == LOOK_SECONDS
+    assert notices.step() == POLL_SECONDS
     notices.step()
     assert sent.told == [("Queue", "koord-queue/odd", "UnknownPolicy")]
     assert sent.warnings == [True]
@@ -128,7 +128,7 @@ def test_of_thousands_the_log_has_some_and_their_count(kit: ShellKit) -> None:
             for number in range(200):
                 notices.report(notice_of(f"u{second}-{number}"))
             notices.step()
-            kit.clock.advance(LOOK_SECONDS)
+            kit.clock.advance(POLL_SECONDS)
         notices.report(notice_of("other", "NoQuota"))
         notices.step()
         assert len(logs) == MAX_LINES + 1, "another reason has its own lines"

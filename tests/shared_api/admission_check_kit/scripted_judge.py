@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from shared_api.admission_check_kit.judging import ACTIVE, Activity, Surroundings
+from shared_api.admission_check_kit.judging import ACTIVE, Activity, CheckContext
 from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import QueueUnit
@@ -21,11 +21,11 @@ class ScriptedJudge:
         self.asked: list[tuple[str, str]] = []
         self.cared_for: list[tuple[str, bool, tuple[str, ...]]] = []
         self.holds: set[str] = set()
-        self.around: Surroundings | None = None
+        self.context: CheckContext | None = None
         self.on_ask: Callable[[], None] = lambda: None
 
-    def attach(self, around: Surroundings) -> None:
-        self.around = around
+    def attach(self, context: CheckContext) -> None:
+        self.context = context
 
     def judge(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict:
         self.asked.append((unit.metadata.name, check.metadata.name))
@@ -41,8 +41,8 @@ class ScriptedJudge:
     def judge_check(self, check: AdmissionCheck) -> Activity:
         return self.activity
 
-    def looked_after(self) -> Collection[str]:
+    def units_to_clean_up(self) -> Collection[str]:
         return self.holds
 
-    def look_after(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
+    def clean_up(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
         self.cared_for.append((key, unit is not None, tuple(checks)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared_api.admission_check_kit.check_controller import slim_unit
-from shared_api.admission_check_kit.judging import Surroundings
+from shared_api.admission_check_kit.judging import CheckContext
 from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import OnlyMetadata
@@ -84,11 +84,11 @@ class ConfigMapJudge:
     def __init__(self) -> None:
         self.store: IndexedStore[OnlyMetadata] = IndexedStore()
 
-    def attach(self, around: Surroundings) -> None:
+    def attach(self, context: CheckContext) -> None:
         def on_change(_old: OnlyMetadata | None, _new: OnlyMetadata | None) -> None:
-            around.look_at_all()
+            context.recheck_all()
 
-        around.follow((CONFIG_MAPS,), on_change, store=self.store)
+        context.follow((CONFIG_MAPS,), on_change, store=self.store)
 
     def judge(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict:
         there = self.store.get(f"default/{check.metadata.name}") is not None

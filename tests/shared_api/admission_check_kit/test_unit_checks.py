@@ -32,7 +32,7 @@ def test_a_verdict_is_written_once(world: CheckWorld) -> None:
         "lastTransitionTime": world.state()["lastTransitionTime"],
     }
     assert world.controller is not None
-    world.controller.look_at_all()
+    world.controller.recheck_all()
     world.settle()
     assert writes_to(world.server).count("patch queueunits/status") == 1
 
@@ -94,8 +94,8 @@ def test_ready_may_be_revoked_while_the_unit_waits_for_other_checks(world: Check
     world.add_unit("unit", "check", "slow")
     world.settle()
     judge.verdict = CheckVerdict(CheckState.PENDING, "not any more")
-    assert judge.around is not None
-    judge.around.look_at_unit("default/unit")
+    assert judge.context is not None
+    judge.context.recheck_unit("default/unit")
     world.settle()
     assert world.state()["state"] == "Pending"
 
@@ -118,8 +118,8 @@ def test_a_started_unit_can_only_be_requeued(
     world.settle()
     world.move("unit", "Running")
     judge.of_admitted = verdict
-    assert judge.around is not None
-    judge.around.look_at_unit("default/unit")
+    assert judge.context is not None
+    judge.context.recheck_unit("default/unit")
     world.settle()
     assert world.state()["state"] == want
 
@@ -173,12 +173,14 @@ def test_a_judge_with_a_bug_is_asked_again(world: CheckWorld) -> None:
 
 
 def test_a_change_of_the_message_alone_is_written_once_a_minute(world: CheckWorld) -> None:
-    judge = ScriptedJudge(CheckVerdict(CheckState.PENDING, "in 10 minutes", look_again_seconds=1.0))
+    judge = ScriptedJudge(
+        CheckVerdict(CheckState.PENDING, "in 10 minutes", recheck_after_seconds=1.0)
+    )
     world.start(judge)
     world.add_unit()
     world.settle()
     assert world.state()["message"] == "in 10 minutes"
-    judge.verdict = CheckVerdict(CheckState.PENDING, "in 9 minutes", look_again_seconds=1.0)
+    judge.verdict = CheckVerdict(CheckState.PENDING, "in 9 minutes", recheck_after_seconds=1.0)
     world.settle(30.0)
     assert world.state()["message"] == "in 10 minutes"
     world.settle(31.0)
