@@ -175,15 +175,13 @@ def retry_or_reject(retries: int, retry: RetryRule, message: str) -> CheckVerdic
     return CheckVerdict(CheckState.RETRY, message, requeue_after_seconds=retry.seconds(retries))
 
 
-def unchanged(
-    state: AdmissionCheckState, recheck_after_seconds: float | None = None
-) -> CheckVerdict:
+def unchanged(state: AdmissionCheckState, recheck_seconds: float | None = None) -> CheckVerdict:
     """Return the verdict that is written already."""
     return CheckVerdict(
         CheckState(state.state),
         state.message,
         state.pod_set_updates,
-        recheck_after_seconds=recheck_after_seconds,
+        recheck_seconds=recheck_seconds,
     )
 
 

@@ -217,7 +217,7 @@ class ProvisioningJudge:
                 "a request for nodes is forbidden", unit=unit.metadata.key, error=str(refusal)
             )
             words = f"The request for nodes needs a right: {refusal.message}"
-            return CheckVerdict(CheckState.PENDING, words, recheck_after_seconds=FORBIDDEN_SECONDS)
+            return CheckVerdict(CheckState.PENDING, words, recheck_seconds=FORBIDDEN_SECONDS)
         return _soon_again(decision.verdict, refused)
 
     def _settings_of(self, check: AdmissionCheck) -> CheckSettings | Obstacle:
@@ -304,5 +304,5 @@ def _soon_again(verdict: CheckVerdict, refusal: Conflict | None) -> CheckVerdict
     """Return a verdict beside which something could not be deleted yet."""
     if refusal is None:
         return verdict
-    seconds = min(verdict.recheck_after_seconds or DELETE_AGAIN_SECONDS, DELETE_AGAIN_SECONDS)
-    return replace(verdict, recheck_after_seconds=seconds)
+    seconds = min(verdict.recheck_seconds or DELETE_AGAIN_SECONDS, DELETE_AGAIN_SECONDS)
+    return replace(verdict, recheck_seconds=seconds)

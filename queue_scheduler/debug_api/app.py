@@ -7,7 +7,7 @@
 | /debug/queues/{name} | one queue, its units in order and those on hold, why each waits |
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/queueunits/{namespace}/{name}/explain | why it waits: all that keeps it from starting |
-| /debug/quotas | the quota trees: min, max, runtime, used, booked, demand |
+| /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
 | /openapi.json | the contract of all but the plugins' |

@@ -27,9 +27,10 @@ from queue_scheduler.insight.explain import Explanation, explain, needs_fork
 from queue_scheduler.preemption.candidates import Found
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.quota_cache.quota_views import QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
     QUOTA_FULLNAME,
     read_annotation,
@@ -54,6 +55,11 @@ class UnitFacts(msgspec.Struct, frozen=True):
     holds_up: bool = False
     promise: Promise | None = None
     refused_at: int | None = None
+
+    @property
+    def unit(self) -> QueueUnit:
+        """The unit's object."""
+        return self.record.unit
 
 
 class WouldPreempt(msgspec.Struct, frozen=True):
@@ -137,13 +143,13 @@ class Snapshots:
         read = (self._shared.ask(_read_queue, name) for name in names)
         found = [facts for facts in read if facts is not None]
         known = frozenset(self._shared.ask(self._quotas.names))
-        booked: Mapping[str, set[str]] = {}
+        occupied: Mapping[str, set[str]] = {}
         if any(facts.admitted for facts in found):
-            booked = find_occupied_quotas(self._shared.copy_records())
+            occupied = find_occupied_quotas(self._shared.copy_records())
         return [
             replace(
                 facts,
-                quotas=quotas_of_queue(facts.queue, facts.quotas, booked, known),
+                quotas=quotas_of_queue(facts.queue, facts.quotas, occupied, known),
                 refusal=facts.refusal or self._refusal_of_held(facts),
                 head=None if facts.head is None else self._with_promise(facts.head),
             )
@@ -215,7 +221,7 @@ class Snapshots:
 
 
 def quotas_of_queue(
-    queue: Queue, waiting: Iterable[str], booked: Mapping[str, set[str]], known: Container[str]
+    queue: Queue, waiting: Iterable[str], occupied: Mapping[str, set[str]], known: Container[str]
 ) -> list[str]:
     """Return the quotas that concern a queue, sorted.
 
@@ -226,14 +232,14 @@ def quotas_of_queue(
     Args:
         queue: The queue.
         waiting: Quotas of its pending units.
-        booked: Quotas of the units that occupy quota, by queue.
+        occupied: Quotas of the units that occupy quota, by queue.
         known: The quotas that exist.
     """
     name = queue.metadata.name
     made_for = read_annotation(queue.metadata.annotations, QUOTA_FULLNAME)
     named = {each for each in (name, made_for) if each is not None and each in known}
     listed = read_available_quotas(queue.metadata.annotations)
-    return sorted(named | listed | {*waiting} | booked.get(name, set()))
+    return sorted(named | listed | {*waiting} | occupied.get(name, set()))
 
 
 def find_occupied_quotas(records: Iterable[CachedUnit]) -> dict[str, set[str]]:

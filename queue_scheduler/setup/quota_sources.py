@@ -21,8 +21,8 @@ from queue_scheduler.plugins.resource_quota import NAME as RESOURCE_QUOTA
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.queue_objects.queue_reconciler import QueueSource
 from queue_scheduler.queue_objects.tree_queues import DefaultQueue, TreeQueues
-from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.quota_cache.quota_views import QuotaView
 from shared_api.client.discovery import KindProbe
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import (

@@ -208,7 +208,7 @@ class UnitChecks:
     def _write(self, unit: QueueUnit, verdicts: Mapping[str, CheckVerdict]) -> float | None:
         """Write the states that verdicts change; return the seconds to the next time, or None."""
         now = rfc3339(self._clock.now())
-        asked = (each.recheck_after_seconds for each in verdicts.values())
+        asked = (each.recheck_seconds for each in verdicts.values())
         rests = [seconds for seconds in asked if seconds is not None]
         changed: dict[str, AdmissionCheckState] = {}
         worded: list[str] = []

@@ -52,7 +52,7 @@ class CheckVerdict(msgspec.Struct, frozen=True):
         pod_set_updates: With Ready: what the pods need; the controllers put it into the job's pod
             templates when they release it.
         requeue_after_seconds: With Retry: the least time that the unit waits.
-        recheck_after_seconds: After how long the unit is judged again even if nothing has changed;
+        recheck_seconds: After how long the unit is judged again even if nothing has changed;
             None: only by the periodic resync.
     """
 
@@ -60,7 +60,7 @@ class CheckVerdict(msgspec.Struct, frozen=True):
     message: str = ""
     pod_set_updates: tuple[PodSetUpdate, ...] = ()
     requeue_after_seconds: int | None = None
-    recheck_after_seconds: float | None = None
+    recheck_seconds: float | None = None
 
 
 def is_asked_about(unit: QueueUnit) -> bool:

@@ -123,7 +123,7 @@ def test_a_limit_range_sets_the_demand_of_jobs_without_requests(
     most = 0
     while not all(condition(world.job(f"d{n}"), "Complete") for n in range(3)):
         most = max(most, sum(len(world.living_pods(f"d{n}")) for n in range(3)))
-        assert quota_view(cluster.scheduler, "defaulted")["booked"].get("cpu", "0") in {
+        assert quota_view(cluster.scheduler, "defaulted")["charged"].get("cpu", "0") in {
             "0",
             "1500m",
         }
@@ -138,7 +138,7 @@ def test_a_runtime_class_adds_its_overhead(world: QueueWorld, cluster: Cluster) 
         world.create_job(name, "overhead", cpu="900m", run_seconds=LONG, pod_spec=spec)
     assert [requested(world, name) for name in ("o1", "o2")] == ["1400m", "1400m"]
     until(lambda: world.running_pods("o1") or world.running_pods("o2"))
-    until(lambda: quota_view(cluster.scheduler, "overhead")["booked"] == {"cpu": "1400m"})
+    until(lambda: quota_view(cluster.scheduler, "overhead")["charged"] == {"cpu": "1400m"})
     stays(lambda: sum(len(world.living_pods(name)) for name in ("o1", "o2")) == 1)
 
 
@@ -209,7 +209,7 @@ def test_a_job_waits_for_the_objects_that_its_template_names(
     told = until(lambda: world.event_notes(f"{name}-job").get("PodsRefused", ""))
     assert f"{kind} late does not exist" in told
     assert world.pods(f"{name}-job") == []
-    assert quota_view(cluster.scheduler, quota)["booked"].get("cpu", "0") == "0"
+    assert quota_view(cluster.scheduler, quota)["charged"].get("cpu", "0") == "0"
     make(world, "late")
     until(lambda: world.running_pods(f"{name}-job"))
 
@@ -224,7 +224,7 @@ def test_a_job_waits_for_a_limit_range_that_refuses_its_pods(
     words = "LimitRange small allows at most cpu 2 per container, the job asks 4 (container main)"
     assert words in waits(world, "large")["message"]
     assert words in until(lambda: world.event_notes("large").get("PodsRefused", ""))
-    assert quota_view(cluster.scheduler, "limited")["booked"].get("cpu", "0") == "0"
+    assert quota_view(cluster.scheduler, "limited")["charged"].get("cpu", "0") == "0"
     delete(world, "/api/v1/namespaces/default/limitranges/small")
     until(lambda: world.running_pods("large"))
 
@@ -246,7 +246,7 @@ def test_an_admitted_job_whose_pods_would_be_refused_releases_its_quota(
     cluster.controllers.wait_until_ready()
     until(lambda: waits(world, "caught").get("reason") == "PodsRefused")
     assert world.pods("caught") == []
-    until(lambda: quota_view(cluster.scheduler, "too-late")["booked"].get("cpu", "0") == "0")
+    until(lambda: quota_view(cluster.scheduler, "too-late")["charged"].get("cpu", "0") == "0")
     delete(world, f"{UNITS.format('default')}/caught")
 
 
@@ -272,8 +272,8 @@ def test_a_job_is_charged_to_the_quota_of_its_pods(
     world.create_job(f"{theirs}-1", mine, suspend=True, template=labeled)
     until(lambda: world.unit_of(f"{theirs}-1"))
     assert pod["metadata"]["labels"][QUOTA_LABEL] == theirs
-    until(lambda: quota_view(cluster.scheduler, theirs)["booked"] == {"cpu": "2"})
-    assert quota_view(cluster.scheduler, mine)["booked"].get("cpu", "0") == "0"
+    until(lambda: quota_view(cluster.scheduler, theirs)["charged"] == {"cpu": "2"})
+    assert quota_view(cluster.scheduler, mine)["charged"].get("cpu", "0") == "0"
     stays(lambda: not world.pods(f"{theirs}-1"))
     told = until(lambda: world.event_notes(f"{theirs}-0").get("QuotaDiffers", ""))
     assert told.startswith(f"Its label names quota {mine}, and its pod template")

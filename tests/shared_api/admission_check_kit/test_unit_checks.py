@@ -173,14 +173,12 @@ def test_a_judge_with_a_bug_is_asked_again(world: CheckWorld) -> None:
 
 
 def test_a_change_of_the_message_alone_is_written_once_a_minute(world: CheckWorld) -> None:
-    judge = ScriptedJudge(
-        CheckVerdict(CheckState.PENDING, "in 10 minutes", recheck_after_seconds=1.0)
-    )
+    judge = ScriptedJudge(CheckVerdict(CheckState.PENDING, "in 10 minutes", recheck_seconds=1.0))
     world.start(judge)
     world.add_unit()
     world.settle()
     assert world.state()["message"] == "in 10 minutes"
-    judge.verdict = CheckVerdict(CheckState.PENDING, "in 9 minutes", recheck_after_seconds=1.0)
+    judge.verdict = CheckVerdict(CheckState.PENDING, "in 9 minutes", recheck_seconds=1.0)
     world.settle(30.0)
     assert world.state()["message"] == "in 10 minutes"
     world.settle(31.0)
