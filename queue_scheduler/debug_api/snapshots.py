@@ -23,6 +23,7 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
+from queue_scheduler.insight.changes import Changes, find_changes
 from queue_scheduler.insight.explain import Explanation, explain, needs_fork
 from queue_scheduler.preemption.candidates import Found
 from queue_scheduler.queueing.queue_options import QueueOptions
@@ -205,6 +206,13 @@ class Snapshots:
         wall = self._now()
         needs, explanation = self._shared.ask(_explain, key, wall)
         return explain(self._shared.fork(), key, wall) if needs else explanation
+
+    def changes(self, key: str) -> Changes | None:
+        """Return what would start a unit now; None: it is unknown, or does not wait.
+
+        Some dozen copies of the engine are made, from one that is made under the lock.
+        """
+        return find_changes(self._shared.fork(), key, self._now())
 
     def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
         """Yield the units of these keys and positions that exist, read in batches."""

@@ -24,6 +24,8 @@ from queue_scheduler.debug_api.snapshots import (
 )
 from queue_scheduler.decision import Refusal, Victim
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight.change import Change, Patch
+from queue_scheduler.insight.changes import Changes
 from queue_scheduler.insight.explain import Explanation
 from queue_scheduler.insight.wording import full_message, pods_message, summary
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -39,6 +41,9 @@ from shared_api.well_known_labels import ALL_QUOTAS
 BEHIND: Final = reasons_with(Trait.BACKFILL)
 """Reasons of units that wait so as not to delay another unit."""
 
+
+MOST_LISTED: Final = 100
+"""Units that one change lists; a change may start thousands."""
 
 OF_OTHERS: Final = "a unit of another namespace"
 """In place of a name."""
@@ -65,6 +70,8 @@ _of_victim = FieldsOf[Victim]()
 _of_would = FieldsOf[WouldPreempt]()
 _of_unit = FieldsOf[UnitFacts]()
 _of_explanation = FieldsOf[Explanation]()
+_of_change = FieldsOf[Change]()
+_of_patch = FieldsOf[Patch]()
 _of_queue = FieldsOf[QueueSnapshot]()
 _of_quota = FieldsOf[QuotaView]()
 
@@ -196,6 +203,42 @@ class UnitView(View):
     would_preempt: WouldPreemptView | None = None
 
 
+class PatchView(View):
+    """A JSON merge patch of one object."""
+
+    api_version: str = _of_patch(lambda each: each.api_version)
+    kind: str = _of_patch(lambda each: each.kind)
+    namespace: str = _of_patch(lambda each: each.namespace)
+    name: str = _of_patch(lambda each: each.name)
+    patch: dict[str, Any] = _of_patch(lambda each: each.patch)
+
+
+class ChangeView(View):
+    """One change, and whether the unit starts after it alone.
+
+    `kind` is what is changed; docs/debug-api.md lists the kinds. `sufficient`: the unit starts
+    after this change. `verified`: a copy of the scheduler was asked. `minimal`: it was seen that
+    one grain less does not suffice: 1 milli-CPU, byte, piece, pod, node, priority or unit.
+    `also_starts` are the units that start before it, `other_starts` how many more: those that the
+    caller may not read, and those after the first hundred. `patches` is what to apply; empty if
+    there is no such field, or the object has more than the scheduler reads: then `description` says
+    what to do. `units` are the units that end, or are evicted, `other_units` how many more.
+    """
+
+    kind: str = _of_change(lambda each: each.kind.value)
+    description: str = _of_change(lambda each: each.description)
+    sufficient: bool = _of_change(lambda each: each.sufficient)
+    verified: bool = _of_change(lambda each: each.verified)
+    minimal: bool = _of_change(lambda each: each.minimal)
+    also_starts: list[str] = _of_change(lambda each: list(each.also_starts[:MOST_LISTED]))
+    other_starts: int = _of_change(lambda each: len(each.also_starts[MOST_LISTED:]), default=0)
+    patches: list[PatchView] = _of_change(
+        lambda each: [PatchView.of(patch) for patch in each.patches]
+    )
+    units: list[str] = _of_change(lambda each: list(each.units[:MOST_LISTED]))
+    other_units: int = _of_change(lambda each: len(each.units[MOST_LISTED:]), default=0)
+
+
 class ExplainView(View):
     """Why a unit waits: its verdict in one sentence, and all that keeps it from starting.
 
@@ -204,7 +247,9 @@ class ExplainView(View):
     so that waiting does not help. `blockers` are all reasons, the one that decides first; for an
     admitted unit, why it is not granted the pods that it has grown by. Without blockers a waiting
     unit starts when it is its turn. `checks` are the admission checks that are not ready, by name.
-    `without_plugins` are plugins that were not asked.
+    `without_plugins` are plugins that were not asked. `changes`, if asked for, are the smallest
+    single changes that would start a waiting unit now, those that suffice first; `changes_complete`
+    says whether all kinds were looked for.
     """
 
     leader: bool
@@ -222,6 +267,8 @@ class ExplainView(View):
     checks: dict[str, str] = _of_explanation(lambda each: each.open_checks)
     pods_not_ready: str = _of_explanation(lambda each: pods_message(each.record.unit))
     without_plugins: list[str] = _of_explanation(lambda each: list(each.without_plugins))
+    changes: list[ChangeView] | None = None
+    changes_complete: bool | None = None
 
 
 class QueueView(View):
@@ -362,6 +409,13 @@ def view_explanation(explanation: Explanation, *, leader: bool) -> ExplainView:
     return ExplainView.of(explanation, leader=leader)
 
 
+def with_changes(view: ExplainView, changes: Changes | None) -> ExplainView:
+    """Return the explanation with what would start the unit; None: it does not wait."""
+    found = [] if changes is None else [ChangeView.of(each) for each in changes.found]
+    complete = changes is None or changes.are_complete
+    return view.model_copy(update={"changes": found, "changes_complete": complete})
+
+
 def _quota_of(record: CachedUnit) -> str:
     return "" if record.info is None else record.info.quota
 
@@ -425,7 +479,18 @@ def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -
         if not is_open(blocker.other):
             text = text.replace(blocker.other, OF_OTHERS)
     blockers = [each if is_open(each.other) else _without_name(each) for each in view.blockers]
-    return view.model_copy(update={"summary": text, "blockers": blockers})
+    changes = view.changes and [_change_without_others(each, is_open) for each in view.changes]
+    return view.model_copy(update={"summary": text, "blockers": blockers, "changes": changes})
+
+
+def _change_without_others(change: ChangeView, is_open: Callable[[str], bool]) -> ChangeView:
+    starts, units = filter(is_open, change.also_starts), filter(is_open, change.units)
+    shown = {"also_starts": list(starts), "units": list(units)}
+    hidden = {
+        "other_starts": change.other_starts + len(change.also_starts) - len(shown["also_starts"]),
+        "other_units": change.other_units + len(change.units) - len(shown["units"]),
+    }
+    return change.model_copy(update={**shown, **hidden})
 
 
 def _reader_of(own: str, may_read: Callable[[str], bool]) -> Callable[[str], bool]:

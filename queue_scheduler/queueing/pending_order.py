@@ -95,7 +95,7 @@ class PendingOrder:
 
     def copy(self) -> PendingOrder:
         """Return an independent copy that shares keys and, until either changes, lists."""
-        twin = PendingOrder.__new__(PendingOrder)
+        twin: PendingOrder = PendingOrder.__new__(PendingOrder)
         twin._chunks, twin._maxima, twin._length = self._chunks, self._maxima, self._length
         twin._is_shared = self._is_shared = True
         return twin
