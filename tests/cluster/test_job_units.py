@@ -10,9 +10,9 @@ from functools import partial
 import pytest
 
 from tests.cluster.api_audit import CONTROLLERS_AGENT
-from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
     QUOTA_LABEL,
+    Cluster,
     Json,
     QueueWorld,
     debug,

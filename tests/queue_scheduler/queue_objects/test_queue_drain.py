@@ -13,16 +13,10 @@ from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, 
 from shared_api.client.errors import Conflict, Forbidden, Invalid
 from shared_api.client.writes import Dropped
 from shared_api.well_known_labels import STOP_POLICY
+from tests.object_states import condition_of
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.scheduler_world import running_world
-from tests.queue_scheduler.shell_kit import (
-    QUEUE_NAMESPACE,
-    HeldWrites,
-    Json,
-    ShellKit,
-    condition_of,
-    rejected,
-)
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, HeldWrites, Json, ShellKit, rejected
 
 PROOF = {
     "type": "Adopted",
