@@ -147,9 +147,9 @@ def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | 
 
 
 _STOPPED: Final = {
-    StopPolicy.HOLD: "stopped by the stop policy Hold: units wait, and what has started goes on",
+    StopPolicy.HOLD: "stopped by the stop policy Hold: units wait, and admitted units continue",
     StopPolicy.HOLD_AND_DRAIN: (
-        "stopped by the stop policy HoldAndDrain: units wait, and what has started is asked back"
+        "stopped by the stop policy HoldAndDrain: units wait, and admitted units are evicted"
     ),
 }
 
