@@ -133,12 +133,15 @@ def _ask_for_less(question: Question, missing: Amounts, demand: _Total | _Reques
         return None
     changed = {key: amount for key, amount in asked.items() if amount != demand.asked[key]}
     more = [demand.edit(question, {**asked, key: asked[key] + 1}) for key in changed]
-    texts = [f"{format_amount(key, amount)} of {key}" for key, amount in sorted(changed.items())]
+    texts = [
+        f"at most {format_amount(key, amount)} of {key}" if amount else f"no {key}"
+        for key, amount in sorted(changed.items())
+    ]
     patches = patch_owner(question.record, of_unit=demand.patch(changed))
     how = "Patch it" if patches else "Make the job again"
     return Change(
         kind=ChangeKind.REQUEST,
-        description=f"{how} so that {demand.whose} requests no more than {', '.join(texts)}.",
+        description=f"{how} so that {demand.whose} requests {', '.join(texts)}.",
         sufficient=True,
         minimal=not any(question.trials.attempt(edit).starts for edit in more),
         also_starts=outcome.also,

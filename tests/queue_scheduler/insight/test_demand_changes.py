@@ -14,7 +14,7 @@ def test_the_request_of_a_pod_is_lowered_to_what_fits() -> None:
     cluster.run("old", cpu=2)
     cluster.wait("new", pods=(("main", 3, 1),))
     change = the(cluster.changes("new"), "request")
-    want = "Make the job again so that each pod of main requests no more than 666m of cpu."
+    want = "Make the job again so that each pod of main requests at most 666m of cpu."
     assert (change.description, change.minimal, change.patches) == (want, True, ())
 
 
@@ -23,7 +23,7 @@ def test_the_total_of_a_unit_without_pods_is_patched() -> None:
     cluster.run("old", cpu=2)
     cluster.wait("new", cpu=3)
     change = the(cluster.changes("new"), "request")
-    assert change.description == "Patch it so that the unit requests no more than 2 of cpu."
+    assert change.description == "Patch it so that the unit requests at most 2 of cpu."
     (patch,) = change.patches
     assert (patch.kind, patch.name, patch.patch) == (
         "QueueUnit",
@@ -70,3 +70,14 @@ def test_less_does_not_help_a_unit_that_waits_for_its_turn() -> None:
     cluster.wait("head", cpu=4, created=1)
     cluster.wait("new", cpu=1, created=2)
     assert of_kind(cluster.changes("new"), "request") == []
+
+
+def test_a_unit_may_have_to_request_nothing() -> None:
+    cluster = SmallCluster(cpu=4)
+    cluster.run("old", cpu=6)
+    cluster.wait("new", cpu=2)
+    change = the(cluster.changes("new"), "request")
+    assert (change.description, change.minimal) == (
+        "Patch it so that the unit requests no cpu.",
+        True,
+    )
