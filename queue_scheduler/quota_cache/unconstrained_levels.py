@@ -8,8 +8,8 @@ exactly that. Proof: a child that asks for no more than its floor gets it, or it
 not lend, which is not more than it asks for (min <= max). The other children are *unsatisfied*.
 What is then left, S, is at least what the unsatisfied lack, G. Each round hands out all of S
 (largest remainder, W > 0, the sum of the weights of the unsatisfied), of which no child keeps more
-than it lacks; so S - G stays, and while a child is unsatisfied there is something to hand out. In every
-round a child is filled, or nothing comes back. So all are filled.
+than it lacks; so S - G stays, and while a child is unsatisfied there is something to hand out. In
+every round a child is filled, or nothing comes back. So all are filled.
 
 Exceptions:
 
