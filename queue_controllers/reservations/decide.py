@@ -97,7 +97,7 @@ class ReservationDecision(msgspec.Struct, frozen=True, kw_only=True):
     requeue_after_seconds: float | None = None
 
 
-def decide(view: ReservationView) -> ReservationDecision:
+def decide_reservations(view: ReservationView) -> ReservationDecision:
     """Return what to do about the reservations of one unit."""
     unit = view.unit
     if unit is None or unit.metadata.deletion_timestamp is not None:

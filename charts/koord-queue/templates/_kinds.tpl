@@ -8,7 +8,7 @@ The kinds of jobs that the controllers know, by their keys in --enabled-extensio
   starters   owners that only start such jobs. One that names a queue or quota itself is managed
              under them, as under an owner of any unknown kind (a CronJob's need not name one)
   holdable   further conditions in CEL under which such an object survives being suspended: never
-             wider than those of the adapter (why_not_hold)
+             wider than those of the adapter (why_not_suspendable)
   gets       resources that are read one object at a time: possible owners of such jobs, or objects
              that describe their pods. AppWrappers may own jobs of any kind, so they are always read
   limits     restrictions, for the notes
