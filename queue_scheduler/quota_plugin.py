@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Place, Supposed, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.quota_cache.quota_views import QuotaView
 from queue_scheduler.quota_cache.reclaim import LentUsage, is_owed
 from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.required_requests import tell_missing
@@ -104,8 +105,8 @@ class QuotaPlugin(ABC):
         """Return the same with nothing charged for `released`, and `added` charged."""
         if info.quota not in self._known:
             return None
-        besides = self.demands_of(added) if added else ()
-        refusal = self.quotas.check_without(info.quota, self.demand_of(info), released, besides)
+        extra = self.demands_of(added) if added else ()
+        refusal = self.quotas.check_without(info.quota, self.demand_of(info), released, extra)
         return None if refusal is None else self._for_users(refusal)
 
     def _for_users(self, refusal: Refusal) -> Refusal:

@@ -380,7 +380,7 @@ def _build_preemption_cycle(parts: _BuiltParts, notices: EventReporter) -> Preem
         parts.shared,
         parts.dispatcher,
         parts.caches.units.note_written,
-        notices.tell,
+        notices.report,
         parts.clock,
         parts.metrics,
     )
@@ -392,7 +392,7 @@ def _build_pending_reasons(parts: _BuiltParts, notices: EventReporter) -> Pendin
         parts.shared,
         parts.dispatcher,
         parts.caches.units,
-        notices.tell,
+        notices.report,
         parts.takeover.is_open,
         parts.clock,
         due,
@@ -494,7 +494,7 @@ def _build_unit_controllers(
             may_write=parts.takeover.is_open,
             clock=parts.clock,
             rng=parts.program.rng,
-            tell=notices.tell,
+            report=notices.report,
         ),
         parts.threads.work_queue,
     )

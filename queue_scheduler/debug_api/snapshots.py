@@ -28,9 +28,10 @@ from queue_scheduler.insight.explain import Explanation, explain, needs_fork
 from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.quota_cache.quota_views import QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
     QUOTA_FULLNAME,
     read_annotation,
@@ -55,6 +56,11 @@ class UnitFacts(msgspec.Struct, frozen=True):
     holds_up: bool = False
     promise: Promise | None = None
     refused_at: int | None = None
+
+    @property
+    def unit(self) -> QueueUnit:
+        """The unit's object."""
+        return self.record.unit
 
 
 class WouldPreempt(msgspec.Struct, frozen=True):
@@ -83,7 +89,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
         queue: Its object.
         policy: The policy in force.
         options: Its further settings.
-        quotas: See `find_quotas`.
+        quotas: See `quotas_of_queue`.
         pending: Number of units that are pending or on hold.
         admitted: Number of units that occupy quota.
         head: The first pending unit that may start (`SchedulingQueue.head`).
@@ -138,13 +144,13 @@ class Snapshots:
         read = (self._shared.ask(_read_queue, name) for name in names)
         found = [facts for facts in read if facts is not None]
         known = frozenset(self._shared.ask(self._quotas.names))
-        booked: Mapping[str, set[str]] = {}
+        occupied: Mapping[str, set[str]] = {}
         if any(facts.admitted for facts in found):
-            booked = find_occupied_quotas(self._shared.copy_records())
+            occupied = find_occupied_quotas(self._shared.copy_records())
         return [
             replace(
                 facts,
-                quotas=find_quotas(facts.queue, facts.quotas, booked, known),
+                quotas=quotas_of_queue(facts.queue, facts.quotas, occupied, known),
                 refusal=facts.refusal or self._refusal_of_held(facts),
                 head=None if facts.head is None else self._with_promise(facts.head),
             )
@@ -178,7 +184,7 @@ class Snapshots:
         unit = self._shared.ask(_read_unit_in_line, key)
         return None if unit is None else self._with_promise(unit)
 
-    def look_anew(self, unit: UnitFacts) -> tuple[UnitFacts, WouldPreempt | None]:
+    def refresh(self, unit: UnitFacts) -> tuple[UnitFacts, WouldPreempt | None]:
         """Return a waiting unit with its current reason, and the units that it would preempt.
 
         The scheduler considers a refused unit again when it may fit, not when numbers change: the
@@ -198,8 +204,8 @@ class Snapshots:
         Asked under the engine's lock, some dozen microseconds, since a fork takes milliseconds.
         """
         wall = self._now()
-        needs, told = self._shared.ask(_explain, key, wall)
-        return explain(self._shared.fork(), key, wall) if needs else told
+        needs, explanation = self._shared.ask(_explain, key, wall)
+        return explain(self._shared.fork(), key, wall) if needs else explanation
 
     def changes(self, key: str) -> Changes | None:
         """Return what would start a unit now; None: it is unknown, or does not wait.
@@ -222,8 +228,8 @@ class Snapshots:
         return replace(unit, promise=self._shared.ask(Engine.promise_of, unit.record.key, wall))
 
 
-def find_quotas(
-    queue: Queue, waiting: Iterable[str], booked: Mapping[str, set[str]], known: Container[str]
+def quotas_of_queue(
+    queue: Queue, waiting: Iterable[str], occupied: Mapping[str, set[str]], known: Container[str]
 ) -> list[str]:
     """Return the quotas that concern a queue, sorted.
 
@@ -234,14 +240,14 @@ def find_quotas(
     Args:
         queue: The queue.
         waiting: Quotas of its pending units.
-        booked: Quotas of the units that occupy quota, by queue.
+        occupied: Quotas of the units that occupy quota, by queue.
         known: The quotas that exist.
     """
     name = queue.metadata.name
     made_for = read_annotation(queue.metadata.annotations, QUOTA_FULLNAME)
     named = {each for each in (name, made_for) if each is not None and each in known}
     listed = read_available_quotas(queue.metadata.annotations)
-    return sorted(named | listed | {*waiting} | booked.get(name, set()))
+    return sorted(named | listed | {*waiting} | occupied.get(name, set()))
 
 
 def find_occupied_quotas(records: Iterable[CachedUnit]) -> dict[str, set[str]]:
@@ -265,13 +271,13 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
     queue = None if info is None else engine.queues.find(info.queue)
     if record is None or info is None or queue is None or record.state is not UnitState.WAITING:
         return None
-    told = queue.refusal_of(info)
+    last = queue.refusal_of(info)
     if queue.slept_since(info) is None:
-        return told
+        return last
     refusal = engine.admission.why_refused(info)
-    if refusal is None and told.reason not in _PAST_FILTERS:
+    if refusal is None and last.reason not in _PAST_FILTERS:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
-    return refusal or told
+    return refusal or last
 
 
 def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | None:

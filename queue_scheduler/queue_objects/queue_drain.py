@@ -21,7 +21,6 @@ import msgspec
 import structlog
 
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.cycles.dequeue_cycle import WriteSink
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.drained_queues import find_drained, find_to_ask
 from queue_scheduler.engine.engine import Engine
@@ -30,13 +29,13 @@ from queue_scheduler.unit_writes.eviction_patches import build_drain
 from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Dropped, Outcome, Rejected, Written, status_change
+from shared_api.client.writes import Dropped, Outcome, Rejected, WriteSink, Written, status_change
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 
-LOOK_SECONDS: Final = 1.0
-"""Between two looks for drained queues: people set that, so seconds do not matter."""
+POLL_SECONDS: Final = 1.0
+"""Between two searches for drained queues: users set that, so seconds do not matter."""
 
 RETRIES: Final = Backoff(base_seconds=1.0, cap_seconds=300.0)
 """Before an eviction that was not written is written again. What keeps failing needs an
@@ -83,7 +82,7 @@ class QueueDrain:
     def step(self) -> float:
         """Evict as many units as may be in flight; return how many seconds to rest."""
         if not self._may_write():
-            return LOOK_SECONDS
+            return POLL_SECONDS
         queues = self._shared.ask(find_drained)
         # Only pointers are copied under the lock; they are read without it.
         records = self._shared.copy_records() if queues else ()
@@ -91,7 +90,7 @@ class QueueDrain:
         self._forget_others(to_ask)
         for record in self._first_due(to_ask):
             self._ask_back(record)
-        return FULL_REST_SECONDS if len(self._in_flight) >= MAX_IN_FLIGHT else LOOK_SECONDS
+        return FULL_REST_SECONDS if len(self._in_flight) >= MAX_IN_FLIGHT else POLL_SECONDS
 
     def _first_due(self, to_ask: list[CachedUnit]) -> list[CachedUnit]:
         """Return the units to evict now, if there is room; those that never failed first.

@@ -22,13 +22,13 @@ from functools import partial
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
 from queue_scheduler.quota_cache.every_limit import find_refusals
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
-from queue_scheduler.quota_cache.quota_ledger import ChargedPod, QuotaLedger
-from queue_scheduler.quota_cache.quota_views import find_view
+from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, QuotaLedger
+from queue_scheduler.quota_cache.quota_views import QuotaView, find_view
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees, build_usage_trees
 from queue_scheduler.quota_cache.wake_index import (
@@ -122,7 +122,7 @@ class QuotaCache:
         """
         pod = None
         if request is not None:
-            pod = ChargedPod(quota, Demand(dict(request), non_preemptible), bound)
+            pod = ForeignCharge(quota, Demand(dict(request), non_preemptible), bound)
         old = self._ledger.put_pod(key, pod)
         if pod == old:
             return

@@ -22,7 +22,7 @@ QuotaCharge: TypeAlias = tuple[str, Demand]
 """(quota, demand) of one charge."""
 
 
-class ChargedPod(msgspec.Struct, frozen=True, gc=False):
+class ForeignCharge(msgspec.Struct, frozen=True, gc=False):
     """A pod without a unit: what it asks for, and whether it is bound to a node."""
 
     quota: str
@@ -88,7 +88,7 @@ class Account:
         copy.pending = self.pending.fork()
         return copy
 
-    def add_pod(self, pod: ChargedPod, sign: int) -> None:
+    def add_pod(self, pod: ForeignCharge, sign: int) -> None:
         """Add (1) or take back (-1) a foreign pod."""
         (self.bound if pod.is_bound else self.pending).add(pod.demand, sign)
 
@@ -104,7 +104,7 @@ class QuotaLedger:
 
     def __init__(self) -> None:
         self._owners: dict[str, QuotaCharge] = {}
-        self._pods: dict[str, ChargedPod] = {}
+        self._pods: dict[str, ForeignCharge] = {}
         self._accounts: dict[str, Account] = {}
 
     def fork(self) -> QuotaLedger:
@@ -137,7 +137,7 @@ class QuotaLedger:
         """Return the charge of an owner, or None."""
         return self._owners.get(owner)
 
-    def put_pod(self, key: str, pod: ChargedPod | None) -> ChargedPod | None:
+    def put_pod(self, key: str, pod: ForeignCharge | None) -> ForeignCharge | None:
         """Charge a foreign pod; return what it replaces under its key. None: the pod is gone."""
         old = self._pods.get(key)
         if old == pod:

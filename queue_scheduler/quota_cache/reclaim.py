@@ -69,7 +69,7 @@ def _guaranteed(node: NodeUsage, demand: Demand) -> Items:
 
 
 class LentUsage:
-    """What may be reclaimed for a demand: counts what is taken, and tells how much more may be.
+    """What may be reclaimed for a demand: counts what is taken, and says how much more may be.
 
     A unit may be evicted if it holds a resource that the demand asks for, and each quota between it
     and the owner's chain is above its entitlement on that. All units that are taken together must

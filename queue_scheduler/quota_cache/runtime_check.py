@@ -28,7 +28,7 @@ from queue_scheduler.quota_cache.level_division import (
     Grants,
     LevelDivision,
     Memory,
-    may_be_unseeded,
+    may_usage_be_unseeded,
 )
 from queue_scheduler.quota_cache.tree_usage import (
     Items,
@@ -41,7 +41,7 @@ from queue_scheduler.quota_cache.unconstrained_levels import UnconstrainedLevels
 from shared_api.resource_list import Amounts
 
 
-class LevelBreach(NamedTuple):
+class LevelRefusal(NamedTuple):
     """A refusal, and where it was found: at a level, and there in the subtree of a child.
 
     `beside` is that child where it is not on the way, with what it had and has.
@@ -68,12 +68,12 @@ class RuntimeCheck:
         self.plain = UnconstrainedLevels(tree, self.division)
         self.levels = ChainLevels(tree, self.division, self.plain)
         self._divided: list[tuple[Level, str, Memory]] = []
-        may_be_unseeded = any(
+        may_usage_be_unseeded = any(
             not node.children and any(node.reserve.values()) for node in tree.nodes.values()
         )
         self._memories = tuple(
             Memory(unseeded, is_unrefreshed)
-            for unseeded in ((False, True) if may_be_unseeded else (False,))
+            for unseeded in ((False, True) if may_usage_be_unseeded else (False,))
             for is_unrefreshed in ((False, True) if unrefreshed else (False,))
         )
 
@@ -100,7 +100,7 @@ class RuntimeCheck:
         for key, amount in node.used.items():
             if amount > 0 and key not in asked and not self.plain.is_plain_chain(node, key, 0):
                 doubtful.append((key, 0))
-        seeds = may_be_unseeded(node)
+        seeds = may_usage_be_unseeded(node)
         if seeds:
             for key, amount in node.reserve.items():
                 if amount and key not in asked and not self.plain.is_plain_chain(node, key, 0):
@@ -112,7 +112,7 @@ class RuntimeCheck:
         self._divided.clear()
         if self.plain.is_plain_chain(node, key, amount):
             return None
-        return self._check_doubtful(node, [(key, amount)], seeds=may_be_unseeded(node))
+        return self._check_doubtful(node, [(key, amount)], seeds=may_usage_be_unseeded(node))
 
     def keep_divisions(self) -> None:
         """Keep the divisions of the last `check`, whose demand has just been charged."""
@@ -151,7 +151,7 @@ class RuntimeCheck:
         return None
 
     def _find_grounds(
-        self, levels: list[Level], breach: LevelBreach, key: str, amount: int, memory: Memory
+        self, levels: list[Level], breach: LevelRefusal, key: str, amount: int, memory: Memory
     ) -> Grounds | None:
         """Return what the refusal follows from."""
         level, subject = breach.level, breach.beside
@@ -199,13 +199,13 @@ class RuntimeCheck:
 
     def _runtime(self, node: NodeUsage, key: str, memory: Memory) -> int:
         level = self.levels.descend(node, key, 0, memory)[-1]
-        if memory.unseeded and may_be_unseeded(node):
+        if memory.unseeded and may_usage_be_unseeded(node):
             return self.division.floor(node, key, level.total_before, memory)
         return level.granted()
 
     # --- the exact case -------------------------------------------------------------------------
 
-    def _over_limit(self, level: Level, key: str, amount: int) -> LevelBreach | None:
+    def _over_limit(self, level: Level, key: str, amount: int) -> LevelRefusal | None:
         """Return the refusal if the child on the way is not covered with J."""
         node = level.child
         if node.is_special or not governs(level.parent, key):
@@ -213,9 +213,9 @@ class RuntimeCheck:
         runtime = level.granted()
         if node.used.get(key, 0) + amount <= runtime:
             return None
-        return LevelBreach(_refusal(Reason.OVER_RUNTIME, node, key, runtime, amount), level)
+        return LevelRefusal(_refusal(Reason.OVER_RUNTIME, node, key, runtime, amount), level)
 
-    def _over_parents(self, levels: list[Level], key: str, amount: int) -> LevelBreach | None:
+    def _over_parents(self, levels: list[Level], key: str, amount: int) -> LevelRefusal | None:
         """Return the refusal if an ancestor is not covered with J (setting checkParent)."""
         if not (self._check_parent and amount):
             return None
@@ -223,12 +223,12 @@ class RuntimeCheck:
             breach = self._over_limit(level, key, amount)
             if breach is not None:
                 reason = Reason.OVER_PARENT_RUNTIME
-                return LevelBreach(msgspec.structs.replace(breach.refusal, reason=reason), level)
+                return LevelRefusal(msgspec.structs.replace(breach.refusal, reason=reason), level)
         return None
 
     def _hurt(
         self, levels: list[Level], key: str, amount: int, memory: Memory
-    ) -> LevelBreach | None:
+    ) -> LevelRefusal | None:
         """Return the refusal if a quota that was covered without J is not covered with it."""
         for level in levels:
             if not governs(level.parent, key):
@@ -242,7 +242,7 @@ class RuntimeCheck:
 
     def _hurt_on_way(
         self, level: Level, asking: NodeUsage, key: str, amount: int, memory: Memory
-    ) -> LevelBreach | None:
+    ) -> LevelRefusal | None:
         """Look at an ancestor of q that has demand of its own."""
         node = level.child
         if node is asking or not _holds(node):
@@ -257,9 +257,9 @@ class RuntimeCheck:
         if used > before:
             return None
         refusal = _refusal(Reason.HURTS_OTHERS, node, key, runtime, amount)
-        return LevelBreach(msgspec.structs.replace(refusal, other=node.name), level)
+        return LevelRefusal(msgspec.structs.replace(refusal, other=node.name), level)
 
-    def _hurt_beside(self, level: Level, key: str, memory: Memory) -> LevelBreach | None:
+    def _hurt_beside(self, level: Level, key: str, memory: Memory) -> LevelRefusal | None:
         """Look at the other children of a level, and at what is below them."""
         after = level.granted_after
         assert after is not None
@@ -278,7 +278,7 @@ class RuntimeCheck:
             had = before.get(child.name, 0)
             refusal = None if had == has else self._compare(child, key, had, has, memory)
             if refusal is not None:
-                return LevelBreach(refusal, level, child, had, has)
+                return LevelRefusal(refusal, level, child, had, has)
         return None
 
     def _compare(
@@ -309,7 +309,7 @@ def _holds(node: NodeUsage) -> bool:
     return not node.children or has_demand(node)
 
 
-def _is_lost_by_rounding(levels: list[Level], breach: LevelBreach) -> bool:
+def _is_lost_by_rounding(levels: list[Level], breach: LevelRefusal) -> bool:
     """Return whether no more is missing than rounding half up loses on the way to the breach."""
     missing = breach.refusal.missing
     for level in levels:

@@ -32,8 +32,8 @@ from queue_scheduler.quota_cache.limit_checks import (
 from queue_scheduler.quota_cache.min_guarantee import Entitlements, ProtectedDemands, room_beside
 from queue_scheduler.quota_cache.quota_ledger import (
     Account,
-    ChargedPod,
     ChargedSums,
+    ForeignCharge,
     QuotaLedger,
 )
 from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
@@ -123,7 +123,7 @@ class UsageTrees:
             self.walks[node.tree.tree.tree_id].keep_divisions()
         return node
 
-    def charge_pod(self, pod: ChargedPod, sign: int) -> NodeUsage | None:
+    def charge_pod(self, pod: ForeignCharge, sign: int) -> NodeUsage | None:
         """Add or take back a foreign pod; return where, or None if such pods do not count."""
         if not (self.settings.counts_foreign and (pod.is_bound or self._counts_pending)):
             return None

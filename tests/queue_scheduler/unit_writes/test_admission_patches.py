@@ -9,7 +9,8 @@ from queue_scheduler.unit_writes.admission_patches import build_dequeue_patch
 from shared_api.objects.meta import Timestamp
 from shared_api.queue_unit_phases import Phase
 from shared_api.testing.object_builders import pod_set
-from tests.queue_scheduler.shell_kit import ShellKit, condition_of
+from tests.object_states import condition_of
+from tests.queue_scheduler.shell_kit import ShellKit
 
 
 def test_the_patch_is_guarded_and_grants_every_pod_set(kit: ShellKit) -> None:
