@@ -6,12 +6,14 @@ from datetime import timedelta
 from math import inf
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.deadlines import Timeouts
 from queue_scheduler.insight.virtual_cluster import EventKind
 from queue_scheduler.queueing.strict_mode import StrictMode
 from shared_api.objects.queue import AdmissionCheckReference
+from shared_api.objects.queue_unit import AdmissionCheckState
 from shared_api.testing.virtual_clock import EPOCH
 from shared_api.well_known_labels import (
     ENABLE_PREEMPTION,
@@ -19,7 +21,7 @@ from shared_api.well_known_labels import (
     STOP_POLICY,
     WAIT_FOR_PODS_RUNNING,
 )
-from tests.properties.engine_kit import build_pod, build_queue, declaring
+from tests.properties.engine_kit import build_pod, build_queue, changed, declaring
 from tests.queue_scheduler.insight.virtual_town import RUN, Story, job, town_engine
 
 TIMEOUTS = Timeouts(checks_seconds=300.0, nodes_seconds=60.0)
@@ -117,6 +119,17 @@ def test_a_maximum_execution_time_ends_a_longer_run() -> None:
     assert story.events[-1].unit.status.phase == "Failed"
 
 
+def test_what_a_victim_has_run_counts_against_its_maximum_execution_time() -> None:
+    marks = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
+    engine = town_engine(build_queue("a", "Priority", annotations=marks), cpu=1)
+    arrivals = [(0.0, declaring(job("low"), 40)), (10.0, job("high", priority=1))]
+    story = Story(engine, arrivals)
+    story.run()
+    assert story.of("low")[3:] == [
+        "10 evicted", "10 freed", "110 admitted", "110 started", "140 finished",
+    ]  # fmt: skip
+
+
 def test_an_event_has_the_object_after_it_and_the_decision() -> None:
     story = Story(town_engine(), [(0.0, job("x", 2))])
     story.run()
@@ -204,3 +217,48 @@ def test_a_start_in_the_future_is_not_believed() -> None:
     early = EPOCH - timedelta(days=1)
     after = Story(before.cluster.engine.fork(), moment=Moment(60.0, early))
     assert after.run() == [f"{60 + RUN:g} x finished"]
+
+
+def test_a_unit_that_was_made_inactive_is_evicted_and_stays_out() -> None:
+    before = Story(town_engine(), [(0.0, job("x"))])
+    before.run(10.0)
+    engine = before.cluster.engine
+    record = engine.record("ns/x")
+    assert record is not None
+    spec = replace(record.unit.spec, active=False)
+    meta = replace(record.unit.metadata, resource_version="99")
+    engine.on_queue_unit(replace(record.unit, spec=spec, metadata=meta))
+    after = Story(engine.fork(), moment=Moment(10.0, before.cluster.wall), stop_seconds=3.0)
+    assert after.run() == ["10 x evicted", "13 x freed"]
+
+
+@pytest.mark.parametrize(("state", "phase", "want"), [
+    ("Retry", "Reserved", ["10 freed", "20 admitted"]),
+    ("Rejected", "Running", ["10 evicted", "13 freed", "23 admitted"]),
+    ("Ready", "Reserved", ["10 started"]),
+], ids=["takes a place back", "has a job stopped", "lets a unit go on"])  # fmt: skip
+def test_what_a_check_has_said_counts(state: str, phase: str, want: list[str]) -> None:
+    queue = build_queue("a", "FIFO", admission_checks=(AdmissionCheckReference(name="c"),))
+    answers = None if phase == "Reserved" else 0.0
+    before = Story(town_engine(queue), [(0.0, job("x"))], check_seconds=answers)
+    before.run(10.0)
+    engine = before.cluster.engine
+    record = engine.record("ns/x")
+    assert record is not None
+    assert record.unit.status.phase == phase
+    said = AdmissionCheckState(name="c", state=state)
+    engine.on_queue_unit(changed(record.unit, 99, admission_checks=(said,)))
+    moment = Moment(10.0, before.cluster.wall)
+    after = Story(engine.fork(), moment=moment, stop_seconds=3.0, check_seconds=None)
+    assert [line.replace(" x", "") for line in after.run(29.0)] == want
+
+
+def test_a_unit_that_was_refused_nodes_waits_in_backoff() -> None:
+    before = Story(town_engine(strict=StrictMode(is_on=True)), [(0.0, job("x"))], node_seconds=None)
+    before.run(10.0)
+    engine = before.cluster.engine
+    record = engine.record("ns/x")
+    assert record is not None
+    engine.on_queue_unit(changed(record.unit, 99, "SchedFailed"))
+    after = Story(engine.fork(), moment=Moment(10.0, before.cluster.wall))
+    assert after.run(21.0) == ["10 x freed", "20 x admitted", "20 x started"]
