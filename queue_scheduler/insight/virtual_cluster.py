@@ -15,6 +15,9 @@ changes something is only known by `engine.deadlines`. `now` and `wall` advance 
 costs the same however many units there are: each change of a unit plans its next event, and makes
 those that were planned before void.
 
+Not played: jobs that grow while they run, and pods one by one (all pods of a unit start and end
+together).
+
 The same engine, arrivals and outside give the same events in the same order: nothing here is
 random except the run times of the caller.
 """

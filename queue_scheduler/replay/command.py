@@ -239,10 +239,10 @@ def tell(report: Json) -> Iterator[str]:
     for a_run in report["runs"]:
         yield from _tell_run(a_run)
     for margin in report["marginal"]:
-        yield (
-            f"{margin['more']} {margin['resource']} more in quota {margin['quota']}: all jobs"
-            f" together wait {margin['savedWaitHours']:.1f} h less"
-        )
+        saved = margin["savedWaitHours"]
+        effect = f"{abs(saved):.1f} h {'less' if saved >= 0 else 'longer'}"
+        more = f"{margin['more']} {margin['resource']} more in quota {margin['quota']}"
+        yield f"{more}: all jobs together wait {effect}"
 
 
 def _row(name: str, waits: Json) -> str:

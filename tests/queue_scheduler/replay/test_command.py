@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,19 @@ def test_the_same_replay_gives_the_same_bytes(desk: Desk) -> None:
     assert b'"seed": 7' in one
 
 
+def test_the_order_of_sets_does_not_count(desk: Desk) -> None:
+    """Each process hashes texts in its own way."""
+    found = []
+    for number in ("1", "2"):
+        path = desk.folder / f"{number}.json"
+        files = [f"--trace={desk.folder}/trace.csv", f"--quotas={desk.folder}/quotas.yaml"]
+        line = [sys.executable, "-m", "queue_scheduler.command_line", "replay", *files]
+        environment = {**os.environ, "PYTHONHASHSEED": number}
+        subprocess.run([*line, f"--json={path}"], cwd=ROOT, env=environment, check=True)
+        found.append(path.read_bytes())
+    assert found[0] == found[1]
+
+
 def test_a_policy_counts_for_all_queues(desk: Desk) -> None:
     starved = {
         policy: [job["line"] for job in desk.report(f"--policy={policy}")["runs"][0]["starved"]]
@@ -69,6 +85,7 @@ def test_what_one_unit_more_would_have_saved(desk: Desk) -> None:
     assert (margin["quota"], margin["resource"]) == (worst["quota"], "cpu")
     assert margin["more"] == "1"
     assert margin["savedWaitHours"] > 0
+    assert f"wait {margin['savedWaitHours']:.1f} h less\n" in desk.out.getvalue()
 
 
 def test_queues_come_from_a_file(desk: Desk) -> None:
