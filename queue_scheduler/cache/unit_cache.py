@@ -31,6 +31,7 @@ from queue_scheduler.cache.unit_state import (
     is_same_claim,
     judge,
     judge_place,
+    known_admission,
     occupancy_of,
 )
 from queue_scheduler.cache.units_on_hold import OUT_OF_LINE, FactWaits, UnitsOnHold
@@ -198,6 +199,7 @@ class UnitCache:
                 state=UnitState.ADMITTED,
                 info=info,
                 waits_for=waits_for,
+                admitted_on=known_admission(before, unit),
             )
         )
         self.usage.charge_admitted(info, admitted_occupancy(unit, demand))
@@ -316,7 +318,16 @@ class UnitCache:
         if not is_same_claim(record.unit, unit):
             return False
         info = replace(info, unit=unit)
-        stays = CachedUnit(unit=unit, version=version, state=_STAYS_IN[record.state], info=info)
+        on = record.admitted_on
+        if on is not None and record.state is UnitState.ADMITTED:
+            on = known_admission(record, unit)
+        stays = CachedUnit(
+            unit=unit,
+            version=version,
+            state=_STAYS_IN[record.state],
+            info=info,
+            admitted_on=on,
+        )
         if stays.state is UnitState.ADMITTED:
             if record.waits_for or not counts_alike(record, stays):
                 return False
@@ -466,6 +477,12 @@ class UnitCache:
     def _priority_in(self, queue_name: str, unit: QueueUnit) -> int:
         queue = self.queues.find(queue_name)
         return (unit if queue is None else queue.bounded(unit)).spec.priority
+
+    def forget_admission(self, key: str, uid: Uid) -> None:
+        """Forget what an admitted unit was admitted on, since it was not by that decision."""
+        record = self.records.get(key)
+        if record is not None and record.uid == uid and record.state is UnitState.ADMITTED:
+            self.records[key] = replace(record, admitted_on=None)
 
     def forget(self, record: CachedUnit) -> None:
         """Forget a deleted unit; its living pods stay charged."""
