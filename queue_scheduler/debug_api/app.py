@@ -6,7 +6,7 @@
 | /debug/queues | all queues: policy, quotas, counts, head, last refusal |
 | /debug/queues/{name} | one queue, its units in order and those on hold, why each waits |
 | /debug/queueunits/{namespace}/{name} | one unit |
-| /debug/queueunits/{namespace}/{name}/explain | why it waits: all that keeps it from starting |
+| /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
 | /debug/quotas | the quota trees: min, max, runtime, used, booked, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
@@ -28,6 +28,7 @@ from starlette.routing import Route
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
+from queue_scheduler.insight.explain import Verdict
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
 from shared_api.debug_api.router_group import Guard
@@ -133,10 +134,12 @@ class DebugApi:
 
     @_in_turn
     def explain(self, namespace: Name, name: Name) -> views.ExplainView:
-        """Why a unit waits: all that keeps it from starting."""
+        """Why a unit waits; of an admitted one, what it was admitted on and what could evict it."""
         key = f"{namespace}/{name}"
         found = _found(self._snapshots.explain(key), f"queue unit {key} is unknown")
-        return views.view_explanation(found, leader=self._is_leader())
+        is_admitted = found.verdict is Verdict.ADMITTED
+        admitted = self._snapshots.admitted(key) if is_admitted else None
+        return views.view_explanation(found, admitted, leader=self._is_leader())
 
     @_in_turn
     def quotas(self) -> views.QuotaTreePage:
@@ -189,7 +192,7 @@ def build_app(
     get("/debug/queueunits/{namespace}/{name}", responses=problems(404))(queue_unit)
 
     def explain(request: Request, namespace: Name, name: Name) -> views.ExplainView:
-        """Why a unit waits: all that keeps it from starting.
+        """Why a unit waits: all that keeps it from starting. Of an admitted one, what let it start.
 
         Units of namespaces that the caller may not read are not named.
         """

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pydantic_core import to_json
 
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.debug_api.snapshots import (
     QueueSnapshot,
     UnitFacts,
@@ -22,10 +23,17 @@ from queue_scheduler.debug_api.snapshots import (
 )
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight.admitted import Admitted, Evictor
 from queue_scheduler.insight.explain import Explanation
-from queue_scheduler.insight.wording import full_message, pods_message, summary
+from queue_scheduler.insight.wording import (
+    full_message,
+    pods_message,
+    summary,
+    tell_spared,
+    tell_unknown_admission,
+)
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed, QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.debug_api.views import View
 from shared_api.objects.queue_unit import QueueUnit
@@ -153,6 +161,104 @@ class UnitView(View):
     would_preempt: WouldPreemptView | None = None
 
 
+class AppliedLimitView(View):
+    """A limit that a unit was compared with when it was admitted, and what was used before.
+
+    `kind` is `max` or `min` of the quota, `runtime` (what koord-scheduler would grant with the unit
+    added, where that had to be computed), or `nodes` (what all nodes have).
+    """
+
+    quota: str
+    kind: str
+    resource: str
+    limit: str
+    used: str
+    requested: str
+
+
+class LenderView(View):
+    """A quota, and how much of its guarantee others use at most."""
+
+    quota: str
+    amount: str
+
+
+class BorrowedView(View):
+    """What a quota uses above what it is guaranteed (`scaledMin` of `/debug/quotas`).
+
+    `lenders` are the siblings whose unused guarantee that may be; without any, no quota is
+    guaranteed it.
+    """
+
+    quota: str
+    resource: str
+    used: str
+    guaranteed: str
+    borrowed: str
+    lenders: list[LenderView]
+
+
+class ReclaimerView(View):
+    """A quota that may reclaim from a unit now, perhaps only for units of higher priority."""
+
+    quota: str
+    only_lower_priority: bool
+
+
+class EvictorView(View):
+    """A waiting unit that would have another one evicted now, if it were its turn.
+
+    `reason`: `Preempted` for its queue, `Reclaimed` for its quota.
+    """
+
+    namespace: str
+    name: str
+    queue: str
+    quota: str
+    priority: int
+    reason: str
+
+
+class SparedView(View):
+    """Why a unit is not evicted: in any case, for its queue, or for other quotas."""
+
+    reason: str
+    message: str
+
+
+class EvictionView(View):
+    """What could evict an admitted unit now.
+
+    `possible`: some unit may evict it: one of higher priority in its queue (`by_queue`), or one of
+    the quotas in `reclaimers`. `spared` says why none may, or why not in one of the two ways.
+    `units` are waiting units that would choose it, if it were their turn; `has_more`: not all were
+    asked. Rounds of evictions in progress are not considered.
+    """
+
+    possible: bool
+    by_queue: bool
+    reclaimers: list[ReclaimerView]
+    spared: list[SparedView]
+    units: list[EvictorView]
+    others: int = 0
+    """How many such units are in namespaces that the caller may not read."""
+    has_more: bool = False
+
+
+class AdmittedView(View):
+    """What a unit was admitted on, what it borrows, and what could evict it.
+
+    `limits` is null if this process has not admitted it; `limits_unknown` says why. `borrowed` is
+    about the resources that the unit holds, in its quota and the parents; null if its quota cannot
+    borrow.
+    """
+
+    limits: list[AppliedLimitView] | None
+    limits_unknown: str
+    borrowed: list[BorrowedView] | None
+    eviction: EvictionView
+
+
 class ExplainView(View):
     """Why a unit waits: its verdict in one sentence, and all that keeps it from starting.
 
@@ -177,6 +283,8 @@ class ExplainView(View):
     checks: dict[str, str]
     pods_not_ready: str
     without_plugins: list[str]
+    admitted: AdmittedView | None = None
+    """Of an admitted unit only."""
 
 
 class QueueView(View):
@@ -353,8 +461,10 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
     )
 
 
-def view_explanation(explanation: Explanation, *, leader: bool) -> ExplainView:
-    """Return why a unit waits."""
+def view_explanation(
+    explanation: Explanation, admitted: Admitted | None = None, *, leader: bool
+) -> ExplainView:
+    """Return why a unit waits; `admitted`: of an admitted one."""
     record = explanation.record
     unit, info = record.unit, record.info
     return ExplainView(
@@ -371,6 +481,71 @@ def view_explanation(explanation: Explanation, *, leader: bool) -> ExplainView:
         checks=explanation.open_checks,
         pods_not_ready=pods_message(unit),
         without_plugins=list(explanation.without_plugins),
+        admitted=None if admitted is None else view_admitted(record, admitted),
+    )
+
+
+def view_admitted(record: CachedUnit, admitted: Admitted) -> AdmittedView:
+    """Return what a unit was admitted on, what it borrows, and what could evict it."""
+    limits, loan = admitted.limits, admitted.loan
+    return AdmittedView(
+        limits=None if limits is None else [_view_limit(each) for each in limits],
+        limits_unknown=tell_unknown_admission(record) if limits is None else "",
+        borrowed=None if loan is None else [_view_borrowed(each) for each in loan.borrowed],
+        eviction=EvictionView(
+            possible=admitted.is_possible_victim,
+            by_queue=admitted.is_in_reach,
+            reclaimers=[
+                ReclaimerView(quota=each.quota, only_lower_priority=each.only_lower)
+                for each in admitted.reclaimers
+            ],
+            spared=[
+                SparedView(reason=reason, message=message)
+                for reason, message in tell_spared(record, admitted)
+            ],
+            units=[_view_evictor(each) for each in admitted.evictors],
+            has_more=admitted.has_more,
+        ),
+    )
+
+
+def _view_limit(row: AppliedLimit) -> AppliedLimitView:
+    limit, used, requested = format_alike(row.resource, (row.limit, row.used, row.requested))
+    return AppliedLimitView(
+        quota=row.quota,
+        kind=row.kind.value,
+        resource=row.resource,
+        limit=limit,
+        used=used,
+        requested=requested,
+    )
+
+
+def _view_borrowed(row: Borrowed) -> BorrowedView:
+    lent = [amount for _, amount in row.lenders]
+    numbers = (row.used, row.guaranteed, row.amount, *lent)
+    used, guaranteed, borrowed, *amounts = format_alike(row.resource, numbers)
+    lenders = zip(row.lenders, amounts, strict=True)
+    return BorrowedView(
+        quota=row.quota,
+        resource=row.resource,
+        used=used,
+        guaranteed=guaranteed,
+        borrowed=borrowed,
+        lenders=[LenderView(quota=name, amount=amount) for (name, _), amount in lenders],
+    )
+
+
+def _view_evictor(evictor: Evictor) -> EvictorView:
+    info = evictor.info
+    namespace, _, name = info.key.partition("/")
+    return EvictorView(
+        namespace=namespace,
+        name=name,
+        queue=info.queue,
+        quota=info.quota,
+        priority=info.priority,
+        reason=evictor.reason,
     )
 
 
@@ -426,7 +601,17 @@ def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -
         if not is_open(blocker.other):
             text = text.replace(blocker.other, OF_OTHERS)
     blockers = [each if is_open(each.other) else _without_name(each) for each in view.blockers]
-    return view.model_copy(update={"summary": text, "blockers": blockers})
+    changes: dict[str, Any] = {"summary": text, "blockers": blockers}
+    if view.admitted is not None:
+        changes["admitted"] = _without_evictors(view.admitted, is_open)
+    return view.model_copy(update=changes)
+
+
+def _without_evictors(admitted: AdmittedView, is_open: Callable[[str], bool]) -> AdmittedView:
+    units = admitted.eviction.units
+    named = [each for each in units if is_open(f"{each.namespace}/{each.name}")]
+    changes = {"units": named, "others": len(units) - len(named)}
+    return admitted.model_copy(update={"eviction": admitted.eviction.model_copy(update=changes)})
 
 
 def _reader_of(own: str, may_read: Callable[[str], bool]) -> Callable[[str], bool]:
