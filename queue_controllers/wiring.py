@@ -26,14 +26,13 @@ from queue_controllers.configuration import (
 )
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.owners import NotReadError
-from queue_controllers.extension_server import ExtensionServer, ServerParts
+from queue_controllers.extension_server import STEP_SECONDS, ExtensionServer, ServerParts
 from queue_controllers.job_families.gated_pods import GatedPods, PodGroup
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind, OtherObject
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.reconcile.execute import Executor
 from queue_controllers.reconcile.gated_pod_executor import HELD_PODS, GatedPodExecutor
-from queue_controllers.reconcile.job_lookup import unit_indexes
-from queue_controllers.reconcile.job_reader import Lookups, Sources
+from queue_controllers.reconcile.job_reader import Lookups, Sources, unit_indexes
 from queue_controllers.reconcile.reconciler import JobReconciler, SharedParts
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (
@@ -48,7 +47,6 @@ from queue_controllers.watches.admission_caches import (
     namespace_index,
     slim_account,
 )
-from queue_controllers.watches.change_filter import STEP_SECONDS
 from queue_controllers.watches.cluster_context import (
     ClusterContextReader,
     ContextCaches,
@@ -204,12 +202,12 @@ class Controllers:
         self._quotas = self._informers.follow(
             ELASTIC_QUOTAS,
             quotas,
-            on_made=lambda informer: informer.add_handler(self._around.on_quota),
-            on_gone=lambda: self._around.on_quotas_gone(),  # noqa: PLW0108 - made below
+            on_made=lambda informer: informer.add_handler(self._context_reader.on_quota),
+            on_gone=lambda: self._context_reader.on_quotas_gone(),  # noqa: PLW0108 - made below
         )
         self._admission = self._build_admission_caches()
         self._previews = self._build_previews(configuration)
-        self._around = self._build_context_reader(quotas, flags, configuration)
+        self._context_reader = self._build_context_reader(quotas, flags, configuration)
         lookups, self._recall = self._build_lookups(self._makers)
         self._shared = self._build_shared(lookups)
         self._takeover = LeaderWarmup(
@@ -231,7 +229,7 @@ class Controllers:
         sources = Sources(
             units=self._units.store,
             pods=self._pods_of,
-            around=self._around,
+            context=self._context_reader,
             clock=self._host.clock,
             rng=self._host.rng,
         )
@@ -516,8 +514,8 @@ class Controllers:
         return None
 
     def _subscribe(self) -> None:
-        self._namespaces.add_handler(self._around.on_namespace)
-        self._classes.add_handler(self._around.on_priority_class)
+        self._namespaces.add_handler(self._context_reader.on_namespace)
+        self._classes.add_handler(self._context_reader.on_priority_class)
         for server in self.servers:
             self._units.add_handler(server.on_unit)
             self._pods.add_handler(server.on_pod)

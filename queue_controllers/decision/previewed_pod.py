@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.decision.label_precedence import PREEMPTIBLE_LABELS
 from queue_controllers.decision.pod_admission import (
     AdmissionObjects,
     TemplateAfterAdmission,
@@ -27,6 +26,7 @@ from queue_controllers.decision.pod_admission import (
     listed,
     with_admitted,
 )
+from queue_controllers.decision.pod_stamps import PREEMPTIBLE_LABELS
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
 from queue_controllers.jobframework.pod_template import (
     CONTROLLER_LABELS,

@@ -36,16 +36,23 @@ from queue_controllers.decision.job_view import (
     JobView,
     LostUnit,
 )
+from queue_controllers.decision.pending import read_lost
 from queue_controllers.decision.queue_unit_builder import choose_unit_name
-from queue_controllers.decision.suspend_conflict import read_lost
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobT,
     read_facts,
 )
 from queue_controllers.reconcile.execute import Executor, NotLeadingError
-from queue_controllers.reconcile.job_lookup import EventLookup, JobCache, find_units
-from queue_controllers.reconcile.job_reader import JobReader, Lookups, ReadJob, Sources
+from queue_controllers.reconcile.job_reader import (
+    EventLookup,
+    JobCache,
+    JobReader,
+    Lookups,
+    ReadJob,
+    Sources,
+    find_units,
+)
 from shared_api.client.errors import (
     AlreadyExists,
     ApiFailure,
@@ -330,7 +337,7 @@ class JobReconciler(Generic[JobT]):
         if decision.requeue_after_seconds is not None:
             rest = max(decision.requeue_after_seconds, LEAST_REQUEUE_SECONDS)
             self._queue.add_after(key, rest)
-        if decision.actions and not decision.settled:
+        if decision.actions and not decision.is_complete:
             return True
         wanted = sum(each.count for each in found.facts.pod_sets)
         self._reconciled[key] = _Reconciled(seen.job, seen.unit, wanted)
@@ -383,8 +390,12 @@ class JobReconciler(Generic[JobT]):
         The decision is not carried out, so its events are still to be recorded.
         """
         released_at = None if view.job is None else view.job.released_at
-        why, told = self._events(job, released_at), view.memory.told
-        return msgspec.structs.replace(memory, asked_why_at=view.moment.wall, why=why, told=told)
+        return msgspec.structs.replace(
+            memory,
+            asked_why_at=view.moment.wall,
+            why=self._events(job, released_at),
+            reported_events=view.memory.reported_events,
+        )
 
     def _carry_out(
         self, decision: Decision, job: JobT, view: JobView, seen: _Versions
@@ -421,8 +432,8 @@ class JobReconciler(Generic[JobT]):
                 self._remember(job.metadata, memory)
                 return
         reason, words = REFUSALS.get(type(action), ("", ""))
-        if reason and reason not in memory.told:
-            memory = msgspec.structs.replace(memory, told=memory.told | {reason})
+        if reason and reason not in memory.reported_events:
+            memory = memory.with_reported(reason)
             message = f"{words}: {refusal.message}"[:MAX_TOLD_CHARS]
             event = RecordJobEvent(reason=reason, message=message, type=EventType.WARNING)
             self._executor.execute(event, job)

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from queue_controllers.decision.job_view import Moment
-from queue_controllers.decision.pod_set_updates import UpdateConflict, plan_updates
+from queue_controllers.decision.release import UpdateConflict, plan_updates
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobFacts,
@@ -31,7 +31,7 @@ from queue_controllers.reservations.decide import (
     CreateReservations,
     DeleteReservations,
     ReservationView,
-    decide,
+    decide_reservations,
     fail_unit,
     has_part,
 )
@@ -239,7 +239,7 @@ class ReservationController:
             is_served=self.watch.is_served(),
             moment=Moment(monotonic=self._clock.monotonic(), wall=self._clock.now()),
         )
-        decision = decide(view)
+        decision = decide_reservations(view)
         for action in decision.actions:
             try:
                 self._executor.execute(

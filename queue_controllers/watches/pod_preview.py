@@ -27,6 +27,7 @@ import structlog
 
 from queue_controllers.decision.job_ownership import quota_of_job
 from queue_controllers.decision.pod_admission import apply_pod_admission, has_pods_to_come
+from queue_controllers.decision.pod_stamps import build_stamps_of
 from queue_controllers.decision.previewed_pod import (
     NO_ANSWER,
     PodAnswer,
@@ -38,7 +39,7 @@ from queue_controllers.decision.previewed_pod import (
     mark_of,
     question_of,
 )
-from queue_controllers.decision.queue_unit_builder import build_stamps_of, choose_unit_name
+from queue_controllers.decision.queue_unit_builder import choose_unit_name
 from queue_controllers.jobframework.generic_job import (
     AWAITS_PREVIEW,
     GenericJob,
@@ -49,7 +50,7 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.jobframework.template_updates import AddedParts, take_off_body
-from queue_controllers.reconcile.job_lookup import PreviewRequest
+from queue_controllers.reconcile.job_reader import PreviewRequest
 from queue_controllers.watches.owner_lookup import Remembered
 from shared_api.backoff import Backoff
 from shared_api.client.errors import ApiError, ApiFailure, NotFound
@@ -184,8 +185,8 @@ class PodPreviews:
 
     def __call__(self, request: PreviewRequest) -> JobFacts:
         """Return the facts of a job with its pod sets as its pods will be."""
-        adapter, job, objects = request.adapter, request.job, request.around.admission
-        quota = quota_of_job(job, request.around)
+        adapter, job, objects = request.adapter, request.job, request.context.admission
+        quota = quota_of_job(job, request.context)
         parts = _parts_of(adapter, job, quota)
         if not parts or not isinstance(adapter, GivesFullTemplates):
             return apply_pod_admission(job, objects)
@@ -211,8 +212,8 @@ class PodPreviews:
 
         Without an answer for a job, the watched objects count.
         """
-        job, objects, now = request.job, request.around.admission, self._clock.monotonic()
-        quota = quota_of_job(job, request.around)
+        job, objects, now = request.job, request.context.admission, self._clock.monotonic()
+        quota = quota_of_job(job, request.context)
         parts = _parts_of(request.adapter, job, quota)
         with self._lock:
             answers = self._answers_to(job.uid, parts, now)

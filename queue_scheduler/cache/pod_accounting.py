@@ -171,6 +171,10 @@ class PodAccounting:
         """Return whether a pod of the group lives."""
         return group in self._members
 
+    def pods_of(self, group: Group) -> list[tuple[str, Uid]]:
+        """Return the living pods of a group, as (`namespace/name`, uid)."""
+        return [(key, self._pods[key].uid) for key in self._members.get(group, ())]
+
     def labels_of(self, group: Group) -> tuple[str, dict[str, str]]:
         """Return (namespace, labels) of the pod of a living group that is first by name."""
         facts = self._pods[min(self._members[group])]

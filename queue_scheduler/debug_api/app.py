@@ -7,6 +7,7 @@
 | /debug/queues/{name} | one queue, its units in order and those on hold, why each waits |
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
+| /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
 | /debug/quotas | the quota trees: min, max, runtime, used, booked, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
@@ -27,6 +28,7 @@ from starlette.routing import Route
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
 from queue_scheduler.insight.explain import Verdict
 from shared_api.debug_api.access import may_read_for
@@ -44,6 +46,7 @@ MAX_OFFSET: Final = 10_000_000
 Name = Annotated[str, Path(max_length=SUBDOMAIN_LENGTH)]
 Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="entries to leave out")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
+WithChanges = Annotated[bool, Query(description="also what would start it now")]
 
 P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")
@@ -86,6 +89,7 @@ class DebugApi:
         self._snapshots = Snapshots(shared, quotas, now or SystemClock().now)
         self._quotas = quotas
         self._is_leader = is_leader
+        self._changes_budget = QuestionBudget(SystemClock())
         # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
         # lock only.
         self.turn = threading.Lock()
@@ -141,6 +145,16 @@ class DebugApi:
         admitted = self._snapshots.admitted(key) if is_admitted else None
         return views.view_explanation(found, admitted, leader=self._is_leader())
 
+    def explain_with_changes(self, namespace: Name, name: Name) -> views.ExplainView:
+        """Why a unit waits, and the smallest single changes that would start it now.
+
+        Not in turn with others: it takes longer, and has a budget of its own.
+        """
+        view = self.explain(namespace, name)
+        with self._changes_budget.spend():
+            changes = self._snapshots.changes(f"{namespace}/{name}")
+        return views.with_changes(view, changes)
+
     @_in_turn
     def quotas(self) -> views.QuotaTreePage:
         """All quotas, as trees."""
@@ -191,15 +205,17 @@ def build_app(
 
     get("/debug/queueunits/{namespace}/{name}", responses=problems(404))(queue_unit)
 
-    def explain(request: Request, namespace: Name, name: Name) -> views.ExplainView:
+    def explain(
+        request: Request, namespace: Name, name: Name, *, changes: WithChanges = False
+    ) -> views.ExplainView:
         """Why a unit waits: all that keeps it from starting. Of an admitted one, what let it start.
 
         Units of namespaces that the caller may not read are not named.
         """
-        view = api.explain(namespace, name)
+        view = (api.explain_with_changes if changes else api.explain)(namespace, name)
         return views.explain_without_others(view, may_read_for(access, request))
 
-    get("/debug/queueunits/{namespace}/{name}/explain", responses=problems(404))(explain)
+    get("/debug/queueunits/{namespace}/{name}/explain", responses=problems(404, 429))(explain)
     get("/debug/quotas")(api.quotas)
     get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
     get("/apis/v1/userquota")(api.upstream_quotas)

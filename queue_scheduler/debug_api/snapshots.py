@@ -24,6 +24,7 @@ from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
 from queue_scheduler.insight.admitted import Admitted, describe_admitted, find_evictors
+from queue_scheduler.insight.changes import Changes, find_changes
 from queue_scheduler.insight.explain import Explanation, explain, needs_fork
 from queue_scheduler.preemption.candidates import Found
 from queue_scheduler.queueing.queue_options import QueueOptions
@@ -212,6 +213,13 @@ class Snapshots:
             return found
         evictors, has_more = find_evictors(self._shared.fork(), key, wall)
         return replace(found, evictors=evictors, has_more=has_more)
+
+    def changes(self, key: str) -> Changes | None:
+        """Return what would start a unit now; None: it is unknown, or does not wait.
+
+        Some dozen copies of the engine are made, from one that is made under the lock.
+        """
+        return find_changes(self._shared.fork(), key, self._now())
 
     def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
         """Yield the units of these keys and positions that exist, read in batches."""

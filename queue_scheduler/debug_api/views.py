@@ -24,6 +24,8 @@ from queue_scheduler.debug_api.snapshots import (
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.admitted import Admitted, Evictor
+from queue_scheduler.insight.change import Change
+from queue_scheduler.insight.changes import Changes
 from queue_scheduler.insight.explain import Explanation
 from queue_scheduler.insight.wording import (
     full_message,
@@ -45,6 +47,9 @@ from shared_api.well_known_labels import ALL_QUOTAS
 BEHIND: Final = reasons_with(Trait.BACKFILL)
 """Reasons of units that wait so as not to delay another unit."""
 
+
+MOST_LISTED: Final = 100
+"""Units that one change lists; a change may start thousands."""
 
 OF_OTHERS: Final = "a unit of another namespace"
 """In place of a name."""
@@ -259,6 +264,40 @@ class AdmittedView(View):
     eviction: EvictionView
 
 
+class PatchView(View):
+    """A JSON merge patch of one object."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    patch: dict[str, Any]
+
+
+class ChangeView(View):
+    """One change, and whether the unit starts after it alone.
+
+    `kind` is what is changed; docs/debug-api.md lists the kinds. `sufficient`: the unit starts
+    after this change. `verified`: a copy of the scheduler was asked. `minimal`: it was seen that
+    one grain less does not suffice: 1 milli-CPU, byte, piece, pod, node, priority or unit.
+    `also_starts` are the units that start before it, `other_starts` how many more: those that the
+    caller may not read, and those after the first hundred. `patches` is what to apply; empty if
+    there is no such field, or the object has more than the scheduler reads: then `description` says
+    what to do. `units` are the units that end, or are evicted, `other_units` how many more.
+    """
+
+    kind: str
+    description: str
+    sufficient: bool
+    verified: bool
+    minimal: bool
+    also_starts: list[str]
+    other_starts: int = 0
+    patches: list[PatchView]
+    units: list[str]
+    other_units: int = 0
+
+
 class ExplainView(View):
     """Why a unit waits: its verdict in one sentence, and all that keeps it from starting.
 
@@ -267,7 +306,9 @@ class ExplainView(View):
     so that waiting does not help. `blockers` are all reasons, the one that decides first; for an
     admitted unit, why it is not granted the pods that it has grown by. Without blockers a waiting
     unit starts when it is its turn. `checks` are the admission checks that are not ready, by name.
-    `without_plugins` are plugins that were not asked.
+    `without_plugins` are plugins that were not asked. `changes`, if asked for, are the smallest
+    single changes that would start a waiting unit now, those that suffice first; `changes_complete`
+    says whether all kinds were looked for.
     """
 
     leader: bool
@@ -285,6 +326,8 @@ class ExplainView(View):
     without_plugins: list[str]
     admitted: AdmittedView | None = None
     """Of an admitted unit only."""
+    changes: list[ChangeView] | None = None
+    changes_complete: bool | None = None
 
 
 class QueueView(View):
@@ -549,6 +592,37 @@ def _view_evictor(evictor: Evictor) -> EvictorView:
     )
 
 
+def with_changes(view: ExplainView, changes: Changes | None) -> ExplainView:
+    """Return the explanation with what would start the unit; None: it does not wait."""
+    found = [] if changes is None else [_view_change(each) for each in changes.found]
+    complete = changes is None or changes.are_complete
+    return view.model_copy(update={"changes": found, "changes_complete": complete})
+
+
+def _view_change(change: Change) -> ChangeView:
+    return ChangeView(
+        kind=change.kind.value,
+        description=change.description,
+        sufficient=change.sufficient,
+        verified=change.verified,
+        minimal=change.minimal,
+        also_starts=list(change.also_starts[:MOST_LISTED]),
+        other_starts=len(change.also_starts[MOST_LISTED:]),
+        patches=[
+            PatchView(
+                api_version=each.api_version,
+                kind=each.kind,
+                namespace=each.namespace,
+                name=each.name,
+                patch=each.patch,
+            )
+            for each in change.patches
+        ],
+        units=list(change.units[:MOST_LISTED]),
+        other_units=len(change.units[MOST_LISTED:]),
+    )
+
+
 def _read_demand(unit: QueueUnit) -> Amounts:
     try:
         return build_demand(unit).total
@@ -601,10 +675,13 @@ def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -
         if not is_open(blocker.other):
             text = text.replace(blocker.other, OF_OTHERS)
     blockers = [each if is_open(each.other) else _without_name(each) for each in view.blockers]
-    changes: dict[str, Any] = {"summary": text, "blockers": blockers}
+    shown: dict[str, Any] = {"summary": text, "blockers": blockers}
+    shown["changes"] = view.changes and [
+        _change_without_others(each, is_open) for each in view.changes
+    ]
     if view.admitted is not None:
-        changes["admitted"] = _without_evictors(view.admitted, is_open)
-    return view.model_copy(update=changes)
+        shown["admitted"] = _without_evictors(view.admitted, is_open)
+    return view.model_copy(update=shown)
 
 
 def _without_evictors(admitted: AdmittedView, is_open: Callable[[str], bool]) -> AdmittedView:
@@ -612,6 +689,16 @@ def _without_evictors(admitted: AdmittedView, is_open: Callable[[str], bool]) ->
     named = [each for each in units if is_open(f"{each.namespace}/{each.name}")]
     changes = {"units": named, "others": len(units) - len(named)}
     return admitted.model_copy(update={"eviction": admitted.eviction.model_copy(update=changes)})
+
+
+def _change_without_others(change: ChangeView, is_open: Callable[[str], bool]) -> ChangeView:
+    starts, units = filter(is_open, change.also_starts), filter(is_open, change.units)
+    shown = {"also_starts": list(starts), "units": list(units)}
+    hidden = {
+        "other_starts": change.other_starts + len(change.also_starts) - len(shown["also_starts"]),
+        "other_units": change.other_units + len(change.units) - len(shown["units"]),
+    }
+    return change.model_copy(update={**shown, **hidden})
 
 
 def _reader_of(own: str, may_read: Callable[[str], bool]) -> Callable[[str], bool]:

@@ -40,14 +40,12 @@ from queue_scheduler.cache.admission_check_rules import needed_checks
 from queue_scheduler.cache.expected_ends import remaining_seconds
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.framework.extension_points import QuotaSource, Supposed, Waiter
+from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, at_least, unit_key
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.reason_traits import Trait, reasons_with
-from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
-from shared_api.objects.node import Node
 from shared_api.objects.queue_unit import QueueUnit
 
 MAX_ENDS: Final = 512
@@ -89,7 +87,8 @@ class Backfill:
     Attributes:
         waiting: By queue, then by class number and position of a head: the classes that it holds
             back. Written only here, read by others.
-        facts: Goes up with every change other than a charge that may let a unit start.
+        facts: Goes up with every change other than a charge that may let a unit start. The engine
+            counts changes of quotas and nodes here.
     """
 
     def __init__(self, units: UnitCache, plugins: PluginRunner) -> None:
@@ -97,7 +96,6 @@ class Backfill:
         self._plugins = plugins
         self.waiting: dict[str, dict[tuple[int, OrderKey], dict[int, None]]] = {}
         self._moved: dict[str, None] = {}
-        self._told: dict[str, ElasticQuota | QuotaSource | Node] = {}
         self.facts = 0
         self._seen_changes = 0
         # Answers about heads by unit key; valid until `_forget_answers` sees a change.
@@ -301,16 +299,6 @@ class Backfill:
 
     # --- waking -------------------------------------------------------------------------------
 
-    def on_fact(self, key: str, thing: ElasticQuota | QuotaSource | Node | None) -> None:
-        """Take a new, changed or (None) deleted quota or node; a repeated fact is not a change."""
-        if self._told.get(key) == thing:
-            return
-        self.facts += 1
-        if thing is None:
-            del self._told[key]
-        else:
-            self._told[key] = thing
-
     def on_refused(self, queue: SchedulingQueue, info: QueueUnitInfo) -> None:
         """Note that a plugin refused a unit: it may be a head again, or another unit may be."""
         heads = self.waiting.get(queue.name)
@@ -367,7 +355,6 @@ class Backfill:
             for name, heads in self.waiting.items()
         }
         twin._moved = dict(self._moved)
-        twin._told = dict(self._told)
         twin.facts = self.facts
         twin._seen_changes = self._seen_changes
         return twin

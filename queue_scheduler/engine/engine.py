@@ -48,6 +48,7 @@ from queue_scheduler.decision import (
 )
 from queue_scheduler.engine.admission import UnitAdmission
 from queue_scheduler.engine.backfill import Backfill, Promise
+from queue_scheduler.engine.cluster_objects import ClusterObjects
 from queue_scheduler.engine.growth import Growths
 from queue_scheduler.engine.queue_state import QueueState
 from queue_scheduler.engine.wake_up import WakeUp
@@ -125,6 +126,7 @@ class Engine:
         self._plugins, self._units = parts.plugins, parts.units
         self._backfill, self._rounds = parts.backfill, parts.rounds
         self._wake_up, self._queue_state = parts.wake_up, parts.queue_state
+        self._objects = ClusterObjects()
         self._growths = Growths(parts.units, parts.plugins)
         self._admission = UnitAdmission(parts.plugins, parts.backfill, parts.rounds, parts.wake_up)
         self._notices: list[Notice] = []
@@ -186,18 +188,22 @@ class Engine:
 
     def on_quota(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a new or changed quota, or another object that quotas come from."""
-        self._backfill.on_fact(f"quota/{quota.metadata.key}", quota)
+        self._note_limits(changed=self._objects.put(quota))
         return self._on_quotas_changed(self._plugins.on_quota(quota))
 
     def on_quota_gone(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a deleted one; charges stay under the quota's name, its pending units go on hold."""
-        self._backfill.on_fact(f"quota/{quota.metadata.key}", None)
+        self._note_limits(changed=self._objects.drop(type(quota), quota.metadata.key))
         return self._on_quotas_changed(self._plugins.on_quota_gone(quota))
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
         self._units.place_again_for(sorted(names))
         self._wake_up.on_limits_changed()
         return self._wake_up.wake_affected()
+
+    def _note_limits(self, *, changed: bool) -> None:
+        if changed:
+            self._backfill.facts += 1
 
     def on_pod(self, pod: Pod) -> tuple[str, ...]:
         """Take a new or changed pod."""
@@ -214,13 +220,13 @@ class Engine:
     def on_node(self, node: Node) -> tuple[str, ...]:
         """Take a new or changed node."""
         self._plugins.on_node(node)
-        self._backfill.on_fact(f"node/{node.metadata.name}", node)
+        self._note_limits(changed=self._objects.put(node))
         return self._wake_up.wake_affected()
 
     def on_node_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted node."""
         self._plugins.on_node_gone(name)
-        self._backfill.on_fact(f"node/{name}", None)
+        self._note_limits(changed=self._objects.drop(Node, name))
         return self._wake_up.wake_affected()
 
     def on_admission_check(self, check: AdmissionCheck) -> tuple[str, ...]:
@@ -448,6 +454,11 @@ class Engine:
         return self._plugins
 
     @property
+    def objects(self) -> ClusterObjects:
+        """The quotas and nodes as last seen; for reading."""
+        return self._objects
+
+    @property
     def rounds(self) -> PreemptionRounds:
         """The eviction rounds; for reading."""
         return self._rounds
@@ -523,6 +534,7 @@ class Engine:
         parts = self._parts.fork()
         twin = Engine(parts.plugins, ())
         twin._take_over(parts)
+        twin._objects = self._objects.copy()
         if parts.plugins.without_fork:
             parts.wake_up.forget_refusals()
         return twin

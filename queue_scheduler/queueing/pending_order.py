@@ -2,7 +2,11 @@
 
 A list of short sorted lists. Inserting or removing moves at most one short list's worth of
 pointers, so it stays at some microseconds with 100,000 keys, where one long list would move
-hundreds of kilobytes. A copy copies pointers only: forks of the engine depend on that.
+hundreds of kilobytes.
+
+A copy shares the lists with the original; whichever of the two changes first takes lists of its
+own. So a fork of the engine costs the same for long and short queues, and pays for the few that its
+question changes. A shared list is never changed, so original and copy may be used in two threads.
 """
 
 from __future__ import annotations
@@ -20,12 +24,13 @@ CHUNK = 512
 class PendingOrder:
     """A sorted set of order keys."""
 
-    __slots__ = ("_chunks", "_length", "_maxima")
+    __slots__ = ("_chunks", "_is_shared", "_length", "_maxima")
 
     def __init__(self) -> None:
         self._chunks: list[list[OrderKey]] = []
         self._maxima: list[OrderKey] = []
         self._length = 0
+        self._is_shared = False
 
     def __len__(self) -> int:
         return self._length
@@ -35,6 +40,8 @@ class PendingOrder:
 
     def add(self, key: OrderKey) -> None:
         """Insert a key that is not there yet."""
+        if self._is_shared:
+            self._stop_sharing()
         self._length += 1
         if not self._chunks:
             self._chunks.append([key])
@@ -55,6 +62,8 @@ class PendingOrder:
         Raises:
             KeyError: The key is not there.
         """
+        if self._is_shared:
+            self._stop_sharing()
         chunks = self._chunks
         index = position = 0
         if not chunks or chunks[0][0] != key:  # most units leave from the head of their class
@@ -85,9 +94,13 @@ class PendingOrder:
         return ahead + (bisect_left(self._chunks[index], key) if index < len(self._chunks) else 0)
 
     def copy(self) -> PendingOrder:
-        """Return an independent copy that shares the keys."""
-        twin = PendingOrder()
-        twin._chunks = [chunk[:] for chunk in self._chunks]
-        twin._maxima = self._maxima[:]
-        twin._length = self._length
+        """Return an independent copy that shares keys and, until either changes, lists."""
+        twin: PendingOrder = PendingOrder.__new__(PendingOrder)
+        twin._chunks, twin._maxima, twin._length = self._chunks, self._maxima, self._length
+        twin._is_shared = self._is_shared = True
         return twin
+
+    def _stop_sharing(self) -> None:
+        self._chunks = [chunk[:] for chunk in self._chunks]
+        self._maxima = self._maxima[:]
+        self._is_shared = False

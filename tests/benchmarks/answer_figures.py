@@ -10,12 +10,12 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 from typing import Any, Final, cast
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.snapshots import Snapshots
-from queue_scheduler.debug_api.views import view_explanation
+from queue_scheduler.debug_api.views import view_explanation, with_changes
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_sources import QUOTA_READERS
 from tests.benchmarks.engine_load import EngineLoad, flat_load
@@ -24,6 +24,8 @@ from tests.benchmarks.figures import Figure, percentile
 PENDING: Final = 10_000
 QUEUES: Final = 100
 ANSWERS: Final = 1_000
+SLOW_ANSWERS: Final = 100
+"""With changes: each takes a hundred times as long."""
 PAUSE_SECONDS: Final = 0.002
 """Before each question: so it comes while the other thread runs, which must give way."""
 
@@ -47,18 +49,18 @@ def run(*, quick: bool = False) -> list[Figure]:
     """Measure both; `quick` asks a quarter of the questions."""
     answers = ANSWERS // 4 if quick else ANSWERS
     load = flat_load(PENDING, QUEUES)
-    first = [r.key for name in load.queues for r in islice(load.engine.waiting(name), 5)]
-    keys = list(islice(cycle(first), answers))
+    places = list(islice(cycle(product(load.queues, range(5))), answers))
     engine = _LockedEngine(load.engine)
-    alone = _ask(engine.shared, keys)
+    slow = places[: SLOW_ANSWERS // 4 if quick else SLOW_ANSWERS]
+    alone, slow_alone = _ask(engine.shared, places), _ask(engine.shared, slow, changes=True)
     load.engine = cast("Engine", engine)
     stop = threading.Event()
     worker = threading.Thread(target=_decide, args=(load, stop))
     worker.start()
-    busy = _ask(engine.shared, keys)
+    busy, slow_busy = _ask(engine.shared, places), _ask(engine.shared, slow, changes=True)
     stop.set()
     worker.join()
-    note = f"{PENDING} pending in {QUEUES} queues, {len(keys)} answers; control: alone"
+    note = f"{PENDING} pending in {QUEUES} queues, {len(places)} answers; control: alone"
     return [
         Figure(name="explain_ms", value=percentile(alone, 0.5), unit="ms", note="alone; median"),
         Figure(
@@ -68,6 +70,19 @@ def run(*, quick: bool = False) -> list[Figure]:
             control=percentile(alone, 0.99),
             note=f"while a thread decides; {load.lives} lives meanwhile; {note}",
         ),
+        Figure(
+            name="changes_ms",
+            value=percentile(slow_alone, 0.5),
+            unit="ms",
+            note=f"with ?changes=true, alone; median of {len(slow)}",
+        ),
+        Figure(
+            name="changes_busy_ms",
+            value=percentile(slow_busy, 0.5),
+            unit="ms",
+            control=percentile(slow_alone, 0.5),
+            note=f"while a thread decides; median; p90 {percentile(slow_busy, 0.9):.0f} ms",
+        ),
     ]
 
 
@@ -76,15 +91,31 @@ def _decide(load: EngineLoad, stop: threading.Event) -> None:
         load.run(load.lives + 50, at_most_seconds=1e9)
 
 
-def _ask(shared: SharedEngine, keys: list[str]) -> list[float]:
-    """Return how long each answer took, in milliseconds."""
+def _ask(
+    shared: SharedEngine, places: list[tuple[str, int]], *, changes: bool = False
+) -> list[float]:
+    """Return how long each answer took, in milliseconds.
+
+    Args:
+        shared: The engine.
+        places: Queues, and places in them; the units there change while they are asked.
+        changes: Whether to ask what would start the unit.
+    """
     took = []
     snapshots = Snapshots(shared, QUOTA_READERS, lambda: datetime(2026, 11, 1, tzinfo=UTC))
-    for key in keys:
+    for queue, place in places:
+        key = shared.ask(_key_at, queue, place)
         time.sleep(PAUSE_SECONDS)
         began = time.perf_counter()
         told = snapshots.explain(key)
         if told is not None:
-            view_explanation(told, leader=True).model_dump_json()
+            view = view_explanation(told, leader=True)
+            view = with_changes(view, snapshots.changes(key)) if changes else view
+            view.model_dump_json()
         took.append(1e3 * (time.perf_counter() - began))
     return took
+
+
+def _key_at(engine: Engine, queue: str, place: int) -> str:
+    """Return the unit at a place of a queue, which has more than that."""
+    return next(islice(engine.waiting(queue), place, None)).key

@@ -19,6 +19,7 @@ from shared_api.client.resource_types import ELASTIC_QUOTAS, JOBS, PODS, QUEUE_U
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread
 from tests.controlplane.child_process import Guardian
+from tests.demo.answers import ask_why
 from tests.demo.cluster_content import ClusterContent, JobSubmitter
 from tests.demo.cluster_picture import ClusterPicture
 from tests.demo.clusters import Cluster, commands, connect
@@ -96,6 +97,7 @@ class DemoRun:
         self._words: dict[str, QueueWords] = {}
         self._next_question_at = 0.0
         self._seconds_to_ready = 0.0
+        self._explain_at = 0.0
         self.outcome = Outcome()
 
     def run(self) -> None:
@@ -182,6 +184,7 @@ class DemoRun:
             programs.check_alive()
             self._check_interruption()
             self._show(programs, plan, now, began_at)
+            self._explain_once(programs, plan, now)
             if self._picture.ended != last_ended or not submitter.is_done:
                 last_ended, last_news_at = self._picture.ended, now
             if self._is_through(plan) or now - last_news_at > PATIENCE_SECONDS:
@@ -225,6 +228,15 @@ class DemoRun:
             violations=len(self._observer.violations),
         )
         self._terminal.show(build_table(rows, self._words, progress), plain_line(rows, progress))
+
+    def _explain_once(self, programs: ProgramProcesses, plan: LoadPlan, now: float) -> None:
+        """Ask once, when half of the jobs are submitted and one waits, why it does."""
+        if now < self._explain_at or 2 * self._picture.submitted < len(plan.jobs):
+            return
+        answer = list(ask_why(programs.ask_debug_api))
+        self._explain_at = float("inf") if answer else now + DEBUG_API_SECONDS
+        if answer:
+            self._terminal.say("", *answer, "")
 
     # ------------------------------------------------------------------------------ the end
 

@@ -11,7 +11,7 @@ from tests.simulation.simulated_run import simulate
 
 pytestmark = pytest.mark.simulation
 
-SOON = {"freed_too_early": 3, "gone_unit_not_told": 0}
+SOON = {"freed_too_early": 2, "gone_unit_not_told": 0}
 """Faults that one short run finds: the name, and the seed."""
 
 
@@ -20,6 +20,7 @@ def test_a_planted_fault_is_found(name: str, seed: int) -> None:
     with planted(name):
         outcome = simulate(seed, 200)
     assert outcome.broken is not None
+    assert "TypeError" not in outcome.broken.how, "what is planted cannot be called"
     assert simulate(seed, outcome.steps).broken is None, "without the fault nothing is wrong"
 
 

@@ -8,7 +8,7 @@ The kinds of jobs that the controllers know, by their keys in --enabled-extensio
   starters   owners that only start such jobs. One that names a queue or quota itself is managed
              under them, as under an owner of any unknown kind (a CronJob's need not name one)
   holdable   further conditions in CEL under which such an object survives being suspended: never
-             wider than what the adapter says (why_not_hold)
+             wider than what the adapter says (why_not_suspendable)
   gets       what else is read, one object at a time: what may own such jobs, or tells their pods.
              AppWrappers, which may own jobs of any kind, are read for all of them
   limits     what people should know of them, for the notes

@@ -14,6 +14,7 @@ from queue_controllers.decision.pod_admission import (
     AdmissionObjects,
     overlay_body,
 )
+from queue_controllers.decision.pod_stamps import build_stamps
 from queue_controllers.decision.previewed_pod import (
     PodAnswer,
     Question,
@@ -23,7 +24,6 @@ from queue_controllers.decision.previewed_pod import (
     can_be_asked,
     question_of,
 )
-from queue_controllers.decision.queue_unit_builder import build_stamps
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
 from queue_controllers.jobframework.pod_template import (
     ScheduledPod,

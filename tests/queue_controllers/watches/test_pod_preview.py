@@ -13,7 +13,7 @@ from queue_controllers.decision.previewed_pod import NO_ANSWER
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts, StatusFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from queue_controllers.reconcile.job_lookup import PreviewRequest
+from queue_controllers.reconcile.job_reader import PreviewRequest
 from queue_controllers.watches.pod_preview import (
     ASK_AGAIN_SECONDS,
     IDLE_SECONDS,
@@ -90,7 +90,7 @@ class World:
         return PreviewRequest(
             adapter=BatchJobAdapter(),
             job=job,
-            around=ClusterContext(),
+            context=ClusterContext(),
             has_unit=has_unit,
             wake=self.woken.append,
         )

@@ -31,6 +31,7 @@ PATHS = (
     "/debug/queues",
     "/debug/queues/team",
     "/debug/queueunits/default/a",
+    "/debug/queueunits/default/a/explain",
     "/debug/quotas",
     "/apis/v1/queue",
     "/apis/v1/userquota",
@@ -97,6 +98,17 @@ def test_one_answer_is_built_at_a_time(kit: ShellKit, path: str) -> None:
         assert client.get(path).status_code == 200
     assert watched.held
     assert all(watched.held)
+
+
+def test_changes_are_found_while_other_answers_are_built(kit: ShellKit) -> None:
+    kit.add_unit("a")
+    watched = WatchedEngine(kit.engine)
+    api = DebugApi(watched, QUOTA_READERS, lambda: True)
+    watched.turn = api.turn
+    with served(build_app(api, open_access, (), "0.0.0")) as client:
+        answer = client.get("/debug/queueunits/default/a/explain?changes=true")
+    assert [each["kind"] for each in answer.json()["changes"]] == ["wait"]
+    assert watched.held == [True, False]
 
 
 def test_names_are_spelled_as_in_kubernetes(client: httpx.Client) -> None:

@@ -161,3 +161,41 @@ def test_units_of_others_are_not_named_to_strangers(kit: ShellKit, api: DebugApi
     assert "huge" not in shown.model_dump_json()
     assert views.OF_OTHERS in shown.summary
     assert views.explain_without_others(told, lambda _: True) == told
+
+
+def test_changes_are_answered_where_they_are_asked_for(kit: ShellKit, api: DebugApi) -> None:
+    kit.add_unit("run", cpu=3)
+    kit.dequeue()
+    kit.add_unit("big", cpu=2)
+    kit.decide()
+    assert api.explain("default", "big").changes is None
+    told = api.explain_with_changes("default", "big")
+    assert told.changes_complete
+    assert told.changes is not None
+    first = told.changes[0]
+    assert (first.kind, first.sufficient) == ("quotaMax", True)
+    assert first.patches[0].patch == {"spec": {"max": {"cpu": "5"}}}
+
+
+def test_a_unit_that_runs_needs_no_change(kit: ShellKit, api: DebugApi) -> None:
+    kit.add_unit("run", cpu=3)
+    kit.dequeue()
+    told = api.explain_with_changes("default", "run")
+    assert (told.verdict, told.changes, told.changes_complete) == ("admitted", [], True)
+
+
+def test_units_of_other_namespaces_are_counted_in_changes(kit: ShellKit, api: DebugApi) -> None:
+    kit.add_unit("run", cpu=3)
+    kit.dequeue()
+    kit.add_unit("big", cpu=2)
+    kit.decide()
+    told = api.explain_with_changes("default", "big")
+    assert told.changes is not None
+    ended = next(each for each in told.changes if each.kind == "unitsEnd")
+    assert ended.units == ["default/run"]
+    change = ended.model_copy(update={"units": ["default/run", "other/secret"]})
+    view = told.model_copy(update={"changes": [change]})
+    shown = views.explain_without_others(view, lambda namespace: namespace == "default")
+    assert shown.changes is not None
+    assert (shown.changes[0].units, shown.changes[0].other_units) == (["default/run"], 1)
+    assert "secret" not in shown.model_dump_json()

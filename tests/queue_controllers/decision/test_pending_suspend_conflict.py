@@ -13,9 +13,9 @@ from queue_controllers.decision.actions import (
     ReleaseJob,
     SuspendJob,
 )
-from queue_controllers.decision.job_state import NO_PODS, PodFacts
+from queue_controllers.decision.job_state import NO_PODS, PodCounts
 from queue_controllers.decision.job_view import JobMemory, LostUnit
-from queue_controllers.decision.suspend_conflict import read_lost
+from queue_controllers.decision.pending import read_lost
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
@@ -45,7 +45,7 @@ class Life:
 
     def __init__(self) -> None:
         self.job: JobFacts = facts()
-        self.pods: PodFacts = NO_PODS
+        self.pods: PodCounts = NO_PODS
         self.unit: QueueUnit = unit()
         self.memory = JobMemory()
         self.now = NOW

@@ -8,20 +8,19 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.job_ownership import ClusterContext
-from queue_controllers.decision.label_precedence import (
-    PREEMPTIBLE_IGNORED,
-    QUOTA_DIFFERS,
+from queue_controllers.decision.job_warnings import PREEMPTIBLE_IGNORED, QUOTA_DIFFERS, label_notes
+from queue_controllers.decision.pod_stamps import (
+    build_stamps,
     is_not_preemptible,
-    label_notes,
     preemptible_of_template,
     stamp_preemptible,
 )
-from queue_controllers.decision.queue_unit_builder import build_stamps, build_unit
-from queue_controllers.decision.unit_metadata import labels_of_unit
+from queue_controllers.decision.queue_unit_builder import build_unit, labels_of_unit
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from shared_api.objects.pod import TemplateMeta
 from shared_api.well_known_labels import PREEMPTIBLE, QUOTA_NAME, STAMPED_PREEMPTIBLE
 from tests.job_situations import facts, unit
+from tests.queue_controllers.decision import unit_kit
 
 TREE_QUOTA = "quota.scheduling.alibabacloud.com/name"
 OLD_QUOTA = "alibabacloud.com/quota-name"
@@ -162,3 +161,15 @@ def test_what_a_jobs_user_is_told(of: JobFacts, want: dict[str, str]) -> None:
     assert {reason: want.get(reason, "") for reason in notes.values()} == want
     for message, reason in notes.items():
         assert message.startswith(want[reason])
+
+
+def test_annotations_name_the_unit_and_keep_a_quota_of_the_template() -> None:
+    of = unit_kit.job(unit_kit.pod_set(name="a"), unit_kit.pod_set(name="b", quota="own"))
+    stamps = build_stamps(of, unit_kit.made(of), "gold")
+    assert stamps["a"].labels == {QUOTA_NAME: "gold"}
+    assert stamps["b"].labels == {}
+    assert stamps["b"].annotations == {
+        "koord-queue/related-queueunit": "team/main",
+        "koord-queue/related-podset-name": "b",
+    }
+    assert build_stamps(of, unit_kit.made(of), "")["a"].labels == {}

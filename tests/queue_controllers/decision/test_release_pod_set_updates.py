@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.actions import ReleaseJob
-from queue_controllers.decision.pod_set_updates import (
+from queue_controllers.decision.release import (
     NO_UPDATES,
     UpdateConflict,
     UpdatePlan,

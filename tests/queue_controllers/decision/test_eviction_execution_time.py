@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.actions import PatchUnit, PatchUnitStatus, RecordJobEvent
-from queue_controllers.decision.execution_time import (
+from queue_controllers.decision.eviction import (
     MAX_SECONDS,
     seconds_left,
     seconds_to_bank,
@@ -132,8 +132,8 @@ def test_an_end_is_announced_at_its_time(
 
 def test_a_running_job_with_a_limit_is_reconciled_again() -> None:
     """[ctl-36] Our timer follows from the objects, so it shortens no other step's delay."""
-    assert not see(running(allowed=60, phase="Dequeued")).settled
-    assert see(running(phase="Dequeued")).settled
+    assert not see(running(allowed=60, phase="Dequeued")).is_complete
+    assert see(running(phase="Dequeued")).is_complete
 
 
 def test_the_earlier_of_two_times_counts() -> None:

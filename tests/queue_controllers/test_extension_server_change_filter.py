@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.extensions.batch_job import BatchJob, BatchJobAdapter
-from queue_controllers.watches.change_filter import (
+from queue_controllers.extension_server import (
     AT_ONCE,
     GATHER_SECONDS,
     pause_of_job,
     pause_of_unit,
 )
+from queue_controllers.extensions.batch_job import BatchJob, BatchJobAdapter
 from shared_api.objects.queue_unit import QueueUnit
 
 JOB: dict[str, Any] = {

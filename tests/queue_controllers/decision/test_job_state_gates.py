@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from queue_controllers.decision.gates import count_gated, judge_gates, room_of
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts, count_gated, judge_gates, room_of
 from queue_controllers.extensions.pod_group import PodGroupAdapter
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod
@@ -22,7 +21,7 @@ def name_of(pod: object) -> str:
     return pod.metadata.name.partition("-")[0]
 
 
-def counted(*pods: ScheduledPod) -> PodFacts:
+def counted(*pods: ScheduledPod) -> PodCounts:
     return count_gated(pods, name_of)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from queue_controllers.reservations.decide import (
     Answer,
-    Verdict,
+    ReservationResult,
     judge_reservations,
 )
 from shared_api.objects.meta import Condition
@@ -42,7 +42,7 @@ def test_one_reservation(conditions: tuple[Condition, ...], want: Answer) -> Non
 
 def test_an_expired_one_counts_as_refused() -> None:
     got = judge_reservations([reservation("a", YES, phase="Failed")], 1)
-    assert got == Verdict(Answer.REFUSED, "a: it is over")
+    assert got == ReservationResult(Answer.REFUSED, "a: it is over")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which labels count where a job and its pod template differ. Pure.
+"""What a release writes on pod templates, and which labels count where they differ. Pure.
 
 koord-scheduler reads the labels of pods, and nothing of the job above them. So the template's
 labels count; a label of the job alone is a wish, which a release writes into the template, and
@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from queue_controllers.decision.job_ownership import quota_of_template
-from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
+from queue_controllers.decision.job_ownership import quota_labels_of_template
+from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
 from shared_api.objects.pod import TemplateMeta
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
     NOT_PREEMPTIBLE,
     PREEMPTIBLE,
+    QUOTA_NAME,
+    RELATED_POD_SET,
+    RELATED_QUEUE_UNIT,
     STAMPED_PREEMPTIBLE,
+    STAMPED_QUOTA,
     TREE_PREEMPTIBLE,
     read_quota_name,
 )
@@ -23,12 +28,35 @@ from shared_api.well_known_labels import (
 PREEMPTIBLE_LABELS: Final = (PREEMPTIBLE, TREE_PREEMPTIBLE)
 """Koordinator's, and that of quota trees."""
 
-QUOTA_DIFFERS: Final = "QuotaDiffers"
-PREEMPTIBLE_IGNORED: Final = "PreemptibleIgnored"
-"""Reasons of events on jobs."""
 
-NOTE_BEGINS: Final = "Its label "
-"""How a report about labels begins."""
+def build_stamps(job: JobFacts, unit: QueueUnit, quota: str) -> dict[str, PodStamp]:
+    """Return what a release writes on the pod templates, by pod set.
+
+    The quota, so that koord-scheduler charges the pods where the queue has charged them; the unit,
+    so that the queue knows whose pods they are. A quota that the template names itself stays; one
+    that it names in an older spelling, which koord-scheduler does not read, is written in addition.
+    """
+    return build_stamps_of(job, unit.metadata.key, quota)
+
+
+def build_stamps_of(job: JobFacts, unit_key: str, quota: str) -> dict[str, PodStamp]:
+    """Return the same for a unit that need not exist yet."""
+    stamps: dict[str, PodStamp] = {}
+    for pod_set in job.pod_sets:
+        annotations = {RELATED_QUEUE_UNIT: unit_key}
+        if len(job.pod_sets) > 1:
+            annotations[RELATED_POD_SET] = pod_set.name
+        # What admission plugins and webhooks added they add again.
+        template = (pod_set.written or pod_set.template).metadata
+        labels, notes = stamp_preemptible(job, pod_set)
+        annotations |= notes
+        named = quota_labels_of_template(template)
+        if QUOTA_NAME not in named and (
+            charged := read_quota_name(named) or job.stamped_quota or quota
+        ):
+            labels[QUOTA_NAME] = annotations[STAMPED_QUOTA] = charged
+        stamps[pod_set.name] = PodStamp(labels=labels, annotations=annotations)
+    return stamps
 
 
 def is_not_preemptible(job: JobFacts, key: str) -> bool:
@@ -69,32 +97,6 @@ def stamp_preemptible(job: JobFacts, pod_set: JobPodSet) -> tuple[dict[str, str]
         elif key in stamped:
             labels[key] = "true"
     return labels, {STAMPED_PREEMPTIBLE: ",".join(labels)} if labels else {}
-
-
-def label_notes(job: JobFacts) -> dict[str, str]:
-    """Return what the job's owner should know of its labels, each with the reason of its event."""
-    if job.kind.held_by_gates or not job.pod_sets:
-        return {}
-    notes = {}
-    wanted = read_quota_name(job.metadata.labels)
-    for each in job.pod_sets:
-        named = quota_of_template(each.template.metadata)
-        if wanted and named and named != wanted:
-            message = (
-                f"{NOTE_BEGINS}names quota {wanted}, and its pod template (pod set {each.name})"
-                f" quota {named}: {named} counts, since koord-scheduler charges its pods to that."
-                " Name one quota in both"
-            )
-            notes[message] = QUOTA_DIFFERS
-            break
-    for key in PREEMPTIBLE_LABELS:
-        if job.metadata.labels.get(key) == NOT_PREEMPTIBLE and not is_not_preemptible(job, key):
-            message = (
-                f'{NOTE_BEGINS}{key}: "{NOT_PREEMPTIBLE}" does not count: its pods do not have it,'
-                " and the queue cannot write it into their template. Put it on the pod template"
-            )
-            notes[message] = PREEMPTIBLE_IGNORED
-    return notes
 
 
 def _takes(pod_set: JobPodSet) -> bool:

@@ -15,7 +15,7 @@ from tests.job_situations import facts
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
 COPIED = "koord-queue/copied-labels"
-AROUND = ClusterContext()
+CONTEXT = ClusterContext()
 RED = {"color": "red"}
 
 
@@ -27,14 +27,14 @@ def job(**labels: str) -> JobFacts:
 
 def made(of: JobFacts, phase: str, *, theirs: dict[str, str] | None = None) -> QueueUnit:
     """Return the unit that is created for a job, with labels that others have added since."""
-    body = build_unit(of, AROUND, name="main")
+    body = build_unit(of, CONTEXT, name="main")
     body["metadata"]["labels"] |= theirs or {}
     return msgspec.convert({**body, "status": {"phase": phase}}, QueueUnit)
 
 
 def metadata(of: JobFacts, unit: QueueUnit) -> dict[str, Any]:
     waiting = unit.status.phase == "Enqueued"
-    found: dict[str, Any] = build_sync(of, unit, AROUND, waiting=waiting).get("metadata", {})
+    found: dict[str, Any] = build_sync(of, unit, CONTEXT, waiting=waiting).get("metadata", {})
     return found
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from queue_controllers.decision.queue_unit_builder import CONTROLLERS
 from queue_controllers.jobframework.generic_job import JobKind
-from queue_controllers.reconcile.job_lookup import (
+from queue_controllers.reconcile.job_reader import (
     UnitsOfJob,
     find_units,
     is_name_taken,

@@ -1,0 +1,129 @@
+"""One change of one object, or of the jobs that run, after which a unit would start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.insight.trials import Edit
+
+
+class ChangeKind(StrEnum):
+    """What is changed."""
+
+    QUOTA_MAX = "quotaMax"
+    """The max of one quota is raised; of a ResourceQuota, `hard`."""
+    QUOTA_MIN = "quotaMin"
+    """The min of one quota is raised."""
+    NODES = "nodes"
+    """Nodes are added, like one that is there."""
+    UNITS_END = "unitsEnd"
+    """Admitted units end."""
+    REQUEST = "request"
+    """The pods of one pod set request less."""
+    COUNT = "count"
+    """One pod set has fewer pods."""
+    PRIORITY = "priority"
+    """The unit has a higher priority."""
+    QUOTA = "quota"
+    """It is charged to another quota."""
+    QUEUE = "queue"
+    """It waits in another queue."""
+    EXECUTION_TIME = "executionTime"
+    """It declares that it runs no longer than this."""
+    STOP_POLICY = "stopPolicy"
+    """Its queue is resumed."""
+    QUEUE_OPTION = "queueOption"
+    """Another option of its queue."""
+    ACTIVE = "active"
+    """It is made active again."""
+    CHECK = "check"
+    """An admission check that its queue needs becomes active."""
+    PREEMPTION = "preemption"
+    """Its queue preempts, or its quota reclaims what others borrow."""
+    WAIT = "wait"
+    """Nothing is changed."""
+
+
+class Patch(msgspec.Struct, frozen=True, kw_only=True):
+    """A JSON merge patch of one object."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    patch: dict[str, Any]
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One change, and whether the unit starts after it.
+
+    Attributes:
+        kind: What is changed.
+        description: The change as a sentence, without names of units.
+        sufficient: Whether the unit starts after this change alone.
+        verified: Whether the engine was asked.
+        minimal: Whether it was seen that one grain less does not suffice: 1 milli-CPU, byte, piece,
+            pod, node or priority; of units that end, one unit less. False where that is not known.
+        also_starts: The units that start before it, `namespace/name`.
+        patches: What to apply. (): the field cannot be changed, the object has more than is known
+            here, or nothing is patched; `description` says what to do.
+        units: The units that end, or are evicted.
+        edits: The change as an engine is told of it.
+    """
+
+    kind: ChangeKind
+    description: str
+    sufficient: bool
+    verified: bool = True
+    minimal: bool = True
+    also_starts: tuple[str, ...] = ()
+    patches: tuple[Patch, ...] = ()
+    units: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+
+
+def patch_owner(
+    record: CachedUnit,
+    *,
+    of_job: Mapping[str, Any] | None = None,
+    of_unit: Mapping[str, Any] | None = None,
+) -> tuple[Patch, ...]:
+    """Return the patch of the object that the user owns: the job, or a unit without a job.
+
+    Args:
+        record: The unit.
+        of_job: The patch if it stands for a job; None: there is none.
+        of_unit: The patch of a unit that a user has written; None: there is none.
+    """
+    unit, job = record.unit, record.unit.spec.consumer_ref
+    if job is not None and job.kind:
+        api_version, kind, name, patch = job.api_version, job.kind, job.name, of_job
+    else:
+        api_version, kind = "scheduling.x-k8s.io/v1alpha1", "QueueUnit"
+        name, patch = unit.metadata.name, of_unit
+    if patch is None:
+        return ()
+    return (
+        Patch(
+            api_version=api_version,
+            kind=kind,
+            namespace=unit.metadata.namespace,
+            name=name,
+            patch=dict(patch),
+        ),
+    )
+
+
+def annotated(values: Mapping[str, str]) -> dict[str, Any]:
+    """Return the merge patch that sets annotations."""
+    return {"metadata": {"annotations": dict(values)}}
+
+
+def labeled(values: Mapping[str, str]) -> dict[str, Any]:
+    """Return the merge patch that sets labels."""
+    return {"metadata": {"labels": dict(values)}}

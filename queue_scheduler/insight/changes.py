@@ -1,0 +1,115 @@
+"""The smallest single changes after which a unit would start now, each tried on a copy. Pure.
+
+A change that does not start the unit alone, though it is needed, is named as well, and says so.
+What a change is, and what "starts" means, is in `change` and `trials`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Reason
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight.change import Change, ChangeKind
+from queue_scheduler.insight.demand_changes import find_demand_changes
+from queue_scheduler.insight.end_changes import find_candidates, find_end_changes
+from queue_scheduler.insight.explain import Verdict, explain
+from queue_scheduler.insight.limit_changes import find_limit_changes
+from queue_scheduler.insight.place_changes import find_place_changes
+from queue_scheduler.insight.question import Question
+from queue_scheduler.insight.queue_changes import find_queue_changes
+from queue_scheduler.insight.trials import SpentError, Trials, end, told
+from shared_api.queue_unit_phases import Phase
+
+_WAITS: Final = frozenset({Verdict.WAITING, Verdict.HELD})
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """The changes that were found.
+
+    Attributes:
+        found: The sufficient ones first; the last is always to wait.
+        are_complete: Whether every kind was looked for. False: the trials or decisions of an answer
+            did not suffice.
+    """
+
+    found: tuple[Change, ...]
+    are_complete: bool
+
+
+def find_changes(engine: Engine, key: str, wall: datetime) -> Changes | None:
+    """Return what would start a unit now; None: it is unknown, or does not wait.
+
+    Args:
+        engine: A fork; it must not be used afterwards.
+        key: `namespace/name` of the unit.
+        wall: The time.
+    """
+    found: list[Change] = []
+    complete = True
+    try:
+        trials = Trials(engine, key, wall)
+        if trials.rested.starts:
+            return Changes(found=(_starts_by_itself(trials),), are_complete=True)
+        reader = trials.copy()
+        record, explanation = reader.record(key), explain(reader, key, wall)
+        if record is None or explanation is None or explanation.verdict not in _WAITS:
+            return None
+        question = Question(trials=trials, engine=reader, record=record, explanation=explanation)
+        for find in _FINDERS:
+            for change in find(question):
+                found.append(change)  # noqa: PERF402 - what was found before it raises is kept
+    except SpentError:
+        complete = False
+    found.sort(key=lambda each: (not each.sufficient, each.kind is ChangeKind.WAIT))
+    return Changes(found=tuple(found), are_complete=complete)
+
+
+def _starts_by_itself(trials: Trials) -> Change:
+    evicts = "after the evictions that it asks for" if trials.rested.victims else "by itself"
+    return Change(
+        kind=ChangeKind.WAIT,
+        description=f"It starts {evicts}; nothing has to be changed.",
+        sufficient=True,
+        also_starts=trials.rested.also,
+        units=trials.rested.victims,
+    )
+
+
+def find_wait(question: Question) -> Iterator[Change]:
+    """Yield whether the unit starts if nothing is changed: its backoff ends, or all that runs."""
+    record = question.record
+    if Reason.IN_BACKOFF in question.reasons:
+        status = replace(record.unit.status, phase=Phase.ENQUEUED.value)
+        edit = told(replace(record.unit, status=status), record)
+        until = question.explanation.blockers[0].detail
+        text = f"It is tried again at {until}" if until else "It is tried again"
+    else:
+        edit = end(each.key for each in find_candidates(question))
+        text = "It waits until admitted units have ended"
+    outcome = question.trials.attempt(edit)
+    yield Change(
+        kind=ChangeKind.WAIT,
+        description=f"{text}, and then starts."
+        if outcome.starts
+        else "Waiting alone does not help: it would not start if all admitted units had ended.",
+        sufficient=outcome.starts,
+        minimal=False,
+        also_starts=outcome.also,
+        edits=(edit,),
+    )
+
+
+_FINDERS: Final[tuple[Callable[[Question], Iterator[Change]], ...]] = (
+    find_wait,
+    find_limit_changes,
+    find_end_changes,
+    find_demand_changes,
+    find_place_changes,
+    find_queue_changes,
+)

@@ -1,0 +1,290 @@
+"""Another place for the unit: a priority, a queue, a quota, an end. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Reason
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.extension_points import Mapped
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
+from queue_scheduler.insight.change import Change, ChangeKind, annotated, labeled, patch_owner
+from queue_scheduler.insight.question import Question
+from queue_scheduler.insight.trials import Edit, edit_spec, told
+from queue_scheduler.quota.quota_tree_spec import parse_tree
+from queue_scheduler.quota.tree_node_lookup import short_name
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import (
+    ACTIVE,
+    MAX_EXEC_TIME,
+    PRIORITY,
+    QUEUE_NAME,
+    QUOTA_IS_PARENT,
+    QUOTA_NAME,
+    TREE_QUOTA_NAME,
+    read_tree_quota_name,
+)
+
+MOST_READ: Final = 1_000
+"""Units ahead whose priorities are considered."""
+MOST_PLACES: Final = 4
+"""Queues, and quotas, that are tried."""
+MOST_NAMED: Final = 2
+"""Queues, and quotas, that an answer names."""
+MOST_PRIORITY: Final = 2**31 - 1
+
+
+def find_place_changes(question: Question) -> Iterator[Change]:
+    """Yield places in which the unit starts."""
+    changes = (_go_first(question), _end_before_head(question), _be_active(question))
+    yield from (change for change in changes if change is not None)
+    yield from _other_queues(question)
+    yield from _other_quotas(question)
+
+
+def _edit(question: Question, **changed: int | bool) -> Edit:
+    return edit_spec(question.record, replace(question.record.unit.spec, **changed))
+
+
+# --- priority -------------------------------------------------------------------------------------
+
+
+def _go_first(question: Question) -> Change | None:
+    """Return the least priority with which the unit starts."""
+    levels = _levels(question)
+    if not levels:
+        return None
+    outcome = question.trials.attempt(_edit(question, priority=levels[-1]))
+    if not outcome.starts:
+        return None
+    low, high = -1, len(levels) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried = question.trials.attempt(_edit(question, priority=levels[middle]))
+        if tried.starts:
+            high, outcome = middle, tried
+        else:
+            low = middle
+    priority = levels[high]
+    less = _edit(question, priority=priority - 1)
+    evicts = f", and evicts {_count(outcome.victims)}" if outcome.victims else ""
+    return Change(
+        kind=ChangeKind.PRIORITY,
+        description=f"With priority {priority} it is early enough in its queue{evicts}.",
+        sufficient=True,
+        minimal=not question.trials.attempt(less).starts,
+        also_starts=outcome.also,
+        patches=patch_owner(
+            question.record,
+            of_job=annotated({PRIORITY: str(priority)}),
+            of_unit={"spec": {"priority": priority}},
+        ),
+        units=outcome.victims,
+        edits=(_edit(question, priority=priority),),
+    )
+
+
+def _levels(question: Question) -> list[int]:
+    """Return, ascending, the priorities that put the unit before others of its queue.
+
+    Equal priorities are ordered by creation, so both the priority of another unit and the next
+    higher one count.
+    """
+    info, queue, record = question.info, question.queue, question.record
+    if info is None or queue is None or record.is_lowered:
+        return []  # the ceiling of its queue counts already
+    if not (queue.lets_evict or _would_pass(question, info.quota)):
+        return []  # it does not fit, wherever it stands
+    ceiling = queue.options.max_priority
+    units = question.engine.units
+    unit = record.unit
+    raised = replace(unit, spec=replace(unit.spec, priority=info.priority + 1))
+    if units.place_in(queue, raised) == info.order_key:
+        return []  # its queue does not order by priority
+    ahead = islice(question.engine.waiting(queue.name), MOST_READ)
+    others = {each.priority for each in ahead if each.priority >= info.priority}
+    if queue.lets_evict:
+        others |= {
+            each.priority
+            for each in units.records.values()
+            if each.occupies and each.queue_name == queue.name
+        }
+    levels = {level for each in others for level in (each, each + 1) if level > info.priority}
+    levels |= {queue.options.priority_threshold} - set(range(info.priority + 1))
+    most = MOST_PRIORITY if ceiling is None else ceiling
+    return sorted(level for level in levels if level <= most)
+
+
+def _count(keys: tuple[str, ...]) -> str:
+    return "1 unit" if len(keys) == 1 else f"{len(keys)} units"
+
+
+# --- the time that it runs ------------------------------------------------------------------------
+
+
+def _end_before_head(question: Question) -> Change | None:
+    """Return the longest time to run with which the unit does not delay the head of its queue."""
+    if question.reasons.isdisjoint({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME}):
+        return None
+    heads = [
+        blocker.other
+        for blocker in question.explanation.blockers
+        if blocker.reason in {Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME}
+    ]
+    wall = int(question.trials.wall.timestamp())
+    promise = question.engine.promise_of(heads[0], wall)
+    if promise is None:
+        return None
+    past = question.record.unit.status.accumulated_past_execution_time_seconds or 0
+    seconds = promise.at - wall + past
+    if seconds <= past:
+        return None
+    edit = _edit(question, maximum_execution_time_seconds=seconds)
+    longer = _edit(question, maximum_execution_time_seconds=seconds + 1)
+    outcome = question.trials.attempt(edit)
+    if not outcome.starts:
+        return None
+    return Change(
+        kind=ChangeKind.EXECUTION_TIME,
+        description=f"Declare that it runs for at most {seconds} s: then it delays no unit ahead.",
+        sufficient=True,
+        minimal=not question.trials.attempt(longer).starts,
+        also_starts=outcome.also,
+        patches=patch_owner(
+            question.record,
+            of_job=annotated({MAX_EXEC_TIME: str(seconds)}),
+            of_unit={"spec": {"maximumExecutionTimeSeconds": seconds}},
+        ),
+        edits=(edit,),
+    )
+
+
+def _be_active(question: Question) -> Change | None:
+    if question.record.unit.spec.active is not False:
+        return None
+    edit = _edit(question, active=True)
+    outcome = question.trials.attempt(edit)
+    return Change(
+        kind=ChangeKind.ACTIVE,
+        description="Make the job active again."
+        if outcome.starts
+        else "Making the job active again alone does not start it.",
+        sufficient=outcome.starts,
+        also_starts=outcome.also,
+        patches=patch_owner(
+            question.record,
+            of_job=annotated({ACTIVE: "true"}),
+            of_unit={"spec": {"active": True}},
+        ),
+        edits=(edit,),
+    )
+
+
+# --- other queues and quotas ----------------------------------------------------------------------
+
+
+def _other_queues(question: Question) -> Iterator[Change]:
+    """Yield queues in which the unit would start, charged to the same quota."""
+    record, engine = question.record, question.engine
+    found = 0
+    tried = 0
+    for queue in sorted(engine.queues, key=lambda each: each.length):
+        if queue.name == record.queue_name or queue.options.is_stopped:
+            continue
+        unit = _in_queue(record.unit, queue.name)
+        mapped = engine.plugins.map_unit(unit, engine.queues)
+        if not isinstance(mapped, Mapped) or mapped.queue != queue.name:
+            continue
+        if tried == MOST_PLACES or found == MOST_NAMED or not _would_pass(question, mapped.quota):
+            return
+        tried += 1
+        outcome = question.trials.attempt(told(unit, record))
+        if outcome.starts:
+            found += 1
+            yield Change(
+                kind=ChangeKind.QUEUE,
+                description=f"Move it to queue {queue.name}.",
+                sufficient=True,
+                also_starts=outcome.also,
+                patches=patch_owner(
+                    record,
+                    of_job=labeled({QUEUE_NAME: queue.name}),
+                    of_unit=labeled({QUEUE_NAME: queue.name}),
+                ),
+                edits=(told(unit, record),),
+            )
+
+
+def _in_queue(unit: QueueUnit, name: str) -> QueueUnit:
+    labels = {**unit.metadata.labels, QUEUE_NAME: name}
+    meta = replace(unit.metadata, labels=labels)
+    return replace(unit, metadata=meta, spec=replace(unit.spec, queue=name))
+
+
+def _other_quotas(question: Question) -> Iterator[Change]:
+    """Yield quotas that the unit may use and to which it could be charged now."""
+    record, engine, info = question.record, question.engine, question.info
+    found = tried = 0
+    for key, label, quota in _leaf_quotas(engine):
+        unit = _in_quota(record.unit, key, label)
+        mapped = engine.plugins.map_unit(unit, engine.queues)
+        if not isinstance(mapped, Mapped) or mapped.quota != quota:
+            continue
+        if (info is not None and mapped.quota == info.quota) or not _would_pass(question, quota):
+            continue
+        if tried == MOST_PLACES or found == MOST_NAMED:
+            return
+        tried += 1
+        outcome = question.trials.attempt(told(unit, record))
+        if outcome.starts:
+            found += 1
+            yield Change(
+                kind=ChangeKind.QUOTA,
+                description=f"Charge it to quota {quota}.",
+                sufficient=True,
+                also_starts=outcome.also,
+                patches=patch_owner(
+                    record, of_job=labeled({key: label}), of_unit=labeled({key: label})
+                ),
+                edits=(told(unit, record),),
+            )
+
+
+def _leaf_quotas(engine: Engine) -> Iterator[tuple[str, str, str]]:
+    """Yield the quotas that units may name: the key and value of the label, and the quota."""
+    named = sorted(
+        quota.metadata.name
+        for quota in engine.objects.of_kind(ElasticQuota)
+        if quota.metadata.labels.get(QUOTA_IS_PARENT) != "true"
+    )
+    yield from ((QUOTA_NAME, name, name) for name in dict.fromkeys(named))
+    for tree in engine.objects.of_kind(ElasticQuotaTree):
+        specs = parse_tree(tree)
+        parents = {spec.parent for spec in specs}
+        leaves = sorted(spec.name for spec in specs if spec.name not in parents)
+        # A label has no slashes: nodes are named without their parents.
+        yield from ((TREE_QUOTA_NAME, short_name(path), path) for path in leaves)
+
+
+def _in_quota(unit: QueueUnit, key: str, label: str) -> QueueUnit:
+    """Return a unit that names another quota; the queue that follows from the quota moves along."""
+    labels = {**unit.metadata.labels, key: label}
+    before = unit.metadata.labels.get(QUOTA_NAME) or read_tree_quota_name(unit.metadata.labels)
+    is_filled = unit.spec.queue == before
+    spec = replace(unit.spec, queue=label) if is_filled else unit.spec
+    return replace(unit, metadata=replace(unit.metadata, labels=labels), spec=spec)
+
+
+def _would_pass(question: Question, quota: str) -> bool:
+    """Return whether the filters would let the unit pass in a quota; True where that is unknown."""
+    info = question.info
+    if info is None:
+        return True
+    asked: QueueUnitInfo = replace(at_least(info), quota=quota)
+    return question.engine.plugins.check(asked) is None

@@ -1,0 +1,133 @@
+"""The changes that are said to start a unit do, in the engine itself; smaller ones do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Dequeue, Preempt
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight.change import ChangeKind
+from queue_scheduler.insight.changes import find_changes
+from queue_scheduler.insight.trials import Edit, edit_spec, end
+from queue_scheduler.quota.quota_settings import QuotaMode
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.pod import Pod
+from shared_api.quantity import amount as amount_of
+from tests.properties.engine_kit import Workers, changed, wall_time
+from tests.properties.engine_world import Story, World
+from tests.properties.test_engine_properties import EVERYTHING, numbers, stories
+from tests.properties.test_engine_with_quotas import NODES, modes, prepared
+
+pytestmark = pytest.mark.properties
+
+WALL = wall_time(1_800_000_000)
+WAIT = ChangeKind.WAIT
+
+
+def at_rest(mode: QuotaMode, story: Story) -> World:
+    world = prepared(mode)
+    world.play(story)
+    world.come_to_rest()
+    return world
+
+
+@modes
+@given(story=stories(*EVERYTHING, *NODES, least=30))
+def test_a_change_starts_the_unit_as_it_says(mode: QuotaMode, story: Story) -> None:
+    world = at_rest(mode, story)
+    for key in world.engine.units.records:
+        changes = find_changes(world.engine.fork(), key, WALL)
+        if changes is None:
+            continue
+        assert changes.are_complete, key
+        for change in changes.found:
+            if change.edits:
+                assert starts(world, key, change.edits) == change.sufficient, (key, change)
+
+
+@modes
+@given(story=stories(*EVERYTHING, *NODES, least=30), pick=numbers)
+def test_no_change_of_a_kind_starts_a_unit_where_none_is_named(
+    mode: QuotaMode, story: Story, pick: int
+) -> None:
+    world = at_rest(mode, story)
+    keys = sorted(world.engine.units.records)
+    key = keys[pick % len(keys)]
+    changes = find_changes(world.engine.fork(), key, WALL)
+    if changes is None or any(each.kind is WAIT and not each.edits for each in changes.found):
+        return  # it runs, or starts by itself
+    named = {each.kind for each in changes.found if each.sufficient}
+    for kind, edit in every_change(world, key):
+        assert kind in named or not starts(world, key, (edit,)), f"{key}: {kind} is not named"
+
+
+def every_change(world: World, key: str) -> Iterator[tuple[ChangeKind, Edit]]:
+    """Yield all changes of a small world's amounts, in whole cores, pods and priorities."""
+    record = world.engine.record(key)
+    assert record is not None
+    spec = record.unit.spec
+    yield from every_limit(world)
+    for priority in range(-1, 6):
+        yield ChangeKind.PRIORITY, edit_spec(record, replace(spec, priority=priority))
+    occupying = [each.key for each in world.engine.units.records.values() if each.occupies]
+    for count in (1, 2, 3):
+        for ended in combinations(occupying, count):
+            yield ChangeKind.UNITS_END, end(ended)
+    for cpu in range(amount_of("cpu", spec.request.get("cpu", 0)) // 1000):
+        yield ChangeKind.REQUEST, edit_spec(record, replace(spec, request={"cpu": cpu}))
+    for index, pods in enumerate(spec.pod_set):
+        for count in range(1, pods.count):
+            fewer = replace(pods, count=count, min_count=None)
+            pod_set = (*spec.pod_set[:index], fewer, *spec.pod_set[index + 1 :])
+            yield ChangeKind.COUNT, edit_spec(record, replace(spec, pod_set=pod_set))
+
+
+def every_limit(world: World) -> Iterator[tuple[ChangeKind, Edit]]:
+    """Yield each quota with up to twelve cores more."""
+    for quota in world.engine.objects.of_kind(ElasticQuota):
+        kinds = {"max": ChangeKind.QUOTA_MAX, "min": ChangeKind.QUOTA_MIN}
+        for (field, kind), more in product(kinds.items(), range(1, 13)):
+            listed = getattr(quota.spec, field)
+            cpu = amount_of("cpu", listed.get("cpu", 0)) // 1000 + more
+            spec = replace(quota.spec, **{field: {**listed, "cpu": cpu}})
+            if kind is ChangeKind.QUOTA_MIN or "cpu" in listed:
+                yield kind, partial(Engine.on_quota, quota=replace(quota, spec=spec))
+
+
+def starts(world: World, key: str, edits: Iterable[Edit]) -> bool:
+    """Return whether changes start a unit in a copy of the engine, as workers would ask it."""
+    workers = Workers(world.engine.fork(), choose=max)
+    workers.wake(queue.name for queue in workers.engine.queues)
+    workers.run()
+    for edit in edits:
+        workers.wake(edit(workers.engine))
+    while not workers.is_quiet():
+        decision = workers.step()
+        if isinstance(decision, Dequeue) and decision.unit == key:
+            return True
+        if isinstance(decision, Preempt):
+            workers.wake(workers.engine.on_preempted(decision))
+            if decision.unit == key:
+                leave(workers, [victim.unit for victim in decision.victims])
+    return False
+
+
+def leave(workers: Workers, keys: Iterable[str]) -> None:
+    """Let victims stop with all their pods, and wait until they are tried again."""
+    engine = workers.engine
+    for key in keys:
+        record = engine.record(key)
+        assert record is not None
+        for pod, uid in engine.units.usage.pods.pods_of(record.uid):
+            namespace, _, name = pod.partition("/")
+            meta = ObjectMeta(name=name, namespace=namespace, uid=uid)
+            workers.wake(engine.on_pod_gone(Pod(metadata=meta)))
+        gone = changed(record.unit, record.version + 1, "TimeoutBackoff", admissions=())
+        workers.wake(engine.on_queue_unit(gone))

@@ -1,0 +1,122 @@
+"""Where, and how early in its queue, a unit would start."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from shared_api.objects.queue_unit import ConsumerReference
+from shared_api.well_known_labels import (
+    BACKFILL,
+    ENABLE_PREEMPTION,
+    MAX_PRIORITY,
+    PRIORITY,
+    QUEUE_NAME,
+    QUOTA_NAME,
+)
+from tests.properties.engine_kit import (
+    admitted,
+    build_queue,
+    build_quota,
+    build_unit,
+    declaring,
+    running,
+)
+from tests.queue_scheduler.insight.changes_kit import SINCE, SmallCluster, names, of_kind, the
+
+
+def test_the_least_priority_that_passes_a_refused_unit() -> None:
+    cluster = SmallCluster(build_queue("a", "Block"))
+    cluster.run("old", cpu=3)
+    cluster.wait("head", cpu=4, priority=5)
+    cluster.wait("new", cpu=1, created=9)
+    change = the(cluster.changes("new"), "priority")
+    assert change.description == "With priority 6 it is early enough in its queue."
+    assert change.minimal
+    assert change.patches[0].patch == {"spec": {"priority": 6}}
+
+
+def test_the_priority_of_a_job_is_its_annotation() -> None:
+    cluster = SmallCluster(build_queue("a", "Block"))
+    cluster.run("old", cpu=3)
+    cluster.wait("head", cpu=4, priority=5)
+    unit = build_unit("new", "a", cpu=1, created=9)
+    job = ConsumerReference(api_version="batch/v1", kind="Job", name="train")
+    assert cluster.tell(replace(unit, spec=replace(unit.spec, consumer_ref=job))) == []
+    (patch,) = the(cluster.changes("new"), "priority").patches
+    assert patch.patch == {"metadata": {"annotations": {PRIORITY: "6"}}}
+
+
+def test_no_priority_above_the_ceiling_of_the_queue_is_named() -> None:
+    cluster = SmallCluster(build_queue("a", "Block", annotations={MAX_PRIORITY: "5"}))
+    cluster.run("old", cpu=3)
+    cluster.wait("head", cpu=4, priority=5)
+    cluster.wait("new", cpu=1, created=9)
+    assert of_kind(cluster.changes("new"), "priority") == []
+
+
+def test_a_higher_priority_may_evict_where_the_queue_preempts() -> None:
+    cluster = SmallCluster(build_queue("a", annotations={ENABLE_PREEMPTION: "true"}))
+    cluster.tell(admitted(build_unit("old", "a", cpu=4, priority=3), 2))
+    cluster.wait("new", cpu=2, priority=1)
+    change = the(cluster.changes("new"), "priority")
+    want = "With priority 4 it is early enough in its queue, and evicts 1 unit."
+    assert (change.description, names(change.units)) == (want, ["old"])
+
+
+def test_an_end_that_does_not_delay_the_head() -> None:
+    cluster = SmallCluster(build_queue("a", annotations={BACKFILL: "true"}))
+    old = declaring(build_unit("old", "a", cpu=3), 600)
+    cluster.tell(running(old, 2, since=SINCE))
+    cluster.wait("head", cpu=4, priority=5)
+    cluster.wait("new", cpu=1, created=9)
+    change = the(cluster.changes("new"), "executionTime")
+    want = "Declare that it runs for at most 600 s: then it delays no unit ahead."
+    assert (change.description, change.minimal) == (want, True)
+    assert change.patches[0].patch == {"spec": {"maximumExecutionTimeSeconds": 600}}
+
+
+def test_a_unit_that_is_not_active_is_made_active() -> None:
+    cluster = SmallCluster()
+    cluster.wait("new", cpu=1, active=False)
+    change = the(cluster.changes("new"), "active")
+    assert (change.description, change.sufficient) == ("Make the job active again.", True)
+    assert change.patches[0].patch == {"spec": {"active": True}}
+
+
+def test_making_active_a_unit_that_does_not_fit_is_not_enough() -> None:
+    cluster = SmallCluster()
+    cluster.wait("new", cpu=5, active=False)
+    change = the(cluster.changes("new"), "active")
+    assert not change.sufficient
+    assert change.description == "Making the job active again alone does not start it."
+
+
+def test_another_queue_in_which_it_starts() -> None:
+    cluster = SmallCluster(build_queue("a", "Block"), build_queue("shared", takes="a"))
+    cluster.run("old", cpu=3)
+    cluster.wait("head", cpu=4, priority=5)
+    cluster.wait("new", cpu=1, created=9)
+    change = the(cluster.changes("new"), "queue")
+    assert change.description == "Move it to queue shared."
+    assert change.patches[0].patch == {"metadata": {"labels": {QUEUE_NAME: "shared"}}}
+
+
+def test_no_queue_that_does_not_take_its_quota_is_named() -> None:
+    cluster = SmallCluster(build_queue("a", "Block"), build_queue("b"))
+    cluster.run("old", cpu=3)
+    cluster.wait("head", cpu=4, priority=5)
+    cluster.wait("new", cpu=1, created=9)
+    assert of_kind(cluster.changes("new"), "queue") == []
+
+
+def test_another_quota_with_room() -> None:
+    cluster = SmallCluster(
+        *(build_quota("b", cpu=1, parent="top"), build_queue("b")),
+        *(build_quota("c", cpu=9, parent="top"), build_queue("c")),
+        build_quota("top", cpu=20),
+    )
+    cluster.run("old", cpu=4)
+    cluster.wait("new", cpu=2)
+    change = the(cluster.changes("new"), "quota")
+    assert change.description == "Charge it to quota c."
+    assert change.patches[0].patch == {"metadata": {"labels": {QUOTA_NAME: "c"}}}
