@@ -14,7 +14,7 @@ from queue_scheduler.decision import Dequeue, WriteFailure
 from queue_scheduler.setup.quota_sources import QUOTA_READERS
 from shared_api.objects.meta import Condition
 from shared_api.timestamps import rfc3339
-from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPTIBLE
+from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPTIBLE, WAIT_FOR_PODS_RUNNING
 from tests.properties.engine_kit import WALL, admitted, build_unit, changed, wall_time
 from tests.queue_scheduler.round_kit import BEGIN, PREEMPTS, TAKES_ALL, Times
 
@@ -125,6 +125,18 @@ def test_which_preemptions_are_on(
     told = explain(times, "u")
     assert reasons(told) == want
     assert told.eviction.possible is possible
+
+
+def test_a_queue_that_waits_for_pods_may_evict_the_unit_that_it_waits_for() -> None:
+    """Even if its pods all run: its phase does not say so yet."""
+    times = new_times(ONLY_STARTING | {WAIT_FOR_PODS_RUNNING: "true"}, "Never")
+    unit = admitted(build_unit("u", "owner", queue="q", cpu=3), 1)
+    runs = tuple(replace(each, running=each.replicas) for each in unit.status.admissions)
+    times.put(changed(unit, 1, admissions=runs))
+    times.put(build_unit("higher", "owner", queue="q", cpu=1, priority=5))
+    told = explain(times, "u")
+    assert told.eviction.by_queue
+    assert [each.name for each in told.eviction.units] == ["higher"]
 
 
 def test_a_unit_within_its_guarantee_is_not_reclaimed() -> None:

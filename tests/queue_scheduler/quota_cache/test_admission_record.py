@@ -21,14 +21,16 @@ NODES: Row = (ROOT_QUOTA, "nodes", "x", 20, 5, 3)
 
 
 def new_quotas(mode: QuotaMode, nodes: int = 20, **more: Any) -> QuotaCache:
-    """Return two quotas below one; `a` uses 2 of its min of 5, and `b` 3."""
+    """Return two quotas below one: `a` uses 2 of its min of 5, half of it fixed, and `b` uses 3."""
     settings = QuotaSettings(mode=mode, rounding_override=Rounding.LARGEST_REMAINDER, **more)
     quotas = QuotaCache(settings)
     quotas.on_quota(build_quota("top", minimum={"x": 6}, maximum={"x": 9}, is_parent=True))
     quotas.on_quota(build_quota("a", minimum={"x": 5}, maximum={"x": 8}, parent="top"))
     quotas.on_quota(build_quota("b", minimum={"x": 1}, maximum={"x": 8}, parent="top"))
     quotas.on_capacity({"x": nodes})
-    quotas.charge("one", "a", Demand({"x": 2}, non_preemptible=True))
+    quotas.on_quota(build_quota("alone", maximum={"x": 8}))
+    for name, fixed in (("one", True), ("other", False)):
+        quotas.charge(name, "a", Demand({"x": 1}, non_preemptible=fixed))
     quotas.charge("two", "b", Demand({"x": 3}))
     return quotas
 
@@ -53,7 +55,7 @@ def admit(quotas: QuotaCache, demand: Demand, quota: str = "a") -> list[Row]:
         ),
         pytest.param(QuotaMode.RUNTIME, False, [OWN, PARENT, NODES], id="and what the nodes have"),
         pytest.param(
-            QuotaMode.RUNTIME, True, [OWN, PARENT, ("a", "min", "x", 5, 2, 3), NODES],
+            QuotaMode.RUNTIME, True, [OWN, PARENT, ("a", "min", "x", 5, 1, 3), NODES],
             id="the min of what may not be preempted",
         ),
     ],
@@ -77,23 +79,25 @@ def test_what_does_not_count_is_no_row() -> None:
     ]  # fmt: skip
 
 
-def test_a_record_stays_as_it_was_noted() -> None:
+@pytest.mark.parametrize("quota", ["a", "alone"])
+def test_a_record_stays_as_it_was_noted(quota: str) -> None:
     quotas, demand = new_quotas(QuotaMode.MAX), Demand({"x": 3})
-    assert quotas.check("a", demand) is None
-    record = quotas.charge("new", "a", demand, notes=True)
+    assert quotas.check(quota, demand) is None
+    record = quotas.charge("new", quota, demand, notes=True)
     assert record is not None
     before = record.limits()
-    quotas.charge("later", "a", Demand({"x": 2}))
-    quotas.on_quota(build_quota("a", minimum={"x": 5}, maximum={"x": 30}, parent="top"))
+    quotas.charge("later", quota, Demand({"x": 1}))
+    assert record.limits() == before
+    quotas.on_quota(build_quota(quota, minimum={"x": 5}, maximum={"x": 30}, parent="top"))
     assert record.limits() == before
 
 
 def test_an_own_charge_of_before_counts_as_it_did_in_the_check() -> None:
     """Pods of an earlier run live on: the demand was asked for in addition."""
     quotas = new_quotas(QuotaMode.MAX)
-    quotas.charge("new", "a", Demand({"x": 1}))
-    assert admit(quotas, Demand({"x": 3})) == [
-        ("a", "max", "x", 8, 3, 3), ("top", "max", "x", 9, 6, 3),
+    quotas.charge("new", "a", Demand({"x": 2}))
+    assert admit(quotas, Demand({"x": 2})) == [
+        ("a", "max", "x", 8, 4, 2), ("top", "max", "x", 9, 7, 2),
     ]  # fmt: skip
 
 
