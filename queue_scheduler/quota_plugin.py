@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Loan, Place, Reclaimer, Supposed, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaSettings
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
-from queue_scheduler.quota_cache.reclaim import Lent, find_borrowed, is_owed
+from queue_scheduler.quota_cache.quota_views import QuotaView
+from queue_scheduler.quota_cache.reclaim import LentUsage, find_borrowed, is_owed
 from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.required_requests import tell_missing
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -107,8 +108,8 @@ class QuotaPlugin(ABC):
         """Return the same with nothing charged for `released`, and `added` charged."""
         if info.quota not in self._known:
             return None
-        besides = self.demands_of(added) if added else ()
-        refusal = self.quotas.check_without(info.quota, self.demand_of(info), released, besides)
+        extra = self.demands_of(added) if added else ()
+        refusal = self.quotas.check_without(info.quota, self.demand_of(info), released, extra)
         return None if refusal is None else self._for_users(refusal)
 
     def _for_users(self, refusal: Refusal) -> Refusal:
@@ -176,7 +177,7 @@ class QuotaPlugin(ABC):
 
     def lent_to(
         self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
-    ) -> Lent | None:
+    ) -> LentUsage | None:
         """Return which units may be evicted together for a refused unit, within all guarantees.
 
         A unit evicted within its min becomes protected when requeued, so only borrowers are
@@ -186,7 +187,7 @@ class QuotaPlugin(ABC):
         trees, demand = self.quotas.trees, self.demand_of(info)
         if info.quota not in self._known or (outranks and is_owed(trees, info.quota, demand)):
             return None
-        return Lent(trees, self.quotas.ledger, info.quota, demand, leaving)
+        return LentUsage(trees, self.quotas.ledger, info.quota, demand, leaving)
 
     def loan_of(self, uid: Uid) -> Loan | None:
         """Return what the quota of a charged unit borrows; None: no quota here, or none lends."""

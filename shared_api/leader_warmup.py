@@ -27,7 +27,7 @@ class FreshCache(Protocol):
     """A cache that can be asked whether it is up to date."""
 
     def start_fresh_read(self) -> FreshRead:
-        """Ask the server for its current version; return a value that tells when it is cached."""
+        """Ask the server for its current version; return a value that knows when it is cached."""
         ...
 
 
@@ -35,7 +35,7 @@ class LeaderWarmup:
     """The gate before all decisions and writes.
 
     Args:
-        leadership: Tells whether this process leads.
+        leadership: Knows whether this process leads.
         are_caches_ready: Returns whether every cache is complete, or its kind not served.
         caches: Returns the caches that must have caught up.
         on_open: Called once, on the thread of `step`, when the gate opens.

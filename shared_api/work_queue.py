@@ -169,17 +169,17 @@ class WorkQueue(Generic[KeyT]):
         if again and self._on_ready is not None:
             self._on_ready()
 
-    def work(self, look_at: Callable[[KeyT], None]) -> float | None:
+    def work(self, process: Callable[[KeyT], None]) -> float | None:
         """Process the next key; return the seconds until one is ready (None: until one is added).
 
-        If `look_at` raises, the key is added again after a growing pause, and the exception is
+        If `process` raises, the key is added again after a growing pause, and the exception is
         passed on.
         """
         key = self.try_get()
         if key is None:
             return self.seconds_until_ready()
         try:
-            look_at(key)
+            process(key)
         except BaseException:
             self.add_rate_limited(key)
             raise

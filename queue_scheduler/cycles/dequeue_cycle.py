@@ -40,6 +40,7 @@ from shared_api.client.write_dispatcher import (
     Write,
     Written,
 )
+from shared_api.client.writes import WriteSink
 from shared_api.objects.meta import Condition, Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.placement import placement_body
@@ -78,7 +79,7 @@ MAX_REFUSED: Final = 10_000
 CONFLICT_SECONDS: Final = 2.0
 """The version that a write lost against comes by the watch; if it does not, it is read."""
 
-LOST_TO_NOBODY: Final = (
+CONFLICT_WITHOUT_CHANGE: Final = (
     "409 Conflict, and the unit has not changed: an admission webhook may answer so"
 )
 """Why a write is refused although the unit has not changed. The queue does not rest for it: that
@@ -102,14 +103,6 @@ class UnitReader(Protocol):
         Raises:
             ApiFailure: It cannot be read.
         """
-        ...
-
-
-class WriteSink(Protocol):
-    """Takes writes."""
-
-    def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
-        """Send a write later, and call `on_outcome` once with its outcome."""
         ...
 
 
@@ -234,9 +227,9 @@ class DequeueCycle:
         Returns:
             How many seconds to rest; None: until woken, since there is no such unit.
         """
-        return self._unsettled.work(self._look_at)
+        return self._unsettled.work(self._find_outcome)
 
-    def _look_at(self, decision: Dequeue) -> None:
+    def _find_outcome(self, decision: Dequeue) -> None:
         is_open = self._shared.ask(Engine.open_record, decision) is not None
         if not is_open:
             self._refusals.forget(decision)
@@ -269,7 +262,7 @@ class DequeueCycle:
             if self._refusals.end_aside(decision):
                 self._pause(decision, 0.0)
             else:
-                self._refuse(decision, LOST_TO_NOBODY, pauses=ASIDE_AFTER_CONFLICT)
+                self._refuse(decision, CONFLICT_WITHOUT_CHANGE, pauses=ASIDE_AFTER_CONFLICT)
             return None
         self._note_written(unit)
         self._shared.tell(Engine.on_written, decision, unit)
@@ -277,12 +270,12 @@ class DequeueCycle:
 
     def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         try:
-            self._tell(decision, outcome)
+            self._report(decision, outcome)
         except BaseException:
             self._unsettled.add_rate_limited(decision)
             raise
 
-    def _tell(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
+    def _report(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         """Report the server's answer to the engine."""
         match outcome:
             case Written(object=unit):

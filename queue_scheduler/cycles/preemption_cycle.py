@@ -20,14 +20,13 @@ from typing import Any, Protocol
 import structlog
 
 from queue_scheduler.cache.admitted_units import runs_whole
-from queue_scheduler.cycles.dequeue_cycle import WriteSink
 from queue_scheduler.cycles.eviction_patches import build_request
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice, Preempt, Victim
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.wording import eviction_message, preemption_note
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Outcome, Write, Written, status_change
+from shared_api.client.writes import Outcome, Write, WriteSink, Written, status_change
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.process.clock import Clock
@@ -73,14 +72,14 @@ class PreemptionCycle:
         shared: SharedEngine,
         writes: WriteSink,
         note_written: Callable[[QueueUnit], object],
-        tell: Callable[[Notice], None],
+        report: Callable[[Notice], None],
         clock: Clock,
         observer: PreemptionObserver,
     ) -> None:
         self._shared = shared
         self._writes = writes
         self._note_written = note_written
-        self._tell = tell
+        self._report = report
         self._clock = clock
         self._observer = observer
 
@@ -127,7 +126,7 @@ class PreemptionCycle:
                 self._note_written(outcome.object)
                 self._shared.tell(Engine.on_queue_unit, outcome.object)
                 note = eviction_message(decision)
-                self._tell(_notice(victim.unit, victim.uid, decision.reason, note, warning=True))
+                self._report(_notice(victim.unit, victim.uid, decision.reason, note, warning=True))
             else:
                 log.info("eviction was not written", unit=victim.unit, outcome=str(outcome))
         finally:
@@ -144,7 +143,7 @@ class PreemptionCycle:
         if written:
             self._observer.on_preempted(decision.queue, decision.reason, len(written))
             note = preemption_note(written)
-            self._tell(_notice(decision.unit, decision.uid, "Preempting", note, warning=False))
+            self._report(_notice(decision.unit, decision.uid, "Preempting", note, warning=False))
 
 
 def _notice(key: str, uid: Uid, reason: str, note: str, *, warning: bool) -> Notice:

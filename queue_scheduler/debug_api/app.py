@@ -8,7 +8,7 @@
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
 | /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
-| /debug/quotas | the quota trees: min, max, runtime, used, booked, demand |
+| /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
 | /openapi.json | the contract of all but the plugins' |
@@ -133,7 +133,7 @@ class DebugApi:
         waits = unit.refusal is not None and unit.position > 0
         would = None
         if waits:
-            unit, would = self._snapshots.look_anew(unit)
+            unit, would = self._snapshots.refresh(unit)
         return views.view_unit(unit, would)
 
     @_in_turn

@@ -291,10 +291,9 @@ def queue_due_at(engine: Engine, name: str) -> float | None:
     Seconds of the monotonic clock, the `now` of `Engine.decide_next`; a time in the past means at
     once. None: only when woken.
     """
-    queue = engine.queues.find(name)
-    if queue is None:
+    if name not in engine.queues:
         return None
-    return queue.not_before or engine.rounds.next_time(name)
+    return engine.queues.turns.backs_off_until(name) or engine.rounds.next_time(name)
 
 
 # --- questions ------------------------------------------------------------------------------------

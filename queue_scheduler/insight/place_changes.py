@@ -105,7 +105,7 @@ def _levels(question: Question) -> list[int]:
     units = question.engine.units
     unit = record.unit
     raised = replace(unit, spec=replace(unit.spec, priority=info.priority + 1))
-    if units.place_in(queue, raised) == info.order_key:
+    if units.builder.place_in(queue, raised) == info.order_key:
         return []  # its queue does not order by priority
     ahead = islice(question.engine.waiting(queue.name), MOST_READ)
     others = {each.priority for each in ahead if each.priority >= info.priority}

@@ -78,9 +78,11 @@ class Trials:
         self._key = key
         self._moment = Moment(0.0, wall)
         self._trials, self._decisions = MOST_TRIALS, MOST_DECISIONS
+        turns = engine.queues.turns
         for queue in engine.queues:
-            if queue.not_before:  # its worker pauses for seconds, which is no answer to a user
-                engine.queues.end_back_off(queue, engine.plugins.domains)
+            if turns.backs_off_until(queue.name) is not None:
+                # Its worker pauses for seconds, which is no answer to a user.
+                turns.end_back_off(queue, engine.plugins.domains)
         self.rested = self._run(engine, (queue.name for queue in engine.queues))
 
     @property

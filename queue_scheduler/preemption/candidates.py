@@ -71,7 +71,7 @@ class Kept(Enum):
     """It was evicted before, and admitted again within `LEFT_ALONE_SECONDS` or the protect time."""
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class FoundVictims(msgspec.Struct, frozen=True, gc=False):
     """The result of a search.
 
     Attributes:
@@ -169,7 +169,7 @@ class VictimCandidates:
 
     def find(
         self, queue: SchedulingQueue, info: QueueUnitInfo, leaving: Sequence[Uid], wall: datetime
-    ) -> Found:
+    ) -> FoundVictims:
         """Return the units to evict so that a refused unit may start.
 
         Args:
@@ -186,7 +186,7 @@ class VictimCandidates:
             leaving = (*leaving, *self._whose_room_is_free(info, leaving, must))
             if not must or self._plugins.check_without(info, leaving) is None:
                 return in_flight
-        found = Found(PREEMPTED, ())
+        found = FoundVictims(PREEMPTED, ())
         passed_over = frozenset((*leaving, *(victim.uid for victim in must)))
         for reason, batches in self._sources(queue, info):
             look = _Look(self._units, queue, info, wall, self.protect_seconds, passed_over)
@@ -197,20 +197,24 @@ class VictimCandidates:
             chosen = choose_victims(candidates, enough, everybody, lent)
             victims = tuple(look.victim(one) for one in chosen)
             if victims:
-                return Found(reason, (*must, *victims))
+                return FoundVictims(reason, (*must, *victims))
             again = (look.again_seconds(), found.again_seconds)
-            found = Found(reason, (), min((at for at in again if at is not None), default=None))
+            found = FoundVictims(
+                reason, (), min((at for at in again if at is not None), default=None)
+            )
         return found
 
-    def find_in_flight(self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
+    def find_in_flight(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
+    ) -> FoundVictims:
         """Return the units in flight in a queue that waits for pods, if the unit may evict them."""
         look = _Look(self._units, queue, info, wall, self.protect_seconds)
         batches = self._of_queue(queue, info, running=True) if queue.lets_evict else ()
         candidates = [one for bucket, keys in batches for one in look.candidates(bucket, keys)]
         victims = [look.victim(one) for one in candidates if one.uid in queue.in_flight]
         if len(victims) < len(queue.in_flight):
-            return Found(PREEMPTED, (), look.again_seconds())
-        return Found(PREEMPTED, tuple(victims))
+            return FoundVictims(PREEMPTED, (), look.again_seconds())
+        return FoundVictims(PREEMPTED, tuple(victims))
 
     def _sources(
         self, queue: SchedulingQueue, info: QueueUnitInfo
@@ -410,7 +414,7 @@ class _Look:
         assert info is not None, f"{record.key} may go and has no demand"
         if info.queue != queue.name:
             return False
-        place = self._units.place_in(queue, record.unit)
+        place = self._units.builder.place_in(queue, record.unit)
         if queue.would_keep_from_turn(place, info.quota, self._info, self._before):
             return True
         self._before += place < self._info.order_key

@@ -21,7 +21,6 @@ import msgspec
 import structlog
 
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
-from queue_scheduler.cycles.dequeue_cycle import WriteSink
 from queue_scheduler.cycles.eviction_patches import build_request
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
@@ -30,7 +29,7 @@ from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, 
 from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Dropped, Outcome, Rejected, Written, status_change
+from shared_api.client.writes import Dropped, Outcome, Rejected, WriteSink, Written, status_change
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
@@ -39,8 +38,8 @@ from shared_api.queue_unit_phases import is_being_evicted
 QUEUE_STOPPED: Final = "QueueStopped"
 """Reason of the eviction."""
 
-LOOK_SECONDS: Final = 1.0
-"""Between two looks for drained queues: people set that, so seconds do not matter."""
+POLL_SECONDS: Final = 1.0
+"""Between two searches for drained queues: users set that, so seconds do not matter."""
 
 RETRIES: Final = Backoff(base_seconds=1.0, cap_seconds=300.0)
 """Before an eviction that was not written is written again. What keeps failing needs an
@@ -87,7 +86,7 @@ class QueueDrain:
     def step(self) -> float:
         """Evict as many units as may be in flight; return how many seconds to rest."""
         if not self._may_write():
-            return LOOK_SECONDS
+            return POLL_SECONDS
         queues = self._shared.ask(_find_drained)
         # Only pointers are copied under the lock; they are read without it.
         records = self._shared.copy_records() if queues else ()
@@ -95,7 +94,7 @@ class QueueDrain:
         self._forget_others(to_ask)
         for record in self._first_due(to_ask):
             self._ask_back(record)
-        return FULL_REST_SECONDS if len(self._in_flight) >= MAX_IN_FLIGHT else LOOK_SECONDS
+        return FULL_REST_SECONDS if len(self._in_flight) >= MAX_IN_FLIGHT else POLL_SECONDS
 
     def _first_due(self, to_ask: list[CachedUnit]) -> list[CachedUnit]:
         """Return the units to evict now, if there is room; those that never failed first.
@@ -178,5 +177,5 @@ def _find_drained(engine: Engine) -> frozenset[str]:
         queue.name
         for queue in engine.queues
         if queue.options.stop is StopPolicy.HOLD_AND_DRAIN
-        and engine.units.admitted_count(queue.name)
+        and engine.units.admitted.count(queue.name)
     )

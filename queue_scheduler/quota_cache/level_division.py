@@ -267,7 +267,7 @@ class LevelDivision:
             asked = request if child is changed else limited.get(key, 0)
             if not asked and is_lending:
                 continue
-            if memory.unseeded and child is not changed and may_be_unseeded(child):
+            if memory.unseeded and child is not changed and may_usage_be_unseeded(child):
                 asked = 0
             floor = minimum
             if is_scaled and minimum and name not in unscaled:
@@ -344,7 +344,7 @@ def _renew(
         return False
     for child in changed:
         asked = child.limited.get(key, 0)
-        if question[1] and may_be_unseeded(child):
+        if question[1] and may_usage_be_unseeded(child):
             asked = 0
         claim = _pooled(child, key, asked, child.spec.min.get(key, 0))
         if claim is None:
@@ -354,6 +354,6 @@ def _renew(
     return True
 
 
-def may_be_unseeded(node: NodeUsage) -> bool:
+def may_usage_be_unseeded(node: NodeUsage) -> bool:
     """Return whether a quota may have had no pod yet (`koord_scheduler_state`)."""
     return bool(node.reserve) and not node.children and not has_demand(node)

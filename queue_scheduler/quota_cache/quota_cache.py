@@ -22,23 +22,23 @@ from functools import partial
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.quota_cache.every_limit import find_refusals
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
-from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
-from queue_scheduler.quota_cache.quota_views import find_view
+from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, QuotaLedger
+from queue_scheduler.quota_cache.quota_views import QuotaView, find_view
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees, build_usage_trees
 from queue_scheduler.quota_cache.wake_index import (
     AT_ONCE,
     RUNTIME_REASONS,
-    Entry,
-    Rank,
     RankOf,
     Room,
+    WaiterEntry,
+    WaiterRank,
     Waiting,
     WakeIndex,
 )
@@ -123,7 +123,7 @@ class QuotaCache:
         """
         pod = None
         if request is not None:
-            pod = ForeignPod(quota, Demand(dict(request), non_preemptible), bound)
+            pod = ForeignCharge(quota, Demand(dict(request), non_preemptible), bound)
         old = self._ledger.put_pod(key, pod)
         if pod == old:
             return
@@ -265,7 +265,7 @@ class QuotaCache:
         quota: str,
         demand: Demand,
         refusal: Refusal,
-        rank: Rank = (),
+        rank: WaiterRank = (),
         domain: str = AT_ONCE,
         whole: Demand | None = None,
     ) -> None:
@@ -313,8 +313,8 @@ class QuotaCache:
         return self._waiting.stirred()
 
     def first_woken(
-        self, domain: str, rank_of: RankOf | None = None, before: Rank | None = None
-    ) -> Entry | None:
+        self, domain: str, rank_of: RankOf | None = None, before: WaiterRank | None = None
+    ) -> WaiterEntry | None:
         """Return (rank, number, waiter) of the first waiter that changes may have enabled, or None.
 
         Considers the changes up to the last call of `stirred_domains`. The waiter stays registered

@@ -22,7 +22,7 @@ from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
 from shared_api.well_known_labels import JOB_COUNTS
 
-Place: TypeAlias = tuple[NodeUsage, str]
+QuotaResource: TypeAlias = tuple[NodeUsage, str]
 """A quota and a resource."""
 
 
@@ -145,8 +145,8 @@ def _guaranteed(node: NodeUsage, demand: Demand) -> Items:
     return [item for item in items if item[0] not in JOB_COUNTS]
 
 
-class Lent:
-    """What may be reclaimed for a demand: counts what is taken, and tells how much more may be.
+class LentUsage:
+    """What may be reclaimed for a demand: counts what is taken, and says how much more may be.
 
     A unit may be evicted if it holds a resource that the demand asks for, and each quota between it
     and the owner's chain is above its entitlement on that. All units that are taken together must
@@ -177,23 +177,23 @@ class Lent:
         self._own = trees.nodes.get(quota)
         wanted = [] if self._own is None else _guaranteed(self._own, demand)
         self._wanted = frozenset(key for key, _ in wanted)
-        self.taken: dict[Place, int] = {}
+        self.taken: dict[QuotaResource, int] = {}
         self._levels: dict[str, tuple[NodeUsage, ...]] = {}
         # What is released anyway is no longer borrowed.
-        self._gone: dict[Place, int] = {}
+        self._gone: dict[QuotaResource, int] = {}
         for owner in leaving:
             items, levels = self._charge_of(owner)
             for key, amount in items:
                 for each in levels:
                     self._gone[each, key] = self._gone.get((each, key), 0) + amount
 
-    def copy(self) -> Lent:
+    def copy(self) -> LentUsage:
         """Return an independent copy that has taken the same."""
         twin = copy(self)
         twin.taken = dict(self.taken)
         return twin
 
-    def places(self, owner: str) -> frozenset[Place]:
+    def places(self, owner: str) -> frozenset[QuotaResource]:
         """Return where an owner's charge counts; owners without a common place do not interact."""
         items, levels = self._charge_of(owner)
         return frozenset(place for place, _ in self._limited(items, levels))
@@ -225,7 +225,9 @@ class Lent:
             levels = self._levels[node.name] = _between(node, self._own)
         return _guaranteed(node, charge[1]), levels
 
-    def _limited(self, items: Items, levels: tuple[NodeUsage, ...]) -> Iterator[tuple[Place, int]]:
+    def _limited(
+        self, items: Items, levels: tuple[NodeUsage, ...]
+    ) -> Iterator[tuple[QuotaResource, int]]:
         """Yield the parts of a charge in quotas that are above their entitlement."""
         for each in levels:
             for key, amount in items:
@@ -233,5 +235,5 @@ class Lent:
                 if self._entitlements.excess(each, key) > 0:
                     yield (each, key), amount
 
-    def _excess(self, place: Place) -> int:
+    def _excess(self, place: QuotaResource) -> int:
         return self._entitlements.excess(*place) - self._gone.get(place, 0)

@@ -328,7 +328,7 @@ class TreeUsage:
                 if commits:
                     committed[key] += amount
 
-    def suppose(self, node: NodeUsage, items: Items) -> None:
+    def simulate(self, node: NodeUsage, items: Items) -> None:
         """Add a hypothetical charge; amounts may be negative.
 
         No change is noted. The caller must take it back before anything else is asked.

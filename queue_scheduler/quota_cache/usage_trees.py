@@ -34,7 +34,7 @@ from queue_scheduler.quota_cache.min_guarantee import Entitlements, ProtectedDem
 from queue_scheduler.quota_cache.quota_ledger import (
     Account,
     ChargedSums,
-    ForeignPod,
+    ForeignCharge,
     QuotaLedger,
 )
 from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
@@ -126,10 +126,10 @@ class UsageTrees:
         node = self.nodes.get(quota) or self.trees[""].orphans
         _charge(node, demand, sign, commits=True, items=checked)
         if checked is not None and node.tree.divides and not self.settings.guarantee_usage:
-            self.walks[node.tree.tree.tree_id].come_true()
+            self.walks[node.tree.tree.tree_id].keep_divisions()
         return node
 
-    def charge_pod(self, pod: ForeignPod, sign: int) -> NodeUsage | None:
+    def charge_pod(self, pod: ForeignCharge, sign: int) -> NodeUsage | None:
         """Add or take back a foreign pod; return where, or None if such pods do not count."""
         if not (self.settings.counts_foreign and (pod.is_bound or self._counts_pending)):
             return None

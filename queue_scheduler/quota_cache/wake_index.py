@@ -38,10 +38,10 @@ from queue_scheduler.quota_cache.limit_checks import SUM_REASONS
 from queue_scheduler.quota_cache.runtime_wake_index import RuntimeWakeIndex, Scopes
 from queue_scheduler.reason_traits import Trait, reasons_with
 
-Rank: TypeAlias = tuple[Any, ...]
+WaiterRank: TypeAlias = tuple[Any, ...]
 """Sorts waiters, smallest first; only compared with other ranks of the same caller."""
 
-Entry: TypeAlias = tuple[Rank, int, Hashable]
+WaiterEntry: TypeAlias = tuple[WaiterRank, int, Hashable]
 Verify: TypeAlias = Callable[["Waiting"], bool]
 """Returns whether a waiter is enabled; if not, it has passed the current refusal to `keep`."""
 
@@ -58,7 +58,7 @@ AT_ONCE: Final = ""
 RUNTIME_REASONS: Final = reasons_with(Trait.RUNTIME)
 
 
-RankOf: TypeAlias = Callable[[Any], Rank]
+RankOf: TypeAlias = Callable[[Any], WaiterRank]
 """Returns the current rank of a waiter, which is never smaller than an earlier one."""
 
 
@@ -77,7 +77,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
     number: int
     waiter: Hashable
-    rank: Rank
+    rank: WaiterRank
     quota: str
     tree_id: str
     demand: Demand
@@ -89,8 +89,8 @@ class Waiting(msgspec.Struct, frozen=True):
     whole: Demand | None = None
 
 
-Node: TypeAlias = tuple[str, str]
-Needs: TypeAlias = dict[int, list[Entry]]
+LimitNode: TypeAlias = tuple[str, str]
+Needs: TypeAlias = dict[int, list[WaiterEntry]]
 
 
 class WakeIndex:
@@ -105,19 +105,19 @@ class WakeIndex:
         self._next = 0
         self._waiting: dict[Hashable, Waiting] = {}
         self._wholes: dict[Hashable, Whole] = {}
-        self._by_sum: dict[Node, dict[Rule, Needs]] = {}
+        self._by_sum: dict[LimitNode, dict[Rule, Needs]] = {}
         self._by_contract = RuntimeWakeIndex()
         # Refused for a guarantee: by (tree, own quota), and by tree those that are owners.
-        self._borrowers: dict[Node, dict[Hashable, None]] = {}
+        self._borrowers: dict[LimitNode, dict[Hashable, None]] = {}
         self._owners: dict[str, dict[Hashable, None]] = {}
         # Waiters for one node compete for it, so all of them are in one domain.
-        self._domains: dict[Node, str] = {}
-        self._due: dict[str, dict[Node, None]] = {}
+        self._domains: dict[LimitNode, str] = {}
+        self._due: dict[str, dict[LimitNode, None]] = {}
         # Woken waiters and those in doubt, with their numbers, and the heap of both per domain,
         # which still has entries of waiters that left.
         self._woken: dict[Hashable, int] = {}
         self._doubtful: dict[Hashable, int] = {}
-        self._queues: dict[str, list[Entry]] = {}
+        self._queues: dict[str, list[WaiterEntry]] = {}
 
     def fork(self) -> WakeIndex:
         """Return an independent copy."""
@@ -291,8 +291,8 @@ class WakeIndex:
         verify: Verify,
         *,
         rank_of: RankOf | None = None,
-        before: Rank | None = None,
-    ) -> Entry | None:
+        before: WaiterRank | None = None,
+    ) -> WaiterEntry | None:
         """Return the first enabled waiter of a domain, or None; it stays in the index.
 
         One that comes after `before` is returned without being verified.
@@ -314,9 +314,9 @@ class WakeIndex:
             if first[2] in self._woken or verify(self._waiting[first[2]]):
                 return _of_waiter(first)
 
-    def _first_due(self, domain: str, room: Room, rank_of: RankOf | None) -> list[Entry]:
+    def _first_due(self, domain: str, room: Room, rank_of: RankOf | None) -> list[WaiterEntry]:
         """Return the first waiter of each need that has room, at each node that is due."""
-        firsts: list[Entry] = []
+        firsts: list[WaiterEntry] = []
         for node in list(self._due.get(domain, ())):
             found = self._due_at(node, room, rank_of)
             if not found:
@@ -324,19 +324,19 @@ class WakeIndex:
             firsts += found
         return firsts
 
-    def _is_lined_up(self, entry: Entry) -> bool:
+    def _is_lined_up(self, entry: WaiterEntry) -> bool:
         return entry[1] in {self._woken.get(entry[2]), self._doubtful.get(entry[2])}
 
-    def _settle(self, domain: str, node: Node) -> None:
+    def _settle(self, domain: str, node: LimitNode) -> None:
         due = self._due[domain]
         del due[node]
         if not due:
             del self._due[domain]
 
-    def _due_at(self, node: Node, room: Room, rank_of: RankOf | None) -> list[Entry]:
+    def _due_at(self, node: LimitNode, room: Room, rank_of: RankOf | None) -> list[WaiterEntry]:
         """Return the first waiter of each need at a node for which there is room."""
         rules = self._by_sum.get(node, {})
-        found: list[Entry] = []
+        found: list[WaiterEntry] = []
         for rule, needs in list(rules.items()):
             left = room(*node, rule)
             for need, entries in list(needs.items()):
@@ -354,7 +354,7 @@ class WakeIndex:
             del self._domains[node]
         return found
 
-    def _is_current(self, node: Node, rule: Rule, entry: Entry) -> bool:
+    def _is_current(self, node: LimitNode, rule: Rule, entry: WaiterEntry) -> bool:
         waiting = self._waiting.get(entry[2])
         if waiting is None or waiting.number != entry[1]:
             return False
@@ -374,17 +374,17 @@ def _rule_of(refusal: Refusal) -> Rule:
     return (refusal.kind, refusal.resource, refusal.via)
 
 
-def _drop_stale(heap: list[Entry], is_current: Callable[[Entry], bool]) -> None:
+def _drop_stale(heap: list[WaiterEntry], is_current: Callable[[WaiterEntry], bool]) -> None:
     # A waiter may have two entries, one with an outdated rank: the later one counts.
     newest = {entry[1]: entry for entry in sorted(heap) if is_current(entry)}
     heap[:] = sorted(newest.values())
 
 
-def _rank_of_either(rank_of: RankOf, waiter: Hashable) -> Rank:
+def _rank_of_either(rank_of: RankOf, waiter: Hashable) -> WaiterRank:
     return rank_of(waiter.waiter if isinstance(waiter, Whole) else waiter)
 
 
-def _of_waiter(first: Entry | None) -> Entry | None:
+def _of_waiter(first: WaiterEntry | None) -> WaiterEntry | None:
     if first is not None and isinstance(first[2], Whole):
         return first[0], first[1], first[2].waiter
     return first
@@ -395,8 +395,8 @@ def _number(waiting: Waiting) -> int:
 
 
 def _first(
-    heap: list[Entry], is_current: Callable[[Entry], bool], rank_of: RankOf | None
-) -> Entry | None:
+    heap: list[WaiterEntry], is_current: Callable[[WaiterEntry], bool], rank_of: RankOf | None
+) -> WaiterEntry | None:
     """Return the first current entry, by its current rank; stale entries are dropped."""
     while heap:
         rank, number, waiter = heap[0]

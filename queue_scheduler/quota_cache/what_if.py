@@ -79,7 +79,7 @@ def _move(
     trees: UsageTrees, protected: ProtectedDemands, moves: list[tuple[NodeUsage, Items, Items]]
 ) -> None:
     for node, items, np_items in moves:
-        node.tree.suppose(node, items)
+        node.tree.simulate(node, items)
         if np_items:
             node.tree.charge_non_preemptible(node, np_items)
         trees.forget_levels(node.tree)

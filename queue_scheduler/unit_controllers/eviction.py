@@ -26,11 +26,11 @@ from queue_scheduler.engine.deadlines import is_due, pods_end_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unmanaged_units import is_asked_for, is_concerned, is_leaving
 from queue_scheduler.unit_controllers.unit_reconciler import (
-    Look,
+    Result,
     SendStatus,
     UnitAccess,
     UnitReconciler,
-    look_again_at,
+    requeue_at,
 )
 from shared_api.evictions import (
     BACKOFF_TIMEOUT,
@@ -76,24 +76,24 @@ class UnitEvictions:
         self._rng = rng
         # Units whose quota is released when their last pod is gone; few, and never for long.
         self._waiting: dict[str, None] = {}
-        self._looks = UnitReconciler(access, self._look_at, _find_concerned)
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_concerned)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and is_concerned(new):
-            self._looks.add(new.metadata.key)
+            self._reconciler.add(new.metadata.key)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Reconcile units that wait for pods to end, when one has; the engine must know already."""
         if old is not None and (new is None or not new.is_living):
             for key in tuple(self._waiting):
-                self._looks.add(key)
+                self._reconciler.add(key)
 
     def step(self) -> float | None:
         """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._looks.step()
+        return self._reconciler.step()
 
-    def _look_at(self, key: str) -> Look:
+    def _reconcile(self, key: str) -> Result:
         # Before the pods are counted: one that ends meanwhile then has the unit reconciled again.
         self._waiting[key] = None
         unit, has_pods = self._shared.ask(_read_unit, key)
@@ -107,7 +107,7 @@ class UnitEvictions:
             return SendStatus(unit, self._build_status(unit, now))
         until = pods_end_at(unit, now)
         if not is_due(until, now):
-            return look_again_at(until, now, LONGEST_REST_SECONDS)
+            return requeue_at(until, now, LONGEST_REST_SECONDS)
         return SendStatus(unit, build_request(unit, BACKOFF_TIMEOUT, LATE, now))
 
     def _build_status(self, unit: QueueUnit, now: datetime) -> dict[str, Any]:

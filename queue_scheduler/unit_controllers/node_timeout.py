@@ -5,9 +5,9 @@ released; or to SchedFailed: then its quota is released here, and it waits, each
 before it is tried again. The same happens if there is no answer in time. In a stopped queue no unit
 starts, so a unit that waits for nodes is pending again before it has its answer::
 
-    SchedReady  --> looked at --> in time: looked at again when that is over
+    SchedReady  --> reconciled -> in time: reconciled again when that is over
                           |  \--> too late ----\
-    SchedFailed --> looked at ------------------+--> TimeoutBackoff, an event, the queue goes on
+    SchedFailed --> reconciled -----------------+--> TimeoutBackoff, an event, the queue goes on
                           |
                           \--> asks, and its queue is stopped --> Enqueued
 
@@ -35,11 +35,11 @@ from queue_scheduler.engine.deadlines import is_due, nodes_end_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.reporting.metrics import REFUSED, UNANSWERED
 from queue_scheduler.unit_controllers.unit_reconciler import (
-    Look,
+    Result,
     SendStatus,
     UnitAccess,
     UnitReconciler,
-    look_again_at,
+    requeue_at,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import SCHEDULING_FAILED
@@ -75,28 +75,28 @@ class NodeTimeouts:
         timeout_seconds: float,
     ) -> None:
         self._shared = access.shared
-        self._tell = access.tell
+        self._report = access.report
         self._count = count
         self._clock = clock
         self._rng = rng
         self._timeout_seconds = timeout_seconds
-        self._looks = UnitReconciler(access, self._look_at, _find_asking)
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_asking)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and phase_of(new) in _ASKING:
-            self._looks.add(new.metadata.key)
+            self._reconciler.add(new.metadata.key)
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
         """Reconcile all units when a queue stops or continues; the engine must know already."""
         if _stop_policy_of(old) != _stop_policy_of(new):
-            self._looks.add_all()
+            self._reconciler.add_all()
 
     def step(self) -> float | None:
         """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._looks.step()
+        return self._reconciler.step()
 
-    def _look_at(self, key: str) -> Look:
+    def _reconcile(self, key: str) -> Result:
         asking = self._shared.ask(_find_unit, key)
         if asking is None:
             return None
@@ -108,14 +108,14 @@ class NodeTimeouts:
                 return SendStatus(unit, build_withdrawal(unit, stopped_queue, now), frees=True)
             until = nodes_end_at(unit, self._timeout_seconds, now)
             if not is_due(until, now):
-                return look_again_at(until, now, LONGEST_REST_SECONDS)
+                return requeue_at(until, now, LONGEST_REST_SECONDS)
             why = f"no answer for {self._timeout_seconds:g} s"
             verdict = UNANSWERED
         status = build_backoff_status(unit, why, now, self._rng)
 
         def on_written(written: QueueUnit) -> None:
             self._count(verdict)
-            self._tell(build_notice(written, why))
+            self._report(build_notice(written, why))
 
         return SendStatus(unit, status, on_written, known_by=backoff_of, frees=True)
 

@@ -4,9 +4,9 @@ The eviction writes until when a unit waits (`status.requeueState.requeueAt`); i
 written here, so that only one program measures the time. Nothing is remembered outside the objects:
 the first list of a new process has every unit in backoff, including those whose time is over.
 
-    unit in backoff --> looked at --> too early: looked at again at `requeueAt`
+    unit in backoff --> reconciled -> too early: reconciled again at `requeueAt`
                                  \-> patch --> written   the engine queues it
-                                           \-> otherwise looked at again
+                                           \-> otherwise reconciled again
 
 No unit waits forever: one whose `requeueAt` is missing or cannot be read returns at once. An
 inactive or invalid unit returns as well, and is on hold in phase Enqueued.
@@ -21,11 +21,11 @@ import structlog
 from queue_scheduler.engine.deadlines import backoff_ends_at, is_due
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.unit_reconciler import (
-    Look,
+    Result,
     SendStatus,
     UnitAccess,
     UnitReconciler,
-    look_again_at,
+    requeue_at,
 )
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
@@ -49,18 +49,18 @@ class BackoffRequeue:
     def __init__(self, access: UnitAccess, clock: Clock) -> None:
         self._shared = access.shared
         self._clock = clock
-        self._looks = UnitReconciler(access, self._look_at, _find_in_backoff)
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_in_backoff)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and new.status.phase == Phase.TIMEOUT_BACKOFF:
-            self._looks.add(new.metadata.key)
+            self._reconciler.add(new.metadata.key)
 
     def step(self) -> float | None:
         """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._looks.step()
+        return self._reconciler.step()
 
-    def _look_at(self, key: str) -> Look:
+    def _reconcile(self, key: str) -> Result:
         record = self._shared.ask(Engine.record, key)
         if record is None or record.unit.status.phase != Phase.TIMEOUT_BACKOFF:
             return None
@@ -69,7 +69,7 @@ class BackoffRequeue:
         if until is None:
             _log_unreadable(record.unit)
         elif not is_due(until, now):
-            return look_again_at(until, now, LONGEST_REST_SECONDS)
+            return requeue_at(until, now, LONGEST_REST_SECONDS)
         return SendStatus(record.unit, build_return_status(record.unit, rfc3339(now)))
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from shared_api.evictions import WAITED_FOR_SECONDS
 from shared_api.timestamps import parse_time
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
+from tests.object_states import condition_of
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
 from tests.scenarios.town import FIRST_BACKOFF, RUNNING_TIMEOUT
 
 if TYPE_CHECKING:

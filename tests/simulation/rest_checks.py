@@ -127,7 +127,7 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
     quotas = RealQuotas(engine)
     try:
         for line in engine.queues:
-            if line.not_before <= now:
+            if (engine.queues.turns.backs_off_until(line.name) or 0.0) <= now:
                 engine_checks.check_nobody_could_start(engine, quotas, line)
         engine_checks.check_held(engine)
     except AssertionError as error:
@@ -137,7 +137,7 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
 
 def _nobody_may_pass(world: World, engine: Engine) -> list[Broken]:
     """Ask all units again, in a copy, where queues backfill and no room is kept."""
-    if not any(line.is_backfilling for line in engine.queues) or engine.rounds.nominated:
+    if not any(line.is_backfilling for line in engine.queues) or engine.rounds.nominations.by_key:
         return []
     now, wall = world.clock.monotonic(), world.clock.now()
     twin = engine.fork()
@@ -304,7 +304,7 @@ def _beliefs(engine: Engine) -> dict[str, Any]:
         "lines": {name: [record.key for record in engine.waiting(name)] for name in names},
         "standings": {k: r.state.value for k, r in sorted(engine.units.records.items())},
         "usage": _usage(engine),
-        "admitted": {name: engine.units.admitted_count(name) for name in names},
+        "admitted": {name: engine.units.admitted.count(name) for name in names},
     }
 
 

@@ -24,6 +24,7 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.list_patches import fill_lists
 from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.testing.object_builders import pod_spec
 from shared_api.well_known_labels import RELEASED_AT
 from tests.sample_jobs import sample, shown_sets, troubles_of
 
@@ -32,8 +33,7 @@ ONE_RUNS = PodCounts(total=1, living=1, running=1)
 
 
 def pod(cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-    return {"spec": {"containers": [container], **spec}}
+    return {"spec": pod_spec({"cpu": cpu}, **spec)}
 
 
 def component(

@@ -26,6 +26,7 @@ from queue_controllers.jobframework.generic_job import (
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
+from shared_api.testing.object_builders import pod_spec
 from tests.queue_controllers.extensions.generated_pods import cpu_of_pod, random_pod_spec
 from tests.sample_jobs import declared_on_page
 
@@ -55,9 +56,7 @@ def declared(text: str = WIDGET, **changes: Any) -> DeclaredAdapter:
 
 
 def template(cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    return {
-        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}], **spec}
-    }
+    return {"spec": pod_spec({"cpu": cpu}, **spec)}
 
 
 def job(status: dict[str, Any] | None = None, **spec: Any) -> DeclaredJob:

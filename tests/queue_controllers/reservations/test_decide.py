@@ -170,8 +170,8 @@ def test_after_its_minute_it_is_released_with_the_reason() -> None:
     (moved,) = decide_reservations(view_of(of, is_served=False, moment=NOW.after(31.0))).actions
     assert status_of(moved)["phase"] == "SchedFailed"
     assert "has no Reservations" in status_of(moved)["message"]
-    assert condition_of(moved, "ReservationsNotServed") == "False"
-    assert condition_of(moved, "Admitted") == "False"
+    assert condition_status(moved, "ReservationsNotServed") == "False"
+    assert condition_status(moved, "Admitted") == "False"
 
 
 @pytest.mark.parametrize(
@@ -202,12 +202,12 @@ def test_when_the_kind_appears_nodes_are_reserved() -> None:
     of = strict(conditions=(NOT_SERVED,))
     assert do(of) == ["create 2"]
     (moved,) = decide_reservations(view_of(of, asked(of, YES))).actions
-    assert condition_of(moved, "ReservationsNotServed") == "False"
+    assert condition_status(moved, "ReservationsNotServed") == "False"
 
 
 def test_a_unit_that_was_released_meanwhile_no_longer_reports_it() -> None:
     (written,) = decide_reservations(view_of(unit("Enqueued", conditions=(NOT_SERVED,)))).actions
-    assert condition_of(written, "ReservationsNotServed") == "False"
+    assert condition_status(written, "ReservationsNotServed") == "False"
 
 
 @pytest.mark.parametrize("phase", list(Phase))
@@ -229,6 +229,6 @@ def status_of(action: Any) -> dict[str, Any]:
     return action.status
 
 
-def condition_of(action: Any, condition_type: str) -> str:
+def condition_status(action: Any, condition_type: str) -> str:
     conditions = status_of(action)["conditions"]
     return next((str(c["status"]) for c in conditions if c["type"] == condition_type), "")

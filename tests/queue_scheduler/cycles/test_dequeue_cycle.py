@@ -17,9 +17,10 @@ from shared_api.fake_api_server.faults import Match
 from shared_api.objects.meta import Timestamp
 from shared_api.queue_unit_phases import Phase
 from shared_api.testing.object_builders import pod_set
+from tests.object_states import condition_of
 from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit
 from tests.stepped_host import exhaust
 
 

@@ -7,7 +7,7 @@ import pytest
 from queue_scheduler.quota.quota_decision import Borrowed, Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
-from queue_scheduler.quota_cache.reclaim import Lent, find_borrowed, find_owners
+from queue_scheduler.quota_cache.reclaim import LentUsage, find_borrowed, find_owners
 from shared_api.testing.object_builders import elastic_quota
 
 OWNED = Demand({"cpu": 2000})
@@ -39,8 +39,8 @@ def books_with_memory() -> QuotaCache:
     return quotas
 
 
-def lent_of(quotas: QuotaCache, *leaving: str) -> Lent:
-    return Lent(quotas.trees, quotas.ledger, "owner", OWNED, leaving)
+def lent_of(quotas: QuotaCache, *leaving: str) -> LentUsage:
+    return LentUsage(quotas.trees, quotas.ledger, "owner", OWNED, leaving)
 
 
 def test_no_quota_in_the_chain_falls_below_its_own() -> None:

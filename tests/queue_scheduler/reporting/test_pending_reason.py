@@ -36,8 +36,9 @@ from shared_api.testing.object_builders import queue_unit, queue_unit_body
 from shared_api.waiting_reasons import TO_MEND
 from shared_api.well_known_labels import QUOTA_NAMESPACES
 from shared_api.work_queue import WorkQueue
+from tests.object_states import condition_of
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit, condition_of
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit
 
 EPSILON = 0.01
 
