@@ -41,7 +41,7 @@ from queue_scheduler.quota_cache.wake_index import (
     Waiting,
     WakeIndex,
 )
-from queue_scheduler.quota_cache.what_if import Added, net_changes, supposed
+from queue_scheduler.quota_cache.what_if import Added, net_changes, simulate_changes
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.quota_names import NamedQuota, QuotaNames, build_quota_names
@@ -183,7 +183,7 @@ class QuotaCache:
         # This question overwrites what the last `check` prepared for its charge.
         self._fitted = None
         items = node.counted(demand.amounts)
-        with supposed(trees, self._protected, net_changes(self._ledger, released, added)):
+        with simulate_changes(trees, self._protected, net_changes(self._ledger, released, added)):
             refusal = trees.check(node, items, demand)
             if refusal is None:
                 refusal = check_guarantee(node, items, self._protected)
