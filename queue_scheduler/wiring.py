@@ -115,13 +115,13 @@ class Scheduler:
         )
         caches = self._caches = build_caches(self._informer, sources, flags.queue_namespace)
         self._metrics = SchedulerMetrics(program.metrics.registry, has_check=caches.has_check)
-        self._takeover = LeaderWarmup(
+        self._warmup = LeaderWarmup(
             program.leadership,
             are_caches_ready=self._are_caches_ready,
             caches=lambda: [each for each in caches.in_order() if each.has_synced()],
             on_open=self._on_deciding,
         )
-        self._takeover_thread = self._threads.run("takeover", self._takeover.step)
+        self._warmup_thread = self._threads.run("takeover", self._warmup.step)
         self._dispatcher = self._build_dispatcher(flags.program.writers)
         events = self._build_events()
         stores = StoreCaches(caches.queues, caches.units, caches.quotas, caches.pods, caches.nodes)
@@ -136,7 +136,7 @@ class Scheduler:
             shared=self._shared,
             dispatcher=self._dispatcher,
             events=events,
-            takeover=self._takeover,
+            warmup=self._warmup,
             metrics=self._metrics,
         )
         self._cycle = _build_dequeue_cycle(parts)
@@ -195,7 +195,7 @@ class Scheduler:
             reporting_instance=program.identity,
         )
         recorder.wake = self._threads.run("event-recorder", recorder.step).wake
-        return ObjectEvents(recorder, self._takeover.is_open)
+        return ObjectEvents(recorder, self._warmup.is_open)
 
     def _build_reporting(
         self, parts: _BuiltParts, notices: EventReporter, queue_namespace: str
@@ -245,7 +245,7 @@ class Scheduler:
         is_leader = self._program.leadership.is_leader
 
         def build(guard_of: GuardOf) -> Starlette:
-            # FastAPI takes 13 MB: imported at the first question only.
+            # FastAPI takes 13 MB: imported at the first request only.
             from queue_scheduler.debug_api.app import DebugApi, build_app  # noqa: PLC0415 - as said
 
             api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
@@ -310,7 +310,7 @@ class Scheduler:
 
     def on_started_leading(self) -> None:
         """Let `LeaderWarmup` check whether the caches are complete."""
-        self._takeover_thread.wake()
+        self._warmup_thread.wake()
 
     def ready_checks(self) -> Mapping[str, Check]:
         """Return one check per cache."""
@@ -324,7 +324,7 @@ class Scheduler:
         return all(check()[0] for check in self.ready_checks().values())
 
     def _may_decide(self) -> bool:
-        return self._takeover.is_open() and self._dispatcher.has_room()
+        return self._warmup.is_open() and self._dispatcher.has_room()
 
     def _on_deciding(self) -> None:
         self._workers.wake_all()
@@ -341,7 +341,7 @@ class _BuiltParts:
     shared: SharedEngine
     dispatcher: WriteDispatcher
     events: ObjectEvents
-    takeover: LeaderWarmup
+    warmup: LeaderWarmup
     metrics: SchedulerMetrics
 
     @property
@@ -370,7 +370,7 @@ def _build_dequeue_cycle(parts: _BuiltParts) -> DequeueCycle:
 
 
 def _build_notices(parts: _BuiltParts) -> EventReporter:
-    notices = EventReporter(parts.shared, parts.events, parts.takeover.is_open, parts.clock)
+    notices = EventReporter(parts.shared, parts.events, parts.warmup.is_open, parts.clock)
     parts.threads.run("notice-events", notices.step)
     return notices
 
@@ -393,7 +393,7 @@ def _build_pending_reasons(parts: _BuiltParts, notices: EventReporter) -> Pendin
         parts.dispatcher,
         parts.caches.units,
         notices.report,
-        parts.takeover.is_open,
+        parts.warmup.is_open,
         parts.clock,
         due,
     )
@@ -416,7 +416,7 @@ def _build_queue_reconciler(parts: _BuiltParts, queue_namespace: str) -> QueueRe
             others=caches.sources.build_queue_sources(caches.queues, queue_namespace, names.add),
         ),
         names,
-        parts.takeover.may_write,
+        parts.warmup.may_write,
     )
     run(reconciler.step)
     return reconciler
@@ -428,7 +428,7 @@ def _build_queue_writers(parts: _BuiltParts) -> None:
         parts.shared,
         parts.dispatcher,
         parts.caches.queues,
-        parts.takeover.may_write,
+        parts.warmup.may_write,
         parts.clock,
     )
     parts.threads.run("queue-status", status.step)
@@ -436,7 +436,7 @@ def _build_queue_writers(parts: _BuiltParts) -> None:
         parts.shared,
         parts.dispatcher,
         parts.caches.units.note_written,
-        parts.takeover.is_open,
+        parts.warmup.is_open,
         parts.clock,
     )
     parts.threads.run("queue-drains", drains.step)
@@ -468,7 +468,7 @@ def _build_undecodable(parts: _BuiltParts) -> None:
         parts.events,
         parts.dispatcher,
         parts.program.client.get_raw,
-        parts.takeover.is_open,
+        parts.warmup.is_open,
         parts.clock,
         due,
     )
@@ -491,7 +491,7 @@ def _build_unit_controllers(
             writes=parts.dispatcher,
             units=caches.units,
             read_unit=parts.read_unit,
-            may_write=parts.takeover.is_open,
+            may_write=parts.warmup.is_open,
             clock=parts.clock,
             rng=parts.program.rng,
             report=notices.report,

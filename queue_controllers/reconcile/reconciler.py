@@ -78,13 +78,13 @@ MAX_RECONCILES: Final = 3
 """Reconciles of one key in one step: after a write it is reconciled again, until there is nothing
 to do. What is left then comes back with its watch event."""
 
-LEAST_REQUEUE_SECONDS: Final = 0.01
-"""Least time until a key is reconciled again: zero would loop for ever."""
+MIN_REQUEUE_SECONDS: Final = 0.01
+"""Least time until a key is reconciled again: zero would loop forever."""
 
 MAX_TOLD_CHARS: Final = 500
 """Of a server's refusal that is reported in an event."""
 
-MOST_CONFLICTS: Final = 3
+MAX_CONFLICTS: Final = 3
 """In a row, at one key: more are a refusal, such as a webhook's."""
 
 log = structlog.get_logger("job_reconciler")
@@ -262,7 +262,7 @@ class JobReconciler(Generic[JobT]):
         except NotLeadingError:
             self._queue.add_after(key, NOT_LEADING_SECONDS)
         except (Conflict, AlreadyExists) as news:
-            if self._queue.retries(key) >= MOST_CONFLICTS:
+            if self._queue.retries(key) >= MAX_CONFLICTS:
                 self._note_failure(key, news)
             self._read_again(key)
         except ApiFailure as failure:
@@ -330,12 +330,12 @@ class JobReconciler(Generic[JobT]):
             return again
         if decision.asks_why:
             self._remember(meta, self._with_why(decision.memory, meta, view))
-            self._queue.add_after(key, LEAST_REQUEUE_SECONDS)  # for the last reconcile of a step
+            self._queue.add_after(key, MIN_REQUEUE_SECONDS)  # for the last reconcile of a step
             return True
         seen = _Versions(meta, own)
         self._remember(meta, self._carry_out(decision, job, view, seen))
         if decision.requeue_after_seconds is not None:
-            rest = max(decision.requeue_after_seconds, LEAST_REQUEUE_SECONDS)
+            rest = max(decision.requeue_after_seconds, MIN_REQUEUE_SECONDS)
             self._queue.add_after(key, rest)
         if decision.actions and not decision.is_complete:
             return True

@@ -31,7 +31,7 @@ from queue_scheduler.cache.unit_state import (
     is_same_claim,
     judge,
 )
-from queue_scheduler.cache.units_on_hold import OUT_OF_LINE, FactWaits, UnitsOnHold
+from queue_scheduler.cache.units_on_hold import NOT_IN_QUEUE, FactWaits, UnitsOnHold
 from queue_scheduler.cache.usage import Usage
 from queue_scheduler.decision import Refusal
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -217,7 +217,7 @@ class UnitCache:
         self.records[key] = record
         if record.waits_for:
             self.fact_waits.add(key, record.waits_for)
-        if state in OUT_OF_LINE:
+        if state in NOT_IN_QUEUE:
             self.held_lately[key] = None
             self.held.add(record)
         if info is None:
@@ -242,7 +242,7 @@ class UnitCache:
         if record.waits_for:
             self.fact_waits.remove(record.key, record.waits_for)
         info, state = record.info, record.state
-        if state in OUT_OF_LINE:
+        if state in NOT_IN_QUEUE:
             self.held_lately[record.key] = None
             self.held.remove(record)
         if info is None:

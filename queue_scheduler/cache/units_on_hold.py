@@ -12,7 +12,7 @@ from typing import Final
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Reason
 
-OUT_OF_LINE: Final = frozenset({UnitState.ON_HOLD, UnitState.CONFLICT})
+NOT_IN_QUEUE: Final = frozenset({UnitState.ON_HOLD, UnitState.CONFLICT})
 """The states that are counted here."""
 
 
@@ -31,7 +31,7 @@ class UnitsOnHold:
         return self._counts.get(queue, {})
 
     def add(self, record: CachedUnit) -> None:
-        """Count a unit whose state is one of `OUT_OF_LINE`."""
+        """Count a unit whose state is one of `NOT_IN_QUEUE`."""
         queue, reason = _place_of(record)
         of_queue = self._counts.setdefault(queue, {})
         of_queue[reason] = of_queue.get(reason, 0) + 1
@@ -56,7 +56,7 @@ class UnitsOnHold:
         """Count again; raise AssertionError with the story if it differs."""
         fresh = UnitsOnHold()
         for record in records:
-            if record.state in OUT_OF_LINE:
+            if record.state in NOT_IN_QUEUE:
                 fresh.add(record)
         assert self._counts == fresh._counts, f"held: {self._counts}, should be {fresh._counts}"
 

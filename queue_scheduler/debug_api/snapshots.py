@@ -181,7 +181,7 @@ class Snapshots:
 
     def unit(self, key: str) -> UnitFacts | None:
         """Return a unit with its position, or None if it is unknown."""
-        unit = self._shared.ask(_read_unit_in_line, key)
+        unit = self._shared.ask(_read_unit_with_position, key)
         return None if unit is None else self._with_promise(unit)
 
     def refresh(self, unit: UnitFacts) -> tuple[UnitFacts, WouldPreempt | None]:
@@ -368,7 +368,7 @@ def _refused_at(engine: Engine, key: str) -> int | None:
     return None if queue is None else queue.slept_since(record.info)
 
 
-def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:
+def _read_unit_with_position(engine: Engine, key: str) -> UnitFacts | None:
     record = engine.record(key)
     position = 0
     if record is not None and record.state is UnitState.WAITING and record.info is not None:
