@@ -17,6 +17,7 @@ from queue_scheduler.cache.unit_state import (
     UnitState,
     find_known_demand,
     judge_place,
+    known_admission,
 )
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Mapped, Unmapped
@@ -112,6 +113,7 @@ class RecordBuilder:
             state=UnitState.ADMITTED,
             info=self._info(unit, mapped, demand, known),
             waits_for=waits_for,
+            admitted_on=known_admission(before, unit),
         )
 
     def _map_by_name(

@@ -30,6 +30,7 @@ from queue_scheduler.cache.unit_state import (
     is_disowned,
     is_same_claim,
     judge,
+    known_admission,
 )
 from queue_scheduler.cache.units_on_hold import NOT_IN_QUEUE, FactWaits, UnitsOnHold
 from queue_scheduler.cache.usage import Usage
@@ -42,6 +43,7 @@ from queue_scheduler.framework.queue_unit_info import (
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import AdmittedUnit, SchedulingQueue
+from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
 
@@ -152,7 +154,16 @@ class UnitCache:
         if not is_same_claim(record.unit, unit):
             return False
         info = replace(info, unit=unit)
-        stays = CachedUnit(unit=unit, version=version, state=_STAYS_IN[record.state], info=info)
+        on = record.admitted_on
+        if on is not None and record.state is UnitState.ADMITTED:
+            on = known_admission(record, unit)
+        stays = CachedUnit(
+            unit=unit,
+            version=version,
+            state=_STAYS_IN[record.state],
+            info=info,
+            admitted_on=on,
+        )
         if stays.state is UnitState.ADMITTED:
             if record.waits_for or not counts_alike(record, stays):
                 return False
@@ -294,6 +305,12 @@ class UnitCache:
     def _priority_in(self, queue_name: str, unit: QueueUnit) -> int:
         queue = self.queues.find(queue_name)
         return (unit if queue is None else queue.bounded(unit)).spec.priority
+
+    def forget_admission(self, key: str, uid: Uid) -> None:
+        """Forget what an admitted unit was admitted on, since it was not by that decision."""
+        record = self.records.get(key)
+        if record is not None and record.uid == uid and record.state is UnitState.ADMITTED:
+            self.records[key] = replace(record, admitted_on=None)
 
     def forget(self, record: CachedUnit) -> None:
         """Forget a deleted unit; its living pods stay charged."""

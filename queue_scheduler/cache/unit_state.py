@@ -15,6 +15,7 @@ import msgspec
 from queue_scheduler.cache.admission_check_rules import needed_checks
 from queue_scheduler.cache.unit_demand import admitted_occupancy
 from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.framework.extension_points import AdmissionRecord
 from queue_scheduler.framework.queue_unit_info import (
     NO_DEMAND,
     Occupancy,
@@ -83,6 +84,7 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         granting: What the write that is in flight grants, if that differs from the object and the
             demand: to an admitted unit that grows, or an assumed one that starts with fewer pods.
         to: Of an assumed unit, the phase that is being written.
+        admitted_on: What it was admitted on, if this process has admitted it.
     """
 
     unit: QueueUnit
@@ -93,6 +95,7 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     waits_for: tuple[str, ...] = ()
     granting: Occupancy | None = None
     to: Phase | None = None
+    admitted_on: AdmissionRecord | None = None
 
     @property
     def occupies(self) -> bool:
@@ -229,6 +232,19 @@ def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
     if record.state is UnitState.ASSUMED:
         return info.demand.occupancy
     return admitted_occupancy(record.unit, info.demand)
+
+
+def known_admission(before: CachedUnit | None, unit: QueueUnit) -> AdmissionRecord | None:
+    """Return what an admitted unit was admitted on, if its new object is about that admission.
+
+    Versions may be missed in which it was freed, and admitted by another process. The time of the
+    admission is also written when its checks are ready.
+    """
+    if before is None or before.admitted_on is None or before.state is UnitState.ASSUMED:
+        return None if before is None else before.admitted_on
+    old = before.unit.status
+    is_same = old.last_allocate_time == unit.status.last_allocate_time
+    return before.admitted_on if is_same or old.phase == Phase.RESERVED else None
 
 
 def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:

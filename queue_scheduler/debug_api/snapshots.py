@@ -23,6 +23,7 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
+from queue_scheduler.insight.admitted import Admitted, describe_admitted, find_evictors
 from queue_scheduler.insight.changes import Changes, find_changes
 from queue_scheduler.insight.explain import Explanation, explain, needs_fork
 from queue_scheduler.preemption.candidates import FoundVictims
@@ -206,6 +207,18 @@ class Snapshots:
         wall = self._now()
         needs, explanation = self._shared.ask(_explain, key, wall)
         return explain(self._shared.fork(), key, wall) if needs else explanation
+
+    def admitted(self, key: str) -> Admitted | None:
+        """Return what is known of an admitted unit; None: it is not admitted.
+
+        Which units would evict it is asked of a fork, and only if any may.
+        """
+        wall = self._now()
+        found = self._shared.ask(describe_admitted, key, wall)
+        if found is None or not found.is_possible_victim:
+            return found
+        evictors, has_more = find_evictors(self._shared.fork(), key, wall)
+        return replace(found, evictors=evictors, has_more=has_more)
 
     def changes(self, key: str) -> Changes | None:
         """Return what would start a unit now; None: it is unknown, or does not wait.

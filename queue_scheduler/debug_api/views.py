@@ -24,11 +24,19 @@ from queue_scheduler.debug_api.snapshots import (
 )
 from queue_scheduler.decision import Refusal, Victim
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight.admitted import Admitted, Evictor
 from queue_scheduler.insight.change import Change, Patch
 from queue_scheduler.insight.changes import Changes
 from queue_scheduler.insight.explain import Explanation
-from queue_scheduler.insight.wording import full_message, pods_message, summary
+from queue_scheduler.insight.wording import (
+    full_message,
+    pods_message,
+    summary,
+    tell_spared,
+    tell_unknown_admission,
+)
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed
 from queue_scheduler.quota_cache.quota_views import QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.debug_api.views import FieldsOf, View
@@ -203,6 +211,104 @@ class UnitView(View):
     would_preempt: WouldPreemptView | None = None
 
 
+class AppliedLimitView(View):
+    """A limit that a unit was compared with when it was admitted, and what was used before.
+
+    `kind` is `max` or `min` of the quota, `runtime` (what koord-scheduler would grant with the unit
+    added, where that had to be computed), or `nodes` (what all nodes have).
+    """
+
+    quota: str
+    kind: str
+    resource: str
+    limit: str
+    used: str
+    requested: str
+
+
+class LenderView(View):
+    """A quota, and how much of its guarantee others use at most."""
+
+    quota: str
+    amount: str
+
+
+class BorrowedView(View):
+    """What a quota uses above what it is guaranteed (`scaledMin` of `/debug/quotas`).
+
+    `lenders` are the siblings whose unused guarantee that may be; without any, no quota is
+    guaranteed it.
+    """
+
+    quota: str
+    resource: str
+    used: str
+    guaranteed: str
+    borrowed: str
+    lenders: list[LenderView]
+
+
+class ReclaimerView(View):
+    """A quota that may reclaim from a unit now, perhaps only for units of higher priority."""
+
+    quota: str
+    only_lower_priority: bool
+
+
+class EvictorView(View):
+    """A waiting unit that would have another one evicted now, if it were its turn.
+
+    `reason`: `Preempted` for its queue, `Reclaimed` for its quota.
+    """
+
+    namespace: str
+    name: str
+    queue: str
+    quota: str
+    priority: int
+    reason: str
+
+
+class SparedView(View):
+    """Why a unit is not evicted: in any case, for its queue, or for other quotas."""
+
+    reason: str
+    message: str
+
+
+class EvictionView(View):
+    """What could evict an admitted unit now.
+
+    `possible`: some unit may evict it: one of higher priority in its queue (`by_queue`), or one of
+    the quotas in `reclaimers`. `spared` says why none may, or why not in one of the two ways.
+    `units` are waiting units that would choose it, if it were their turn; `has_more`: not all were
+    asked. Rounds of evictions in progress are not considered.
+    """
+
+    possible: bool
+    by_queue: bool
+    reclaimers: list[ReclaimerView]
+    spared: list[SparedView]
+    units: list[EvictorView]
+    others: int = 0
+    """How many such units are in namespaces that the caller may not read."""
+    has_more: bool = False
+
+
+class AdmittedView(View):
+    """What a unit was admitted on, what it borrows, and what could evict it.
+
+    `limits` is null if this process has not admitted it; `limits_unknown` says why. `borrowed` is
+    about the resources that the unit holds, in its quota and the parents; null if its quota cannot
+    borrow.
+    """
+
+    limits: list[AppliedLimitView] | None
+    limits_unknown: str
+    borrowed: list[BorrowedView] | None
+    eviction: EvictionView
+
+
 class PatchView(View):
     """A JSON merge patch of one object."""
 
@@ -267,6 +373,8 @@ class ExplainView(View):
     checks: dict[str, str] = _of_explanation(lambda each: each.open_checks)
     pods_not_ready: str = _of_explanation(lambda each: pods_message(each.record.unit))
     without_plugins: list[str] = _of_explanation(lambda each: list(each.without_plugins))
+    admitted: AdmittedView | None = None
+    """Of an admitted unit only."""
     changes: list[ChangeView] | None = None
     changes_complete: bool | None = None
 
@@ -404,9 +512,76 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
     return UnitView.of(facts, would_preempt=preempts)
 
 
-def view_explanation(explanation: Explanation, *, leader: bool) -> ExplainView:
-    """Return why a unit waits."""
-    return ExplainView.of(explanation, leader=leader)
+def view_explanation(
+    explanation: Explanation, admitted: Admitted | None = None, *, leader: bool
+) -> ExplainView:
+    """Return why a unit waits; `admitted`: of an admitted one."""
+    shown = None if admitted is None else view_admitted(explanation.record, admitted)
+    return ExplainView.of(explanation, leader=leader, admitted=shown)
+
+
+def view_admitted(record: CachedUnit, admitted: Admitted) -> AdmittedView:
+    """Return what a unit was admitted on, what it borrows, and what could evict it."""
+    limits, loan = admitted.limits, admitted.loan
+    return AdmittedView(
+        limits=None if limits is None else [_view_limit(each) for each in limits],
+        limits_unknown=tell_unknown_admission(record) if limits is None else "",
+        borrowed=None if loan is None else [_view_borrowed(each) for each in loan.borrowed],
+        eviction=EvictionView(
+            possible=admitted.is_possible_victim,
+            by_queue=admitted.is_in_reach,
+            reclaimers=[
+                ReclaimerView(quota=each.quota, only_lower_priority=each.only_lower)
+                for each in admitted.reclaimers
+            ],
+            spared=[
+                SparedView(reason=reason, message=message)
+                for reason, message in tell_spared(record, admitted)
+            ],
+            units=[_view_evictor(each) for each in admitted.evictors],
+            has_more=admitted.has_more,
+        ),
+    )
+
+
+def _view_limit(row: AppliedLimit) -> AppliedLimitView:
+    limit, used, requested = format_alike(row.resource, (row.limit, row.used, row.requested))
+    return AppliedLimitView(
+        quota=row.quota,
+        kind=row.kind.value,
+        resource=row.resource,
+        limit=limit,
+        used=used,
+        requested=requested,
+    )
+
+
+def _view_borrowed(row: Borrowed) -> BorrowedView:
+    lent = [amount for _, amount in row.lenders]
+    numbers = (row.used, row.guaranteed, row.amount, *lent)
+    used, guaranteed, borrowed, *amounts = format_alike(row.resource, numbers)
+    lenders = zip(row.lenders, amounts, strict=True)
+    return BorrowedView(
+        quota=row.quota,
+        resource=row.resource,
+        used=used,
+        guaranteed=guaranteed,
+        borrowed=borrowed,
+        lenders=[LenderView(quota=name, amount=amount) for (name, _), amount in lenders],
+    )
+
+
+def _view_evictor(evictor: Evictor) -> EvictorView:
+    info = evictor.info
+    namespace, _, name = info.key.partition("/")
+    return EvictorView(
+        namespace=namespace,
+        name=name,
+        queue=info.queue,
+        quota=info.quota,
+        priority=info.priority,
+        reason=evictor.reason,
+    )
 
 
 def with_changes(view: ExplainView, changes: Changes | None) -> ExplainView:
@@ -479,8 +654,20 @@ def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -
         if not is_open(blocker.other):
             text = text.replace(blocker.other, OF_OTHERS)
     blockers = [each if is_open(each.other) else _without_name(each) for each in view.blockers]
-    changes = view.changes and [_change_without_others(each, is_open) for each in view.changes]
-    return view.model_copy(update={"summary": text, "blockers": blockers, "changes": changes})
+    shown: dict[str, Any] = {"summary": text, "blockers": blockers}
+    shown["changes"] = view.changes and [
+        _change_without_others(each, is_open) for each in view.changes
+    ]
+    if view.admitted is not None:
+        shown["admitted"] = _without_evictors(view.admitted, is_open)
+    return view.model_copy(update=shown)
+
+
+def _without_evictors(admitted: AdmittedView, is_open: Callable[[str], bool]) -> AdmittedView:
+    units = admitted.eviction.units
+    named = [each for each in units if is_open(f"{each.namespace}/{each.name}")]
+    changes = {"units": named, "others": len(units) - len(named)}
+    return admitted.model_copy(update={"eviction": admitted.eviction.model_copy(update=changes)})
 
 
 def _change_without_others(change: ChangeView, is_open: Callable[[str], bool]) -> ChangeView:

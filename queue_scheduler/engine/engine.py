@@ -306,7 +306,12 @@ class Engine:
         strict = queue.options.is_strict
         to = phase_after(checks, self.phase_when_admitted(info) if strict else Phase.DEQUEUED)
         decided = CachedUnit(
-            unit=unit, version=record.version, state=UnitState.ASSUMED, info=info, to=to
+            unit=unit,
+            version=record.version,
+            state=UnitState.ASSUMED,
+            info=info,
+            to=to,
+            admitted_on=self._plugins.noted,
         )
         if asked is not info:
             decided = replace(decided, granting=asked.demand.occupancy)
@@ -376,6 +381,8 @@ class Engine:
         """
         record = self.open_record(decision)
         if record is None:
+            # If its object says that it is admitted, another process has done that.
+            self._units.forget_admission(decision.unit, decision.uid)
             return ()
         if failure is WriteFailure.REFUSED:
             self._notice("QueueUnit", decision.unit, decision.uid, "AdmissionRefused", why)
@@ -388,7 +395,7 @@ class Engine:
         if failure is WriteFailure.REJECTED:
             self._units.place(record.unit, record.version, judge(record.unit), record)
         else:
-            stale = replace(record, state=UnitState.CONFLICT)
+            stale = replace(record, state=UnitState.CONFLICT, admitted_on=None)
             self._units.enter(stale)
             self._units.charges.charge_living(stale)
         return self._wake_up.wake_affected()

@@ -432,6 +432,10 @@ class SchedulingQueue:
             if unit_class.refusal is not None and head is not None:
                 yield head, unit_class.refusal
 
+    def heads(self) -> Iterator[OrderKey]:
+        """Iterate over the first unit of every class."""
+        return (each.head for each in self._classes.values() if each.head is not None)
+
     def head(self) -> OrderKey | None:
         """Return the position of the head of the queue; None: there is none.
 

@@ -22,6 +22,47 @@ Rule: TypeAlias = tuple[Reason, str, str]
 """(kind, resource, `via`) of a refusal: together with the quota, the one sum that it is about."""
 
 
+class LimitKind(StrEnum):
+    """Which limit a demand is compared with; the values are those of the debug API."""
+
+    MAX = "max"
+    MIN = "min"
+    RUNTIME = "runtime"
+    """What koord-scheduler would grant with the demand added."""
+    NODES = "nodes"
+    """What all nodes have."""
+
+
+class AppliedLimit(msgspec.Struct, frozen=True, gc=False):
+    """A limit that a demand was compared with, and what was used before; amounts in base units."""
+
+    quota: str
+    kind: LimitKind
+    resource: str
+    limit: int
+    used: int
+    requested: int
+
+
+class Borrowed(msgspec.Struct, frozen=True, gc=False):
+    """What a quota uses above its guarantee on one resource; amounts in base units.
+
+    `lenders` are the siblings of which it may be, each with how much of its guarantee is lent at
+    most; () if no quota is guaranteed what is borrowed.
+    """
+
+    quota: str
+    resource: str
+    used: int
+    guaranteed: int
+    lenders: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def amount(self) -> int:
+        """How much is borrowed."""
+        return self.used - self.guaranteed
+
+
 class ProblemKind(StrEnum):
     """What may be wrong with a quota; the values are reasons of events and never change."""
 

@@ -25,6 +25,7 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
+from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.quota_cache.every_limit import find_refusals
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, QuotaLedger
@@ -189,23 +190,34 @@ class QuotaCache:
                 refusal = check_guarantee(node, items, self._protected)
         return refusal
 
-    def charge(self, owner: str, quota: str, demand: Demand) -> None:
-        """Charge `demand` to `quota` for `owner`, in place of its earlier charge; never refuses."""
+    def charge(
+        self, owner: str, quota: str, demand: Demand, *, notes: bool = False
+    ) -> AdmissionRecord | None:
+        """Charge `demand` to `quota` for `owner`, in place of its earlier charge; never refuses.
+
+        `notes`: `check` has just let it through; return what it was compared with, unless the quota
+        is in no tree.
+        """
         old = self._ledger.charge(owner, quota, demand)
         checked: Items | None = None
         if old is None:
             asked = (demand.amounts, demand.non_preemptible, quota, self._changes)
             if self._fitted == asked:
                 checked = self._fitted_items
-        elif old == (quota, demand):
-            return
-        self._changes += 1
         trees = self._trees
+        noted = None
+        if notes and trees is not None:
+            open_notes = trees.notes.get(quota) or trees.open_notes(quota)
+            noted = None if open_notes is None else open_notes.note(demand, checked)
+        if old is not None and old == (quota, demand):
+            return noted
+        self._changes += 1
         if trees is None:
-            return
+            return noted
         if old is not None:
             self._follow(trees.charge_unit(old[0], old[1], -1))
         self._follow(trees.charge_unit(quota, demand, 1, checked))
+        return noted
 
     def release(self, owner: str) -> None:
         """Release what is charged for `owner`, if anything."""
@@ -426,16 +438,14 @@ class QuotaCache:
         Empty if the amounts count against any limit that applies, and if the quota governs no such
         resource.
         """
-        node = self.trees.nodes.get(name)
-        if node is None:
+        trees = self._trees or self._build()
+        notes = trees.notes.get(name) or trees.open_notes(name)
+        if notes is None:
             return ()
-        levels = node.chain if self._settings.mode is QuotaMode.MAX else (node,)
-        for each in levels:
-            governed = each.spec.max
-            for key in amounts:  # every admission comes here, and mostly returns at the first
-                if key in governed and amounts[key] > 0:
-                    return ()
-        return tuple(sorted(key for key in node.spec.max if _may_be_requested(key)))
+        for key in amounts:  # every admission comes here, and mostly returns at the first
+            if key in notes.governed and amounts[key] > 0:
+                return ()
+        return tuple(sorted(key for key in trees.nodes[name].spec.max if _may_be_requested(key)))
 
     def tree_id(self, name: str) -> str:
         """Return the tree of a quota; "" is the default tree."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import TypeAlias
 
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Borrowed, Demand
 from queue_scheduler.quota_cache.min_guarantee import Entitlements, limited_items
 from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
@@ -36,6 +36,83 @@ def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, 
         name
         for name, node in own.tree.nodes.items()
         if not node.is_special and _borrows(trees.entitlements, node, own, keys)
+    )
+
+
+def find_owners(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, ...]:
+    """Return the quotas that are owed a part of what a charge of `quota` holds.
+
+    For their units `find_borrowing` can name this quota now: it borrows, and they use less than
+    they are entitled to, on a resource that the charge holds.
+    """
+    node = trees.nodes.get(quota)
+    if node is None or node.is_special:
+        return ()
+    entitlements = trees.entitlements
+    keys = [key for key, _ in _guaranteed(node, demand)]
+    return tuple(
+        name
+        for name, own in node.tree.nodes.items()
+        if not own.is_special
+        and any(
+            entitlements.excess(own, key) < 0 and _borrows(entitlements, node, own, [key])
+            for key in keys
+        )
+    )
+
+
+def find_borrowed(trees: UsageTrees, quota: str, demand: Demand) -> tuple[Borrowed, ...]:
+    """Return what a quota and its ancestors use above their entitlement, nearest first.
+
+    Only on the resources that a charge holds, and that can be guaranteed.
+    """
+    node = trees.nodes.get(quota)
+    if node is None or node.is_special:
+        return ()
+    excess = trees.entitlements.excess
+    places = ((each, key) for each in node.chain for key, _ in _guaranteed(node, demand))
+    return tuple(
+        Borrowed(
+            quota=each.name,
+            resource=key,
+            used=each.used.get(key, 0),
+            guaranteed=trees.entitlements.of(each.name).get(key, 0),
+            lenders=_find_lenders(trees.entitlements, each, key),
+        )
+        for each, key in places
+        if excess(each, key) > 0
+    )
+
+
+def _find_lenders(
+    entitlements: Entitlements, node: NodeUsage, key: str
+) -> tuple[tuple[str, int], ...]:
+    """Return the siblings of which may be what a quota borrows, and how much of each at most.
+
+    Nothing says which part of a resource is whose. What siblings are entitled to and do not use is
+    lent as far as it is no longer free under the limit that they share.
+    """
+    tree, parent = node.tree, node.parent
+    assert parent is not None, f"{node.name} has no parent"
+    limit = parent.limits.get(key)
+    if parent is tree.root:
+        limit = tree.left(key) if tree.divides else None
+    if limit is None:
+        return ()
+    siblings = [each for each in parent.children if not each.is_special]
+    keeps = tree.divides or tree.keeps_mins
+    taken = [max(each.used.get(key, 0), each.reserve.get(key, 0) * keeps) for each in siblings]
+    unused = [
+        max(0, entitlements.of(each.name).get(key, 0) - amount)
+        for each, amount in zip(siblings, taken, strict=True)
+    ]
+    kept = sum(taken) - sum(each.used.get(key, 0) for each in siblings)
+    free = limit - parent.used.get(key, 0) - kept
+    lent = min(sum(unused) - free, entitlements.excess(node, key))
+    return tuple(
+        (each.name, min(amount, lent))
+        for each, amount in zip(siblings, unused, strict=True)
+        if amount > 0 and lent > 0
     )
 
 

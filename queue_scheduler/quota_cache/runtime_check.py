@@ -23,6 +23,7 @@ import msgspec
 
 from queue_scheduler.decision import Grounds, Reason, Refusal
 from queue_scheduler.quota.water_filling import WaterFilling
+from queue_scheduler.quota_cache.admission_record import Runtimes
 from queue_scheduler.quota_cache.chain_levels import ChainLevels, Level
 from queue_scheduler.quota_cache.level_division import (
     Grants,
@@ -121,6 +122,24 @@ class RuntimeCheck:
                 parent, total, grants = level.parent, level.total_after, level.granted_after
                 self.division.keep(parent, key, total, memory, grants)
         self._divided.clear()
+
+    def runtimes_found(self, node: NodeUsage, items: Items) -> Runtimes:
+        """Return the runtimes that the last `check` compared, the least of all states; often ().
+
+        That check must have let these amounts through. Where all levels certainly grant what is
+        asked for, nothing was divided, and there is no runtime.
+        """
+        if not self._divided or node.is_special:
+            return ()
+        asked = dict(items)
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for level, key, _ in self._divided:
+            child = level.child
+            is_compared = self._check_parent or child is node
+            if key in asked and is_compared and governs(level.parent, key):
+                place, compared = (child.name, key), (level.granted(), child.used.get(key, 0))
+                found[place] = min(compared, found.get(place, compared))
+        return tuple([(*place, *compared) for place, compared in found.items()])
 
     def forget_levels(self) -> None:
         """Forget all levels: the sums have changed without the tree's clock moving."""

@@ -133,6 +133,11 @@ class NodeUsage:
         twin.claim_changes = {}
         return twin
 
+    @property
+    def counted_keys(self) -> frozenset[str] | None:
+        """The resources that count in this quota; None: all."""
+        return self._keys
+
     def counts(self, key: str) -> bool:
         """Return whether amounts of a resource count in this quota."""
         return self._keys is None or key in self._keys

@@ -29,6 +29,7 @@ from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Reason, Rest
 from queue_scheduler.engine.deadlines import is_due, unit_timers
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.queueing.queue_options import read_options
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
@@ -249,7 +250,8 @@ def _remembers(world: World, engine: Engine) -> bool:
 
     Something is charged to a quota that a namespace had earlier; or there are unstamped pods of a
     deleted unit, or of a job that was deleted without them; or pods are charged to the quota of
-    their deleted unit, and that quota is deleted as well, or they name another.
+    their deleted unit, and that quota is deleted as well, or they name another; or the ceiling of a
+    queue is misspelled, so that the one before it counts.
     """
     quotas = RealQuotas(engine)
     charged = [r for r in engine.units.records.values() if engine.charge_of(r.uid)]
@@ -270,7 +272,15 @@ def _remembers(world: World, engine: Engine) -> bool:
         and (pod["metadata"].get("labels") or {}).get(QUOTA_NAME) not in names
     ]
     is_mapped = all(quotas.quota_names(record.unit) for record in charged)
-    return bool(unstamped or left_behind) or not is_mapped or _charges_elsewhere(engine, names)
+    return (
+        bool(unstamped or left_behind)
+        or not is_mapped
+        or _charges_elsewhere(engine, names)
+        or any(
+            queue.options.max_priority != read_options(queue.api_object).max_priority
+            for queue in engine.queues
+        )
+    )
 
 
 def _named_unit(pod: Json) -> str:

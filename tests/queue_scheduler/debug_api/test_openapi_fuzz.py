@@ -23,7 +23,9 @@ CONTRACT: Final[dict[str, Any]] = json.loads(CONTRACT_FILE.read_text(encoding="u
 KNOWN: Final = ("default", "team", "run", "big")
 """Names of the objects that exist; `/` and `.` would be another path."""
 
-names = st.sampled_from(KNOWN) | st.text(st.characters(exclude_characters="/."), min_size=1)
+names = st.sampled_from(KNOWN) | st.text(
+    st.characters(codec="utf-8", exclude_characters="/."), min_size=1
+)
 values = st.one_of(st.integers(-(2**70), 2**70).map(str), st.booleans().map(str), st.text())
 
 
