@@ -72,7 +72,7 @@ from shared_api.program import VERSION, Check, Program
 from shared_api.quota_names import QuotaNamespaces
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)
-"""Between attempts of the same work; while a server is down, attempts become less frequent."""
+"""Between attempts of the same work: less frequent while the API server is down."""
 
 log = structlog.get_logger("wiring")
 
@@ -119,7 +119,7 @@ class Scheduler:
             program.leadership,
             are_caches_ready=self._are_caches_ready,
             caches=lambda: [each for each in caches.in_order() if each.has_synced()],
-            on_open=self._on_deciding,
+            on_open=self._wake_all,
         )
         self._warmup_thread = self._threads.run("takeover", self._warmup.step)
         self._dispatcher = self._build_dispatcher(flags.program.writers)
@@ -140,10 +140,10 @@ class Scheduler:
             metrics=self._metrics,
         )
         self._cycle = _build_dequeue_cycle(parts)
-        notices = _build_notices(parts)
-        self._preemptions = _build_preemption_cycle(parts, notices)
-        handlers = self._build_reporting(parts, notices, flags.queue_namespace)
-        checks = _build_unit_controllers(parts, flags, configuration, notices)
+        reporter = _build_event_reporter(parts)
+        self._preemptions = _build_preemption_cycle(parts, reporter)
+        handlers = self._build_reporting(parts, reporter, flags.queue_namespace)
+        checks = _build_unit_controllers(parts, flags, configuration, reporter)
         self._check_watch = self._watch_checks(handlers, checks)
         self._debug = self._build_debug(flags, handle)
         self._debug_threads = self._debug.threads(
@@ -198,11 +198,11 @@ class Scheduler:
         return ObjectEvents(recorder, self._warmup.is_open)
 
     def _build_reporting(
-        self, parts: _BuiltParts, notices: EventReporter, queue_namespace: str
+        self, parts: _BuiltParts, reporter: EventReporter, queue_namespace: str
     ) -> EventHandlers:
-        """Build what follows the decisions, and let the engine follow the caches."""
+        """Build the writers of conditions, status and metrics; connect the caches to the engine."""
         caches = parts.caches
-        reasons = _build_pending_reasons(parts, notices)
+        reasons = _build_pending_reasons(parts, reporter)
         reconciler = _build_queue_reconciler(parts, queue_namespace)
         _build_queue_writers(parts)
         _build_collectors(parts)
@@ -326,7 +326,7 @@ class Scheduler:
     def _may_decide(self) -> bool:
         return self._warmup.is_open() and self._dispatcher.has_room()
 
-    def _on_deciding(self) -> None:
+    def _wake_all(self) -> None:
         self._workers.wake_all()
         self._threads.wake()
 
@@ -369,30 +369,30 @@ def _build_dequeue_cycle(parts: _BuiltParts) -> DequeueCycle:
     return cycle
 
 
-def _build_notices(parts: _BuiltParts) -> EventReporter:
-    notices = EventReporter(parts.shared, parts.events, parts.warmup.is_open, parts.clock)
-    parts.threads.run("notice-events", notices.step)
-    return notices
+def _build_event_reporter(parts: _BuiltParts) -> EventReporter:
+    reporter = EventReporter(parts.shared, parts.events, parts.warmup.is_open, parts.clock)
+    parts.threads.run("notice-events", reporter.step)
+    return reporter
 
 
-def _build_preemption_cycle(parts: _BuiltParts, notices: EventReporter) -> PreemptionCycle:
+def _build_preemption_cycle(parts: _BuiltParts, reporter: EventReporter) -> PreemptionCycle:
     return PreemptionCycle(
         parts.shared,
         parts.dispatcher,
         parts.caches.units.note_written,
-        notices.report,
+        reporter.report,
         parts.clock,
         parts.metrics,
     )
 
 
-def _build_pending_reasons(parts: _BuiltParts, notices: EventReporter) -> PendingReasonWriter:
+def _build_pending_reasons(parts: _BuiltParts, reporter: EventReporter) -> PendingReasonWriter:
     run, due = parts.threads.work_queue("waiting-reporter")
     reasons = PendingReasonWriter(
         parts.shared,
         parts.dispatcher,
         parts.caches.units,
-        notices.report,
+        reporter.report,
         parts.warmup.is_open,
         parts.clock,
         due,
@@ -481,9 +481,9 @@ def _build_unit_controllers(
     parts: _BuiltParts,
     flags: Flags,
     configuration: KoordQueueConfiguration,
-    notices: EventReporter,
+    reporter: EventReporter,
 ) -> AdmissionCheckCycle:
-    """Build the controllers of single units; they get news after the engine."""
+    """Build the controllers of single units; informers call their handlers after the engine's."""
     caches, metrics = parts.caches, parts.metrics
     controllers = UnitControllers(
         UnitParts(
@@ -494,7 +494,7 @@ def _build_unit_controllers(
             may_write=parts.warmup.is_open,
             clock=parts.clock,
             rng=parts.program.rng,
-            report=notices.report,
+            report=reporter.report,
         ),
         parts.threads.work_queue,
     )

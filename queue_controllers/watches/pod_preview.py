@@ -276,7 +276,7 @@ class PodPreviews:
     # --- the thread -----------------------------------------------------------------------------
 
     def step(self) -> float | None:
-        """Serve one waiting job, else repeat a dry run; return the seconds until the next is due."""
+        """Serve a waiting job, else repeat a dry run; return the seconds until the next is due."""
         now = self._clock.monotonic()
         with self._lock:
             self._begin_rounds(now)

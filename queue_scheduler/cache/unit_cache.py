@@ -26,7 +26,7 @@ from queue_scheduler.cache.unit_state import (
     CachedUnit,
     UnitState,
     admitted_unit,
-    counts_alike,
+    counts_as_before,
     is_disowned,
     is_same_claim,
     judge,
@@ -165,7 +165,7 @@ class UnitCache:
             admitted_on=on,
         )
         if stays.state is UnitState.ADMITTED:
-            if record.waits_for or not counts_alike(record, stays):
+            if record.waits_for or not counts_as_before(record, stays):
                 return False
             if record.state is UnitState.ASSUMED and not self.builder.is_mapped_like(unit, info):
                 return False

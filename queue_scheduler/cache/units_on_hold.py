@@ -1,7 +1,7 @@
-"""How many units are pending without a place in a queue, by queue and reason; what they wait for.
+"""How many units are in no queue's order, by queue and reason, and which facts they wait for.
 
-Units that are held, and those whose admission met a conflict or was refused, until they are tried
-again. What is mapped to no queue is counted under "".
+These are the units on hold, and those whose admission met a conflict or was refused by the server,
+until they are tried again. Units that are mapped to no queue are counted under "".
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ NOT_IN_QUEUE: Final = frozenset({UnitState.ON_HOLD, UnitState.CONFLICT})
 
 
 class UnitsOnHold:
-    """The counts; `add` and `remove` are each other's undo."""
+    """The counts; `remove` reverts `add`."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[Reason, int]] = {}
 
     def total(self, queue: str) -> int:
-        """Return how many units of a queue are held."""
+        """Return how many units of a queue are counted here."""
         return sum(self._counts.get(queue, {}).values())
 
     def by_reason(self, queue: str) -> Mapping[Reason, int]:
-        """Return the same by reason; not to be kept."""
+        """Return the same by reason; a live view, which callers must not keep."""
         return self._counts.get(queue, {})
 
     def add(self, record: CachedUnit) -> None:

@@ -205,8 +205,8 @@ class Snapshots:
         Asked under the engine's lock, some dozen microseconds, since a fork takes milliseconds.
         """
         wall = self._now()
-        needs, explanation = self._shared.ask(_explain, key, wall)
-        return explain(self._shared.fork(), key, wall) if needs else explanation
+        must_fork, explanation = self._shared.ask(_explain_unless_fork_needed, key, wall)
+        return explain(self._shared.fork(), key, wall) if must_fork else explanation
 
     def admitted(self, key: str) -> Admitted | None:
         """Return what is known of an admitted unit; None: it is not admitted.
@@ -309,8 +309,10 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
     return WouldPreempt(is_enabled=False, found=found)
 
 
-def _explain(engine: Engine, key: str, wall: datetime) -> tuple[bool, Explanation | None]:
-    """Return whether a fork is to be asked, and the answer if not."""
+def _explain_unless_fork_needed(
+    engine: Engine, key: str, wall: datetime
+) -> tuple[bool, Explanation | None]:
+    """Return whether a fork must be asked, and the answer if not."""
     return (True, None) if needs_fork(engine) else (False, explain(engine, key, wall))
 
 

@@ -387,7 +387,7 @@ class PreemptionRounds:
 
     def _count_releases(self) -> Releases:
         admitted = self._units.admitted
-        released = self._units.usage.eased + admitted.changes + self.other_changes
+        released = self._units.usage.releases + admitted.changes + self.other_changes
         return admitted.left, self.nominations.ended, released
 
     def _in_flight(self, name: str) -> frozenset[Uid]:
