@@ -75,7 +75,7 @@ GATHER_SECONDS: Final = 0.1
 MAX_RECONCILES: Final = 3
 """Reconciles of one key in one step; after that other keys have their turn."""
 
-MAX_TOLD_CHARS: Final = 500
+MAX_MESSAGE_CHARS: Final = 500
 """Of a server's refusal that goes into a status."""
 
 log = structlog.get_logger("reservations")
@@ -252,7 +252,7 @@ class ReservationController:
                 if not isinstance(action, CreateReservations):
                     raise
                 why = str(refusal) if isinstance(refusal, NotOursError) else refusal.message
-                message = f"A reservation is refused: {why}"[:MAX_TOLD_CHARS]
+                message = f"A reservation is refused: {why}"[:MAX_MESSAGE_CHARS]
                 self._executor.execute(fail_unit(view, action.unit, message), None, {})
                 return True
             self._observer.on_action(RESERVATIONS.plural, type(action).__name__, "done")

@@ -173,7 +173,7 @@ def _why_inactive(unit: QueueUnit) -> str:
 
 
 def _return_time(unit: QueueUnit) -> str:
-    """Return when a unit's backoff ends (RFC 3339), from its object; "" if the object has no time."""
+    """Return when a unit's backoff ends (RFC 3339), by its object; "" if that has no time."""
     state = unit.status.requeue_state
     return (state.requeue_at or "") if state is not None else ""
 

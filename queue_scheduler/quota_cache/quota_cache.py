@@ -257,7 +257,7 @@ class QuotaCache:
         node = self._trees.nodes.get(quota)
         if self._protected.refresh(quota, node) and node is not None:
             for waiting in self._waiting.borrowers(node.tree.tree.tree_id, quota):
-                self._waiting.doubt(waiting)
+                self._waiting.mark_doubtful(waiting)
 
     def wait(
         self,
@@ -344,15 +344,15 @@ class QuotaCache:
                 self._waiting.mark_due(tree_id, node)
                 doubtful += self._waiting.borrowers(tree_id, node)
             for key in changes.keys:
-                scopes = self._waiting.refused_by_contract(tree_id, key)
+                scopes = self._waiting.refused_by_runtime(tree_id, key)
                 if scopes:
-                    doubtful += map(self._waiting.named, trees.doubtful(tree, key, scopes))
+                    doubtful += map(self._waiting.entry_of, trees.doubtful(tree, key, scopes))
             if changes.is_entitled_anew:
                 doubtful += self._waiting.borrowers(tree_id)
             elif changes.is_room_freed:
                 doubtful += self._waiting.owners(tree_id)
             for waiting in doubtful:
-                self._waiting.doubt(waiting)
+                self._waiting.mark_doubtful(waiting)
             changes.settle()
 
     def _is_enabled(self, waiting: Waiting) -> bool:
