@@ -72,7 +72,7 @@ class ExtensionServer(Generic[JobT]):
         reconciler: Reconciles keys; its workers call `step`.
         queue: The keys.
         clock: The time.
-        has_taken_over: Whether this process decides at all.
+        may_decide: Whether this process decides: it leads, and its caches are complete.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ExtensionServer(Generic[JobT]):
         reconciler: JobReconciler[JobT],
         queue: WorkQueue[str],
         clock: Clock,
-        has_taken_over: Callable[[], bool],
+        may_decide: Callable[[], bool],
     ) -> None:
         self.adapter = adapter
         self.watch = parts.watch
@@ -93,7 +93,7 @@ class ExtensionServer(Generic[JobT]):
         self._clock = clock
         self._jobs = parts.jobs
         self._units = units
-        self._has_taken_over = has_taken_over
+        self._may_decide = may_decide
         self._open = False
         self._groups = parts.groups
         # Once: an isinstance check of a runtime protocol is too slow for every pod.
@@ -107,7 +107,7 @@ class ExtensionServer(Generic[JobT]):
         rest = self.watch.step()
         informer = self.watch.informer
         synced = informer is not None and informer.has_synced()
-        was_open, self._open = self._open, synced and self._has_taken_over()
+        was_open, self._open = self._open, synced and self._may_decide()
         if self._open and not was_open:
             # Keys that came before were dropped.
             log.info("deciding about jobs", extension=self.name, jobs=len(self._jobs))

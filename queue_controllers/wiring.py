@@ -167,7 +167,7 @@ def serve_debug_api(program: Program, flags: DebugFlags, controllers: Controller
     """
 
     def build(guard_of: GuardOf) -> Starlette:
-        # FastAPI takes 13 MB: imported at the first question only.
+        # FastAPI takes 13 MB: imported at the first request only.
         from queue_controllers.debug_api.app import build_app  # noqa: PLC0415 - as said
 
         api = controllers.debug_api()
@@ -219,13 +219,13 @@ class Controllers:
             host, self._units.store, self._makers, self._previews, self._find_job
         )
         self._shared = self._build_shared(lookups)
-        self._takeover = LeaderWarmup(
+        self._warmup = LeaderWarmup(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
             caches=self._caches,
             on_open=self._wake_all,
         )
-        self._run("takeover", self._takeover.step)
+        self._run("takeover", self._warmup.step)
         self._run("quota-kind", self._quotas.step)
         self._run("kueue", self._kueue.step)
         parts = self._built_parts(turns)
@@ -245,7 +245,7 @@ class Controllers:
             turns=turns,
             events=self._events,
             shared=self._shared,
-            takeover=self._takeover,
+            warmup=self._warmup,
             metrics=self._metrics,
             run=self._run,
         )
@@ -548,7 +548,7 @@ class _BuiltParts:
     turns: Mapping[tuple[str, str], KindTurn]
     events: EventRecorder
     shared: SharedParts
-    takeover: LeaderWarmup
+    warmup: LeaderWarmup
     metrics: ControllersMetrics
     run: Callable[[str, Step], LoopThread]
 
@@ -643,7 +643,7 @@ def _assemble(
         reconciler=reconciler,
         queue=queue,
         clock=host.clock,
-        has_taken_over=parts.takeover.is_open,
+        may_decide=parts.warmup.is_open,
     )
     keeper = parts.run(f"extension-{kind.key}", server.step)
     names = [f"{kind.key}-worker-{number}" for number in range(worker_count)]
@@ -700,7 +700,7 @@ def _build_reservations(
             on_ready=lambda: _wake_resting(workers),
         ),
         clock=host.clock,
-        has_taken_over=parts.takeover.is_open,
+        may_decide=parts.warmup.is_open,
         observer=parts.metrics,
     )
     parts.run("reservations", controller.keep)

@@ -72,7 +72,7 @@ from shared_api.program import VERSION, Check, Program
 from shared_api.quota_names import QuotaNamespaces
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)
-"""Between attempts of the same work; while a server is down, attempts become less frequent."""
+"""Between attempts of the same work: less frequent while the API server is down."""
 
 log = structlog.get_logger("wiring")
 
@@ -115,13 +115,13 @@ class Scheduler:
         )
         caches = self._caches = build_caches(self._informer, sources, flags.queue_namespace)
         self._metrics = SchedulerMetrics(program.metrics.registry, has_check=caches.has_check)
-        self._takeover = LeaderWarmup(
+        self._warmup = LeaderWarmup(
             program.leadership,
             are_caches_ready=self._are_caches_ready,
             caches=lambda: [each for each in caches.in_order() if each.has_synced()],
-            on_open=self._on_deciding,
+            on_open=self._wake_all,
         )
-        self._takeover_thread = self._threads.run("takeover", self._takeover.step)
+        self._warmup_thread = self._threads.run("takeover", self._warmup.step)
         self._dispatcher = self._build_dispatcher(flags.program.writers)
         events = self._build_events()
         stores = StoreCaches(caches.queues, caches.units, caches.quotas, caches.pods, caches.nodes)
@@ -136,14 +136,14 @@ class Scheduler:
             shared=self._shared,
             dispatcher=self._dispatcher,
             events=events,
-            takeover=self._takeover,
+            warmup=self._warmup,
             metrics=self._metrics,
         )
         self._cycle = _build_dequeue_cycle(parts)
-        notices = _build_notices(parts)
-        self._preemptions = _build_preemption_cycle(parts, notices)
-        handlers = self._build_reporting(parts, notices, flags.queue_namespace)
-        checks = _build_unit_controllers(parts, flags, configuration, notices)
+        reporter = _build_event_reporter(parts)
+        self._preemptions = _build_preemption_cycle(parts, reporter)
+        handlers = self._build_reporting(parts, reporter, flags.queue_namespace)
+        checks = _build_unit_controllers(parts, flags, configuration, reporter)
         self._check_watch = self._watch_checks(handlers, checks)
         self._debug = self._build_debug(flags, handle)
         self._debug_threads = self._debug.threads(
@@ -195,14 +195,14 @@ class Scheduler:
             reporting_instance=program.identity,
         )
         recorder.wake = self._threads.run("event-recorder", recorder.step).wake
-        return ObjectEvents(recorder, self._takeover.is_open)
+        return ObjectEvents(recorder, self._warmup.is_open)
 
     def _build_reporting(
-        self, parts: _BuiltParts, notices: EventReporter, queue_namespace: str
+        self, parts: _BuiltParts, reporter: EventReporter, queue_namespace: str
     ) -> EventHandlers:
-        """Build what follows the decisions, and let the engine follow the caches."""
+        """Build the writers of conditions, status and metrics; connect the caches to the engine."""
         caches = parts.caches
-        reasons = _build_pending_reasons(parts, notices)
+        reasons = _build_pending_reasons(parts, reporter)
         reconciler = _build_queue_reconciler(parts, queue_namespace)
         _build_queue_writers(parts)
         _build_collectors(parts)
@@ -245,7 +245,7 @@ class Scheduler:
         is_leader = self._program.leadership.is_leader
 
         def build(guard_of: GuardOf) -> Starlette:
-            # FastAPI takes 13 MB: imported at the first question only.
+            # FastAPI takes 13 MB: imported at the first request only.
             from queue_scheduler.debug_api.app import DebugApi, build_app  # noqa: PLC0415 - as said
 
             api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
@@ -310,7 +310,7 @@ class Scheduler:
 
     def on_started_leading(self) -> None:
         """Let `LeaderWarmup` check whether the caches are complete."""
-        self._takeover_thread.wake()
+        self._warmup_thread.wake()
 
     def ready_checks(self) -> Mapping[str, Check]:
         """Return one check per cache."""
@@ -324,9 +324,9 @@ class Scheduler:
         return all(check()[0] for check in self.ready_checks().values())
 
     def _may_decide(self) -> bool:
-        return self._takeover.is_open() and self._dispatcher.has_room()
+        return self._warmup.is_open() and self._dispatcher.has_room()
 
-    def _on_deciding(self) -> None:
+    def _wake_all(self) -> None:
         self._workers.wake_all()
         self._threads.wake()
 
@@ -341,7 +341,7 @@ class _BuiltParts:
     shared: SharedEngine
     dispatcher: WriteDispatcher
     events: ObjectEvents
-    takeover: LeaderWarmup
+    warmup: LeaderWarmup
     metrics: SchedulerMetrics
 
     @property
@@ -369,31 +369,31 @@ def _build_dequeue_cycle(parts: _BuiltParts) -> DequeueCycle:
     return cycle
 
 
-def _build_notices(parts: _BuiltParts) -> EventReporter:
-    notices = EventReporter(parts.shared, parts.events, parts.takeover.is_open, parts.clock)
-    parts.threads.run("notice-events", notices.step)
-    return notices
+def _build_event_reporter(parts: _BuiltParts) -> EventReporter:
+    reporter = EventReporter(parts.shared, parts.events, parts.warmup.is_open, parts.clock)
+    parts.threads.run("notice-events", reporter.step)
+    return reporter
 
 
-def _build_preemption_cycle(parts: _BuiltParts, notices: EventReporter) -> PreemptionCycle:
+def _build_preemption_cycle(parts: _BuiltParts, reporter: EventReporter) -> PreemptionCycle:
     return PreemptionCycle(
         parts.shared,
         parts.dispatcher,
         parts.caches.units.note_written,
-        notices.report,
+        reporter.report,
         parts.clock,
         parts.metrics,
     )
 
 
-def _build_pending_reasons(parts: _BuiltParts, notices: EventReporter) -> PendingReasonWriter:
+def _build_pending_reasons(parts: _BuiltParts, reporter: EventReporter) -> PendingReasonWriter:
     run, due = parts.threads.work_queue("waiting-reporter")
     reasons = PendingReasonWriter(
         parts.shared,
         parts.dispatcher,
         parts.caches.units,
-        notices.report,
-        parts.takeover.is_open,
+        reporter.report,
+        parts.warmup.is_open,
         parts.clock,
         due,
     )
@@ -416,7 +416,7 @@ def _build_queue_reconciler(parts: _BuiltParts, queue_namespace: str) -> QueueRe
             others=caches.sources.build_queue_sources(caches.queues, queue_namespace, names.add),
         ),
         names,
-        parts.takeover.may_write,
+        parts.warmup.may_write,
     )
     run(reconciler.step)
     return reconciler
@@ -428,7 +428,7 @@ def _build_queue_writers(parts: _BuiltParts) -> None:
         parts.shared,
         parts.dispatcher,
         parts.caches.queues,
-        parts.takeover.may_write,
+        parts.warmup.may_write,
         parts.clock,
     )
     parts.threads.run("queue-status", status.step)
@@ -436,7 +436,7 @@ def _build_queue_writers(parts: _BuiltParts) -> None:
         parts.shared,
         parts.dispatcher,
         parts.caches.units.note_written,
-        parts.takeover.is_open,
+        parts.warmup.is_open,
         parts.clock,
     )
     parts.threads.run("queue-drains", drains.step)
@@ -468,7 +468,7 @@ def _build_undecodable(parts: _BuiltParts) -> None:
         parts.events,
         parts.dispatcher,
         parts.program.client.get_raw,
-        parts.takeover.is_open,
+        parts.warmup.is_open,
         parts.clock,
         due,
     )
@@ -481,9 +481,9 @@ def _build_unit_controllers(
     parts: _BuiltParts,
     flags: Flags,
     configuration: KoordQueueConfiguration,
-    notices: EventReporter,
+    reporter: EventReporter,
 ) -> AdmissionCheckCycle:
-    """Build the controllers of single units; they get news after the engine."""
+    """Build the controllers of single units; informers call their handlers after the engine's."""
     caches, metrics = parts.caches, parts.metrics
     controllers = UnitControllers(
         UnitParts(
@@ -491,10 +491,10 @@ def _build_unit_controllers(
             writes=parts.dispatcher,
             units=caches.units,
             read_unit=parts.read_unit,
-            may_write=parts.takeover.is_open,
+            may_write=parts.warmup.is_open,
             clock=parts.clock,
             rng=parts.program.rng,
-            report=notices.report,
+            report=reporter.report,
         ),
         parts.threads.work_queue,
     )

@@ -18,7 +18,7 @@ from shared_api.informer.fresh_read import FreshRead
 from shared_api.leader_election import Leadership
 
 POLL_SECONDS: Final = 0.1
-"""Interval between checks; a takeover takes seconds, once per process."""
+"""Interval between checks; the warm-up takes seconds, once per process."""
 
 log = structlog.get_logger("leader_warmup")
 
@@ -68,7 +68,7 @@ class LeaderWarmup:
         return self._open and self._leadership.writable_seconds() >= WRITE_SECONDS
 
     def step(self) -> float | None:
-        """Continue the takeover; return the seconds to rest (None: it is done)."""
+        """Continue the warm-up; return the seconds to rest (None: it is done)."""
         if self._open:
             return None
         if self._leadership.writable_seconds() < WRITE_SECONDS or not self._are_caches_ready():

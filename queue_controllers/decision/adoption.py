@@ -147,7 +147,7 @@ def adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
 
 def adopt_opened_pods(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Charge what was ungated by others: only deleting its pods would stop it, perhaps for ever.
+    """Charge what was ungated by others: only deleting its pods would stop it, perhaps forever.
 
     If nothing is left to start, the unit is admitted. Otherwise its living pods count, and the unit
     stays pending: to ungate one pod admits no others. None: that is so already.

@@ -60,7 +60,7 @@ from shared_api.evictions import (
     ends_in_backoff,
     eviction_reason,
     is_refused_by_checks,
-    least_wait_seconds,
+    min_requeue_seconds,
 )
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import QueueUnit
@@ -318,7 +318,7 @@ def _backoff_status(
     """Return the part of a status that says until when a unit backs off."""
     count = backoffs_of(unit) + 1
     seconds = settings.backoff.seconds(max(count - 1, 0)) * (1 + jitter)
-    seconds = max(seconds, float(least_wait_seconds(unit)))
+    seconds = max(seconds, float(min_requeue_seconds(unit)))
     return {"requeueState": {"count": count, "requeueAt": moment.after(seconds).stamp}}
 
 
@@ -502,7 +502,7 @@ def _deactivated_condition(unit: QueueUnit, reason: str) -> Condition:
 # The clock is in the unit: it runs while the condition `PodsReady` is True, from its transition
 # time, and starts at what earlier runs have used (`status.accumulatedPastExecutionTimeSeconds`).
 # The write that frees an evicted unit stops the clock and adds the run, so a job that is evicted
-# again and again does not run for ever. When the time is used up the count restarts at zero: to
+# again and again does not run forever. When the time is used up the count restarts at zero: to
 # activate the job again grants it its whole time.
 #
 # For a job that is suspended by others and resumed in the same admission the clock continues: its

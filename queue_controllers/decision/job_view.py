@@ -115,9 +115,9 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LostUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts against a job of its unit that was deleted.
+    """What a job's deleted unit passes on to its next one, against the job.
 
-    A user who may delete units must gain nothing by it: the next unit takes the place of this one.
+    A user who may delete units must gain nothing by it: the next unit takes its queue position.
     """
 
     waited: bool = False

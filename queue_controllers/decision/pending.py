@@ -270,7 +270,7 @@ def find_blocking_reason(unit: QueueUnit) -> BlockingReason | None:
 # minute, by a condition whose time the scheduler orders by, so that it survives a restart. What the
 # job runs in the meantime is charged: its living pods count, whatever its unit's phase.
 
-LEAST_PAUSE_SECONDS: Final = 1.0
+MIN_PAUSE_SECONDS: Final = 1.0
 """Between two suspensions of one job: a tool that resumes it at once costs a write a second."""
 
 CONTEST_SECONDS: Final = 60.0
@@ -294,7 +294,7 @@ def suspend_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     """Suspend a job that was resumed against the queue; too often, and its unit loses its place."""
     memory, now = view.memory, view.moment.monotonic
     if memory.unsuspended_at:
-        rest = memory.unsuspended_at[-1] + LEAST_PAUSE_SECONDS - now
+        rest = memory.unsuspended_at[-1] + MIN_PAUSE_SECONDS - now
         if rest > 0:
             return Decision(memory=memory, requeue_after_seconds=rest)
     recent = tuple(at for at in memory.unsuspended_at if now - at < CONTEST_SECONDS)

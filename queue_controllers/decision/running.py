@@ -45,7 +45,7 @@ from queue_controllers.decision.unit_status_patches import (
 )
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.pod_set_names import MAX_COUNT
-from shared_api.evictions import BACKOFF_TIMEOUT, LATE
+from shared_api.evictions import BACKOFF_TIMEOUT, RUNNING_TIMEOUT_MESSAGE
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import MAX_POD_OWNERS, Admission, QueueUnit
 from shared_api.queue_unit_phases import (
@@ -247,7 +247,7 @@ def _is_start_late(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[str, 
     if phase not in RELEASED_PHASES or phase is Phase.RUNNING:
         return "", None
     seconds = running_timeout(unit, view.settings)
-    return _is_over(view, LATE, seconds, _may_run_since(view, job, unit))
+    return _is_over(view, RUNNING_TIMEOUT_MESSAGE, seconds, _may_run_since(view, job, unit))
 
 
 def _is_over(

@@ -12,7 +12,7 @@ from queue_controllers.decision.actions import PatchUnitStatus
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_view import Moment
 from shared_api.evictions import (
-    WAITED_FOR_SECONDS,
+    RUNNING_TIMEOUT_SECONDS,
 )
 from shared_api.objects.meta import Condition, is_condition_true
 from shared_api.objects.queue_unit import QueueUnit
@@ -42,10 +42,10 @@ def last_past(times: Iterable[datetime | None], moment: Moment) -> datetime | No
 
 
 def running_timeout(unit: QueueUnit, settings: JobSettings) -> float:
-    """Return how many seconds a released job may take until its pods run; 0: for ever."""
+    """Return how many seconds a released job may take until its pods run; 0: forever."""
     if settings.running_timeout_seconds:
         return settings.running_timeout_seconds
-    return WAITED_FOR_SECONDS if is_waited_for(unit) else 0.0
+    return RUNNING_TIMEOUT_SECONDS if is_waited_for(unit) else 0.0
 
 
 def move_unit(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from queue_scheduler.admission_check_controller.check_settings import (
     CONFIG_KIND,
     CheckSettings,
-    Obstacle,
+    InvalidCheck,
     RetryRule,
     config_name,
     is_known_class,
@@ -122,9 +122,9 @@ class ProvisioningJudge:
     # --- the judge ------------------------------------------------------------------------------
 
     def judge_check(self, check: AdmissionCheck) -> Activity:
-        """Return whether the check has a config that makes sense, and requests are served."""
+        """Return whether the check has a valid config, and requests are served."""
         settings = self._settings_of(check)
-        if isinstance(settings, Obstacle):
+        if isinstance(settings, InvalidCheck):
             return Activity(is_active=False, reason=settings.reason, message=settings.message)
         if not is_known_class(settings):
             words = f"The class {settings.class_name} is not known here, and passed on as it is"
@@ -138,7 +138,7 @@ class ProvisioningJudge:
         if not self._are_caches_filled():
             return unchanged(state, CACHE_SECONDS)
         settings = self._settings_of(check)
-        if isinstance(settings, Obstacle):
+        if isinstance(settings, InvalidCheck):
             return hold(state, settings.message)
         try:
             pods = plan_pods(unit, settings.managed_resources)
@@ -220,17 +220,17 @@ class ProvisioningJudge:
             return CheckVerdict(CheckState.PENDING, words, recheck_seconds=FORBIDDEN_SECONDS)
         return _soon_again(decision.verdict, refused)
 
-    def _settings_of(self, check: AdmissionCheck) -> CheckSettings | Obstacle:
+    def _settings_of(self, check: AdmissionCheck) -> CheckSettings | InvalidCheck:
         name = config_name(check)
-        if isinstance(name, Obstacle):
+        if isinstance(name, InvalidCheck):
             return name
         if not self._request_kind.is_served():
-            return Obstacle("KindNotServed", f"The cluster has no CRD of {KIND}")
+            return InvalidCheck("KindNotServed", f"The cluster has no CRD of {KIND}")
         if not self._config_kind.is_served():
-            return Obstacle("KindNotServed", f"The cluster has no CRD of {CONFIG_KIND}")
+            return InvalidCheck("KindNotServed", f"The cluster has no CRD of {CONFIG_KIND}")
         config = self._configs.get(name)
         if config is None:
-            return Obstacle("ConfigMissing", f"There is no {CONFIG_KIND} {name}")
+            return InvalidCheck("ConfigMissing", f"There is no {CONFIG_KIND} {name}")
         return read_settings(config)
 
     def _are_caches_filled(self) -> bool:

@@ -26,13 +26,13 @@ from queue_scheduler.cache.unit_state import (
     CachedUnit,
     UnitState,
     admitted_unit,
-    counts_alike,
+    counts_as_before,
     is_disowned,
     is_same_claim,
     judge,
     known_admission,
 )
-from queue_scheduler.cache.units_on_hold import OUT_OF_LINE, FactWaits, UnitsOnHold
+from queue_scheduler.cache.units_on_hold import NOT_IN_QUEUE, FactWaits, UnitsOnHold
 from queue_scheduler.cache.usage import Usage
 from queue_scheduler.decision import Refusal
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -165,7 +165,7 @@ class UnitCache:
             admitted_on=on,
         )
         if stays.state is UnitState.ADMITTED:
-            if record.waits_for or not counts_alike(record, stays):
+            if record.waits_for or not counts_as_before(record, stays):
                 return False
             if record.state is UnitState.ASSUMED and not self.builder.is_mapped_like(unit, info):
                 return False
@@ -228,7 +228,7 @@ class UnitCache:
         self.records[key] = record
         if record.waits_for:
             self.fact_waits.add(key, record.waits_for)
-        if state in OUT_OF_LINE:
+        if state in NOT_IN_QUEUE:
             self.held_lately[key] = None
             self.held.add(record)
         if info is None:
@@ -253,7 +253,7 @@ class UnitCache:
         if record.waits_for:
             self.fact_waits.remove(record.key, record.waits_for)
         info, state = record.info, record.state
-        if state in OUT_OF_LINE:
+        if state in NOT_IN_QUEUE:
             self.held_lately[record.key] = None
             self.held.remove(record)
         if info is None:

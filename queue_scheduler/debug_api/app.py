@@ -173,7 +173,7 @@ class DebugApi:
             page = self._snapshots.page(name, offset, limit)
             has_more = has_more or page.has_more
             # As text at once: as models, all waiting units together take a kilobyte each.
-            members.append(views.encode_upstream_line(name, page.units))
+            members.append(views.encode_upstream_queue(name, page.units))
         link = f"{UPSTREAM_QUEUES}?offset={offset + limit}&limit={limit}"
         headers = {"Link": f'<{link}>; rel="next"'} if has_more else None
         body = b"{" + b",".join(members) + b"}"

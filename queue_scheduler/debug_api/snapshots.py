@@ -182,7 +182,7 @@ class Snapshots:
 
     def unit(self, key: str) -> UnitFacts | None:
         """Return a unit with its position, or None if it is unknown."""
-        unit = self._shared.ask(_read_unit_in_line, key)
+        unit = self._shared.ask(_read_unit_with_position, key)
         return None if unit is None else self._with_promise(unit)
 
     def refresh(self, unit: UnitFacts) -> tuple[UnitFacts, WouldPreempt | None]:
@@ -205,8 +205,8 @@ class Snapshots:
         Asked under the engine's lock, some dozen microseconds, since a fork takes milliseconds.
         """
         wall = self._now()
-        needs, explanation = self._shared.ask(_explain, key, wall)
-        return explain(self._shared.fork(), key, wall) if needs else explanation
+        must_fork, explanation = self._shared.ask(_explain_unless_fork_needed, key, wall)
+        return explain(self._shared.fork(), key, wall) if must_fork else explanation
 
     def admitted(self, key: str) -> Admitted | None:
         """Return what is known of an admitted unit; None: it is not admitted.
@@ -309,8 +309,10 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
     return WouldPreempt(is_enabled=False, found=found)
 
 
-def _explain(engine: Engine, key: str, wall: datetime) -> tuple[bool, Explanation | None]:
-    """Return whether a fork is to be asked, and the answer if not."""
+def _explain_unless_fork_needed(
+    engine: Engine, key: str, wall: datetime
+) -> tuple[bool, Explanation | None]:
+    """Return whether a fork must be asked, and the answer if not."""
     return (True, None) if needs_fork(engine) else (False, explain(engine, key, wall))
 
 
@@ -381,7 +383,7 @@ def _refused_at(engine: Engine, key: str) -> int | None:
     return None if queue is None else queue.slept_since(record.info)
 
 
-def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:
+def _read_unit_with_position(engine: Engine, key: str) -> UnitFacts | None:
     record = engine.record(key)
     position = 0
     if record is not None and record.state is UnitState.WAITING and record.info is not None:

@@ -50,7 +50,7 @@ BEHIND: Final = reasons_with(Trait.BACKFILL)
 """Reasons of units that wait so as not to delay another unit."""
 
 
-MOST_LISTED: Final = 100
+MAX_LISTED: Final = 100
 """Units that one change lists; a change may start thousands."""
 
 OF_OTHERS: Final = "a unit of another namespace"
@@ -336,13 +336,13 @@ class ChangeView(View):
     sufficient: bool = _of_change(lambda each: each.sufficient)
     verified: bool = _of_change(lambda each: each.verified)
     minimal: bool = _of_change(lambda each: each.minimal)
-    also_starts: list[str] = _of_change(lambda each: list(each.also_starts[:MOST_LISTED]))
-    other_starts: int = _of_change(lambda each: len(each.also_starts[MOST_LISTED:]), default=0)
+    also_starts: list[str] = _of_change(lambda each: list(each.also_starts[:MAX_LISTED]))
+    other_starts: int = _of_change(lambda each: len(each.also_starts[MAX_LISTED:]), default=0)
     patches: list[PatchView] = _of_change(
         lambda each: [PatchView.of(patch) for patch in each.patches]
     )
-    units: list[str] = _of_change(lambda each: list(each.units[:MOST_LISTED]))
-    other_units: int = _of_change(lambda each: len(each.units[MOST_LISTED:]), default=0)
+    units: list[str] = _of_change(lambda each: list(each.units[:MAX_LISTED]))
+    other_units: int = _of_change(lambda each: len(each.units[MAX_LISTED:]), default=0)
 
 
 class ExplainView(View):
@@ -718,7 +718,7 @@ def view_queue(facts: QueueSnapshot) -> QueueView:
     return QueueView.of(facts)
 
 
-def encode_upstream_line(name: str, units: Iterable[UnitFacts]) -> bytes:
+def encode_upstream_queue(name: str, units: Iterable[UnitFacts]) -> bytes:
     """Return one member of what upstream's `/apis/v1/queue` means to show: `"queue":[units]`."""
     shown = [UpstreamUnit.of(unit) for unit in units]
     return to_json(name) + b":" + to_json(shown, by_alias=True)

@@ -20,7 +20,7 @@ a fork of the engine for the next event.
              asked for                    --verdict-timeout
 
     PODS     released, not Running; its   `granted_at`, and then 10 minutes  Evicted=True, reason
-             queue waits for its pods,    (`WAITED_FOR_SECONDS`)             BackoffTimeout
+             queue waits for its pods,    (`RUNNING_TIMEOUT_SECONDS`)        BackoffTimeout
              the controllers do not
              manage it
 
@@ -78,7 +78,12 @@ from queue_scheduler.decision import Moment
 from queue_scheduler.engine.check_facts import read_check_facts
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unmanaged_units import is_asked_for, is_awaited
-from shared_api.evictions import BACKOFF, WAITED_FOR_SECONDS, backoffs_of, least_wait_seconds
+from shared_api.evictions import (
+    BACKOFF,
+    RUNNING_TIMEOUT_SECONDS,
+    backoffs_of,
+    min_requeue_seconds,
+)
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
@@ -180,7 +185,7 @@ def nodes_end_at(unit: QueueUnit, timeout_seconds: float, now: datetime) -> date
 
 def pods_end_at(unit: QueueUnit, now: datetime) -> datetime:
     """Return until when the pods of a released unit must run, in a queue that waits for them."""
-    return granted_at(unit, now) + timedelta(seconds=WAITED_FOR_SECONDS)
+    return granted_at(unit, now) + timedelta(seconds=RUNNING_TIMEOUT_SECONDS)
 
 
 def requeue_at(unit: QueueUnit, now: datetime, rng: random.Random | None = None) -> datetime:
@@ -191,7 +196,7 @@ def requeue_at(unit: QueueUnit, now: datetime, rng: random.Random | None = None)
         now: Wall time.
         rng: Source of the jitter; None: no jitter, as a forecast needs it.
     """
-    seconds = max(BACKOFF.seconds(backoffs_of(unit), rng), float(least_wait_seconds(unit)))
+    seconds = max(BACKOFF.seconds(backoffs_of(unit), rng), float(min_requeue_seconds(unit)))
     return now + timedelta(seconds=seconds)
 
 

@@ -204,7 +204,7 @@ class Engine:
 
     def _note_limits(self, *, changed: bool) -> None:
         if changed:
-            self._backfill.facts += 1
+            self._backfill.other_changes += 1
 
     def on_pod(self, pod: Pod) -> tuple[str, ...]:
         """Take a new or changed pod."""

@@ -48,7 +48,7 @@ class WakeUp:
         if plugins.wakes_at_once or plugins.waits_for_anything:
             self._wake_at_once(anything_changed=is_news)
         if units.admitted.leaving or not self._rounds.is_idle:
-            self._rounds.facts = self._backfill.facts
+            self._rounds.other_changes = self._backfill.other_changes
             for waiter in self._rounds.take_woken():
                 self.wake(waiter)
         return self.pass_on()
@@ -126,7 +126,7 @@ class WakeUp:
             if known is info:
                 continue
             if known is None or info is None or known.class_key != info.class_key:
-                self._backfill.facts += 1  # heads may be refused because of guarantees
+                self._backfill.other_changes += 1  # heads may be refused because of guarantees
             if info is None:
                 del self._protected[quota]
             else:

@@ -75,7 +75,7 @@ from queue_scheduler.unit_writes.run_patches import (
     build_running,
     build_stopped,
 )
-from shared_api.evictions import ADMISSION_CHECK, BACKOFF_TIMEOUT, LATE
+from shared_api.evictions import ADMISSION_CHECK, BACKOFF_TIMEOUT, RUNNING_TIMEOUT_MESSAGE
 from shared_api.objects.meta import ObjectMeta, Uid, find_condition
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
@@ -518,7 +518,9 @@ class VirtualCluster:
             case Timer.PODS:
                 unit = self._write_by(
                     key,
-                    lambda record: build_request(record.unit, BACKOFF_TIMEOUT, LATE, self.wall),
+                    lambda record: build_request(
+                        record.unit, BACKOFF_TIMEOUT, RUNNING_TIMEOUT_MESSAGE, self.wall
+                    ),
                 )
                 self._report(EventKind.EVICTED, unit)
             case _:

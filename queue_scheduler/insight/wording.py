@@ -29,7 +29,7 @@ from shared_api.queue_unit_phases import (
 )
 from shared_api.timestamps import rfc3339
 
-MOST_NAMED: Final = 5
+MAX_NAMED: Final = 5
 """How many victims an event names; its note is limited to 1024 characters."""
 
 _STABLE: Final[dict[Reason, str]] = {
@@ -290,8 +290,8 @@ def preemption_note(victims: Sequence[Victim]) -> str:
     """Return which units were evicted for a unit that needs room."""
     units = "1 unit is" if len(victims) == 1 else f"{len(victims)} units are"
     lost = sum(victim.lost_seconds for victim in victims)
-    names = ", ".join(victim.unit for victim in victims[:MOST_NAMED])
-    more = "" if len(victims) <= MOST_NAMED else ", ..."
+    names = ", ".join(victim.unit for victim in victims[:MAX_NAMED])
+    more = "" if len(victims) <= MAX_NAMED else ", ..."
     return (
         f"{units} evicted so that it can start, which it does when they have stopped: {names}{more}"
         f" ({lost} s of run time are lost)"

@@ -56,7 +56,7 @@ REST_SECONDS: Final = 60.0
 """Rest of a unit that was refused after its round: its room was taken by something that nothing
 here holds back, such as pods without a unit, and that may happen again."""
 
-MOST_TRIES: Final = 5
+MAX_TRIES: Final = 5
 """Choices of victims for one start, if writes fail; then the unit rests."""
 
 
@@ -69,7 +69,7 @@ class PreemptionRounds:
             leave (`AdmittedUnits.leaving`), can change anything here.
         nominations: The units for which room is kept.
         waiters: The classes that wait because of a round.
-        facts: `Backfill.facts`, as of the last wake-up.
+        other_changes: `Backfill.other_changes`, as of the last wake-up.
     """
 
     def __init__(self, units: UnitCache, plugins: PluginRunner, protect_seconds: float) -> None:
@@ -83,7 +83,7 @@ class PreemptionRounds:
         self._rests: dict[Uid, float] = {}
         self.waiters = BlockedClasses()
         self.is_idle = True
-        self.facts = 0
+        self.other_changes = 0
 
     def _keep(self, nominations: Nominations) -> None:
         self.nominations = nominations
@@ -271,7 +271,7 @@ class PreemptionRounds:
             return None
         domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS
         own = self._nominated.get(info.key)
-        if own is not None and own.tries >= MOST_TRIES:
+        if own is not None and own.tries >= MAX_TRIES:
             self._give_up(info.key, now)
             self._ask_again(queue, info, now + REST_SECONDS)
             return None
@@ -401,7 +401,7 @@ class PreemptionRounds:
 
     def _count_releases(self) -> Releases:
         admitted = self._units.admitted
-        released = self._units.usage.eased + admitted.changes + self.facts
+        released = self._units.usage.releases + admitted.changes + self.other_changes
         return admitted.left, self.nominations.ended, released
 
     def _in_flight(self, name: str) -> frozenset[Uid]:
@@ -444,7 +444,7 @@ class PreemptionRounds:
         twin._keep(self.nominations.fork(units, plugins))
         twin._writing, twin._rests = dict(self._writing), dict(self._rests)
         twin.waiters = self.waiters.copy()
-        twin.is_idle, twin.facts = self.is_idle, self.facts
+        twin.is_idle, twin.other_changes = self.is_idle, self.other_changes
         return twin
 
     def validate(self) -> None:

@@ -34,7 +34,7 @@ class Memory(msgspec.Struct, frozen=True):
 PoolQuestion: TypeAlias = tuple[int | None, bool, bool]
 """(total that mins are scaled to, or None if they are not; unseeded; unrefreshed)."""
 
-MOST_KNOWN: Final = 256
+MAX_KNOWN: Final = 256
 """Divisions that are kept per node and resource until a claim there changes: of a hundred waiters,
 many ask the same question about the levels above them."""
 
@@ -127,7 +127,7 @@ class LevelDivision:
         question = (total, memory.unseeded, memory.unrefreshed, changed, request)
         grants = known.grants.get(question)
         if grants is None:
-            if len(known.grants) >= MOST_KNOWN:
+            if len(known.grants) >= MAX_KNOWN:
                 known.grants.clear()
             if self._is_pooled:
                 grants = self._fill(known, parent, key, total, memory, changed, request)
@@ -198,7 +198,7 @@ class LevelDivision:
         question = (scaled_to, memory.unseeded, memory.unrefreshed)
         if question in pools:
             return pools[question]
-        if len(pools) >= MOST_KNOWN:
+        if len(pools) >= MAX_KNOWN:
             pools.clear()
         pools[question] = None
         pool = ShareGroup()

@@ -42,7 +42,7 @@ from queue_scheduler.quota_cache.wake_index import (
     Waiting,
     WakeIndex,
 )
-from queue_scheduler.quota_cache.what_if import Added, net_changes, supposed
+from queue_scheduler.quota_cache.what_if import Added, net_changes, simulate_changes
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.quota_names import NamedQuota, QuotaNames, build_quota_names
@@ -184,7 +184,7 @@ class QuotaCache:
         # This question overwrites what the last `check` prepared for its charge.
         self._fitted = None
         items = node.counted(demand.amounts)
-        with supposed(trees, self._protected, net_changes(self._ledger, released, added)):
+        with simulate_changes(trees, self._protected, net_changes(self._ledger, released, added)):
             refusal = trees.check(node, items, demand)
             if refusal is None:
                 refusal = check_guarantee(node, items, self._protected)
@@ -257,7 +257,7 @@ class QuotaCache:
         node = self._trees.nodes.get(quota)
         if self._protected.refresh(quota, node) and node is not None:
             for waiting in self._waiting.borrowers(node.tree.tree.tree_id, quota):
-                self._waiting.doubt(waiting)
+                self._waiting.mark_doubtful(waiting)
 
     def wait(
         self,
@@ -344,15 +344,15 @@ class QuotaCache:
                 self._waiting.mark_due(tree_id, node)
                 doubtful += self._waiting.borrowers(tree_id, node)
             for key in changes.keys:
-                scopes = self._waiting.refused_by_contract(tree_id, key)
+                scopes = self._waiting.refused_by_runtime(tree_id, key)
                 if scopes:
-                    doubtful += map(self._waiting.named, trees.doubtful(tree, key, scopes))
+                    doubtful += map(self._waiting.entry_of, trees.doubtful(tree, key, scopes))
             if changes.is_entitled_anew:
                 doubtful += self._waiting.borrowers(tree_id)
             elif changes.is_room_freed:
                 doubtful += self._waiting.owners(tree_id)
             for waiting in doubtful:
-                self._waiting.doubt(waiting)
+                self._waiting.mark_doubtful(waiting)
             changes.settle()
 
     def _is_enabled(self, waiting: Waiting) -> bool:

@@ -58,7 +58,7 @@ FIRST_REPORT_SECONDS: Final = 2.0
 SWEEP_SECONDS: Final = 5.0
 """Between two passes over the queues whose reasons changed."""
 
-LEAST_REST_SECONDS: Final = 0.25
+MIN_REST_SECONDS: Final = 0.25
 """Between two steps, so that the thread wakes once for all units whose two seconds end in it."""
 
 TOLD_REASONS: Final = reasons_with(Trait.NEEDS_CORRECTION)
@@ -189,13 +189,13 @@ class PendingReasonWriter:
             rests.append(self._later_at - self._clock.monotonic())
         if self._ranked[_Rank.FIRST]:
             rests.append(0.0)  # until some that are in flight are written
-        return max(LEAST_REST_SECONDS, min(rests))
+        return max(MIN_REST_SECONDS, min(rests))
 
     def _consider_due(self) -> float | None:
         """Consider units whose time has come; return how many seconds to rest, or None."""
         for _ in range(UNITS_PER_STEP):
             if len(self._in_flight) >= MAX_IN_FLIGHT:
-                return LEAST_REST_SECONDS
+                return MIN_REST_SECONDS
             ready = self._due.work(self._consider)
             if ready != 0.0:
                 return ready

@@ -38,7 +38,7 @@ from queue_scheduler.unit_writes.eviction_patches import (
 )
 from shared_api.evictions import (
     BACKOFF_TIMEOUT,
-    LATE,
+    RUNNING_TIMEOUT_MESSAGE,
     is_given_back,
 )
 from shared_api.objects.pod import Pod
@@ -106,7 +106,7 @@ class UnitEvictions:
         until = pods_end_at(unit, now)
         if not is_due(until, now):
             return requeue_at(until, now, LONGEST_REST_SECONDS)
-        return SendStatus(unit, build_request(unit, BACKOFF_TIMEOUT, LATE, now))
+        return SendStatus(unit, build_request(unit, BACKOFF_TIMEOUT, RUNNING_TIMEOUT_MESSAGE, now))
 
     def _build_status(self, unit: QueueUnit, now: datetime) -> dict[str, Any]:
         if is_being_evicted(unit):

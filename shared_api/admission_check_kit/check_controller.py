@@ -100,14 +100,14 @@ class CheckController:
         self._checks = self.follow(
             ADMISSION_CHECK_VERSIONS, self._on_check, store=self._checks_store
         )
-        self._takeover = LeaderWarmup(
+        self._warmup = LeaderWarmup(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
             caches=self._caches,
             on_open=lambda: self._wake("opening"),
         )
         self._is_open = False
-        self._run("takeover", self._takeover.step)
+        self._run("takeover", self._warmup.step)
         self._run("opening", self.step)
         self._unit_keys = self._work_queue("admission-check-units")
         self._check_names = self._work_queue("admission-checks")
@@ -133,7 +133,7 @@ class CheckController:
 
     def may_write(self) -> bool:
         """Return whether a write that begins now ends while this process leads."""
-        return self._takeover.may_write()
+        return self._warmup.may_write()
 
     def follow(
         self,
@@ -301,7 +301,7 @@ class CheckController:
 
     def step(self) -> float | None:
         """Check whether units may be judged; return the seconds to rest (None: until woken)."""
-        if not self._takeover.is_open():
+        if not self._warmup.is_open():
             return None
         informer = self._checks.informer
         was_open = self._is_open

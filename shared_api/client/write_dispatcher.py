@@ -323,10 +323,10 @@ class WriteDispatcher:
         else:
             each.waiting.append(new)
             self._waiting[new.write.lane] += 1
-        self._line_up(key, each)
+        self._make_ready(key, each)
         return dropped
 
-    def _line_up(self, key: _Key, each: _Object) -> None:
+    def _make_ready(self, key: _Key, each: _Object) -> None:
         """Put an object without a write in flight into the ready queue of its most urgent write."""
         if each.in_flight is not None:
             return
@@ -379,7 +379,7 @@ class WriteDispatcher:
             each = self._objects[key]
             each.in_flight = None
             self._in_flight[pending.write.lane] -= 1
-            self._line_up(key, each)
+            self._make_ready(key, each)
             if self._stopped and not any(self._in_flight.values()):
                 self._settled.set()
             room_again = self._full and self._outstanding() <= ROOM_AGAIN

@@ -115,7 +115,7 @@ def test_a_job_with_an_odd_amount_holds_up_no_other_job(
 ) -> None:
     """A Job that the API server accepts is queued; the next Job runs.
 
-    An exponent like that of `ABSURD` keeps the API server itself busy for ever.
+    An exponent like that of `ABSURD` keeps the API server itself busy forever.
     """
     world.create_quota(f"odd-{name}", cpu_max=2)
     world.create_job(f"odd-{name}", f"odd-{name}", cpu=amount, suspend=True)

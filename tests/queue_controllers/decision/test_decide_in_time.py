@@ -13,7 +13,7 @@ from queue_controllers.decision.job_ownership import Ownership
 from queue_controllers.decision.job_settings import JobSettings, backoff_from
 from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import JobMemory, Moment
-from shared_api.evictions import WAITED_FOR_SECONDS
+from shared_api.evictions import RUNNING_TIMEOUT_SECONDS
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import (
     Admission,
@@ -65,7 +65,7 @@ def test_no_job_is_waited_for_for_ever(
         settings=JobSettings(running_timeout_seconds=own),
     )
     assert (told(decision.actions), decision.requeue_after_seconds) == want
-    assert WAITED_FOR_SECONDS == 600.0
+    assert RUNNING_TIMEOUT_SECONDS == 600.0
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from queue_scheduler.reporting.pending_reason import (
     FIRST_UNITS,
     LATER_AT_ONCE,
     LATER_PER_SECOND,
-    LEAST_REST_SECONDS,
+    MIN_REST_SECONDS,
     SWEEP_SECONDS,
     PendingReasonWriter,
     build_waiting_patch,
@@ -288,10 +288,10 @@ def test_reports_wait_as_keys_while_many_are_in_flight(
         reporter.on_unit_seen(kit.add_unit(name, quota="nowhere").metadata.key)
     assert reporter.step() == FIRST_REPORT_SECONDS
     kit.clock.advance(FIRST_REPORT_SECONDS)
-    assert reporter.step() == LEAST_REST_SECONDS
+    assert reporter.step() == MIN_REST_SECONDS
     assert len(held.writes) == 2
     held.settle(Rejected(NotFound(404)))
-    assert reporter.step() == LEAST_REST_SECONDS
+    assert reporter.step() == MIN_REST_SECONDS
     assert [write.name for write in held.writes] == ["a", "b", "c"]
 
 
