@@ -1,4 +1,4 @@
-# `make help` says what there is. Every target that needs packages makes .venv itself.
+# `make help` lists the targets. Every target that needs packages makes .venv itself.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -95,11 +95,11 @@ types: $(STAMP) ## mypy --strict over packages and tests
 	@$(PY) -m mypy
 
 .PHONY: contracts-imports
-contracts-imports: $(STAMP) ## import-linter: who may import whom
+contracts-imports: $(STAMP) ## import-linter: which packages may import which
 	@$(VENV)/bin/lint-imports --no-logo
 
 .PHONY: tidy
-tidy: $(STAMP) ## rules of this house that no linter knows
+tidy: $(STAMP) ## rules of this project that no linter has
 	@$(PYTEST) tests/tidy
 
 .PHONY: unit
@@ -107,11 +107,11 @@ unit: $(STAMP) ## unit tests, one file per module
 	@$(PYTEST) $(PARALLEL) -m "not cluster" $(OWN_STEP:%=--ignore=tests/%) tests
 
 .PHONY: scenarios
-scenarios: $(STAMP) ## stories in several acts over the fake API server
+scenarios: $(STAMP) ## tests of several steps with the fake API server
 	@$(PYTEST) $(PARALLEL_WAITING) --dist=worksteal -m "not cluster" tests/scenarios
 
 .PHONY: contracts
-contracts: $(STAMP) ## recorded and published behaviour of others, replayed
+contracts: $(STAMP) ## recorded and published behavior of others, replayed
 	@$(PYTEST) -m "not cluster" tests/contracts
 
 .PHONY: cluster
@@ -143,7 +143,7 @@ verify: $(STAMP) ## generated files are current, all checks pass, and nothing ch
 # ------------------------------------------------------------------------- commands for people
 
 .PHONY: demo
-demo: $(STAMP) ## the queue at work on a real trace (CLUSTER=local or current; DEMO=once ends by itself)
+demo: $(STAMP) ## run the queue on a real trace (CLUSTER=local or current; DEMO=once ends by itself)
 	@CLUSTER="$(CLUSTER)" DEMO="$(DEMO)" exec $(PY) -m tests.demo
 
 .PHONY: sim
@@ -180,7 +180,7 @@ openapi: $(STAMP) ## write the contracts of the two debug APIs
 	@$(PY) -m queue_controllers.debug_api.openapi
 
 .PHONY: image
-image: $(STAMP) ## the container image; where no engine answers, the Dockerfile is only checked
+image: $(STAMP) ## the container image; without a container engine, the Dockerfile is only checked
 	@$(PY) -m tests.tidy.dockerfile Dockerfile
 	@if docker info > /dev/null 2>&1; then \
 		version=$$($(PY) -c 'from importlib.metadata import version; print(version("koord-queue"))'); \
@@ -190,7 +190,7 @@ image: $(STAMP) ## the container image; where no engine answers, the Dockerfile 
 	fi
 
 .PHONY: clean
-clean: ## remove what was made, but for .venv and the control plane's cache outside
+clean: ## remove generated files, except .venv and the control plane's cache
 	@rm -rf build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
 		.ruff_cache htmlcov
 	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -print0 | xargs -0 -r rm -rf

@@ -1,4 +1,4 @@
-"""An admission check of one's own: jobs start only between certain hours of the day (UTC).
+"""An admission check of your own: jobs start only between certain hours of the day (UTC).
 
 metadata: {name: nights, annotations: {example.com/open-hours: 22-6}}
 spec: {controllerName: example.com/opening-hours}
@@ -18,12 +18,12 @@ def read_hours(check: kit.AdmissionCheck) -> tuple[int, int]:
     return int(opens), int(closes)
 
 
-def judge(_unit: kit.QueueUnit, hours: tuple[int, int]) -> kit.Verdict:
+def judge(_unit: kit.QueueUnit, hours: tuple[int, int]) -> kit.CheckVerdict:
     """Judge by the clock alone, and again every minute while it is closed."""
     opens, closes = hours
     if (CLOCK.now().hour - opens) % 24 <= (closes - 1 - opens) % 24:
-        return kit.Verdict(kit.CheckState.READY, f"open from {opens} to {closes} h")
-    return kit.Verdict(kit.CheckState.PENDING, f"opens at {opens} h", look_again_seconds=60.0)
+        return kit.CheckVerdict(kit.CheckState.READY, f"open from {opens} to {closes} h")
+    return kit.CheckVerdict(kit.CheckState.PENDING, f"opens at {opens} h", recheck_seconds=60.0)
 
 
 if __name__ == "__main__":  # python examples/opening_hours_check.py --leader-elect=false

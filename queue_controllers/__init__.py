@@ -7,8 +7,8 @@ Read in this order:
    what adapters of several kinds share.
 3. ``decision``: what to do about one job. Pure.
 4. ``reconcile``: reconciles one job: read the caches, decide, execute.
-5. ``watches``: the caches, which changes need a reconcile, and what else is known of the cluster.
-6. ``extension_server``: one per kind: its informer, its keys, its threads.
+5. ``watches``: the caches, and what else is known of the cluster.
+6. ``extension_server``: one per kind: its informer, its keys, which changes need a reconcile.
 7. ``reservations``: nodes that are reserved before a job is released; in strict mode only.
 8. ``debug_api``: the HTTP API: whether a job is managed, and why.
 9. ``configuration``: the settings; ``metrics``; ``wiring``: the only module that knows every part.

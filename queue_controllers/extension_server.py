@@ -5,7 +5,8 @@ metric, and starts when the CRD appears; it stops when the CRD is deleted. Other
 affected.
 
 Keys are `namespace/name` of jobs. They come from jobs, from units (through their consumer), and
-from pods (through their owner, or the unit that they name).
+from pods (through their owner, or the unit that they name). Which changes of an object make its job
+be reconciled, and how soon, is said at the end.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ import structlog
 
 from queue_controllers.jobframework.generic_job import GenericJob, JobT, LabelsPods
 from queue_controllers.reconcile.execute import Executor
-from queue_controllers.reconcile.job_lookup import (
+from queue_controllers.reconcile.job_reader import (
     JobCache,
     consumer_group,
     key_of_consumer,
 )
 from queue_controllers.reconcile.reconciler import JobReconciler
-from queue_controllers.watches.change_filter import pause_of_job, pause_of_unit
 from queue_controllers.watches.pod_groups import FollowedKind, PodGroupCache
 from queue_controllers.watches.pod_usage import (
     PAUSE_SECONDS,
@@ -32,7 +32,7 @@ from queue_controllers.watches.pod_usage import (
     owner_uid_of,
     pause_of,
     pause_of_refusal,
-    unit_key_of,
+    unit_key_of_pod,
 )
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.meta import ObjectMeta
@@ -72,7 +72,7 @@ class ExtensionServer(Generic[JobT]):
         reconciler: Reconciles keys; its workers call `step`.
         queue: The keys.
         clock: The time.
-        has_taken_over: Whether this process decides at all.
+        may_decide: Whether this process decides: it leads, and its caches are complete.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ExtensionServer(Generic[JobT]):
         reconciler: JobReconciler[JobT],
         queue: WorkQueue[str],
         clock: Clock,
-        has_taken_over: Callable[[], bool],
+        may_decide: Callable[[], bool],
     ) -> None:
         self.adapter = adapter
         self.watch = parts.watch
@@ -93,7 +93,7 @@ class ExtensionServer(Generic[JobT]):
         self._clock = clock
         self._jobs = parts.jobs
         self._units = units
-        self._has_taken_over = has_taken_over
+        self._may_decide = may_decide
         self._open = False
         self._groups = parts.groups
         # Once: an isinstance check of a runtime protocol is too slow for every pod.
@@ -107,7 +107,7 @@ class ExtensionServer(Generic[JobT]):
         rest = self.watch.step()
         informer = self.watch.informer
         synced = informer is not None and informer.has_synced()
-        was_open, self._open = self._open, synced and self._has_taken_over()
+        was_open, self._open = self._open, synced and self._may_decide()
         if self._open and not was_open:
             # Keys that came before were dropped.
             log.info("deciding about jobs", extension=self.name, jobs=len(self._jobs))
@@ -262,10 +262,69 @@ class ExtensionServer(Generic[JobT]):
         owner, kind = pod.metadata.controller_owner, self.adapter.kind
         if owner is not None and owner.kind == kind.kind and owner_uid_of(pod):
             keys.add(f"{pod.metadata.namespace}/{owner.name}")
-        if not kind.owns_pods and (unit := self._units.get(unit_key_of(pod))) is not None:
+        if not kind.owns_pods and (unit := self._units.get(unit_key_of_pod(pod))) is not None:
             keys.add(self._key_of_unit(unit))
         if self._labels_pods is not None:
             name = self._labels_pods.job_name_of(pod.metadata.labels)
             keys.add(f"{pod.metadata.namespace}/{name}" if name else "")
         keys.discard("")
         return keys
+
+
+# --- which changes need a reconcile ---------------------------------------------------------------
+# A job changes a dozen times in its life, and three or four of these changes lead to a write. What
+# decides is reconciled at once: a job that is created, is changed by its user, or ends; a unit
+# whose phase changes. Changes by a job's own controller or of a pod may wait a moment for those
+# that follow them. A change of fields that are not read needs no reconcile.
+
+AT_ONCE: Final = 0.0
+
+GATHER_SECONDS: Final = PAUSE_SECONDS
+"""How long a change that decides nothing by itself waits for others: as long as a pod's."""
+
+STEP_SECONDS: Final = 0.05
+"""Such waits end together, at this interval, so that one thread wakes for many jobs. It is short
+beside the time that pods take to start."""
+
+
+def pause_of_job(adapter: GenericJob[JobT], old: JobT | None, new: JobT) -> float | None:
+    """Return how many seconds the job's reconcile may wait; None if it needs none."""
+    if old is None or old is new:  # a resync repeats what is known: reconcile in any case
+        return AT_ONCE
+    if not _differ(old, new):
+        return None
+    if _has_changed_intent(old.metadata, new.metadata):
+        return AT_ONCE
+    return GATHER_SECONDS if adapter.status_of(new).outcome is None else AT_ONCE
+
+
+def pause_of_unit(old: QueueUnit | None, new: QueueUnit | None) -> float | None:
+    """Return how many seconds the reconcile of a unit's job may wait; None if it needs none."""
+    if old is None or new is None or old is new:
+        return AT_ONCE
+    if not _differ(old, new):
+        return None
+    if _has_changed_intent(old.metadata, new.metadata) or old.status.phase != new.status.phase:
+        return AT_ONCE
+    return GATHER_SECONDS
+
+
+def _has_changed_intent(old: ObjectMeta, new: ObjectMeta) -> bool:
+    """Return whether a user or program changed what an object asks for, not only its status."""
+    if old.uid != new.uid or old.generation != new.generation:
+        return True
+    return old.deletion_timestamp != new.deletion_timestamp or old.annotations != new.annotations
+
+
+def _differ(old: object, new: object) -> bool:
+    """Return whether two versions of an object differ in anything that is read."""
+    if not (isinstance(old, msgspec.Struct) and isinstance(new, msgspec.Struct)):
+        return True  # an extension's own class: its fields are not known
+    for field in old.__struct_fields__:
+        was, is_now = getattr(old, field), getattr(new, field)
+        if isinstance(was, ObjectMeta) and isinstance(is_now, ObjectMeta):
+            version = is_now.resource_version
+            was = msgspec.structs.replace(was, resource_version=version)
+        if was != is_now:
+            return True
+    return False

@@ -11,6 +11,7 @@ Readers: debug_api ──► reconciler, which decides and writes nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
@@ -26,14 +27,13 @@ from queue_controllers.configuration import (
 )
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.owners import NotReadError
-from queue_controllers.extension_server import ExtensionServer, ServerParts
+from queue_controllers.extension_server import STEP_SECONDS, ExtensionServer, ServerParts
 from queue_controllers.job_families.gated_pods import GatedPods, PodGroup
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind, OtherObject
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.reconcile.execute import Executor
 from queue_controllers.reconcile.gated_pod_executor import HELD_PODS, GatedPodExecutor
-from queue_controllers.reconcile.job_lookup import unit_indexes
-from queue_controllers.reconcile.job_reader import Lookups, Sources
+from queue_controllers.reconcile.job_reader import Lookups, Sources, unit_indexes
 from queue_controllers.reconcile.reconciler import JobReconciler, SharedParts
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (
@@ -48,7 +48,6 @@ from queue_controllers.watches.admission_caches import (
     namespace_index,
     slim_account,
 )
-from queue_controllers.watches.change_filter import STEP_SECONDS
 from queue_controllers.watches.cluster_context import (
     ClusterContextReader,
     ContextCaches,
@@ -57,9 +56,15 @@ from queue_controllers.watches.cluster_context import (
 from queue_controllers.watches.event_lookup import EventReader
 from queue_controllers.watches.informers import InformerFactory, tell_of_unreadable
 from queue_controllers.watches.job_trimming import JobTrimmer
-from queue_controllers.watches.kind_election import take_turns
+from queue_controllers.watches.kind_election import KindTurn, take_turns
 from queue_controllers.watches.kueue_presence import KueuePresence
-from queue_controllers.watches.owner_lookup import OwnerJudge, OwnerReader, OwnersOf, RecalledOwners
+from queue_controllers.watches.owner_lookup import (
+    JobFinder,
+    OwnerJudge,
+    OwnerReader,
+    OwnersOf,
+    RecalledOwners,
+)
 from queue_controllers.watches.pod_groups import PodGroupCache, PodsFollowed
 from queue_controllers.watches.pod_preview import PodPreviews
 from queue_controllers.watches.pod_usage import (
@@ -162,7 +167,7 @@ def serve_debug_api(program: Program, flags: DebugFlags, controllers: Controller
     """
 
     def build(guard_of: GuardOf) -> Starlette:
-        # FastAPI takes 13 MB: imported at the first question only.
+        # FastAPI takes 13 MB: imported at the first request only.
         from queue_controllers.debug_api.app import build_app  # noqa: PLC0415 - as said
 
         api = controllers.debug_api()
@@ -192,7 +197,7 @@ class Controllers:
         self._informers = informers
         self._metrics = ControllersMetrics(host.metrics.registry)
         kinds = tuple(adapters.values())
-        self._turns = take_turns(each.kind for each in kinds)
+        turns = take_turns(each.kind for each in kinds)
         self._units = self._follow_units(by_namespace=configuration.general.report_unqueued_jobs)
         self._slimmer = JobTrimmer()
         self._pods = self._follow_pods(kinds)
@@ -204,34 +209,52 @@ class Controllers:
         self._quotas = self._informers.follow(
             ELASTIC_QUOTAS,
             quotas,
-            on_made=lambda informer: informer.add_handler(self._around.on_quota),
-            on_gone=lambda: self._around.on_quotas_gone(),  # noqa: PLW0108 - made below
+            on_made=lambda informer: informer.add_handler(self._context_reader.on_quota),
+            on_gone=lambda: self._context_reader.on_quotas_gone(),  # noqa: PLW0108 - made below
         )
         self._admission = self._build_admission_caches()
         self._previews = self._build_previews(configuration)
-        self._around = self._build_context_reader(quotas, flags, configuration)
-        lookups, self._recall = self._build_lookups(self._makers)
+        self._context_reader = self._build_context_reader(quotas, flags, configuration)
+        lookups, self._recall = _build_lookups(
+            host, self._units.store, self._makers, self._previews, self._find_job
+        )
         self._shared = self._build_shared(lookups)
-        self._takeover = LeaderWarmup(
+        self._warmup = LeaderWarmup(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
             caches=self._caches,
             on_open=self._wake_all,
         )
-        self._run("takeover", self._takeover.step)
+        self._run("takeover", self._warmup.step)
         self._run("quota-kind", self._quotas.step)
         self._run("kueue", self._kueue.step)
-        self.servers = self._build_servers(kinds, flags, configuration)
-        self.reservations = self._build_reservations(flags, configuration)
+        parts = self._built_parts(turns)
+        self.servers = _build_servers(parts, kinds, flags, configuration)
+        self.reservations = _build_reservations(parts, self.servers, flags, configuration)
         self._subscribe()
 
     # --- parts --------------------------------------------------------------------------------
+
+    def _built_parts(self, turns: Mapping[tuple[str, str], KindTurn]) -> _BuiltParts:
+        return _BuiltParts(
+            host=self._host,
+            informers=self._informers,
+            units=self._units,
+            pods=self._pods,
+            slimmer=self._slimmer,
+            turns=turns,
+            events=self._events,
+            shared=self._shared,
+            warmup=self._warmup,
+            metrics=self._metrics,
+            run=self._run,
+        )
 
     def _build_shared(self, lookups: Lookups) -> SharedParts:
         sources = Sources(
             units=self._units.store,
             pods=self._pods_of,
-            around=self._around,
+            context=self._context_reader,
             clock=self._host.clock,
             rng=self._host.rng,
         )
@@ -273,32 +296,6 @@ class Controllers:
             on_namespace_changed=self._look_at_namespace,
             checks_namespaces=checks_namespaces(flags, configuration),
         )
-
-    def _build_lookups(self, adapters: Iterable[GenericJob[Any]]) -> tuple[Lookups, Lookups]:
-        """Return the lookups of other objects, and the same without requests to the API server."""
-        client, clock, previews = self._host.client, self._host.clock, self._previews
-        reader, others = OwnerReader(client, clock), RelatedObjectReader(client, clock)
-        judge = OwnerJudge(
-            client, clock, adapters=adapters, find=self._find_job, units=self._units.store
-        )
-        asking = Lookups(
-            owners=lambda namespace: OwnersOf(namespace, reader, judge),
-            others=others,
-            previews=previews,
-        )
-
-        def recall_other(job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
-            found = others.recall(job, other)
-            if found is None and not self._host.leadership.is_leader():
-                raise NotReadError(f"{other.kind} {other.name}")
-            return found
-
-        recalling = Lookups(
-            owners=lambda namespace: RecalledOwners(namespace, reader, judge),
-            others=recall_other,
-            previews=None if previews is None else previews.recall,
-        )
-        return asking, recalling
 
     def _build_kueue(self, flags: Flags, configuration: Configuration) -> KueuePresence:
         setting = flags.leave_to_kueue or configuration.general.leave_to_kueue
@@ -357,154 +354,6 @@ class Controllers:
         recorder.wake = self._run("event-recorder", recorder.step).wake
         return recorder
 
-    def _build_servers(
-        self, kinds: Sequence[GenericJob[Any]], flags: Flags, configuration: Configuration
-    ) -> tuple[ExtensionServer[Any], ...]:
-        return tuple(
-            self._build_pod_server(adapter, flags, configuration)
-            if isinstance(adapter, GatedPods)
-            else self._build_server(adapter, flags, configuration)
-            for adapter in kinds
-        )
-
-    def _build_server(
-        self, adapter: GenericJob[JobT], flags: Flags, configuration: Configuration
-    ) -> ExtensionServer[JobT]:
-        settings = settings_of(adapter.kind.key, flags, configuration)
-        jobs: IndexedStore[JobT] = IndexedStore(transform=self._slimmer.slim)
-        executor = Executor(
-            adapter,
-            self._host.client,
-            self._host.leadership,
-            self._events,
-            jobs=jobs,
-            units=self._units,
-            full_pod_templates=settings.full_pod_templates,
-        )
-        kind = adapter.kind
-        watch = self._informers.follow(
-            executor.job_type,
-            jobs,
-            on_made=lambda informer: self._follow(server, informer),
-            turn=self._turns.get((kind.api_version, kind.kind)),
-        )
-        parts = ServerParts(jobs=jobs, executor=executor, watch=watch)
-        server = self._assemble(adapter, parts, settings, flags.workers)
-        return server
-
-    def _build_pod_server(
-        self, adapter: GatedPods, flags: Flags, configuration: Configuration
-    ) -> ExtensionServer[PodGroup]:
-        """Return the server of a kind whose jobs are made of pods."""
-        settings = settings_of(adapter.kind.key, flags, configuration)
-        groups = PodGroupCache(adapter, self._pods.store)
-        executor = GatedPodExecutor(
-            adapter,
-            self._host.client,
-            self._host.leadership,
-            self._events,
-            groups=groups,
-            units=self._units,
-            labels_opened=settings.schedule_admission_label,
-        )
-        watch = PodsFollowed(self._pods)
-        parts = ServerParts(jobs=groups, executor=executor, watch=watch, groups=groups)
-        return self._assemble(adapter, parts, settings, flags.workers)
-
-    def _assemble(
-        self,
-        adapter: GenericJob[JobT],
-        parts: ServerParts[JobT],
-        settings: JobSettings,
-        worker_count: int,
-    ) -> ExtensionServer[JobT]:
-        host, kind = self._host, adapter.kind
-        workers: list[LoopThread] = []
-        queue: WorkQueue[str] = WorkQueue(
-            host.clock,
-            backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
-            observer=host.metrics.work_queues.of_queue(kind.key),
-            on_ready=lambda: _wake_resting(workers),
-            on_delay=lambda: keeper.wake(),  # noqa: PLW0108 - the thread is made below
-            delay_step_seconds=STEP_SECONDS,
-        )
-        reconciler = JobReconciler(
-            adapter,
-            parts.executor,
-            self._shared,
-            jobs=parts.jobs,
-            settings=settings,
-            queue=queue,
-            is_open=lambda: server.is_open(),  # noqa: PLW0108 - the server is made below
-        )
-        server = ExtensionServer(
-            adapter,
-            parts,
-            units=self._units.store,
-            reconciler=reconciler,
-            queue=queue,
-            clock=host.clock,
-            has_taken_over=self._takeover.is_open,
-        )
-        keeper = self._run(f"extension-{kind.key}", server.step)
-        names = [f"{kind.key}-worker-{number}" for number in range(worker_count)]
-        workers += [self._run(name, reconciler.step) for name in names]
-        self._metrics.show(kind.key, served=server.watch.is_served, jobs=parts.jobs.__len__)
-        return server
-
-    def _build_reservations(
-        self, flags: Flags, configuration: Configuration
-    ) -> ReservationController | None:
-        if not flags.enable_reservation:
-            return None
-        host = self._host
-        store = IndexedStore(indexes=reservation_indexes())
-        workers: list[LoopThread] = []
-        controller = ReservationController(
-            ReservationExecutor(
-                host.client,
-                host.leadership,
-                self._events,
-                units=self._units,
-                note_reservation=store.note_written,
-                clock=host.clock,
-                settings=reservation_settings(configuration),
-            ),
-            ReservationCaches(
-                units=self._units.store,
-                reservations=store,
-                watch=self._informers.follow(
-                    RESERVATIONS,
-                    store,
-                    on_made=lambda informer: informer.add_handler(controller.on_reservation),
-                    label_selector=UNIT_UID,
-                ),
-                kinds=lambda: [each for each in self.servers if each.watch.is_served()],
-            ),
-            queue=WorkQueue(
-                host.clock,
-                backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
-                observer=host.metrics.work_queues.of_queue(RESERVATIONS.plural),
-                on_ready=lambda: _wake_resting(workers),
-            ),
-            clock=host.clock,
-            has_taken_over=self._takeover.is_open,
-            observer=self._metrics,
-        )
-        self._run("reservations", controller.keep)
-        names = [f"reservations-worker-{number}" for number in range(flags.workers)]
-        workers += [self._run(name, controller.step) for name in names]
-        self._metrics.show_reservations(store.__len__)
-        return controller
-
-    def _follow(self, server: ExtensionServer[JobT], informer: SharedInformer[JobT]) -> None:
-        """Connect a server to the events of a new informer."""
-        kind = server.adapter.kind
-        informer.add_handler(server.on_job)
-        informer.add_undecodable_handler(
-            tell_of_unreadable(self._events, kind.api_version, kind.kind)
-        )
-
     def _pods_of(self, kind: JobKind, job: ObjectMeta, unit_key: str) -> list[Pod]:
         return pods_of_job(self._pods.store, kind, job, unit_key)
 
@@ -516,8 +365,8 @@ class Controllers:
         return None
 
     def _subscribe(self) -> None:
-        self._namespaces.add_handler(self._around.on_namespace)
-        self._classes.add_handler(self._around.on_priority_class)
+        self._namespaces.add_handler(self._context_reader.on_namespace)
+        self._classes.add_handler(self._context_reader.on_priority_class)
         for server in self.servers:
             self._units.add_handler(server.on_unit)
             self._pods.add_handler(server.on_pod)
@@ -654,6 +503,211 @@ class Controllers:
     def steps(self) -> list[Step]:
         """Return every step there is now, for a caller that runs them on one thread."""
         return [*(each.step for each in self._running_informers()), *self._steps]
+
+
+def _build_lookups(
+    host: Host,
+    units: IndexedStore[QueueUnit],
+    adapters: Iterable[GenericJob[Any]],
+    previews: PodPreviews | None,
+    find_job: JobFinder,
+) -> tuple[Lookups, Lookups]:
+    """Return the lookups of other objects, and the same without requests to the API server."""
+    client, clock = host.client, host.clock
+    reader, others = OwnerReader(client, clock), RelatedObjectReader(client, clock)
+    judge = OwnerJudge(client, clock, adapters=adapters, find=find_job, units=units)
+    asking = Lookups(
+        owners=lambda namespace: OwnersOf(namespace, reader, judge),
+        others=others,
+        previews=previews,
+    )
+
+    def recall_other(job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
+        found = others.recall(job, other)
+        if found is None and not host.leadership.is_leader():
+            raise NotReadError(f"{other.kind} {other.name}")
+        return found
+
+    recalling = Lookups(
+        owners=lambda namespace: RecalledOwners(namespace, reader, judge),
+        others=recall_other,
+        previews=None if previews is None else previews.recall,
+    )
+    return asking, recalling
+
+
+@dataclass(frozen=True)
+class _BuiltParts:
+    """The parts that the servers of all kinds are built on."""
+
+    host: Host
+    informers: InformerFactory
+    units: SharedInformer[QueueUnit]
+    pods: SharedInformer[Pod]
+    slimmer: JobTrimmer
+    turns: Mapping[tuple[str, str], KindTurn]
+    events: EventRecorder
+    shared: SharedParts
+    warmup: LeaderWarmup
+    metrics: ControllersMetrics
+    run: Callable[[str, Step], LoopThread]
+
+
+def _build_servers(
+    parts: _BuiltParts, kinds: Sequence[GenericJob[Any]], flags: Flags, configuration: Configuration
+) -> tuple[ExtensionServer[Any], ...]:
+    return tuple(
+        _build_pod_server(parts, adapter, flags, configuration)
+        if isinstance(adapter, GatedPods)
+        else _build_server(parts, adapter, flags, configuration)
+        for adapter in kinds
+    )
+
+
+def _build_server(
+    parts: _BuiltParts, adapter: GenericJob[JobT], flags: Flags, configuration: Configuration
+) -> ExtensionServer[JobT]:
+    settings = settings_of(adapter.kind.key, flags, configuration)
+    jobs: IndexedStore[JobT] = IndexedStore(transform=parts.slimmer.slim)
+    executor = Executor(
+        adapter,
+        parts.host.client,
+        parts.host.leadership,
+        parts.events,
+        jobs=jobs,
+        units=parts.units,
+        full_pod_templates=settings.full_pod_templates,
+    )
+    kind = adapter.kind
+    watch = parts.informers.follow(
+        executor.job_type,
+        jobs,
+        on_made=lambda informer: _follow(parts, server, informer),
+        turn=parts.turns.get((kind.api_version, kind.kind)),
+    )
+    own = ServerParts(jobs=jobs, executor=executor, watch=watch)
+    server = _assemble(parts, adapter, own, settings, flags.workers)
+    return server
+
+
+def _build_pod_server(
+    parts: _BuiltParts, adapter: GatedPods, flags: Flags, configuration: Configuration
+) -> ExtensionServer[PodGroup]:
+    """Return the server of a kind whose jobs are made of pods."""
+    settings = settings_of(adapter.kind.key, flags, configuration)
+    groups = PodGroupCache(adapter, parts.pods.store)
+    executor = GatedPodExecutor(
+        adapter,
+        parts.host.client,
+        parts.host.leadership,
+        parts.events,
+        groups=groups,
+        units=parts.units,
+        labels_opened=settings.schedule_admission_label,
+    )
+    watch = PodsFollowed(parts.pods)
+    own = ServerParts(jobs=groups, executor=executor, watch=watch, groups=groups)
+    return _assemble(parts, adapter, own, settings, flags.workers)
+
+
+def _assemble(
+    parts: _BuiltParts,
+    adapter: GenericJob[JobT],
+    own: ServerParts[JobT],
+    settings: JobSettings,
+    worker_count: int,
+) -> ExtensionServer[JobT]:
+    host, kind = parts.host, adapter.kind
+    workers: list[LoopThread] = []
+    queue: WorkQueue[str] = WorkQueue(
+        host.clock,
+        backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
+        observer=host.metrics.work_queues.of_queue(kind.key),
+        on_ready=lambda: _wake_resting(workers),
+        on_delay=lambda: keeper.wake(),  # noqa: PLW0108 - the thread is made below
+        delay_step_seconds=STEP_SECONDS,
+    )
+    reconciler = JobReconciler(
+        adapter,
+        own.executor,
+        parts.shared,
+        jobs=own.jobs,
+        settings=settings,
+        queue=queue,
+        is_open=lambda: server.is_open(),  # noqa: PLW0108 - the server is made below
+    )
+    server = ExtensionServer(
+        adapter,
+        own,
+        units=parts.units.store,
+        reconciler=reconciler,
+        queue=queue,
+        clock=host.clock,
+        may_decide=parts.warmup.is_open,
+    )
+    keeper = parts.run(f"extension-{kind.key}", server.step)
+    names = [f"{kind.key}-worker-{number}" for number in range(worker_count)]
+    workers += [parts.run(name, reconciler.step) for name in names]
+    parts.metrics.show(kind.key, served=server.watch.is_served, jobs=own.jobs.__len__)
+    return server
+
+
+def _follow(
+    parts: _BuiltParts, server: ExtensionServer[JobT], informer: SharedInformer[JobT]
+) -> None:
+    """Connect a server to the events of a new informer."""
+    kind = server.adapter.kind
+    informer.add_handler(server.on_job)
+    informer.add_undecodable_handler(tell_of_unreadable(parts.events, kind.api_version, kind.kind))
+
+
+def _build_reservations(
+    parts: _BuiltParts,
+    servers: Sequence[ExtensionServer[Any]],
+    flags: Flags,
+    configuration: Configuration,
+) -> ReservationController | None:
+    if not flags.enable_reservation:
+        return None
+    host = parts.host
+    store = IndexedStore(indexes=reservation_indexes())
+    workers: list[LoopThread] = []
+    controller = ReservationController(
+        ReservationExecutor(
+            host.client,
+            host.leadership,
+            parts.events,
+            units=parts.units,
+            note_reservation=store.note_written,
+            clock=host.clock,
+            settings=reservation_settings(configuration),
+        ),
+        ReservationCaches(
+            units=parts.units.store,
+            reservations=store,
+            watch=parts.informers.follow(
+                RESERVATIONS,
+                store,
+                on_made=lambda informer: informer.add_handler(controller.on_reservation),
+                label_selector=UNIT_UID,
+            ),
+            kinds=lambda: [each for each in servers if each.watch.is_served()],
+        ),
+        queue=WorkQueue(
+            host.clock,
+            backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
+            observer=host.metrics.work_queues.of_queue(RESERVATIONS.plural),
+            on_ready=lambda: _wake_resting(workers),
+        ),
+        clock=host.clock,
+        may_decide=parts.warmup.is_open,
+        observer=parts.metrics,
+    )
+    parts.run("reservations", controller.keep)
+    names = [f"reservations-worker-{number}" for number in range(flags.workers)]
+    workers += [parts.run(name, controller.step) for name in names]
+    parts.metrics.show_reservations(store.__len__)
+    return controller
 
 
 def _wake_resting(workers: Sequence[LoopThread]) -> None:

@@ -374,21 +374,21 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--queue-namespace",
         default=DEFAULT_QUEUE_NAMESPACE,
-        help="where Queues live (default: %(default)s)",
+        help="namespace of the Queues (default: %(default)s)",
     )
     add_debug_flags(parser, address="127.0.0.1:19876")
     add(
         "--oversellrate",
         "--oversell-rate",
         default="1",
-        help="factor on max: in mode max, and of ElasticQuotaTrees (default: %(default)s)",
+        help="factor on max, in mode max and for ElasticQuotaTrees (default: %(default)s)",
     )
     add(
         "--quota-namespaces",
         choices=[each.value for each in QuotaNamespaces],
         help="which namespaces may name a quota: any (open), or its own, those that it lists and"
         f" those whose annotation {AVAILABLE_QUOTA_IN_NAMESPACE[0]} lists it (listed);"
-        " default: what the configuration file says, else open",
+        " default: as in the configuration file, or else open",
     )
     add(
         "--audit-repair",
@@ -412,17 +412,17 @@ def _add_strict_flags(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="true",
         default="false",
-        help="nodes are asked for before a unit starts (the controllers' --enable-reservation)",
+        help="request nodes before a unit starts (the controllers' --enable-reservation)",
     )
     add("--queue-list", default="", help="strict queues; !name: all but that one (default: all)")
     add(
         "--small-units",
         metavar="AMOUNTS",
-        help="units that ask for no more start at once, such as cpu=128,nvidia.com/gpu=8;"
-        f" {SMALL_UNITS_VARIABLE}=true in the environment means these (default: none)",
+        help="units that request no more start without nodes, such as cpu=128,nvidia.com/gpu=8;"
+        f" {SMALL_UNITS_VARIABLE}=true in the environment sets these (default: none)",
     )
     add(
         "--verdict-timeout",
         default=VERDICT_TIMEOUT,
-        help="how long a unit waits for nodes before it is put back (default: %(default)s)",
+        help="how long a unit waits for nodes before it is requeued (default: %(default)s)",
     )

@@ -13,13 +13,22 @@ from typing import Final, cast
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.framework.extension_points import ForeignPod, Place, Supposed, Waiter
+from queue_scheduler.framework.extension_points import (
+    ForeignPod,
+    Loan,
+    Place,
+    Reclaimer,
+    Supposed,
+    Waiter,
+)
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
-from queue_scheduler.quota.quota_settings import QuotaSettings
+from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
+from queue_scheduler.quota.quota_settings import QuotaKind, QuotaSettings
+from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
-from queue_scheduler.quota_cache.quota_ledger import ForeignPod as ForeignCharge
-from queue_scheduler.quota_cache.reclaim import Lent, is_owed
+from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
+from queue_scheduler.quota_cache.quota_views import QuotaView
+from queue_scheduler.quota_cache.reclaim import LentUsage, find_borrowed, is_owed
 from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.required_requests import tell_missing
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -39,6 +48,7 @@ class QuotaPlugin(ABC):
     Attributes:
         name: The plugin's name.
         quotas: The quotas with their usage.
+        noted: What the unit that was reserved last was compared with; None: it is not charged here.
     """
 
     name: str
@@ -53,6 +63,7 @@ class QuotaPlugin(ABC):
         # it.
         self._known: frozenset[str] = frozenset()
         self._told_problems: frozenset[QuotaProblem] = frozenset()
+        self.noted: AdmissionRecord | None = None
         self._keep(QuotaCache(settings))
 
     def _keep(self, quotas: QuotaCache) -> None:
@@ -111,8 +122,8 @@ class QuotaPlugin(ABC):
         """Return the same with nothing charged for `released`, and `added` charged."""
         if info.quota not in self._known:
             return None
-        besides = self.demands_of(added) if added else ()
-        refusal = self.quotas.check_without(info.quota, self.demand_of(info), released, besides)
+        extra = self.demands_of(added) if added else ()
+        refusal = self.quotas.check_without(info.quota, self.demand_of(info), released, extra)
         return None if refusal is None else self._for_users(refusal)
 
     def _for_users(self, refusal: Refusal) -> Refusal:
@@ -120,7 +131,7 @@ class QuotaPlugin(ABC):
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
         """Charge the whole demand of the unit."""
-        self.quotas.charge(info.uid, info.quota, self.demand_of(info))
+        self.noted = self.quotas.charge(info.uid, info.quota, self.demand_of(info), notes=True)
         return None
 
     def unreserve(self, uid: Uid) -> None:
@@ -180,7 +191,7 @@ class QuotaPlugin(ABC):
 
     def lent_to(
         self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
-    ) -> Lent | None:
+    ) -> LentUsage | None:
         """Return which units may be evicted together for a refused unit, within all guarantees.
 
         A unit evicted within its min becomes protected when requeued, so only borrowers are
@@ -190,7 +201,20 @@ class QuotaPlugin(ABC):
         trees, demand = self.quotas.trees, self.demand_of(info)
         if info.quota not in self._known or (outranks and is_owed(trees, info.quota, demand)):
             return None
-        return Lent(trees, self.quotas.ledger, info.quota, demand, leaving)
+        return LentUsage(trees, self.quotas.ledger, info.quota, demand, leaving)
+
+    def loan_of(self, uid: Uid) -> Loan | None:
+        """Return what the quota of a charged unit borrows; None: no quota here, or none lends."""
+        charge = self.quotas.charge_of(uid)
+        is_alone = self._settings.kind is QuotaKind.RESOURCE_QUOTA
+        if charge is None or is_alone or charge[0] not in self._known:
+            return None
+        borrowed = find_borrowed(self.quotas.trees, *charge)
+        return Loan(borrowed, self._find_reclaimers(*charge))
+
+    def _find_reclaimers(self, quota: str, demand: Demand) -> tuple[Reclaimer, ...]:
+        """Return the quotas that may reclaim from a charge: none, where quotas do not reclaim."""
+        return ()
 
     # --- facts --------------------------------------------------------------------------------
 

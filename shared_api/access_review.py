@@ -88,7 +88,7 @@ Right = ResourceRight | PathRight | TokenOnly
 """What a reader needs in addition to a valid token."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ReviewResult(msgspec.Struct, frozen=True):
     """OK, or a refusal with its detail; cached until the monotonic time `until`."""
 
     status: HTTPStatus
@@ -103,9 +103,9 @@ class AccessReviewer:
         self._client = client
         self._clock = clock
         self._lock = threading.Lock()  # guards _verdicts
-        self._verdicts: dict[tuple[str, Right], Verdict] = {}
+        self._verdicts: dict[tuple[str, Right], ReviewResult] = {}
 
-    def judge(self, authorization: str, right: Right) -> Verdict:
+    def judge(self, authorization: str, right: Right) -> ReviewResult:
         """Return whether one GET is allowed.
 
         Args:
@@ -134,7 +134,7 @@ class AccessReviewer:
         """Return whether the bearer of a token may read the units of a namespace."""
         return self.judge(authorization, list_units_in(namespace)).status is HTTPStatus.OK
 
-    def _ask(self, token: str, right: Right) -> Verdict:
+    def _ask(self, token: str, right: Right) -> ReviewResult:
         try:
             who = self._review(TOKEN_REVIEWS, {"token": token})
             if not who.get("authenticated"):
@@ -145,7 +145,7 @@ class AccessReviewer:
             detail = f"the API server could not be asked: {failure}"
             return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, detail)
         if allowed:
-            return Verdict(HTTPStatus.OK, "", self._clock.monotonic() + ALLOWED_SECONDS)
+            return ReviewResult(HTTPStatus.OK, "", self._clock.monotonic() + ALLOWED_SECONDS)
         name = user.get("username") or "this user"
         return self._refuse(HTTPStatus.FORBIDDEN, f"{name} may not {right}")
 
@@ -157,8 +157,8 @@ class AccessReviewer:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
         return self._client.create(kind, "", body).status
 
-    def _refuse(self, status: HTTPStatus, detail: str) -> Verdict:
-        return Verdict(status, detail, self._clock.monotonic() + REFUSED_SECONDS)
+    def _refuse(self, status: HTTPStatus, detail: str) -> ReviewResult:
+        return ReviewResult(status, detail, self._clock.monotonic() + REFUSED_SECONDS)
 
 
 def _access_spec(user: dict[str, Any], right: ResourceRight | PathRight) -> dict[str, Any]:

@@ -21,30 +21,31 @@ from shared_api.queue_unit_phases import (
 
 DEACTIVATED: Final = "Deactivated"
 BACKOFF_TIMEOUT: Final = "BackoffTimeout"
-"""Upstream's reasons; the second is used for every return through TimeoutBackoff."""
+"""Upstream's reasons; `BACKOFF_TIMEOUT` stands for any eviction that ends in TimeoutBackoff."""
 ADMISSION_CHECK: Final = "AdmissionCheck"
 """A check withdrew its consent after the unit was admitted."""
 SCHEDULING_FAILED: Final = "SchedulingFailed"
 """Koord-scheduler has no nodes for a unit of a strict queue: the unit is requeued at once, since no
 job has to be stopped. Upstream uses it as a reason of the condition Admitted."""
 
-_PUT_BACK: Final = frozenset({BACKOFF_TIMEOUT, ADMISSION_CHECK})
+_BACKOFF_REASONS: Final = frozenset({BACKOFF_TIMEOUT, ADMISSION_CHECK})
+"""After an eviction for one of these reasons, a unit backs off before it is pending again."""
 
 BACKOFF: Final = Backoff(base_seconds=10.0, cap_seconds=900.0, jitter=0.1)
 """Backoff of units that the scheduler requeues; the controllers have settings for theirs."""
 
-LATE: Final = "Backoff due to running timeout"
+RUNNING_TIMEOUT_MESSAGE: Final = "Backoff due to running timeout"
 """The message of a unit whose pods did not run in time; upstream's text."""
 
-WAITED_FOR_SECONDS: Final = 600.0
-"""The time within which pods must run if none is set and other units of the queue wait for them: a
-job without pods must not block the queue forever."""
+RUNNING_TIMEOUT_SECONDS: Final = 600.0
+"""The time within which pods must run if no timeout is set and other units of the queue wait for
+them: a job without pods must not block the queue forever."""
 
-MOST_BACKOFFS: Final = 2**31 - 2
-"""The highest count that is read: the next write adds one, and the field is an int32."""
+MAX_BACKOFFS: Final = 2**31 - 2
+"""Higher counts are read as this one: the next write adds one, and the field is an int32."""
 
-REFUSALS: Final = frozenset({"Retry", "Rejected"})
-"""States of a check that take the unit's quota back."""
+REFUSED_STATES: Final = frozenset({"Retry", "Rejected"})
+"""States of an admission check that evict the unit."""
 
 
 def eviction_reason(unit: QueueUnit) -> str:
@@ -54,8 +55,8 @@ def eviction_reason(unit: QueueUnit) -> str:
 
 
 def ends_in_backoff(unit: QueueUnit) -> bool:
-    """Return whether the requested eviction puts the unit into backoff first."""
-    return eviction_reason(unit) in _PUT_BACK
+    """Return whether the unit backs off after the requested eviction."""
+    return eviction_reason(unit) in _BACKOFF_REASONS
 
 
 def is_given_back(unit: QueueUnit) -> bool:
@@ -78,18 +79,18 @@ def asks_for_pods(unit: QueueUnit) -> bool:
 
 
 def backoffs_of(unit: QueueUnit) -> int:
-    """Return how often a unit was requeued since its pods last ran, up to `MOST_BACKOFFS`."""
+    """Return how often a unit was requeued since its pods last ran, up to `MAX_BACKOFFS`."""
     state = unit.status.requeue_state
-    return 0 if state is None else min(max(0, state.count), MOST_BACKOFFS)
+    return 0 if state is None else min(max(0, state.count), MAX_BACKOFFS)
 
 
 def refused_checks(unit: QueueUnit) -> tuple[AdmissionCheckState, ...]:
     """Return the states of the checks that are Retry or Rejected."""
-    return tuple(each for each in unit.status.admission_checks if each.state in REFUSALS)
+    return tuple(each for each in unit.status.admission_checks if each.state in REFUSED_STATES)
 
 
-def least_wait_seconds(unit: QueueUnit) -> int:
-    """Return the seconds for which refusing checks want a unit to wait; 0 if they set none."""
+def min_requeue_seconds(unit: QueueUnit) -> int:
+    """Return the least seconds that refusing checks want a unit to wait; 0 if they set none."""
     return max((each.requeue_after_seconds or 0 for each in refused_checks(unit)), default=0)
 
 

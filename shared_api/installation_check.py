@@ -118,7 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m shared_api.installation_check", description=__doc__
     )
-    parser.add_argument("--kubeconfig", help="default: as kubectl, or the pod's service account")
+    parser.add_argument(
+        "--kubeconfig", help="default: that of kubectl, or the pod's service account"
+    )
     parser.add_argument("--namespace", default="koord-queue", help="of the installation")
     parser.add_argument("--lease", action="append", default=[], help="of a program; repeatable")
     parser.add_argument("--patience-seconds", type=float, default=PATIENCE_SECONDS)

@@ -14,7 +14,7 @@ Why it is safe, and what it assumes:
   wall clocks jump, monotonic ones do not.
 - *A leader counts from before its request.* Its lease certainly holds for the lease duration from
   the moment before a successful renewal was sent, because no candidate can have seen that renewal
-  earlier. ``time_left`` tells the write gate.
+  earlier. ``time_left`` is what the write gate reads.
 - *Writes fit into the remaining time.* A write that could still be in flight when the lease ends is
   not sent; a new leader waits ``settle_seconds``, as long as a predecessor's last write may take
   (unless the predecessor released the lease, which it does when its writers have stopped).
@@ -84,7 +84,7 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
     settle_seconds: float = SETTLE_SECONDS
 
     def __post_init__(self) -> None:
-        assert self.settle_seconds >= 0, "nobody waits for less than no time"
+        assert self.settle_seconds >= 0, "settle_seconds is below 0"
         if self.retry_seconds <= 0:
             raise LeaseSettingError("leader election: retry period must be above 0")
         if self.renew_deadline_seconds <= self.retry_seconds * (1 + RETRY_JITTER):
@@ -140,7 +140,7 @@ class ObservedLease(msgspec.Struct, frozen=True):
         return self.spec.holder_identity or ""
 
 
-class Verdict(Enum):
+class LeaseVerdict(Enum):
     """What a candidate may do with the lease it sees."""
 
     CREATE = "create"
@@ -167,24 +167,24 @@ def observe(previous: ObservedLease | None, lease: Lease, now: float) -> Observe
 
 def judge_lease(
     observed: ObservedLease | None, identity: str, now: float, default_seconds: int
-) -> Verdict:
+) -> LeaseVerdict:
     """Return what the candidate `identity` may do with the lease at monotonic time `now`.
 
     The duration that the holder wrote counts, because the holder relies on it; `default_seconds` is
     used if it wrote none.
     """
     if observed is None:
-        return Verdict.CREATE
+        return LeaseVerdict.CREATE
     if observed.holder == identity:
-        return Verdict.RENEW
+        return LeaseVerdict.RENEW
     duration = observed.spec.lease_duration_seconds or default_seconds
     if not observed.holder or now >= observed.since + duration:
-        return Verdict.ACQUIRE
-    return Verdict.WAIT
+        return LeaseVerdict.ACQUIRE
+    return LeaseVerdict.WAIT
 
 
 class Leadership(Protocol):
-    """Tells the rest of the program whether it leads; callable from any thread."""
+    """Informs the rest of the program whether it leads; callable from any thread."""
 
     def is_leader(self) -> bool:
         """Return whether this process certainly leads now."""
@@ -361,12 +361,12 @@ class LeaderElector:
             self._observed = None if lease is None else observe(self._observed, lease, now)
         now = self._clock.monotonic()
         verdict = judge_lease(self._observed, self._identity, now, self._settings.lease_seconds)
-        if verdict is not Verdict.WAIT:
+        if verdict is not LeaseVerdict.WAIT:
             self._write(verdict)
         elif self._lead is not None:
             self._lose(f"taken by {self.holder()}")
 
-    def _write(self, verdict: Verdict) -> None:
+    def _write(self, verdict: LeaseVerdict) -> None:
         """Create, acquire or renew the lease, and update the state of this process."""
         observed = self._observed
         sent_at = self._clock.monotonic()
@@ -380,7 +380,9 @@ class LeaderElector:
         if self._lead is not None:
             self._lead = self._build_lead(sent_at, self._lead.writes_from)
             return
-        was_released = verdict is Verdict.ACQUIRE and observed is not None and not observed.holder
+        was_released = (
+            verdict is LeaseVerdict.ACQUIRE and observed is not None and not observed.holder
+        )
         settle = 0.0 if was_released else self._settings.settle_seconds
         now = self._clock.monotonic()
         lead = self._build_lead(sent_at, now + settle)
@@ -391,17 +393,17 @@ class LeaderElector:
         log.info("acquired the lease", identity=self._identity, settle_seconds=settle)
         self._on_started_leading()
 
-    def _build_spec(self, verdict: Verdict) -> LeaseSpec:
+    def _build_spec(self, verdict: LeaseVerdict) -> LeaseSpec:
         now = rfc3339_micro(self._clock.now())
         old = None if self._observed is None else self._observed.spec
         transitions = 0 if old is None else old.lease_transitions or 0
-        renewed = verdict is Verdict.RENEW
+        renewed = verdict is LeaseVerdict.RENEW
         return LeaseSpec(
             holder_identity=self._identity,
             lease_duration_seconds=self._settings.lease_seconds,
             acquire_time=old.acquire_time if renewed and old is not None else now,
             renew_time=now,
-            lease_transitions=transitions + (verdict is Verdict.ACQUIRE),
+            lease_transitions=transitions + (verdict is LeaseVerdict.ACQUIRE),
         )
 
     def _build_lead(self, sent_at: float, writes_from: float) -> _Lead:

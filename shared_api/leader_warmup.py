@@ -18,7 +18,7 @@ from shared_api.informer.fresh_read import FreshRead
 from shared_api.leader_election import Leadership
 
 POLL_SECONDS: Final = 0.1
-"""Interval between checks; a takeover takes seconds, once per process."""
+"""Interval between checks; the warm-up takes seconds, once per process."""
 
 log = structlog.get_logger("leader_warmup")
 
@@ -27,7 +27,7 @@ class FreshCache(Protocol):
     """A cache that can be asked whether it is up to date."""
 
     def start_fresh_read(self) -> FreshRead:
-        """Ask the server for its current version; return a value that tells when it is cached."""
+        """Ask the server for its current version; return a value that knows when it is cached."""
         ...
 
 
@@ -35,7 +35,7 @@ class LeaderWarmup:
     """The gate before all decisions and writes.
 
     Args:
-        leadership: Tells whether this process leads.
+        leadership: Knows whether this process leads.
         are_caches_ready: Returns whether every cache is complete, or its kind not served.
         caches: Returns the caches that must have caught up.
         on_open: Called once, on the thread of `step`, when the gate opens.
@@ -68,7 +68,7 @@ class LeaderWarmup:
         return self._open and self._leadership.writable_seconds() >= WRITE_SECONDS
 
     def step(self) -> float | None:
-        """Continue the takeover; return the seconds to rest (None: it is done)."""
+        """Continue the warm-up; return the seconds to rest (None: it is done)."""
         if self._open:
             return None
         if self._leadership.writable_seconds() < WRITE_SECONDS or not self._are_caches_ready():

@@ -246,7 +246,7 @@ class InformerMetrics:
 
         self.findings = Counter(
             "koord_queue_informer_findings",
-            "Objects that a list after the first found new, changed or gone, and no watch had told",
+            "Objects that a later list found new, changed or gone without a report of the watch",
             resource,
             registry=registry,
         )

@@ -109,7 +109,7 @@ class Host(Protocol):
 
     @property
     def leadership(self) -> Leadership:
-        """Tells writers whether this process leads."""
+        """Informs writers whether this process leads."""
         ...
 
     @property

@@ -62,8 +62,8 @@ def add_program_flags(
 ) -> None:
     """Add the flags to a program's parser; upstream's names are aliases."""
     add = parser.add_argument
-    add("--kubeconfig", help="file with the cluster's address; in-cluster when absent")
-    add("--context", help="context of the kubeconfig; the current one when absent")
+    add("--kubeconfig", help="path of a kubeconfig; absent: the pod's service account")
+    add("--context", help="context of the kubeconfig; absent: the current one")
     add(
         "--health-address",
         "--health-probe-bind-address",
@@ -77,7 +77,7 @@ def add_program_flags(
         nargs="?",
         const="true",
         default="true",
-        help="true: of several replicas one writes" + _DEFAULT,
+        help="true: elect one replica that writes" + _DEFAULT,
     )
     _add_lease_flags(add, lease_name)
     add(
@@ -85,33 +85,33 @@ def add_program_flags(
         "--qps",
         type=float,
         default=DEFAULT_QPS,
-        help="requests a second; 0: no limit" + _DEFAULT,
+        help="requests per second to the API server; 0: no limit" + _DEFAULT,
     )
     add(
         "--kube-api-burst",
         "--burst",
         type=int,
         default=DEFAULT_BURST,
-        help="requests at once" + _DEFAULT,
+        help="requests in one burst" + _DEFAULT,
     )
-    add("--writers", type=int, default=8, help="connections that write at once" + _DEFAULT)
-    add("--log-format", choices=("json", "console"), default="json", help="form" + _DEFAULT)
+    add("--writers", type=int, default=8, help="writes that are sent in parallel" + _DEFAULT)
+    add("--log-format", choices=("json", "console"), default="json", help="format" + _DEFAULT)
     levels = ("debug", "info", "warning", "error")
-    add("--log-level", choices=levels, help="default: info, or what -v says")
+    add("--log-level", choices=levels, help="default: info, or as -v sets it")
     add(
         "-v",
         "--v",
         dest="verbosity",
         type=int,
         default=0,
-        help=f"klog's verbosity: from {DEBUG_VERBOSITY} on --log-level debug, where that is absent",
+        help=f"klog's verbosity; {DEBUG_VERBOSITY} or more: --log-level debug, unless that is set",
     )
 
 
 def _add_metrics_flags(add: Callable[..., object], address: str) -> None:
     names = ("--metrics-address", "--metrics-bind-address")
     add(*names, default=address, help="/metrics" + _DEFAULT)
-    token = "ask who reads /metrics for a token" + _DEFAULT
+    token = "require a bearer token to read /metrics" + _DEFAULT
     add("--metrics-secure", nargs="?", const="true", default="false", help=token)
     add("--metrics-tls-certificate", default="", help="PEM file; serves /metrics over HTTPS")
     add("--metrics-tls-key", default="", help="PEM file of the certificate's key")
@@ -128,9 +128,15 @@ def _add_lease_flags(add: Callable[..., object], lease_name: str) -> None:
         help="its namespace (default: the queue's)",
     )
     for name, dest, read, default, what in (
-        ("lease-duration", "lease_seconds", _whole_seconds, 15, "after it another may write"),
-        ("renew-deadline", "renew_deadline_seconds", _seconds, 10.0, "in it the lease is renewed"),
-        ("retry-period", "retry_seconds", _seconds, 2.0, "between two tries"),
+        ("lease-duration", "lease_seconds", _whole_seconds, 15, "when an unrenewed lease expires"),
+        (
+            "renew-deadline",
+            "renew_deadline_seconds",
+            _seconds,
+            10.0,
+            "the leader exits if it cannot renew for so long",
+        ),
+        ("retry-period", "retry_seconds", _seconds, 2.0, "between two attempts"),
     ):
         text = f"seconds, or a duration such as 15s; {what}{_DEFAULT}"
         add(prefix + name, dest=dest, type=read, default=default, help=text)
@@ -220,8 +226,11 @@ def check_keys(node: yaml.MappingNode) -> None:
         lines[name] = key.start_mark.line + 1
 
 
-class _StrictLoader(yaml.SafeLoader):
+class StrictLoader(yaml.SafeLoader):
+    """Reads YAML, and refuses maps that repeat a key."""
+
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 - the stub calls a text or None a dict
+        """Return the node of a map."""
         # Here and not when it is constructed: by then merge keys may have added other keys.
         node = super().compose_mapping_node(anchor)
         check_keys(node)
@@ -235,7 +244,7 @@ def read_config_file(path: str) -> object:
         ConfigurationError: It cannot be read, is not YAML, or repeats a key.
     """
     try:
-        document = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
+        document = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=StrictLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         msg = f"--config {path}: {error.strerror or error}"
         raise ConfigurationError(msg) from error

@@ -62,7 +62,7 @@ class Writer(Enum):
 
     SCHEDULER = "scheduler"
     CONTROLLERS = "controllers"
-    RESERVATIONS = "whoever reserves nodes in strict mode"
+    RESERVATIONS = "the program that reserves nodes in strict mode"
 
 
 _E, _R, _D = Phase.ENQUEUED, Phase.RESERVED, Phase.DEQUEUED
@@ -290,13 +290,13 @@ def story_of(unit: QueueUnit) -> str:
     """Return the changes of a unit's conditions in one line, the oldest first."""
     meta, status = unit.metadata, unit.status
     changes = sorted(status.conditions, key=lambda c: (c.last_transition_time or "", c.type))
-    told = [f"{c.type}={c.status}/{c.reason} at {c.last_transition_time}" for c in changes]
+    described = [f"{c.type}={c.status}/{c.reason} at {c.last_transition_time}" for c in changes]
     admitted = [f"{a.name}:{a.replicas} ({a.running} running)" for a in status.admissions]
     return (
         f"{meta.key} uid={meta.uid} rv={meta.resource_version} phase={status.phase!r}"
         f" managedBy={read_annotation(meta.annotations, MANAGED_BY)!r}"
         f" adopted={is_adopted(unit)} admissions=[{', '.join(admitted)}]"
-        f" conditions=[{'; '.join(told)}] message={status.message!r}"
+        f" conditions=[{'; '.join(described)}] message={status.message!r}"
     )
 
 

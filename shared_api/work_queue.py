@@ -1,4 +1,4 @@
-"""A queue of keys: no key waits twice, and no two threads process the same key.
+"""A queue of keys: no key is queued twice, and no two threads process the same key.
 
 Two sets ensure it. A key is *dirty* from ``add`` until a worker takes it, and *processing* from
 then until ``done``. A key that is added while it is processed becomes dirty again, and is queued
@@ -8,8 +8,8 @@ again at ``done``, so that changes in the meantime are processed, once.
                  ▲                             │
     add_after ───┘ when due                    └─ add: dirty, but not queued yet
 
-A key that is taken loses its delay: the worker now sees the state for which the delay was meant,
-and sets a new delay if needed.
+A key that is taken loses its delay: its worker sees the newest state, and adds the key with a new
+delay if needed.
 
 Model: client-go ``util/workqueue``. Different here: no thread blocks in the queue, since workers
 rest in their own loops; and delays are a heap that ``try_get`` checks, not a thread. So tests in
@@ -34,7 +34,7 @@ class WorkQueueObserver(Protocol):
     """Counts keys for metrics. Called without the lock, on any thread."""
 
     def show(self, *, depth: Callable[[], float]) -> None:
-        """Receive the function that returns the number of ready keys; called once."""
+        """Take the function that returns the number of ready keys; called once."""
         ...
 
     def on_add(self, count: int) -> None:
@@ -61,10 +61,11 @@ class WorkQueue(Generic[KeyT]):
         clock: The time, for delays and durations.
         backoff: Attempt number (0 for the first retry) -> seconds, for `add_rate_limited`.
         observer: Counts keys; None: they are not counted.
-        on_ready: Called without the lock when a key becomes ready or a delay becomes the nearest; a
-            `LoopThread.wake`.
-        on_delay: Called instead of it for a delay, if a thread other than the workers watches
-            delays (`start_due`): otherwise every resting worker would wake for the same delay.
+        on_ready: Called without the lock when a key becomes ready or a delay becomes the nearest;
+            wakes a worker (`LoopThread.wake`).
+        on_delay: Called instead of `on_ready` when a delay becomes the nearest, to wake the one
+            thread that calls `start_due`; without such a thread every resting worker would wake for
+            each delay. None: `on_ready` is called.
         delay_step_seconds: Delays end at multiples of this time, so that a worker that wakes for
             one key finds others as well; 0: each ends at its own time.
     """
@@ -86,7 +87,7 @@ class WorkQueue(Generic[KeyT]):
         self._on_delay = on_ready if on_delay is None else on_delay
         self._delay_step = delay_step_seconds
         self._lock = threading.Lock()  # guards all fields below
-        self._line: deque[KeyT] = deque()
+        self._ready: deque[KeyT] = deque()
         self._dirty: dict[KeyT, float] = {}  # -> since when
         self._processing: dict[KeyT, float] = {}  # -> since when
         self._delayed: list[tuple[float, int, KeyT]] = []  # heap of (due, order of adding, key)
@@ -101,7 +102,7 @@ class WorkQueue(Generic[KeyT]):
         """Add a key; do nothing if it is dirty already, or after `shut_down`."""
         with self._lock:
             became_dirty = self._mark_dirty(key)
-            is_work_left = bool(self._line)
+            is_work_left = bool(self._ready)
         self._report_added(int(became_dirty), is_work_left=is_work_left)
 
     def add_after(self, key: KeyT, seconds: float) -> None:
@@ -110,7 +111,7 @@ class WorkQueue(Generic[KeyT]):
             self.add(key)
             return
         with self._lock:
-            due = self._on_grid(self._clock.monotonic() + seconds)
+            due = self._round_up_to_step(self._clock.monotonic() + seconds)
             if self._shut_down or self._due.get(key, due + 1) <= due:
                 return
             self._order += 1
@@ -121,7 +122,7 @@ class WorkQueue(Generic[KeyT]):
             self._on_delay()
 
     def add_rate_limited(self, key: KeyT, *, at_least_seconds: float = 0.0) -> None:
-        """Add a key after a growing pause, at least `at_least_seconds`; `forget` resets it."""
+        """Add a key after a failure, with a pause by its retries; `forget` resets these."""
         with self._lock:
             attempt = self._retries.get(key, 0)
             self._retries[key] = attempt + 1
@@ -130,7 +131,7 @@ class WorkQueue(Generic[KeyT]):
         self.add_after(key, max(self._backoff(attempt), at_least_seconds))
 
     def forget(self, key: KeyT) -> None:
-        """Reset the key's pause to the shortest, because processing it has succeeded."""
+        """Forget the key's retries, because processing it has succeeded."""
         with self._lock:
             self._retries.pop(key, None)
 
@@ -144,8 +145,8 @@ class WorkQueue(Generic[KeyT]):
         with self._lock:
             now = self._clock.monotonic()
             became_dirty = self._move_due(now) if self._delayed else 0
-            key = self._line.popleft() if self._line else None
-            is_work_left = bool(self._line)
+            key = self._ready.popleft() if self._ready else None
+            is_work_left = bool(self._ready)
             waited = 0.0
             if key is not None:
                 waited = now - self._dirty.pop(key)
@@ -163,23 +164,23 @@ class WorkQueue(Generic[KeyT]):
             worked = now - self._processing.pop(key)
             again = key in self._dirty
             if again:
-                self._line.append(key)
+                self._ready.append(key)
         if self._observer is not None:
             self._observer.on_done(worked)
         if again and self._on_ready is not None:
             self._on_ready()
 
-    def work(self, look_at: Callable[[KeyT], None]) -> float | None:
+    def work(self, process: Callable[[KeyT], None]) -> float | None:
         """Process the next key; return the seconds until one is ready (None: until one is added).
 
-        If `look_at` raises, the key is added again after a growing pause, and the exception is
+        If `process` raises, the key is added again after a growing pause, and the exception is
         passed on.
         """
         key = self.try_get()
         if key is None:
             return self.seconds_until_ready()
         try:
-            look_at(key)
+            process(key)
         except BaseException:
             self.add_rate_limited(key)
             raise
@@ -195,18 +196,19 @@ class WorkQueue(Generic[KeyT]):
     def start_due(self) -> float | None:
         """Make keys ready whose delay is over; return the seconds until the next one, or None.
 
-        If a thread calls this after `on_delay` and whenever a delay ends, workers need not.
+        One thread calls this after `on_delay` and when a delay ends, so that workers need not watch
+        delays.
         """
         with self._lock:
             became_dirty = self._move_due(self._clock.monotonic())
-            is_work_left = bool(self._line)
+            is_work_left = bool(self._ready)
             rest = self._seconds_until_due()
         self._report_added(became_dirty, is_work_left=is_work_left)
         return rest
 
     def hand_over(self) -> None:
         """Wake another worker for the keys that are ready, because this worker may block now."""
-        if self._line and self._on_ready is not None:
+        if self._ready and self._on_ready is not None:
             self._on_ready()
 
     def shut_down(self) -> None:
@@ -221,7 +223,7 @@ class WorkQueue(Generic[KeyT]):
     def depth(self) -> int:
         """Return how many keys are ready."""
         with self._lock:
-            return len(self._line)
+            return len(self._ready)
 
     def longest_processing_seconds(self) -> float:
         """Return the seconds for which the oldest key has been processed; 0 if none is."""
@@ -232,9 +234,11 @@ class WorkQueue(Generic[KeyT]):
     def validate(self) -> None:
         """Check the invariants; for tests."""
         with self._lock:
-            line = set(self._line)
-            assert len(line) == len(self._line), "a key is in line twice"
-            assert line == self._dirty.keys() - self._processing.keys(), "line is not dirty - busy"
+            ready = set(self._ready)
+            assert len(ready) == len(self._ready), "a key is queued twice"
+            assert ready == self._dirty.keys() - self._processing.keys(), (
+                "ready is not dirty - busy"
+            )
             assert self._due.keys() <= {key for _, _, key in self._delayed}, "a delay was lost"
 
     # The following methods are called with the lock held.
@@ -245,7 +249,7 @@ class WorkQueue(Generic[KeyT]):
             return False
         self._dirty[key] = self._clock.monotonic()
         if key not in self._processing:
-            self._line.append(key)
+            self._ready.append(key)
         return True
 
     def _move_due(self, now: float) -> int:
@@ -259,7 +263,7 @@ class WorkQueue(Generic[KeyT]):
         return became_dirty
 
     def _seconds_until_ready(self) -> float | None:
-        return 0.0 if self._line else self._seconds_until_due()
+        return 0.0 if self._ready else self._seconds_until_due()
 
     def _seconds_until_due(self) -> float | None:
         while self._delayed:
@@ -269,7 +273,7 @@ class WorkQueue(Generic[KeyT]):
             heapq.heappop(self._delayed)  # an earlier delay counts, or the key was taken
         return None
 
-    def _on_grid(self, due: float) -> float:
+    def _round_up_to_step(self, due: float) -> float:
         return ceil(due / self._delay_step) * self._delay_step if self._delay_step else due
 
     # The following method is called without the lock.
@@ -279,6 +283,6 @@ class WorkQueue(Generic[KeyT]):
             return
         if self._observer is not None:
             self._observer.on_add(count)
-        # Otherwise the caller itself has taken the only key.
+        # If nothing is left, the caller itself has taken the only ready key: no worker is needed.
         if is_work_left and self._on_ready is not None:
             self._on_ready()

@@ -18,7 +18,7 @@ from queue_controllers.decision.actions import (
 )
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.job_ownership import ClusterContext
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import Decision, JobView, Moment
 from queue_controllers.decision.queue_unit_builder import build_unit
 from queue_controllers.jobframework.generic_job import (
@@ -46,9 +46,9 @@ HELD = StatusFacts(suspended=True, suspended_since=Timestamp("2026-11-01T09:52:0
 RUNS = StatusFacts(running=True)
 SUCCEEDED = Outcome(succeeded=True)
 FAILED = Outcome(succeeded=False, message="too late")
-TWO_RUNNING = PodFacts(total=2, living=2, running=2, running_of_sets={"main": 2})
-TWO_PENDING = PodFacts(total=2, living=2)
-TWO_TERMINATING = PodFacts(total=2, living=2, terminating=2)
+TWO_RUNNING = PodCounts(total=2, living=2, running=2, running_of_sets={"main": 2})
+TWO_PENDING = PodCounts(total=2, living=2)
+TWO_TERMINATING = PodCounts(total=2, living=2, terminating=2)
 
 
 def facts(*, count: int = 2, cpu: str = "1", **changes: Any) -> JobFacts:

@@ -47,3 +47,9 @@ def is_true(thing: Json, *condition_types: str) -> bool:
         each["type"] in condition_types and each["status"] == "True"
         for each in thing.get("status", {}).get("conditions") or ()
     )
+
+
+def condition_of(thing: Json, condition_type: str) -> dict[str, Any]:
+    """Return a condition of an object, {} if it has none of that type."""
+    conditions = thing.get("status", {}).get("conditions") or ()
+    return next((each for each in conditions if each["type"] == condition_type), {})

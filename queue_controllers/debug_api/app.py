@@ -24,8 +24,7 @@ from queue_controllers.debug_api.views import JobAnswer, view_job
 from queue_controllers.decision.owners import NotReadError
 from queue_controllers.extension_server import ExtensionServer
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind
-from queue_controllers.reconcile.job_lookup import find_units
-from queue_controllers.reconcile.job_reader import Lookups
+from queue_controllers.reconcile.job_reader import Lookups, find_units
 from shared_api.access_review import PathRight, ResourceRight, Right, TokenOnly
 from shared_api.client.errors import DecodeFailure
 from shared_api.client.resource_types import PODS

@@ -173,7 +173,7 @@ def _standing_of(
 
 def _find_problems(view: JobView, job: JobFacts) -> tuple[Problem, ...]:
     """Return what events would report about the job if none had been recorded yet."""
-    untold = msgspec.structs.replace(view.memory, told=frozenset(), obstacle="")
+    untold = msgspec.structs.replace(view.memory, reported_events=frozenset(), obstacle="")
     decision = decide(msgspec.structs.replace(view, memory=untold))
     found = {
         each.reason: Problem(each.reason, each.message)
@@ -189,8 +189,8 @@ def _find_problems(view: JobView, job: JobFacts) -> tuple[Problem, ...]:
 def _line_of(view: JobView, job: JobFacts) -> tuple[str, str]:
     """Return the queue and the quota that the job's unit names, or would name."""
     if view.unit is not None:
-        return view.unit.spec.queue, _quota_of_unit(view.unit) or quota_of_job(job, view.around)
-    quota = quota_of_job(job, view.around)
+        return view.unit.spec.queue, _quota_of_unit(view.unit) or quota_of_job(job, view.context)
+    quota = quota_of_job(job, view.context)
     return queue_of_job(job, quota), quota
 
 

@@ -1,21 +1,26 @@
 """Decide what to do about one job: takes all that is known of it, returns a list of actions. Pure.
 
-Read in this order:
+A job's life, one file for each part of it:
 
-1. ``decide``: a ``job_view`` (job, unit, pods, ``job_settings``, the time) -> ``actions``.
-2. ``job_ownership``: which jobs are managed at all, ``owners``: whether another job has made it;
-   ``job_state``: the states of a job, the same for every kind; ``job_standing``: the state with the
-   time and the unit; ``job_annotations``: what its user asks for.
-3. ``queue_unit_builder``: job -> QueueUnit, with its pods as the API server will create them
-   (``pod_admission``, ``previewed_pod``), with its labels and annotations (``unit_metadata``,
-   ``label_precedence``); ``unit_status_patches``: what is written into its status.
-4. ``release``: an admitted job is resumed, with what its checks ask for (``pod_set_updates``);
-   ``gates``: the same for pods that are held by gates.
-5. ``running``: what a released job does, from the release until its end (``execution_time``,
-   ``pods_not_ready``); ``adoption``: a job that ran before it was queued.
-6. ``eviction``: a job gives its quota back; ``deactivation``: a unit that is not requeued by
-   itself; ``suspend_conflict``: a job that is resumed against the queue.
-7. ``pending``: what a job waits for; ``job_warnings``: mistakes that its user should know of.
+1. ``decide``: which part a job is in. It takes a ``job_view`` (job, unit, pods, ``job_settings``,
+   the time) and returns ``actions``. A new job is suspended, and gets a unit.
+2. ``queue_unit_builder``: job -> QueueUnit, and how the unit follows its job.
+3. ``pending``: what a job waits for that is not admitted, and what holds it back until then.
+4. ``release``: an admitted job is resumed, with what its checks ask for. ``pod_stamps``: what is
+   written on its pod templates.
+5. ``running``: what a released job does, until its end; ``pods_not_ready``: why its pods do not
+   run.
+6. ``eviction``: a job gives its quota back, and is requeued or deactivated.
+
+What these parts ask:
+
+- ``job_ownership``: is the job managed at all; ``owners``: has another job made it.
+- ``job_state``: is it held, starting, running, stopping; the same for every kind.
+- ``adoption``: did it run before it was queued.
+- ``grants``: what was it admitted with, beside what it asks for now.
+- ``job_annotations``: what does its user ask for; ``job_warnings``: mistakes to report.
+- ``pod_admission``, ``previewed_pod``: what does the API server make of its pods.
+- ``unit_status_patches``: how a unit's phase and conditions are written.
 
 Not here: reading and writing (``queue_controllers.reconcile``).
 """

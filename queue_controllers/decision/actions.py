@@ -127,7 +127,7 @@ RELEASE_REFUSED: Final = "ReleaseRefused"
 MARK_REFUSED: Final = "MarkRefused"
 """Event reason: pods cannot be marked with their unit; they continue without the marks."""
 
-REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
+REFUSAL_EVENTS: Final[Mapping[type[Action], tuple[str, str]]] = {
     SuspendJob: ("SuspendRefused", "It cannot be suspended"),
     ReleaseJob: (RELEASE_REFUSED, "It is admitted, and cannot be resumed"),
     MarkPods: (MARK_REFUSED, "Its pods, whose gates others removed, cannot be marked as its own"),

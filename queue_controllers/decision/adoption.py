@@ -14,29 +14,34 @@ adopted: it was never admitted, so a label would be enough to fill another team'
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from queue_controllers.decision.actions import PatchUnitStatus, RecordJobEvent
-from queue_controllers.decision.gates import runs_whole
-from queue_controllers.decision.job_ownership import quota_of_job
-from queue_controllers.decision.job_settings import Adopt
-from queue_controllers.decision.job_state import JobState, State
-from queue_controllers.decision.job_view import Decision, JobView
-from queue_controllers.decision.queue_unit_builder import demand_of
-from queue_controllers.decision.unit_status_patches import (
-    children_into_status,
-    count_into_status,
-    move_unit,
+from queue_controllers.decision.actions import (
+    MARK_REFUSED,
+    EventType,
+    MarkPods,
+    PatchUnit,
+    PatchUnitStatus,
+    RecordJobEvent,
 )
+from queue_controllers.decision.job_ownership import may_use_quota, quota_of_job
+from queue_controllers.decision.job_settings import Adopt
+from queue_controllers.decision.job_state import JobState, State, runs_whole
+from queue_controllers.decision.job_view import Decision, JobView
+from queue_controllers.decision.pending import with_event_once
+from queue_controllers.decision.pod_stamps import build_stamps
+from queue_controllers.decision.queue_unit_builder import build_sync, demand_of
+from queue_controllers.decision.running import children_into_status, count_into_status
+from queue_controllers.decision.unit_status_patches import move_unit
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, Admission, QueueUnit
 from shared_api.placement import placement_body
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import (
+    ADOPTABLE_PHASES,
     ADOPTED,
     EVICTED,
     PODS_PENDING,
@@ -51,12 +56,7 @@ from shared_api.queue_unit_phases import (
     with_condition,
 )
 from shared_api.resource_list import format_amounts
-from shared_api.timestamps import read_time
-
-LATE_UNIT_SECONDS: Final = 5.0
-"""A job must be this much older than its unit to get a place of its own in the queue. Under load a
-unit is created seconds after its job, in the same order; one more write for each would slow all
-of them down."""
+from shared_api.well_known_labels import ADMISSION_GATE
 
 
 def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
@@ -70,9 +70,9 @@ def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
         return view.pods.living > 0 and runs_whole(job, view.pods)
     if not _may_go_on(view, state) or _was_let_go_out_of_turn(view):
         return False
-    if view.memory.nested and view.ownership.ignored_owner and not job.kind.holds_at_birth:
+    if view.memory.nested and view.ownership.ignored_owner and not job.kind.held_only_at_creation:
         return False  # it was created as part of an owner that no longer counts
-    is_too_late = job.kind.holds_at_birth and job.released_at is None
+    is_too_late = job.kind.held_only_at_creation and job.released_at is None
     return is_too_late or (view.pods.living > 0 and not view.memory.arrived)
 
 
@@ -97,7 +97,7 @@ def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         return False  # it was suspended before, and is being resumed against the queue
     if unit.status.requeue_state or (evicted is not None and evicted.status != "True"):
         return False  # it was stopped before: whatever resumes it now acts against the queue
-    if job.kind.holds_at_birth and job.released_at is None and job.metadata.generation == 1:
+    if job.kind.held_only_at_creation and job.released_at is None and job.metadata.generation == 1:
         return True
     since = view.pods.living_since
     return bool(since) and since < unit.metadata.creation_timestamp
@@ -110,7 +110,7 @@ def _was_let_go_out_of_turn(view: JobView) -> bool:
     being adopted, or that may not be, was neither held nor resumed.
     """
     memory = view.memory
-    was_left = memory.adopting or "NotAdopted" in memory.told
+    was_left = memory.adopting or "NotAdopted" in memory.reported_events
     return view.lost is not None and view.lost.waited and not was_left
 
 
@@ -119,23 +119,83 @@ def _may_go_on(view: JobView, state: JobState) -> bool:
     return is_let_go and view.settings.adopt is Adopt.RUNNING
 
 
-def adopt_unit(view: JobView, job: JobFacts, unit: QueueUnit, *why: RecordJobEvent) -> Decision:
+def leave_running(view: JobView, job: JobFacts) -> Decision:
+    """Leave a running job alone that was never admitted and whose namespace may not name its quota.
+
+    Its pods are charged like those of any unmanaged job.
+    """
+    quota = quota_of_job(job, view.context)
+    message = (
+        f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it goes on,"
+        f" nothing of {quota} is charged for it, and its pods are charged where their own labels"
+        " say. Name a quota in the job's label that its namespace may use"
+    )
+    return with_event_once(view, "NotAdopted", message)
+
+
+def adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Prove an adoption; first restore the unit's spec from its job.
+
+    Without the right to use its quota the job is left running, and nothing is charged for it.
+    """
+    if not may_use_quota(job, view.context):
+        return leave_running(view, job)
+    known = not job.unknown_demand
+    if known and (body := build_sync(job, unit, view.context, waiting=True, runs=True)):
+        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
+    return _prove_with(view, job, unit, _describe_adoption(view, job))
+
+
+def adopt_opened_pods(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Charge what was ungated by others: only deleting its pods would stop it, perhaps forever.
+
+    If nothing is left to start, the unit is admitted. Otherwise its living pods count, and the unit
+    stays pending: to ungate one pod admits no others. None: that is so already.
+    """
+    if phase_of(unit) not in ADOPTABLE_PHASES:
+        return None
+    if not may_use_quota(job, view.context):
+        return None if "NotAdopted" in view.memory.reported_events else leave_running(view, job)
+    message = f"The gate {ADMISSION_GATE} was removed from its pods by others: they go on, charged"
+    if runs_whole(job, view.pods):
+        event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
+        return _prove_with(view, job, unit, event)
+    if not view.pods.opened or MARK_REFUSED in view.memory.reported_events:
+        return None
+    message = (
+        f"The gate {ADMISSION_GATE} was removed from {view.pods.opened} of its pods by others:"
+        " they go on, charged as they run. The others wait in the queue until the rest of the job"
+        " fits"
+    )
+    event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
+    marked = mark_opened(view, job, unit)
+    return msgspec.structs.replace(marked, actions=(*marked.actions, event))
+
+
+def mark_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Mark the pods that were ungated by others with their unit."""
+    stamps = build_stamps(job, unit, quota_of_job(job, view.context))
+    mark = MarkPods(released_at=view.moment.exact_stamp, stamps=stamps)
+    return Decision(actions=(mark,), memory=view.memory)
+
+
+def _prove_with(view: JobView, job: JobFacts, unit: QueueUnit, *why: RecordJobEvent) -> Decision:
     """Return the write that proves an adoption, and the events about it."""
     memory = msgspec.structs.replace(view.memory, adopting=False)
     return Decision(actions=(_prove(view, job, unit), *why), memory=memory)
 
 
-def tell_adoption(view: JobView, job: JobFacts) -> RecordJobEvent:
+def _describe_adoption(view: JobView, job: JobFacts) -> RecordJobEvent:
     """Return the event that the job continues, and what it is charged to."""
-    quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
+    quota = quota_of_job(job, view.context) or "(none: it names none, nor does its namespace)"
     why = "It already ran when it was first seen"
-    if job.kind.holds_at_birth:
+    if job.kind.held_only_at_creation:
         why = f"It was not created suspended, and no {job.kind.kind} is held later"
     message = f"{why}: it goes on, charged to quota {quota}"
     return RecordJobEvent(reason="Adopted", message=message)
 
 
-def lacks_proof(unit: QueueUnit) -> bool:
+def _lacks_proof(unit: QueueUnit) -> bool:
     """Return whether a unit was adopted by an older version, which wrote no admissions.
 
     Its Running phase is proved by the status; units that the scheduler admits have admissions.
@@ -144,8 +204,10 @@ def lacks_proof(unit: QueueUnit) -> bool:
     return is_running and not unit.status.admissions and not is_adopted(unit)
 
 
-def prove_again(view: JobView, job: JobFacts, unit: QueueUnit) -> PatchUnitStatus:
-    """Return the write that gives such a unit the status of one that is adopted now."""
+def prove_again(view: JobView, job: JobFacts, unit: QueueUnit) -> PatchUnitStatus | None:
+    """Return the write that proves an adoption by an older version; None if there is none."""
+    if not _lacks_proof(unit):
+        return None
     conditions = with_condition(unit.status.conditions, _adopted(), now=view.moment.stamp)
     status: dict[str, object] = {"conditions": [condition_body(each) for each in conditions]}
     return PatchUnitStatus(unit=unit, status=status | _granted(view, job, unit))
@@ -191,7 +253,7 @@ def _granted(view: JobView, job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
     granted: dict[str, Any] = {"admissions": [admission_body(each) for each in admissions]}
     granted |= count_into_status(admitted, view.pods) | children_into_status(unit, view.pods)
     if status.placement is None:
-        granted["placement"] = placement_body(unit, quota_of_job(job, view.around))
+        granted["placement"] = placement_body(unit, quota_of_job(job, view.context))
     return granted
 
 
@@ -208,21 +270,3 @@ def _admission_of(pod_set: JobPodSet) -> Admission:
     except QuantityError:
         asked = {}  # what its living pods ask for is charged anyway
     return Admission(name=pod_set.name, replicas=pod_set.count, resources=asked)
-
-
-def keep_place(job: JobFacts, unit: QueueUnit) -> PatchUnitStatus | None:
-    """Return the write that keeps the queue position of a job whose unit came late; else None.
-
-    The unit was deleted and created again, or no controllers ran when the job was created.
-    """
-    made = read_time(unit.metadata.creation_timestamp)
-    if unit.status.job_creation_timestamp is not None or made is None or not comes_late(job, made):
-        return None
-    created = job.metadata.creation_timestamp
-    return PatchUnitStatus(unit=unit, status={"jobCreationTimestamp": created})
-
-
-def comes_late(job: JobFacts, made: datetime) -> bool:
-    """Return whether a unit created at `made` is too late to share its job's queue position."""
-    created = read_time(job.metadata.creation_timestamp)
-    return created is not None and (made - created).total_seconds() >= LATE_UNIT_SECONDS

@@ -16,12 +16,9 @@ One decision has at most one write per object: the next reconcile sees its resul
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from queue_controllers.decision.actions import (
-    MARK_REFUSED,
     Action,
     CreateUnit,
     DeleteUnit,
@@ -32,47 +29,49 @@ from queue_controllers.decision.actions import (
     SuspendJob,
 )
 from queue_controllers.decision.adoption import (
-    adopt_unit,
-    comes_late,
-    keep_place,
-    lacks_proof,
-    prove_again,
+    adopt,
+    adopt_opened_pods,
+    leave_running,
     ran_before,
     ran_before_its_unit,
-    tell_adoption,
 )
-from queue_controllers.decision.deactivation import follow_deactivation, reach_limit
 from queue_controllers.decision.eviction import (
-    carry_out_eviction,
+    follow_eviction,
+    move_backoff_end,
     requeue_at_time_limit,
-    why_evict,
-    with_move_told,
 )
-from queue_controllers.decision.gates import room_of, runs_whole
 from queue_controllers.decision.job_annotations import (
-    IGNORED_ANNOTATION,
     has_own_backoff,
     settings_of_job,
-    unreadable_annotations,
 )
-from queue_controllers.decision.job_ownership import may_use_quota, quota_of_job
-from queue_controllers.decision.job_standing import is_admitted, judge_standing
-from queue_controllers.decision.job_state import JobState, State, judge_job
+from queue_controllers.decision.job_ownership import may_use_quota
+from queue_controllers.decision.job_state import (
+    JobState,
+    State,
+    judge_gates,
+    judge_job,
+)
 from queue_controllers.decision.job_view import (
     LEFT_TO_ITS_OWNER,
     Decision,
     JobMemory,
     JobView,
 )
-from queue_controllers.decision.job_warnings import announce_queued, warn_about_job
-from queue_controllers.decision.label_precedence import NOTE_BEGINS, label_notes
+from queue_controllers.decision.job_warnings import (
+    warn_about_job,
+)
 from queue_controllers.decision.pending import (
+    SILENT_SECONDS,
+    WAITING_PHASES,
+    comes_late,
     find_blocking_reason,
     hold_with_owner,
-    is_silent,
-    note_silence,
+    keep_place,
+    suspend_again,
+    suspend_job,
     wait_for_demand,
     wait_for_owner,
+    wait_in_queue,
     wait_until_stopped,
     with_event_once,
 )
@@ -82,27 +81,17 @@ from queue_controllers.decision.queue_unit_builder import (
     choose_unit_name,
     is_created_by_us,
     is_only_demand,
-    why_other_priority,
 )
-from queue_controllers.decision.release import mark_opened, release_job, release_whole
+from queue_controllers.decision.release import let_run
 from queue_controllers.decision.running import (
-    announce_eviction,
     follow_job,
-    give_up_late,
     wait_in_time,
-    wait_to_resume,
 )
-from queue_controllers.decision.suspend_conflict import restore_contest, suspend_again, suspend_job
-from queue_controllers.decision.unit_status_patches import (
-    OPERATOR_SILENT,
-    move_backoff_end,
-    move_unit,
-)
+from queue_controllers.decision.unit_status_patches import OPERATOR_SILENT, move_unit
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome
-from shared_api.objects.meta import is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
-    ADOPTABLE_PHASES,
+    RELEASED_PHASES,
     SUSPEND_CONTESTED,
     Phase,
     is_being_evicted,
@@ -112,15 +101,7 @@ from shared_api.queue_unit_phases import (
     phase_of,
     was_evicted,
 )
-from shared_api.well_known_labels import ADMISSION_GATE, MANAGED_BY, spellings
-
-REFUSED_REQUEUE_SECONDS: Final = 60.0
-"""How often a job whose pods would be refused is reconciled without a change."""
-
-_TOLD_OF_MARKS: Final = (IGNORED_ANNOTATION, NOTE_BEGINS)
-"""How reports about a job's annotations and labels begin."""
-
-_WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
+from shared_api.well_known_labels import MANAGED_BY, spellings
 
 
 def decide(view: JobView) -> Decision:
@@ -130,9 +111,10 @@ def decide(view: JobView) -> Decision:
         return Decision(state=judge_job(None, view.pods, admitted=False, believed=False))
     if unit is None and not view.ownership.managed:
         return _leave_to_others(view, job)
-    if unit is None and (decision := wait_for_owner(view)) is not None:
+    may_wait = unit is None and view.ownership.may_be_nested
+    if may_wait and (decision := wait_for_owner(view)) is not None:
         return decision
-    job, state, memory = judge_standing(view, job)
+    job, state, memory = _judge_state(view, job)
     settings = settings_of_job(job, view.settings)
     view = msgspec.structs.replace(view, job=job, memory=memory, settings=settings)
     if unit is None:
@@ -148,10 +130,57 @@ def decide(view: JobView) -> Decision:
         decision = _take_over(view, job, unit)
     else:
         decision = _decide_with_unit(view, job, unit, state)
+    decision = msgspec.structs.replace(decision, state=state)
     ended = job.status.outcome is not None or (unit is not None and is_final(unit))
     if view.ownership.managed and not ended:
-        decision = warn_about_job(view, job, _with_unreadable_told(view, job, decision))
-    return msgspec.structs.replace(decision, state=state)
+        decision = warn_about_job(view, job, decision)
+    return decision
+
+
+def _judge_state(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, JobMemory]:
+    """Return the facts, the job's state, and what to remember of it.
+
+    An operator's report is believed if the operator was seen to let the job go; its silence counts
+    as confirmation after a minute.
+    """
+    admitted = view.unit is not None and _is_admitted(view.unit)
+    if job.kind.held_by_gates:
+        job = judge_gates(job, view.pods, admitted=admitted)
+    memory = _note_acknowledgment(view.memory, job)
+    believed = _resume_was_seen(memory, job) and _reports_suspended(job)
+    state = judge_job(job, view.pods, admitted=admitted, believed=believed)
+    if not state.unclear:
+        return job, state, msgspec.structs.replace(memory, quiet_since=None)
+    since = view.moment.monotonic if memory.quiet_since is None else memory.quiet_since
+    memory = msgspec.structs.replace(memory, quiet_since=since)
+    if view.moment.monotonic - since >= SILENT_SECONDS:
+        state = judge_job(job, view.pods, admitted=admitted, believed=True)
+    return job, state, memory
+
+
+def _note_acknowledgment(memory: JobMemory, job: JobFacts) -> JobMemory:
+    """Return the memory with what the operator reports while the job is not suspended."""
+    if job.suspended:
+        return memory
+    said = job.status
+    holds = said.suspended or said.is_at_odds or said.is_empty
+    return msgspec.structs.replace(memory, acknowledged_release=None if holds else job.released_at)
+
+
+def _resume_was_seen(memory: JobMemory, job: JobFacts) -> bool:
+    return job.released_at is not None and memory.acknowledged_release == job.released_at
+
+
+def _reports_suspended(job: JobFacts) -> bool:
+    """Return whether the status says that the job is held back, whatever time it states."""
+    return job.status.suspended and not job.status.pods
+
+
+def _is_admitted(unit: QueueUnit) -> bool:
+    """Return whether the job may be resumed: admitted or adopted, and no eviction in progress."""
+    if is_being_evicted(unit) or unit.spec.active is False:
+        return False
+    return phase_of(unit) in RELEASED_PHASES
 
 
 def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
@@ -165,74 +194,36 @@ def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
     return warn_about_job(view, job, Decision(memory=memory))
 
 
-def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> Decision:
-    """Return the decision with one warning for each annotation or label that is not valid."""
-    reasons = dict.fromkeys(unreadable_annotations(job).values(), "IgnoredAnnotation")
-    if lower := why_other_priority(job, view.around):
-        reasons[lower] = "IgnoredAnnotation"
-    reasons |= label_notes(job)
-    troubles, memory = frozenset(reasons), decision.memory
-    others = {each for each in memory.told if not each.startswith(_TOLD_OF_MARKS)}
-    told = memory.told - others
-    if troubles == told:
-        return decision
-    warnings = [
-        RecordJobEvent(reason=reasons[each], message=each, type=EventType.WARNING)
-        for each in sorted(troubles - told)
-    ]
-    return msgspec.structs.replace(
-        decision,
-        actions=(*decision.actions, *warnings),
-        memory=msgspec.structs.replace(memory, told=troubles | others),
-        settled=decision.settled or not decision.actions,
-    )
-
-
 # --- no unit yet --------------------------------------------------------------------------------
 
 
 def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decision:
     if state.state in {State.FINISHED, State.DELETING}:
         return Decision(memory=view.memory)
-    if job.why_not_hold:
+    if job.why_not_suspendable:
         return _leave_alone(view, job)
+    adopting = not state.stopped and ran_before(view, job, state)
     if job.unknown_demand:
-        runs = ran_before(view, job, state)
-        return wait_for_demand(view, job, () if runs else _hold(view, job))
+        return wait_for_demand(view, job, () if adopting else _hold(view, job))
     if len(job.pod_sets) > MAX_POD_SETS:
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
         return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
-    adopting = ran_before(view, job, state)
-    if adopting and not may_use_quota(job, view.around):
-        return _leave_running(view, job)
+    if adopting and not may_use_quota(job, view.context):
+        return leave_running(view, job)
     actions: list[Action] = [] if adopting else [*_hold(view, job)]
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
-    body = build_unit(job, view.around, name=name, runs=adopting)
+    body = build_unit(job, view.context, name=name, runs=adopting)
     actions.append(CreateUnit(body=body))
     # The next reconcile writes the queue position of a unit that comes late.
     is_done = view.lost is None and not comes_late(job, view.moment.wall)
-    settled = len(actions) == 1 and state.state is State.HELD and is_done
+    is_complete = len(actions) == 1 and state.state is State.HELD and is_done
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
         actions.append(RecordJobEvent(reason="NameCut", message=message))
     # The next reconcile proves an adoption, in the status of the unit that exists then.
     held = any(isinstance(each, SuspendJob) for each in actions)
     memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held, place_kept=False)
-    return Decision(actions=tuple(actions), memory=memory, settled=settled)
-
-
-def _leave_running(view: JobView, job: JobFacts) -> Decision:
-    """Leave a running job alone that was never admitted and whose namespace may not name its quota.
-
-    Its pods are charged like those of any unmanaged job.
-    """
-    quota = quota_of_job(job, view.around)
-    message = (
-        f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it goes on,"
-        f" nothing of {quota} is charged for it, and its pods are charged where their own labels"
-        " say. Name a quota in the job's label that its namespace may use"
-    )
-    return with_event_once(view, "NotAdopted", message)
+    return Decision(actions=tuple(actions), memory=memory, is_complete=is_complete)
 
 
 def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
@@ -240,7 +231,7 @@ def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
     Whether the job ran before it is decided by the next reconcile.
     """
-    body = build_sync(job, unit, view.around, waiting=False)
+    body = build_sync(job, unit, view.context, waiting=False)
     return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
 
 
@@ -250,7 +241,7 @@ def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
 
 
 def _leave_alone(view: JobView, job: JobFacts) -> Decision:
-    message = f"It cannot be queued and is left alone: {job.why_not_hold}"
+    message = f"It cannot be queued and is left alone: {job.why_not_suspendable}"
     return with_event_once(view, "CanNotBeHeld", message)
 
 
@@ -259,18 +250,20 @@ def _leave_alone(view: JobView, job: JobFacts) -> Decision:
 
 def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     evicting = view.memory.evicting and is_being_evicted(unit)
-    told = view.memory.obstacle if find_blocking_reason(unit) is not None else ""
-    is_to_start = job.suspended and is_admitted(unit)
-    memory = view.memory if is_admitted(unit) else _without_attempt(view.memory)
+    obstacle = view.memory.obstacle
+    if obstacle and find_blocking_reason(unit) is None:
+        obstacle = ""
+    is_to_start = job.suspended and _is_admitted(unit)
+    memory = view.memory if _is_admitted(unit) else _without_attempt(view.memory)
     memory = msgspec.structs.replace(
         memory,
         arrived=False,
         nested=False,
         unproved_since=None,
         adopting=view.memory.adopting and not job.suspended,
-        held=view.memory.held and not is_admitted(unit),
+        held=view.memory.held and not _is_admitted(unit),
         evicting=evicting,
-        obstacle=told,
+        obstacle=obstacle,
         old_pods_since=view.memory.old_pods_since if is_to_start else None,
         short_since=view.memory.short_since if is_to_start else None,
         refused_since=view.memory.refused_since if is_to_start and job.pods_refused else None,
@@ -278,13 +271,15 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     view = msgspec.structs.replace(view, memory=memory)
     if job.status.outcome is not None:
         finish = _finish(view, unit, job.status.outcome)
-        return Decision(actions=(finish,), memory=memory, settled=True)
+        return Decision(actions=(finish,), memory=memory, is_complete=True)
     if state.state is State.DELETING:
         return _end_deleted(view, unit)
-    if ran_before_its_unit(view, job, unit, state):
-        allowed = may_use_quota(job, view.around)
-        return _adopt(view, job, unit) if allowed else _leave_running(view, job)
-    decision = with_move_told(view, job, unit, state, _follow_unit(view, job, unit, state))
+    is_free = not occupies_quota(unit)
+    if is_free and not state.stopped and ran_before_its_unit(view, job, unit, state):
+        return adopt(view, job, unit)
+    decision = _follow_unit(view, job, unit, state)
+    if unit.spec.maximum_execution_time_seconds is None:
+        return decision
     return requeue_at_time_limit(view, unit, decision)
 
 
@@ -300,56 +295,31 @@ def _without_attempt(memory: JobMemory) -> JobMemory:
     )
 
 
-def _adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Prove an adoption; first restore the unit's spec from its job."""
-    body = {} if job.unknown_demand else build_sync(job, unit, view.around, waiting=True, runs=True)
-    if body:
-        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
-    return adopt_unit(view, job, unit, tell_adoption(view, job))
-
-
 def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     # Restore what was edited by hand before the unit waits again: freed with another demand than
     # its job's, or in another quota, it would be admitted for that, again and again.
     phase = phase_of(unit)
-    waits = phase in _WAITING_PHASES or is_being_evicted(unit)
+    waits = phase in WAITING_PHASES or is_being_evicted(unit)
     # Pods state themselves what they ask for, whichever of them run.
-    is_clear = state.stopped or (job.kind.held_by_gates and phase in _WAITING_PHASES)
+    is_clear = state.stopped or (job.kind.held_by_gates and phase in WAITING_PHASES)
     is_judged = is_clear and not job.unknown_demand
     may_move = waits and is_judged
-    if body := build_sync(job, unit, view.around, waiting=may_move, stopped=is_judged):
+    if body := build_sync(job, unit, view.context, waiting=may_move, stopped=is_judged):
         is_urgent = was_evicted(unit) or is_being_evicted(unit) or not is_only_demand(body)
         write = PatchUnit(unit=unit, body=body, is_urgent=is_urgent)
         return Decision(actions=(write,), memory=view.memory)
-    if (decision := follow_deactivation(view, job, unit)) is not None:
+    if (decision := follow_eviction(view, job, unit, state)) is not None:
         return decision
-    if (decision := reach_limit(view, job, unit)) is not None:
-        return decision
-    if is_silent(view, state) and not is_condition_true(unit.status.conditions, OPERATOR_SILENT):
-        return Decision(actions=(note_silence(view, unit),), memory=view.memory)
-    if is_being_evicted(unit):
-        return carry_out_eviction(view, job, unit, state)
-    if occupies_quota(unit) and (asked := why_evict(view, job, unit, state)):
-        return announce_eviction(view, unit, *asked)
     if job.unknown_demand:
         return _await_demand(view, job, unit, state)
-    if is_admitted(unit):
-        return _let_run(view, job, unit, state)
+    if _is_admitted(unit):
+        return let_run(view, job, unit, state)
     return _keep_held(view, job, unit, state)
-
-
-def _keep_place(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    waits = phase_of(unit) in _WAITING_PHASES and not view.memory.place_kept
-    write = keep_place(job, unit) if waits else None
-    if write is None:
-        return None
-    memory = msgspec.structs.replace(view.memory, place_kept=True)
-    return Decision(actions=(write,), memory=memory)
 
 
 def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Leave a unit as it is until its job's pods are known; a starting job keeps its timeout."""
-    if not is_admitted(unit):
+    if not _is_admitted(unit):
         return wait_for_demand(view, job, _hold(view, job))
     waits = wait_for_demand(view, job)
     return waits if state.state is State.RUNNING else wait_in_time(view, job, unit, waits)
@@ -358,8 +328,8 @@ def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus:
     to, word = (Phase.SUCCEED, "Succeeded") if outcome.succeeded else (Phase.FAILED, "Failed")
     message = f"{word}: {outcome.message}" if outcome.message else word
-    settled = (SUSPEND_CONTESTED, OPERATOR_SILENT)
-    return move_unit(unit, to, view.moment, message=message, settled=settled)
+    cleared = (SUSPEND_CONTESTED, OPERATOR_SILENT)
+    return move_unit(unit, to, view.moment, message=message, cleared=cleared)
 
 
 def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
@@ -372,7 +342,7 @@ def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
     if view.pods.living:
         return Decision(memory=view.memory)
     failed = move_unit(unit, Phase.FAILED, view.moment, message="Failed: the job is deleted")
-    return Decision(actions=(failed,), memory=view.memory, settled=True)
+    return Decision(actions=(failed,), memory=view.memory, is_complete=True)
 
 
 # --- not managed by the queue (any more) ---------------------------------------------------------
@@ -388,10 +358,10 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return _end_deleted(view, unit)
     if job.status.outcome is not None:
         finish = _finish(view, unit, job.status.outcome)
-        return Decision(actions=(finish,), memory=memory, settled=True)
+        return Decision(actions=(finish,), memory=memory, is_complete=True)
     whose = f"It is not the queue's: {view.ownership.reason}"
     if occupies_quota(unit) and not state.stopped:
-        if "NotManaged" not in memory.told:
+        if "NotManaged" not in memory.reported_events:
             message = f"{whose}. What it runs stays charged until it has stopped or ended"
             return with_event_once(view, "NotManaged", message)
         return _watch_unmanaged(view, job, unit, state)
@@ -401,7 +371,7 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
 
 
 def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    if state.state is State.STOPPING or not is_admitted(unit):
+    if state.state is State.STOPPING or not _is_admitted(unit):
         return wait_until_stopped(view, state)
     return follow_job(view, job, unit, state)
 
@@ -413,7 +383,7 @@ def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
         mark = {key: None for key in spellings(MANAGED_BY) if key in unit.metadata.annotations}
         give_up = PatchUnit(unit=unit, body={"metadata": {"annotations": mark}})
     event = RecordJobEvent(reason="NotManaged", message=message, type=EventType.WARNING)
-    return Decision(actions=(give_up, event), memory=view.memory, settled=True)
+    return Decision(actions=(give_up, event), memory=view.memory, is_complete=True)
 
 
 # --- not admitted -------------------------------------------------------------------------------
@@ -423,74 +393,12 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     if not job.suspended:
         if not job.kind.held_by_gates:
             return suspend_again(view, job, unit)
-        if (decision := _note_opened(view, job, unit)) is not None:
+        if (decision := adopt_opened_pods(view, job, unit)) is not None:
             return decision
-    if (restored := restore_contest(view, unit)) is not None:
-        # Before its queue position: until then it has that of its creation, which is further back.
-        return Decision(actions=(restored,), memory=view.memory)
-    if (kept := _keep_place(view, job, unit)) is not None:
+    if (kept := keep_place(view, job, unit)) is not None:
         return kept
     if has_own_backoff(job):
         moved = move_backoff_end(unit, view.settings, view.moment, view.jitter)
         if moved is not None:
             return Decision(actions=(moved,), memory=view.memory)
-    obstacle = find_blocking_reason(unit)
-    if obstacle is not None and obstacle.message != view.memory.obstacle:
-        event = RecordJobEvent(
-            reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING
-        )
-        memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
-        return Decision(actions=(event,), memory=memory)
-    waits = wait_until_stopped(view, state)
-    if job.pods_refused and waits.requeue_after_seconds is None:
-        # What blocks it triggers a reconcile when it changes, except a right to read it that is
-        # revoked.
-        return msgspec.structs.replace(waits, requeue_after_seconds=REFUSED_REQUEUE_SECONDS)
-    return waits if obstacle is not None else announce_queued(unit, waits)
-
-
-def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Charge what was ungated by others: only deleting its pods would stop it, perhaps for ever.
-
-    If nothing is left to start, the unit is admitted. Otherwise its living pods count, and the unit
-    stays pending: to ungate one pod admits no others. None: that is so already.
-    """
-    if phase_of(unit) not in ADOPTABLE_PHASES:
-        return None
-    if not may_use_quota(job, view.around):
-        return None if "NotAdopted" in view.memory.told else _leave_running(view, job)
-    message = f"The gate {ADMISSION_GATE} was removed from its pods by others: they go on, charged"
-    if runs_whole(job, view.pods):
-        event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
-        return adopt_unit(view, job, unit, event)
-    if not view.pods.opened or MARK_REFUSED in view.memory.told:
-        return None
-    message = (
-        f"The gate {ADMISSION_GATE} was removed from {view.pods.opened} of its pods by others:"
-        " they go on, charged as they run. The others wait in the queue until the rest of the job"
-        " fits"
-    )
-    event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
-    marked = mark_opened(view, job, unit)
-    return msgspec.structs.replace(marked, actions=(*marked.actions, event))
-
-
-# --- admitted -----------------------------------------------------------------------------------
-
-
-def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    if lacks_proof(unit):
-        return Decision(actions=(prove_again(view, job, unit),), memory=view.memory)
-    match state.state:
-        case State.RELEASED if state.resumable:
-            return give_up_late(view, job, unit) or release_whole(view, job, unit)
-        case State.RELEASED | State.STOPPING:
-            return wait_to_resume(view, job, unit, state)
-        case State.STARTING | State.RUNNING:
-            if job.kind.held_by_gates and room_of(unit, view.pods):
-                return release_job(view, job, unit)
-            if view.pods.opened and MARK_REFUSED not in view.memory.told:
-                return mark_opened(view, job, unit)
-            return follow_job(view, job, unit, state)
-        case State.HELD | State.FINISHED | State.DELETING | State.GONE:
-            raise AssertionError(f"admitted, and yet {state.state}")
+    return wait_in_queue(view, job, unit, state)

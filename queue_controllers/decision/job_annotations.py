@@ -15,10 +15,12 @@ from queue_controllers.decision.job_settings import JobSettings, backoff_from
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.partial_parallelism import INSTEAD, MIN_KEYS, why_no_minimum
 from shared_api.durations import DurationError, parse_seconds
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
     ACTIVE,
     BACKOFF_LIMIT,
     BACKOFF_TIMEOUT,
+    DEACTIVATION_MARKS,
     MAX_EXEC_TIME,
     MIN_PARALLELISM,
     PARTIAL_RUNNING_TIMEOUT,
@@ -101,8 +103,10 @@ def unreadable_annotations(job: JobFacts) -> dict[str, str]:
         except ValueError as error:
             found = next(each for each in spellings(key) if each in job.metadata.annotations)
             troubles[key] = _told(found, text, str(error), instead)
-    for most in (each.most for each in job.pod_sets if each.most is not None):
-        why = why_no_minimum(job.metadata.annotations, most)
+    for wanted in (each.wanted_parallelism for each in job.pod_sets):
+        if wanted is None:
+            continue
+        why = why_no_minimum(job.metadata.annotations, wanted)
         if why is not None:
             troubles[MIN_PARALLELISM] = _told(*why, INSTEAD)
     return troubles
@@ -114,6 +118,13 @@ def _told(key: str, text: str, what: str, instead: str) -> str:
 
 
 # --- values -------------------------------------------------------------------------------------
+
+
+def how_to_activate(unit: QueueUnit) -> str:
+    """Return what to do to have an inactive unit wait in the queue again."""
+    marks = (unit.metadata.annotations.get(each, "") for each in DEACTIVATION_MARKS)
+    first = '"false", then ' if any(says_true(each) for each in marks) else ""
+    return f'annotate the job {ACTIVE}: {first}"true"'
 
 
 def _text(job: JobFacts, key: str) -> str:

@@ -120,7 +120,7 @@ class Ownership(msgspec.Struct, frozen=True):
 
 def classify_ownership(
     job: JobFacts,
-    around: ClusterContext,
+    context: ClusterContext,
     settings: JobSettings,
     *,
     has_unit: bool,
@@ -131,12 +131,12 @@ def classify_ownership(
     `owners` is asked last, and only about a job that would be managed and has not ended; what it
     raises is passed on.
     """
-    if whose := _whose_else(job, around, settings):
+    if whose := _whose_else(job, context, settings):
         return Ownership(managed=False, reason=whose.why, rule=whose.rule)
     if has_unit or read_annotation(job.metadata.annotations, RELEASED_AT):
         ground: _Ground | None = _Ground(Rule.IN_QUEUE, "it is in the queue already")
     else:
-        ground = _why_managed(job, around, settings)
+        ground = _why_managed(job, context, settings)
     if ground is None:
         return Ownership(managed=False, reason=NAMES_NOTHING, rule=Rule.NAMES_NOTHING)
     rule, reason = ground
@@ -166,14 +166,14 @@ def classify_ownership(
     )
 
 
-def _whose_else(job: JobFacts, around: ClusterContext, settings: JobSettings) -> _Ground | None:
+def _whose_else(job: JobFacts, context: ClusterContext, settings: JobSettings) -> _Ground | None:
     """Return what else the job says that it belongs to; None for nothing."""
     meta = job.metadata
     if meta.namespace in settings.excluded_namespaces:
         return _Ground(Rule.NAMESPACE_EXCLUDED, f"namespace {meta.namespace} is never managed")
     # Pods may get the label, empty, from Kueue's webhook.
     named = job.kind.held_by_gates and KUEUE_QUEUE_NAME in meta.labels
-    if around.leaves_to_kueue and (named or meta.labels.get(KUEUE_QUEUE_NAME)):
+    if context.leaves_to_kueue and (named or meta.labels.get(KUEUE_QUEUE_NAME)):
         return _Ground(Rule.LEFT_TO_KUEUE, "it belongs to Kueue")
     if job.foreign_manager:
         return _Ground(Rule.MANAGED_BY_OTHER, f"spec.managedBy is {job.foreign_manager}")
@@ -255,7 +255,7 @@ def find_owner(
     return nearest
 
 
-def quota_of_job(job: JobFacts, around: ClusterContext) -> str:
+def quota_of_job(job: JobFacts, context: ClusterContext) -> str:
     """Return the quota that the job is charged to, or "".
 
     A quota that the pod template names is the one that koord-scheduler charges the pods to, so it
@@ -266,19 +266,19 @@ def quota_of_job(job: JobFacts, around: ClusterContext) -> str:
             return named
     if named := read_quota_name(job.metadata.labels):
         return named
-    return around.quotas.quota_of_namespace(job.metadata.namespace)
+    return context.quotas.quota_of_namespace(job.metadata.namespace)
 
 
-def may_use_quota(job: JobFacts, around: ClusterContext) -> bool:
+def may_use_quota(job: JobFacts, context: ClusterContext) -> bool:
     """Return whether the job's namespace may name the quota that the job is charged to.
 
     A quota that is not known here is judged by the scheduler: it does not exist, or is the node of
     a tree.
     """
-    quota, listed = quota_of_job(job, around), around.available_quotas
-    if listed is None or quota not in around.quotas.known or quota in SPECIAL_QUOTAS:
+    quota, listed = quota_of_job(job, context), context.available_quotas
+    if listed is None or quota not in context.quotas.known or quota in SPECIAL_QUOTAS:
         return True
-    return around.quotas.may_name(quota, job.metadata.namespace, listed)
+    return context.quotas.may_name(quota, job.metadata.namespace, listed)
 
 
 def quota_of_template(template: TemplateMeta) -> str:
@@ -306,7 +306,7 @@ def _names_queue_or_quota(job: JobFacts) -> bool:
     return bool(read_queue_name(meta.labels, meta.annotations) or read_quota_name(meta.labels))
 
 
-def _why_managed(job: JobFacts, around: ClusterContext, settings: JobSettings) -> _Ground | None:
+def _why_managed(job: JobFacts, context: ClusterContext, settings: JobSettings) -> _Ground | None:
     """Return the rule by which the queue manages a job; None if none does."""
     if job.kind.held_by_gates:
         # On any pod the quota's label, and a namespace's quota, concern koord-scheduler.
@@ -318,9 +318,9 @@ def _why_managed(job: JobFacts, around: ClusterContext, settings: JobSettings) -
     if job.metadata.annotations.get(SUSPEND) == "true":
         return _Ground(Rule.SUSPEND_ANNOTATION, f"it is annotated {SUSPEND}")
     namespace = job.metadata.namespace
-    if read_annotation(around.namespace_labels, MANAGED_NAMESPACE) == "true":
+    if read_annotation(context.namespace_labels, MANAGED_NAMESPACE) == "true":
         why = f"namespace {namespace} is labelled {MANAGED_NAMESPACE}"
         return _Ground(Rule.NAMESPACE_LABEL, why)
-    if settings.manage is Manage.NAMESPACE_QUOTA and around.quotas.quota_of_namespace(namespace):
+    if settings.manage is Manage.NAMESPACE_QUOTA and context.quotas.quota_of_namespace(namespace):
         return _Ground(Rule.NAMESPACE_QUOTA, f"namespace {namespace} has a quota")
     return None

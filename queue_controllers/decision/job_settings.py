@@ -65,12 +65,12 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     report_unqueued_jobs: bool = False
     """A job without queue or quota gets an event if other jobs of its namespace are queued."""
     running_timeout_seconds: float = 0.0
-    """How long a released job may take until its pods run, before it is evicted; 0: for ever,
+    """How long a released job may take until its pods run, before it is evicted; 0: forever,
     unless the queue waits for them (`unit_status_patches.running_timeout`)."""
     partial_running_timeout_seconds: float = 0.0
-    """How long only some of a job's pods may run, before it is evicted; 0: for ever."""
+    """How long only some of a job's pods may run, before it is evicted; 0: forever."""
     pod_creation_timeout_seconds: float | None = None
-    """How long a released job may have no pod object, before it is evicted; 0: for ever; None: the
+    """How long a released job may have no pod object, before it is evicted; 0: forever; None: the
     default of its kind (`pods_not_ready.pod_creation_timeout`)."""
     backoff: Backoff = backoff_from(0.0)
     """How long an evicted unit waits if its eviction asks for a backoff."""

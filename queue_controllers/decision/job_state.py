@@ -30,10 +30,13 @@ from enum import StrEnum
 
 import msgspec
 
+from queue_controllers.decision.grants import granted_counts
+from queue_controllers.job_families.gated_pods import is_held, is_opened
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.pod_scheduling import Unschedulable, unschedulable_of
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.pod import Pod
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.timestamps import read_time
 from shared_api.well_known_labels import RELATED_QUEUE_UNIT, read_annotation
 
@@ -51,7 +54,7 @@ class State(StrEnum):
     GONE = "gone"
 
 
-class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
+class PodCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The pods of one job, counted.
 
     Those that are held by the queue's gate use nothing: they are in `held_of_sets` alone.
@@ -84,17 +87,17 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     living_since: str = ""
     """When the oldest living pod that is not being deleted was created; "" for none."""
     held_of_sets: dict[str, int] = {}
-    """Held by the queue's gate, and not being deleted, by pod set; counted by `gates`."""
+    """Held by the queue's gate, and not being deleted, by pod set; counted by `count_gated`."""
     living_of_sets: dict[str, int] = {}
-    """Living pods by pod set; counted by `gates`."""
+    """Living pods by pod set; counted by `count_gated`."""
     opened: int = 0
     """Living, and neither gated nor ever released: something else took their gate off; counted by
-    `gates`."""
+    `count_gated`."""
     children: tuple[Uid, ...] = ()
     """Controllers, other than the job, of living pods without the mark of its unit; sorted."""
 
 
-NO_PODS = PodFacts()
+NO_PODS = PodCounts()
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +112,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
 def count_pods(
     pods: Iterable[Pod], pod_set_of: Callable[[Pod], str], job: Uid = NO_UID
-) -> PodFacts:
+) -> PodCounts:
     """Return the counts of a job's pods; `job`: its uid, if its children may have pods as well."""
     total = living = terminating = 0
     pending_since = last_created = living_since = ""
@@ -138,7 +141,7 @@ def count_pods(
                 refused.append(refusal)
         elif pod.status.phase == "Failed":
             _count(failed, pod_set_of(pod))
-    return PodFacts(
+    return PodCounts(
         total=total,
         living=living,
         terminating=terminating,
@@ -166,7 +169,7 @@ def _count(of_sets: dict[str, int], name: str) -> None:
     of_sets[name] = of_sets.get(name, 0) + 1
 
 
-def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, believed: bool) -> JobState:
+def judge_job(job: JobFacts | None, pods: PodCounts, *, admitted: bool, believed: bool) -> JobState:
     """Return the state of a job.
 
     Args:
@@ -196,7 +199,7 @@ def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, believed:
     )
 
 
-def _operator_confirms(job: JobFacts, pods: PodFacts) -> bool:
+def _operator_confirms(job: JobFacts, pods: PodCounts) -> bool:
     """Return whether the operator has said, since the last release, that it holds the job back."""
     status, released_at = job.status, job.released_at
     if job.kind.held_by_gates:
@@ -214,3 +217,64 @@ def _operator_confirms(job: JobFacts, pods: PodFacts) -> bool:
     # clear with a later report, or when the operator's time is up.
     since = read_time(status.suspended_since)
     return since is not None and since > released_at
+
+
+# --- jobs that are held by the gates of their pods ------------------------------------------------
+# A gate suspends one pod. While such a job is not admitted, it counts as suspended if none of its
+# pods lives without a gate; while it is admitted, if all of them are gated. So it has the same
+# states as every other job, and pods that come later, as those of a StatefulSet do, start one by
+# one within the admission.
+#
+# Some pods of a job that is not admitted may live without a gate all the same: others took their
+# gate off, or the unit was created anew. They are charged while they live, and the gated ones wait.
+# If all pods live without a gate, nothing is left to decide.
+
+
+def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodCounts:
+    """Return the counts of a job's pods: per set, those that are gated and those that live."""
+    others = []
+    held: dict[str, int] = {}
+    living: dict[str, int] = {}
+    for pod in pods:
+        name = pod_set_of(pod)
+        if not is_held(pod):
+            others.append(pod)
+            living[name] = living.get(name, 0) + pod.is_living
+        elif not pod.is_terminating:
+            held[name] = held.get(name, 0) + 1
+    return msgspec.structs.replace(
+        count_pods(others, pod_set_of),
+        held_of_sets=held,
+        living_of_sets=living,
+        opened=sum(map(is_opened, others)),
+    )
+
+
+def judge_gates(job: JobFacts, pods: PodCounts, *, admitted: bool) -> JobFacts:
+    """Return the facts with `suspended` derived from the gates of the pods.
+
+    Args:
+        job: What the adapter reports.
+        pods: From `count_gated`.
+        admitted: Whether its unit is admitted and not being evicted.
+    """
+    runs = pods.running + pods.pending > 0
+    suspended = bool(pods.held_of_sets) and not runs if admitted else not runs
+    return msgspec.structs.replace(job, suspended=suspended)
+
+
+def runs_whole(job: JobFacts, pods: PodCounts) -> bool:
+    """Return whether all pods that the job needs live, so that nothing of it is left to start."""
+    return all(pods.living_of_sets.get(each.name, 0) >= each.count for each in job.pod_sets)
+
+
+def room_of(unit: QueueUnit, pods: PodCounts) -> dict[str, int]:
+    """Return how many gated pods of each set may start: the granted count, less the living pods."""
+    if not pods.held_of_sets:
+        return {}
+    granted = granted_counts(unit)
+    room = {
+        name: min(held, granted.get(name, 0) - pods.living_of_sets.get(name, 0))
+        for name, held in pods.held_of_sets.items()
+    }
+    return {name: count for name, count in room.items() if count > 0}

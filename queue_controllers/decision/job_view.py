@@ -9,7 +9,7 @@ import msgspec
 from queue_controllers.decision.actions import Action
 from queue_controllers.decision.job_ownership import ClusterContext, Ownership
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import NO_PODS, JobState, PodFacts
+from queue_controllers.decision.job_state import NO_PODS, JobState, PodCounts
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
@@ -72,7 +72,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """This process has suspended the job to carry out the eviction in progress."""
     quiet_since: float | None = None
     """Since when only the operator's confirmation is missing for "stopped" (monotonic)."""
-    let_go_of: datetime | None = None
+    acknowledged_release: datetime | None = None
     """The release after which the operator was seen to report that it no longer holds the job back:
     what it reports of a suspension after that belongs to the next one. Timestamps are compared
     only where this was not seen: some operators set none, some use another clock, and all have
@@ -104,16 +104,20 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Since when the written counts differ from the pods."""
     stamp_refused: bool = False
     """The API server refused a release of this job with labels: the next is tried without."""
-    told: frozenset[str] = frozenset()
+    reported_events: frozenset[str] = frozenset()
     """Reasons of events that are recorded once; for ignored annotations the whole message."""
     obstacle: str = ""
     """The blocking reason that was last reported on the job, until it is gone."""
 
+    def with_reported(self, reason: str) -> JobMemory:
+        """Return the memory with an event of this reason recorded."""
+        return msgspec.structs.replace(self, reported_events=self.reported_events | {reason})
+
 
 class LostUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts against a job of its unit that was deleted.
+    """What a job's deleted unit passes on to its next one, against the job.
 
-    A user who may delete units must gain nothing by it: the next unit takes the place of this one.
+    A user who may delete units must gain nothing by it: the next unit takes its queue position.
     """
 
     waited: bool = False
@@ -132,9 +136,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
     job: JobFacts | None
     unit: QueueUnit | None = None
-    pods: PodFacts = NO_PODS
+    pods: PodCounts = NO_PODS
     ownership: Ownership = Ownership(managed=True, reason="")
-    around: ClusterContext = ClusterContext()
+    context: ClusterContext = ClusterContext()
     settings: JobSettings = JobSettings()
     memory: JobMemory = NOTHING_KNOWN
     lost: LostUnit | None = None
@@ -158,6 +162,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """None if the queue does not manage the job."""
     asks_why: bool = False
     """The job's events are to be read for why it has no pods; the answer is remembered."""
-    settled: bool = False
+    is_complete: bool = False
     """Once these actions are done there is nothing more to do until something else changes: the
     watch events of our own writes need no reconcile."""

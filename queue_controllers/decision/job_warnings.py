@@ -1,13 +1,10 @@
 """Events that tell the owner of a job what it may not expect. Pure.
 
-First, that the job is queued, and as which unit: a job that just waits shows nothing by itself.
-This is recorded when the scheduler has written why the unit waits, so that a job that starts at
-once costs no event.
-
-Then, that an owner of the job does not count. Last, mistakes that are not errors anywhere: a label
-or annotation that nothing reads, since it is misspelled; a job that names no queue or quota
-although the others of its namespace do; and an admitted job that takes nothing of its quota, since
-it requests nothing that the quota governs. The first is reported for managed jobs and for suspended
+First, that it names another quota while it runs, which values of its annotations and labels do not
+count, and that an owner of it does not. Then mistakes that are not errors anywhere: a label or
+annotation that nothing reads, since it is misspelled; a job that names no queue or quota although
+the others of its namespace do; and an admitted job that takes nothing of its quota, since it
+requests nothing that the quota governs. The first is reported for managed jobs and for suspended
 ones that nothing will resume; the second only where the setting `reportUnqueuedJobs` asks for it,
 since such a job may be intended; the third in the words that the scheduler wrote into the unit.
 
@@ -21,8 +18,23 @@ from typing import Final
 import msgspec
 
 from queue_controllers.decision.actions import EventType, RecordJobEvent
-from queue_controllers.decision.job_ownership import NAMES_NOTHING
+from queue_controllers.decision.eviction import where_else
+from queue_controllers.decision.job_annotations import IGNORED_ANNOTATION, unreadable_annotations
+from queue_controllers.decision.job_ownership import (
+    NAMES_NOTHING,
+    ClusterContext,
+    quota_of_job,
+    quota_of_template,
+)
+from queue_controllers.decision.job_state import JobState, State
 from queue_controllers.decision.job_view import Decision, JobView
+from queue_controllers.decision.pod_stamps import PREEMPTIBLE_LABELS, is_not_preemptible
+from queue_controllers.decision.queue_unit_builder import (
+    annotations_of_unit,
+    is_created_by_us,
+    labels_of_unit,
+    why_other_priority,
+)
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.key_spelling import explain_unread_keys
 from shared_api.objects.meta import find_condition
@@ -30,41 +42,45 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
     NOTHING_REQUESTED,
     QUOTA_RESERVED,
-    Phase,
     has_nothing_requested,
-    phase_of,
-    was_evicted,
+    is_being_evicted,
+    occupies_quota,
 )
-from shared_api.well_known_labels import QUEUE_NAME, QUOTA_NAME
+from shared_api.well_known_labels import (
+    ACTIVE,
+    NOT_PREEMPTIBLE,
+    QUEUE_NAME,
+    QUOTA_NAME,
+    read_queue_name,
+    read_quota_name,
+)
 
 KEY_WITHOUT_EFFECT: Final = "KeyWithoutEffect"
 NOT_QUEUED: Final = "NotQueued"
 OWNER_IGNORED: Final = "OwnerIgnored"
-QUEUED: Final = "Queued"
+ANNOTATION_IGNORED: Final = "IgnoredAnnotation"
+QUOTA_DIFFERS: Final = "QuotaDiffers"
+PREEMPTIBLE_IGNORED: Final = "PreemptibleIgnored"
+"""Reasons of events on jobs."""
+
+LABEL_NOTE: Final = "Its label "
+"""How a report about a label begins."""
+
+MOVE_NOTE: Final = "It names "
+"""How a report about another quota or queue begins."""
 
 MAX_SHOWN_KEYS: Final = 5
 """In one event, whose note may have 1,024 characters."""
 
 
-def announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
-    """Return the decision with an event that names the unit of a job that waits for the first time.
-
-    An evicted job has an event already.
-    """
-    waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
-    if waits is None or waits.status != "False":
-        return decision
-    if phase_of(unit) is not Phase.ENQUEUED or was_evicted(unit):
-        return decision
-    queue = f" in queue {unit.spec.queue}" if unit.spec.queue else ""
-    message = f"Queue unit {unit.metadata.name} waits{queue}: {waits.message}"
-    return _with_event(decision, QUEUED, message, EventType.NORMAL)
-
-
 def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision:
     """Return the decision with a warning for each mistake that was not reported yet."""
     managed = view.ownership.managed
-    if not managed and not _may_be_meant_for_the_queue(view, job):
+    if managed:
+        if view.unit is not None and decision.state is not None:
+            decision = _warn_of_move(view, job, view.unit, decision.state, decision)
+        decision = _warn_of_values(view, job, decision)
+    elif not _may_be_meant_for_the_queue(view, job):
         return decision
     if why := view.ownership.ignored_owner:
         message = f"{why}. It is queued as if it had no owner"
@@ -78,14 +94,123 @@ def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision
     return decision
 
 
+def _warn_of_move(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState, decision: Decision
+) -> Decision:
+    """Warn of a quota label that has changed while the job runs, once for each new name.
+
+    The job continues where it was admitted; nothing else would say so.
+    """
+    is_leaving = state.state is State.DELETING or is_being_evicted(unit)
+    if state.stopped or is_leaving or not occupies_quota(unit) or not is_created_by_us(unit):
+        return decision
+    if unit.metadata.deletion_timestamp is not None or not _may_differ(job, unit):
+        return decision
+    message = _describe_move(job, unit, view.context)
+    memory = decision.memory
+    others = frozenset(each for each in memory.reported_events if not each.startswith(MOVE_NOTE))
+    told = others | {message} if message else others
+    if told == memory.reported_events:
+        return decision
+    news = message and message not in memory.reported_events
+    event = RecordJobEvent(reason="LabelChangeIgnored", message=message, type=EventType.WARNING)
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, event) if news else decision.actions,
+        memory=msgspec.structs.replace(memory, reported_events=told),
+        is_complete=decision.is_complete or not decision.actions,
+    )
+
+
+def _may_differ(job: JobFacts, unit: QueueUnit) -> bool:
+    """Return whether a closer look is worthwhile; asked at every reconcile of a running job."""
+    of_job, of_unit = job.metadata, unit.metadata
+    of_sets = (quota_of_template(each.template.metadata) for each in job.pod_sets)
+    named = next(filter(None, of_sets), "") or read_quota_name(of_job.labels)
+    if named != read_quota_name(of_unit.labels):
+        return True
+    return read_queue_name(of_job.labels, of_job.annotations) != read_queue_name(
+        of_unit.labels, of_unit.annotations
+    )
+
+
+def _describe_move(job: JobFacts, unit: QueueUnit, context: ClusterContext) -> str:
+    what = where_else(job, unit, context)
+    if not what:
+        return ""
+    labels = labels_of_unit(job, quota_of_job(job, context))
+    if what == "quota":
+        named = read_quota_name(labels)
+        before = read_quota_name(unit.metadata.labels)
+        stays = f"is charged to {f'quota {before}' if before else 'the quota of its namespace'}"
+    else:
+        named = read_queue_name(labels, annotations_of_unit(job))
+        stays = f"counts in queue {unit.spec.queue}"
+    now = f"{what} {named}" if named else f"no {what} any more"
+    return (
+        f"{MOVE_NOTE}{now}, and {stays}, where it was admitted, until it waits in its queue again."
+        f' To move it, annotate it {ACTIVE}: "false", and "true" once it has stopped'
+    )
+
+
 def _may_be_meant_for_the_queue(view: JobView, job: JobFacts) -> bool:
     """Return whether an unmanaged job would be managed if it named a queue or quota."""
     is_nobodys = view.ownership.reason == NAMES_NOTHING and job.metadata.controller_owner is None
     return is_nobodys and job.status.outcome is None
 
 
+def _warn_of_values(view: JobView, job: JobFacts, decision: Decision) -> Decision:
+    """Warn of each annotation or label whose value does not count; again, once it has changed."""
+    reasons = dict.fromkeys(unreadable_annotations(job).values(), ANNOTATION_IGNORED)
+    if lower := why_other_priority(job, view.context):
+        reasons[lower] = ANNOTATION_IGNORED
+    reasons |= label_notes(job)
+    troubles, memory = frozenset(reasons), decision.memory
+    begins = (IGNORED_ANNOTATION, LABEL_NOTE)
+    told = frozenset(each for each in memory.reported_events if each.startswith(begins))
+    others = memory.reported_events - told
+    if troubles == told:
+        return decision
+    warnings = [
+        RecordJobEvent(reason=reasons[each], message=each, type=EventType.WARNING)
+        for each in sorted(troubles - told)
+    ]
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, *warnings),
+        memory=msgspec.structs.replace(memory, reported_events=troubles | others),
+        is_complete=decision.is_complete or not decision.actions,
+    )
+
+
+def label_notes(job: JobFacts) -> dict[str, str]:
+    """Return what the job's owner should know of its labels, each with the reason of its event."""
+    if job.kind.held_by_gates or not job.pod_sets:
+        return {}
+    notes = {}
+    wanted = read_quota_name(job.metadata.labels)
+    for each in job.pod_sets:
+        named = quota_of_template(each.template.metadata)
+        if wanted and named and named != wanted:
+            message = (
+                f"{LABEL_NOTE}names quota {wanted}, and its pod template (pod set {each.name})"
+                f" quota {named}: {named} counts, since koord-scheduler charges its pods to that."
+                " Name one quota in both"
+            )
+            notes[message] = QUOTA_DIFFERS
+            break
+    for key in PREEMPTIBLE_LABELS:
+        if job.metadata.labels.get(key) == NOT_PREEMPTIBLE and not is_not_preemptible(job, key):
+            message = (
+                f'{LABEL_NOTE}{key}: "{NOT_PREEMPTIBLE}" does not count: its pods do not have it,'
+                " and the queue cannot write it into their template. Put it on the pod template"
+            )
+            notes[message] = PREEMPTIBLE_IGNORED
+    return notes
+
+
 def _warn_of_keys(job: JobFacts, decision: Decision, *, managed: bool) -> Decision:
-    if KEY_WITHOUT_EFFECT in decision.memory.told:
+    if KEY_WITHOUT_EFFECT in decision.memory.reported_events:
         return decision  # before the keys are compared, which would be done at every reconcile
     sentences = explain_unread_keys(job.metadata.labels, job.metadata.annotations)
     if not sentences:
@@ -122,12 +247,12 @@ def _with_event(
 
     An event changes nothing about the job, so it alone is no reason to reconcile again.
     """
-    if reason in decision.memory.told:
+    if reason in decision.memory.reported_events:
         return decision
     event = RecordJobEvent(reason=reason, message=message, type=event_type)
     return msgspec.structs.replace(
         decision,
         actions=(*decision.actions, event),
-        memory=msgspec.structs.replace(decision.memory, told=decision.memory.told | {reason}),
-        settled=decision.settled or not decision.actions,
+        memory=decision.memory.with_reported(reason),
+        is_complete=decision.is_complete or not decision.actions,
     )

@@ -148,7 +148,7 @@ def judge_child(job: JobFacts, child: ChildName, owner: OwnerJob) -> Refusal | N
         return Refusal("it has ended, and this has not", may_pass=True)
     if excess := _excess(job, owner, made):
         return Refusal(f"this asks for more than its part of it: {excess}")
-    if above.suspended and not job.suspended and job.kind.has_switch:
+    if above.suspended and not job.suspended and job.kind.has_suspend_field:
         return Refusal("it is held", holds=True)
     return None
 

@@ -1,23 +1,51 @@
-"""What is waited for: the operator that stops a job, the pods of an earlier run. Pure.
+"""What a job waits for: its turn, its pods, its owner, the operator that stops it. Pure.
 
-A job that waits longer than expected gets an event once: otherwise it looks abandoned.
+A job that waits longer than expected gets an event once: otherwise it looks abandoned. A job that
+is resumed before its turn is suspended again, and may lose its place in the queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from queue_controllers.decision.actions import Action, EventType, PatchUnitStatus, RecordJobEvent
+from queue_controllers.decision.actions import (
+    Action,
+    EventType,
+    PatchUnitStatus,
+    RecordJobEvent,
+    SuspendJob,
+)
+from queue_controllers.decision.grants import plan_restoration
+from queue_controllers.decision.job_annotations import how_to_activate
 from queue_controllers.decision.job_state import JobState
-from queue_controllers.decision.job_view import Decision, JobView
-from queue_controllers.decision.unit_status_patches import OPERATOR_SILENT, set_condition
+from queue_controllers.decision.job_view import (
+    Decision,
+    JobMemory,
+    JobView,
+    LostUnit,
+    Moment,
+)
+from queue_controllers.decision.unit_status_patches import set_condition
 from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import DEACTIVATION_CONDITIONS, QUOTA_RESERVED
+from shared_api.queue_unit_phases import (
+    DEACTIVATION_CONDITIONS,
+    QUOTA_RESERVED,
+    SUSPEND_CONTESTED,
+    Phase,
+    condition_body,
+    contested_since,
+    is_being_evicted,
+    is_final,
+    occupies_quota,
+    phase_of,
+    was_evicted,
+)
 from shared_api.timestamps import read_time
 from shared_api.well_known_labels import ACTIVE, QUEUE_NAME, QUOTA_NAME, TREE_QUOTA_NAME
 
@@ -47,15 +75,29 @@ OLD_PODS_SECONDS: Final = 60.0
 """How long pods of an earlier run may keep an admitted job from its release before that is
 reported: twice the usual grace period."""
 
+LATE_UNIT_SECONDS: Final = 5.0
+"""A job must be this much older than its unit to get a place of its own in the queue. Under load a
+unit is created seconds after its job, in the same order; one more write for each would slow all
+of them down."""
+
+REFUSED_REQUEUE_SECONDS: Final = 60.0
+"""How often a job whose pods would be refused is reconciled without a change."""
+
+QUEUED: Final = "Queued"
+"""Event reason: the job waits, as which unit, and why."""
+
+WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
+"""Phases of a unit that is not charged and has not ended."""
+
 
 def with_event_once(
     view: JobView, reason: str, message: str, actions: tuple[Action, ...] = ()
 ) -> Decision:
     """Return the actions, with a warning on the job that one process records once."""
     memory = view.memory
-    if reason not in memory.told:
+    if reason not in memory.reported_events:
         actions = (*actions, RecordJobEvent(reason=reason, message=message, type=EventType.WARNING))
-        memory = msgspec.structs.replace(memory, told=memory.told | {reason})
+        memory = memory.with_reported(reason)
     return Decision(actions=actions, memory=memory)
 
 
@@ -89,18 +131,6 @@ def wait_until_stopped(view: JobView, state: JobState) -> Decision:
     return Decision(memory=view.memory, requeue_after_seconds=rest)
 
 
-def is_silent(view: JobView, state: JobState) -> bool:
-    """Return whether the job counts as stopped although its operator has not said so."""
-    return state.stopped and view.memory.quiet_since is not None
-
-
-def note_silence(view: JobView, unit: QueueUnit) -> PatchUnitStatus:
-    """Return the write that records that the operator's time is over."""
-    message = f"No pod lives, and the operator has not confirmed for {SILENT_SECONDS:g} s"
-    silent = Condition(type=OPERATOR_SILENT, status="True", reason="NotConfirmed", message=message)
-    return set_condition(unit, silent, view.moment)
-
-
 def wait_for_old_pods(view: JobView, state: JobState) -> Decision:
     """Wait until nothing is left of an earlier run; the event of its last pod triggers a reconcile.
 
@@ -120,6 +150,45 @@ def wait_for_old_pods(view: JobView, state: JobState) -> Decision:
         " One whose node is lost must be deleted by force"
     )
     return with_event_once(view, "OldPodsLeft", message)
+
+
+def wait_in_queue(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Return what a job's user should know of its wait, and when to reconcile it again."""
+    obstacle = find_blocking_reason(unit)
+    if obstacle is not None and obstacle.message != view.memory.obstacle:
+        event = RecordJobEvent(
+            reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING
+        )
+        memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
+        return Decision(actions=(event,), memory=memory)
+    waits = wait_until_stopped(view, state)
+    if job.pods_refused and waits.requeue_after_seconds is None:
+        # What blocks it triggers a reconcile when it changes, except a right to read it that is
+        # revoked.
+        return msgspec.structs.replace(waits, requeue_after_seconds=REFUSED_REQUEUE_SECONDS)
+    return waits if obstacle is not None else _announce_queued(unit, waits)
+
+
+def _announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
+    """Return the decision with an event that names the unit of a job that waits for the first time.
+
+    A job that just waits shows nothing by itself. It is recorded when the scheduler has written why
+    the unit waits, so that a job that starts at once costs no event. An evicted job has an event
+    already.
+    """
+    waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    if waits is None or waits.status != "False" or QUEUED in decision.memory.reported_events:
+        return decision
+    if phase_of(unit) is not Phase.ENQUEUED or was_evicted(unit):
+        return decision
+    queue = f" in queue {unit.spec.queue}" if unit.spec.queue else ""
+    message = f"Queue unit {unit.metadata.name} waits{queue}: {waits.message}"
+    return msgspec.structs.replace(
+        decision,
+        actions=(RecordJobEvent(reason=QUEUED, message=message),),
+        memory=decision.memory.with_reported(QUEUED),
+        is_complete=True,
+    )
 
 
 def hold_with_owner(view: JobView, suspend: Action) -> Decision:
@@ -191,3 +260,150 @@ def find_blocking_reason(unit: QueueUnit) -> BlockingReason | None:
         return None
     message = f"It cannot start: {waits.message}. {WAYS_OUT[waits.reason]}"
     return BlockingReason(waits.reason, message)
+
+
+# --- jobs that are resumed against the queue ------------------------------------------------------
+# A job is resumed against the queue: it is suspended again, for as long as that goes on.
+#
+# The queue never yields. It writes at most once a second per job, and records an event once a
+# minute. The third time within a minute the unit moves to the end of its queue, at most once a
+# minute, by a condition whose time the scheduler orders by, so that it survives a restart. What the
+# job runs in the meantime is charged: its living pods count, whatever its unit's phase.
+
+MIN_PAUSE_SECONDS: Final = 1.0
+"""Between two suspensions of one job: a tool that resumes it at once costs a write a second."""
+
+CONTEST_SECONDS: Final = 60.0
+MAX_RESUMES: Final = 3
+"""So many times within so long, and the unit moves to the end of its queue. Also how often events
+report a conflict that continues."""
+
+OUT_OF_TURN: Final = "UnsuspendedByOthers"
+AGAINST_EVICTION: Final = "EvictionContested"
+"""Reasons of `SuspendContested`: what it is about."""
+
+
+def suspend_job(view: JobView, job: JobFacts) -> SuspendJob:
+    """Return the action that suspends the job."""
+    by_annotation = view.settings.held_by_annotation or not job.kind.has_suspend_field
+    annotate = by_annotation or bool(job.suspend_annotation)
+    return SuspendJob(annotate=annotate, resize=plan_restoration(job))
+
+
+def suspend_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Suspend a job that was resumed against the queue; too often, and its unit loses its place."""
+    memory, now = view.memory, view.moment.monotonic
+    if memory.unsuspended_at:
+        rest = memory.unsuspended_at[-1] + MIN_PAUSE_SECONDS - now
+        if rest > 0:
+            return Decision(memory=memory, requeue_after_seconds=rest)
+    recent = tuple(at for at in memory.unsuspended_at if now - at < CONTEST_SECONDS)
+    memory = msgspec.structs.replace(memory, unsuspended_at=(*recent, now)[-MAX_RESUMES:])
+    if len(recent) + 1 >= MAX_RESUMES and not _is_recent(memory.displaced_at, now):
+        return _displace(view, job, unit, memory)
+    if _is_recent(memory.contest_told_at, now):
+        return Decision(actions=(suspend_job(view, job),), memory=memory)
+    message = f"Suspended again: {_why_not(unit)}"
+    event = RecordJobEvent(reason="SuspendedAgain", message=message, type=EventType.WARNING)
+    memory = msgspec.structs.replace(memory, contest_told_at=now)
+    return Decision(actions=(suspend_job(view, job), event), memory=memory)
+
+
+def _is_recent(at: float | None, now: float) -> bool:
+    return at is not None and now - at < CONTEST_SECONDS
+
+
+def _why_not(unit: QueueUnit) -> str:
+    """Return why the job may not run, and what makes it run."""
+    if unit.spec.active is False:
+        return f"its queue unit is not active. To have it run, {how_to_activate(unit)}"
+    queue = f"queue {unit.spec.queue}" if unit.spec.queue else "the queue"
+    why = "it is being evicted" if is_being_evicted(unit) else f"{queue} has not admitted it yet"
+    return f"{why}. When it is its turn, the queue resumes it"
+
+
+def _displace(view: JobView, job: JobFacts, unit: QueueUnit, memory: JobMemory) -> Decision:
+    """Suspend it, and move its unit to the end of its queue."""
+    reason, where = OUT_OF_TURN, "it has gone to the end of its queue"
+    if is_being_evicted(unit):
+        reason, where = AGAINST_EVICTION, "once it has stopped it waits at the end of its queue"
+    message = (
+        f"Resumed {MAX_RESUMES} times within {CONTEST_SECONDS:g} s by others: it is"
+        f" suspended again each time, and {where}. What applies it must leave its suspend"
+        " field to the queue"
+    )
+    contested = Condition(type=SUSPEND_CONTESTED, status="True", reason=reason, message=message)
+    event = RecordJobEvent(reason=SUSPEND_CONTESTED, message=message, type=EventType.WARNING)
+    now = view.moment.monotonic
+    return Decision(
+        # First what stops the job: a status write that is refused, or meets a newer version, is
+        # repeated by the next reconcile, since only a successful write is remembered.
+        actions=(suspend_job(view, job), to_the_end(unit, contested, view.moment), event),
+        memory=msgspec.structs.replace(memory, displaced_at=now, contest_told_at=now),
+    )
+
+
+# --- its place in the queue -----------------------------------------------------------------------
+
+
+def keep_place(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Keep the queue position of a job whose unit was deleted or came late; None if it has it.
+
+    A unit comes late if it was deleted and created again, or no controllers ran when the job was
+    created.
+    """
+    if (restored := _restore_contest(view, unit)) is not None:
+        # First of all: until then it has the position of its creation, which is further back.
+        return Decision(actions=(restored,), memory=view.memory)
+    if phase_of(unit) not in WAITING_PHASES or view.memory.place_kept:
+        return None
+    made = read_time(unit.metadata.creation_timestamp)
+    if unit.status.job_creation_timestamp is not None or made is None or not comes_late(job, made):
+        return None
+    created = job.metadata.creation_timestamp
+    write = PatchUnitStatus(unit=unit, status={"jobCreationTimestamp": created})
+    memory = msgspec.structs.replace(view.memory, place_kept=True)
+    return Decision(actions=(write,), memory=memory)
+
+
+def comes_late(job: JobFacts, made: datetime) -> bool:
+    """Return whether a unit created at `made` is too late to share its job's queue position."""
+    created = read_time(job.metadata.creation_timestamp)
+    return created is not None and (made - created).total_seconds() >= LATE_UNIT_SECONDS
+
+
+def to_the_end(unit: QueueUnit, contested: Condition, moment: Moment) -> PatchUnitStatus:
+    """Return the write that moves a unit to the end of its queue.
+
+    The condition's time is that of the last such move, so it changes though the status stays True.
+    """
+    others = tuple(each for each in unit.status.conditions if each.type != SUSPEND_CONTESTED)
+    status = msgspec.structs.replace(unit.status, conditions=others)
+    without = msgspec.structs.replace(unit, status=status)
+    return set_condition(without, contested, moment)
+
+
+def read_lost(unit: QueueUnit) -> LostUnit | None:
+    """Return what of a deleted unit counts against its job's next one, None: nothing."""
+    if is_final(unit):
+        return None
+    said = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
+    contested = said if contested_since(unit) else None
+    lost = LostUnit(waited=not occupies_quota(unit), contested=contested)
+    return None if lost == LostUnit() else lost
+
+
+def _restore_contest(view: JobView, unit: QueueUnit) -> PatchUnitStatus | None:
+    """Return the write that puts a unit where the one before it stood, None: it may stay.
+
+    That one was at the end of its queue, and was deleted.
+    """
+    contested = None if view.lost is None else view.lost.contested
+    conditions = unit.status.conditions
+    if contested is None or find_condition(conditions, SUSPEND_CONTESTED) is not None:
+        return None
+    status = {
+        "conditions": [condition_body(each) for each in (*conditions, contested)],
+        "lastUpdateTime": view.moment.stamp,
+    }
+    return PatchUnitStatus(unit=unit, status=status)

@@ -1,13 +1,13 @@
-"""The preview of a pod, and what the API server's answer says of its template. Pure.
+"""The dry run of a pod template, and what its response says about the template. Pure.
 
-`pod_admission` knows what the built-in admission plugins do to pods. What webhooks and policies do,
-only the API server can say: it is asked to create the pod of a template by a dry run, which goes
-through all of admission and stores nothing. The pod is that of the release, with its labels. What
-it runs does not count: command, arguments and environment are left out, so that jobs which differ
-in nothing else are one question.
+`pod_admission` knows what the built-in admission plugins do to pods. Only the API server knows what
+webhooks and policies do. So a pod of the template is created by a dry run, which passes through all
+of admission and stores nothing. It has the labels that the release of the job writes. Command,
+arguments and environment are left out, so that jobs that differ only in these share one dry run.
 
-Of the answer counts what a queue and koord-scheduler read: what containers and the pod ask for, the
-simple rules of where it may go, which scheduler places it, and the labels by which it is charged.
+Only the fields of the response that the queue or koord-scheduler reads are used: resource requests
+and limits, overhead, node selector, tolerations, scheduler name, and the labels that say which
+quota the pod is charged to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.decision.label_precedence import PREEMPTIBLE_LABELS
 from queue_controllers.decision.pod_admission import (
     AdmissionObjects,
     TemplateAfterAdmission,
@@ -27,6 +26,7 @@ from queue_controllers.decision.pod_admission import (
     listed,
     with_admitted,
 )
+from queue_controllers.decision.pod_stamps import PREEMPTIBLE_LABELS
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
 from queue_controllers.jobframework.pod_template import (
     CONTROLLER_LABELS,
@@ -47,18 +47,18 @@ from shared_api.well_known_labels import (
     STAMPED_QUOTA,
 )
 
-NO_ANSWER: Final = (
+NO_RESPONSE: Final = (
     "the API server has not said what it makes of these pods (admissionPreview):"
     " what the controllers follow counts"
 )
-"""What is reported of a template whose preview took too long."""
+"""The note on a template whose preview took too long."""
 
 _BY_ADMISSION: Final = "the API server's answer to a dry run"
 
 _WATCHED_LABELS: Final = (*QUOTA_SPELLINGS, *PREEMPTIBLE_LABELS)
 
-_UNASKED: Final = ("command", "args", "env", "envFrom")
-"""Of containers: what they run."""
+_LEFT_OUT: Final = ("command", "args", "env", "envFrom")
+"""Fields of containers that a dry run leaves out: they say what runs, not what it needs."""
 
 _NAME: Final = "koord-queue-preview-"
 _HASH_CHARS: Final = 16
@@ -67,66 +67,73 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 _ADDED_TOLERATIONS: Final = frozenset(
     ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 )
-"""Every pod gets them (the plugin DefaultTolerationSeconds)."""
+"""The admission plugin DefaultTolerationSeconds adds them to every pod."""
 
-_MAY_NOT_ASK: Final = 'cannot create resource "pods"'
-_MOMENTS: Final[Mapping[str, str]] = {
+_NO_RIGHT: Final = 'cannot create resource "pods"'
+_PASSING_REFUSALS: Final[Mapping[str, str]] = {
     "exceeded quota:": "a ResourceQuota has no room for it now",
     "status unknown for quota:": "a ResourceQuota is not counted yet",
     'serviceaccount "default" not found': "its namespace has no default ServiceAccount yet",
     "does not support dry run": "a webhook does not take part in dry runs",
-    _MAY_NOT_ASK: "the controllers have no right to create pods by dry run",
+    _NO_RIGHT: "the controllers have no right to create pods by dry run",
 }
-"""Refusals that say nothing of the template: a text that they contain -> what is reported instead.
+"""Refusals that do not depend on the template: a part of their message -> the note instead.
 
 Source: kubernetes v1.36.3: plugin/pkg/admission/resourcequota/controller.go (`checkRequest`),
 plugin/pkg/admission/serviceaccount/admission.go, apiserver/pkg/admission/plugin/webhook/errors,
 apiserver/pkg/endpoints/handlers/responsewriters/errors.go (`forbiddenMessage`)."""
 
-_VERDICTS: Final = frozenset((400, 403, 409, 413, 422))
+_REFUSAL_STATUSES: Final = frozenset((400, 403, 409, 413, 422))
 _NOT_FOUND: Final = 404
 
 
-class PodAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The API server's answer to a pod of a template: one of the three."""
+class PreviewResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a dry run: exactly one of `spec`, `refusal` and `note` is set."""
 
     spec: ScheduledPodSpec | None = None
-    """It would be created, like this."""
+    """The spec with which the pod would be created."""
     refusal: str = ""
-    """It would not be created, and why."""
+    """Why the pod would not be created."""
     note: str = ""
-    """Neither is known, and why."""
+    """Why neither is known."""
     labels: dict[str, str] = {}
-    """The pod's labels, of those that say what it is charged to; set with `spec`."""
+    """The labels of the pod that say which quota it is charged to; set with `spec`."""
     sent_labels: dict[str, str] = {}
-    """The same labels, as the pod was sent."""
+    """The same labels as they were sent."""
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod to preview."""
+class DryRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod to create by a dry run."""
 
     key: str
-    """Equal for all pods that need only one preview."""
+    """Equal for all pods that can share one dry run."""
     namespace: str
     name: str
     body: dict[str, Any]
 
 
-def can_be_asked(pod_set: JobPodSet) -> bool:
-    """Return whether pods are created from the template as it stands."""
+def can_be_previewed(pod_set: JobPodSet) -> bool:
+    """Return whether the job's pods are created from exactly this template."""
     return pod_set.has_template and pod_set.has_limits and not pod_set.is_sum
 
 
-def mark_of(pod_set: JobPodSet, stamp: PodStamp) -> str:
-    """Return a mark that changes if a job's template is no longer the one that was asked about."""
+def fingerprint_of(pod_set: JobPodSet, stamp: PodStamp) -> str:
+    """Return a hash of what a preview depends on: the template, its account, the stamp's labels."""
     body = [template_body(pod_set.template), pod_set.template.spec.account, stamp.labels]
     return _hash_of(body)
 
 
-def question_of(
+def build_dry_run(
     template: Mapping[str, Any], stamp: PodStamp, owner: OwnerReference, namespace: str
-) -> Question:
-    """Return the pod to ask for: a whole template as JSON, with what a release writes into it."""
+) -> DryRun:
+    """Return the dry run of a template as the job's release would write it.
+
+    Args:
+        template: The whole template as JSON values, not only the decoded fields.
+        stamp: The labels and annotations that the release writes.
+        owner: The job, as the controller of the pod.
+        namespace: The job's namespace.
+    """
     given = template.get("metadata") or {}
     labels = {**(given.get("labels") or {}), **stamp.labels}
     annotations = {**(given.get("annotations") or {}), **stamp.annotations}
@@ -134,14 +141,21 @@ def question_of(
     for field in ("containers", "initContainers"):
         if spec.get(field):
             spec[field] = [
-                {key: value for key, value in each.items() if key not in _UNASKED}
+                {key: value for key, value in each.items() if key not in _LEFT_OUT}
                 for each in spec[field]
             ]
-    # To set blockOwnerDeletion needs a right on the owner's finalizers.
+    # Without blockOwnerDeletion, which would need a right on the owner's finalizers.
     owners = [msgspec.to_builtins(owner)]
-    told = {key: value for key, value in labels.items() if not key.startswith(CONTROLLER_LABELS)}
-    about = {key: value for key, value in annotations.items() if key != RELATED_QUEUE_UNIT}
-    key = _hash_of([namespace, owner.api_version, owner.kind, told, about, spec])
+    # Jobs that differ only in what names a job share one preview.
+    shared_labels = {
+        key: value for key, value in labels.items() if not key.startswith(CONTROLLER_LABELS)
+    }
+    shared_annotations = {
+        key: value for key, value in annotations.items() if key != RELATED_QUEUE_UNIT
+    }
+    key = _hash_of(
+        [namespace, owner.api_version, owner.kind, shared_labels, shared_annotations, spec]
+    )
     name = f"{_NAME}{key}"
     metadata = {
         "name": name,
@@ -151,13 +165,13 @@ def question_of(
         "ownerReferences": owners,
     }
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    return Question(key=key, namespace=namespace, name=name, body=body)
+    return DryRun(key=key, namespace=namespace, name=name, body=body)
 
 
-def answer_of(pod: ScheduledPod, question: Question) -> PodAnswer:
-    """Return what counts of the pod that would be created."""
-    sent = question.body["metadata"]["labels"]
-    return PodAnswer(
+def read_response(pod: ScheduledPod, dry_run: DryRun) -> PreviewResult:
+    """Return the result of a dry run that would create this pod."""
+    sent = dry_run.body["metadata"]["labels"]
+    return PreviewResult(
         # Generated names of volumes differ in each answer.
         spec=msgspec.structs.replace(pod.spec, volumes=()),
         labels=_watched(pod.metadata.labels),
@@ -165,111 +179,114 @@ def answer_of(pod: ScheduledPod, question: Question) -> PodAnswer:
     )
 
 
-def answer_of_refusal(status: int, message: str, question: Question) -> PodAnswer | None:
-    """Return what a refusal says of the template; None if it is no answer to the question."""
-    for part, note in _MOMENTS.items():
+def read_error(status: int, message: str, dry_run: DryRun) -> PreviewResult | None:
+    """Return the result of a refused dry run; None if the error says nothing: retry it then."""
+    for part, note in _PASSING_REFUSALS.items():
         if part in message:
-            return PodAnswer(note=f"{note}: what the controllers follow counts")
+            return PreviewResult(note=f"{note}: what the controllers follow counts")
     if status == _NOT_FOUND:
-        return PodAnswer(note="its namespace is not there: what the controllers follow counts")
-    if status not in _VERDICTS:
+        return PreviewResult(note="its namespace is not there: what the controllers follow counts")
+    if status not in _REFUSAL_STATUSES:
         return None
-    return PodAnswer(refusal=message.replace(f' "{question.name}"', ""))
+    return PreviewResult(refusal=message.replace(f' "{dry_run.name}"', ""))
 
 
-def admit_by_answers(
-    job: JobFacts, objects: AdmissionObjects, answers: Mapping[str, PodAnswer]
+def apply_results(
+    job: JobFacts, objects: AdmissionObjects, results: Mapping[str, PreviewResult]
 ) -> JobFacts:
-    """Return the facts with the pod sets as their answers have them, by name.
+    """Return the facts with each pod set as its preview has it; `results` is by pod set name.
 
-    Pod sets without an answer are as the watched objects have them.
+    A pod set without a result is as `pod_admission` computes it from the watched objects.
     """
     admitted = []
     for pod_set in job.pod_sets:
         followed = apply_admission_to_pod_set(pod_set, job, objects)
-        answer = answers.get(pod_set.name)
+        result = results.get(pod_set.name)
         admitted.append(
-            followed if answer is None else _admit_by(answer, pod_set.template, followed)
+            followed if result is None else _apply_result(result, pod_set.template, followed)
         )
     return with_admitted(job, admitted)
 
 
-def _admit_by(
-    answer: PodAnswer, template: ScheduledPodTemplate, followed: TemplateAfterAdmission
+def _apply_result(
+    result: PreviewResult, template: ScheduledPodTemplate, followed: TemplateAfterAdmission
 ) -> TemplateAfterAdmission:
-    if answer.refusal:
-        return TemplateAfterAdmission(template, refusal=answer.refusal)
-    if answer.spec is None:
-        told = (*followed.differences, answer.note)
-        return TemplateAfterAdmission(followed.template, told, followed.refusal)
-    metadata, of_labels = _relabelled(template.metadata, answer)
-    if not of_labels and _is_as(answer.spec, followed.template.spec):
-        # Only what the watched objects do: their words name the object.
+    if result.refusal:
+        return TemplateAfterAdmission(template, refusal=result.refusal)
+    if result.spec is None:
+        notes = (*followed.differences, result.note)
+        return TemplateAfterAdmission(followed.template, notes, followed.refusal)
+    metadata, label_differences = _relabeled(template.metadata, result)
+    if not label_differences and _is_as_expected(result.spec, followed.template.spec):
+        # The watched objects explain all of it, and their text names the object that did it.
         return TemplateAfterAdmission(followed.template, followed.differences)
-    spec, differences = _as_answered(template.spec, answer.spec)
-    lines = tuple(f"{each} ({_BY_ADMISSION})" for each in (*differences, *of_labels))
+    spec, differences = _with_response(template.spec, result.spec)
+    lines = tuple(f"{each} ({_BY_ADMISSION})" for each in (*differences, *label_differences))
     if not lines:
         return TemplateAfterAdmission(template)
     return TemplateAfterAdmission(ScheduledPodTemplate(metadata=metadata, spec=spec), lines)
 
 
-def _is_as(answered: ScheduledPodSpec, followed: ScheduledPodSpec) -> bool:
-    """Return whether an answer is as expected."""
-    _, differences = _as_answered(followed, answered)
+def _is_as_expected(response: ScheduledPodSpec, followed: ScheduledPodSpec) -> bool:
+    """Return whether a response is what the watched objects led to expect."""
+    _, differences = _with_response(followed, response)
     return not differences
 
 
 # --- specs --------------------------------------------------------------------------------------
 
 
-def _as_answered(
-    spec: ScheduledPodSpec, answered: ScheduledPodSpec
+def _with_response(
+    spec: ScheduledPodSpec, response: ScheduledPodSpec
 ) -> tuple[ScheduledPodSpec, list[str]]:
-    """Return a template's spec with what counts of an answer, and what that changes."""
+    """Return a spec with the relevant fields of a response, and the differences as text."""
     differences: list[str] = []
-    containers = _merged(spec.containers, answered.containers, differences)
-    initial = _merged(spec.init_containers, answered.init_containers, differences)
+    containers = _merged(spec.containers, response.containers, differences)
+    initial = _merged(spec.init_containers, response.init_containers, differences)
     changes: dict[str, Any] = {"containers": containers, "init_containers": initial}
-    if not are_equal(spec.overhead, answered.overhead):
-        changes["overhead"] = answered.overhead
-        differences.append(f"overhead {listed(answered.overhead) or 'none'}")
-    before, after = spec.resources or ResourceRequirements(), answered.resources
-    if after is not None and not _ask_the_same(before, after):
+    if not are_equal(spec.overhead, response.overhead):
+        changes["overhead"] = response.overhead
+        differences.append(f"overhead {listed(response.overhead) or 'none'}")
+    before, after = spec.resources or ResourceRequirements(), response.resources
+    if after is not None and not _request_the_same(before, after):
         changes["resources"] = after
         differences.append(f"requests of the pod {listed(after.requests) or 'none'}")
-    if spec.node_selector != answered.node_selector:
-        changes["node_selector"] = answered.node_selector
-        selector = ", ".join(f"{k}={v}" for k, v in sorted(answered.node_selector.items()))
+    if spec.node_selector != response.node_selector:
+        changes["node_selector"] = response.node_selector
+        selector = ", ".join(f"{k}={v}" for k, v in sorted(response.node_selector.items()))
         differences.append(f"node selector {selector or 'none'}")
     tolerations = tuple(
         each
-        for each in answered.tolerations
+        for each in response.tolerations
         if each in spec.tolerations or each.get("key") not in _ADDED_TOLERATIONS
     )
     if more := [each for each in tolerations if each not in spec.tolerations]:
         changes["tolerations"] = tolerations
         differences.append(f"{len(more)} more tolerations")
-    if (spec.scheduler_name or DEFAULT_SCHEDULER) != (answered.scheduler_name or DEFAULT_SCHEDULER):
-        changes["scheduler_name"] = answered.scheduler_name
-        differences.append(f"scheduler {answered.scheduler_name}")
+    if (spec.scheduler_name or DEFAULT_SCHEDULER) != (response.scheduler_name or DEFAULT_SCHEDULER):
+        changes["scheduler_name"] = response.scheduler_name
+        differences.append(f"scheduler {response.scheduler_name}")
     return msgspec.structs.replace(spec, **changes), differences
 
 
 def _merged(
     containers: tuple[ScheduledContainer, ...],
-    answered: tuple[ScheduledContainer, ...],
+    response: tuple[ScheduledContainer, ...],
     differences: list[str],
 ) -> tuple[ScheduledContainer, ...]:
-    """Return the containers of a pod, each as it is written if it asks for the same."""
+    """Return the containers of a response; those that request the same stay as in the template.
+
+    Appends the differences as text to `differences`.
+    """
     known = {each.name: each for each in containers}
     merged = []
-    for each in answered:
+    for each in response:
         own = known.pop(each.name, None)
         if own is None:
-            asks = listed(_wanted(each.resources))
+            asks = listed(_requests_of(each.resources))
             differences.append(f"container {each.name} with requests {asks or 'none'}")
             merged.append(msgspec.structs.replace(each, ports=()))
-        elif _ask_the_same(own.resources, each.resources):
+        elif _request_the_same(own.resources, each.resources):
             merged.append(own)
         else:
             differences.append(f"{_changed(own, each)} of container {each.name}")
@@ -278,21 +295,21 @@ def _merged(
     return tuple(merged)
 
 
-def _wanted(resources: ResourceRequirements) -> dict[str, Any]:
-    """Return the requests, with those that limits stand for."""
+def _requests_of(resources: ResourceRequirements) -> dict[str, Any]:
+    """Return the requests; a resource with only a limit requests the limit."""
     return {**resources.limits, **resources.requests}
 
 
-def _ask_the_same(one: ResourceRequirements, other: ResourceRequirements) -> bool:
-    alike = are_equal(_wanted(one), _wanted(other))
+def _request_the_same(one: ResourceRequirements, other: ResourceRequirements) -> bool:
+    alike = are_equal(_requests_of(one), _requests_of(other))
     return alike and are_equal(one.limits, other.limits)
 
 
-def _changed(own: ScheduledContainer, answered: ScheduledContainer) -> str:
-    """Return in words how what a container asks for has changed."""
-    before, after = _wanted(own.resources), _wanted(answered.resources)
+def _changed(own: ScheduledContainer, response: ScheduledContainer) -> str:
+    """Return as text how the requests or limits of a container have changed."""
+    before, after = _requests_of(own.resources), _requests_of(response.resources)
     if are_equal(before, after):
-        return f"limits {listed(answered.resources.limits) or 'none'}"
+        return f"limits {listed(response.resources.limits) or 'none'}"
     new = {
         resource: quantity
         for resource, quantity in after.items()
@@ -305,15 +322,15 @@ def _changed(own: ScheduledContainer, answered: ScheduledContainer) -> str:
 # --- labels -------------------------------------------------------------------------------------
 
 
-def _relabelled(meta: TemplateMeta, answer: PodAnswer) -> tuple[TemplateMeta, list[str]]:
-    """Return a template's metadata with the labels that admission has changed, and which."""
+def _relabeled(meta: TemplateMeta, result: PreviewResult) -> tuple[TemplateMeta, list[str]]:
+    """Return a template's metadata with the labels of a response, and the differences as text."""
     labels, annotations, differences = dict(meta.labels), dict(meta.annotations), list[str]()
     for key in _WATCHED_LABELS:
-        value = answer.labels.get(key)
-        if value == answer.sent_labels.get(key):
+        value = result.labels.get(key)
+        if value == result.sent_labels.get(key):
             continue
         differences.append(f"label {key}={value}" if value is not None else f"no label {key}")
-        # A label that a release wrote is not the template's own: this one is.
+        # These annotations mark labels that a release wrote; admission wrote this one.
         annotations.pop(STAMPED_QUOTA if key == QUOTA_NAME else "", None)
         annotations.pop(STAMPED_PREEMPTIBLE if key == PREEMPTIBLE else "", None)
         if value is None:

@@ -9,11 +9,12 @@ labels until its admission checks have answered, priority and `active` until the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from queue_controllers.decision.grants import outgrows
 from queue_controllers.decision.job_annotations import (
     IGNORED_ANNOTATION,
     read_active,
@@ -26,21 +27,11 @@ from queue_controllers.decision.job_ownership import (
     quota_labels_of_template,
     quota_of_job,
 )
-from queue_controllers.decision.label_precedence import PREEMPTIBLE_LABELS, stamp_preemptible
-from queue_controllers.decision.unit_metadata import (
-    Changes,
-    annotations_of_unit,
-    labels_of_unit,
-    note_of_labels,
-    sync_of_metadata,
-    sync_of_own_labels,
-)
-from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
-from queue_controllers.jobframework.partial_parallelism import Resize, write_note
-from queue_controllers.jobframework.pod_set_names import MAX_COUNT
-from queue_controllers.jobframework.pod_template import template_body
+from queue_controllers.decision.pod_stamps import PREEMPTIBLE_LABELS, is_not_preemptible
+from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
+from queue_controllers.jobframework.pod_template import CONTROLLER_LABELS, template_body
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.pod_requests import ask_alike, pod_requests
+from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import Phase, occupies_quota, phase_of
 from shared_api.resource_list import Amounts, add, format_amounts, scale
@@ -48,6 +39,7 @@ from shared_api.well_known_labels import (
     COPIED_LABELS,
     DEACTIVATION_MARKS,
     JOB_CREATED_AT,
+    LEGACY_PREFIX,
     MANAGED_BY,
     MAX_PRIORITY,
     NOT_PREEMPTIBLE,
@@ -55,9 +47,10 @@ from shared_api.well_known_labels import (
     PREFIX,
     PRIORITY,
     QUOTA_NAME,
-    RELATED_POD_SET,
-    RELATED_QUEUE_UNIT,
-    STAMPED_QUOTA,
+    QUOTA_NAME_LEGACY,
+    QUOTA_PREFIX,
+    QUOTA_SPELLINGS,
+    SUSPEND,
     TEMPLATE_DIFFERENCES,
     read_annotation,
     read_quota_name,
@@ -72,180 +65,22 @@ POD_SETS_HASH: Final = PREFIX + "pod-sets-hash"
 MAX_NAME_CHARS: Final = 253
 """Limit of an object's name (a DNS subdomain)."""
 
-
 UID_CHARS: Final = 8
 """Of the uid in a name that had to be made unique."""
-
-
-# --- names --------------------------------------------------------------------------------------
-
-
-def choose_unit_name(job: JobFacts, *, is_taken: bool) -> tuple[str, bool]:
-    """Return the unit's name, and whether it had to be cut or made unique."""
-    suffix = f"-{job.kind.name_suffix}" if job.kind.name_suffix else ""
-    name = job.metadata.name + suffix
-    if len(name) <= MAX_NAME_CHARS and not is_taken:
-        return name, False
-    mark = "-" + str(job.uid).replace("-", "")[:UID_CHARS].lower()
-    return name[: MAX_NAME_CHARS - len(mark)].rstrip("-.") + mark, True
-
-
-# --- demand -------------------------------------------------------------------------------------
-
-
-def demand_of(pod_sets: tuple[JobPodSet, ...]) -> Amounts:
-    """Return what all pods together ask for.
-
-    Raises:
-        QuantityError: As `pod_requests`, with the pod set's name before it.
-    """
-    total: Amounts = {}
-    for pod_set in pod_sets:
-        try:
-            total = add(total, scale(pod_requests(pod_set.template.spec), pod_set.count))
-        except QuantityError as error:
-            raise QuantityError(f"pod set {pod_set.name}: {error}") from error
-    return total
-
-
-def granted_counts(unit: QueueUnit) -> dict[str, int]:
-    """Return how many pods of each set were admitted; the spec may have grown since."""
-    admitted = {each.name: each.replicas for each in unit.status.admissions}
-    return {each.name: admitted.get(each.name, each.count) for each in unit.spec.pod_set}
-
-
-def given_back_counts(unit: QueueUnit) -> dict[str, int]:
-    """Return how many pods of each set have given their quota back, at most what was granted.
-
-    Users may edit the status: what exceeds the grant does not count.
-    """
-    said = {each.name: each.count for each in unit.status.reclaimable_pods}
-    granted = granted_counts(unit)
-    return {name: min(max(said.get(name, 0), 0), count) for name, count in granted.items()}
-
-
-def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> bool:
-    """Return whether the job now asks for more than its unit was admitted with.
-
-    More pods of a set, larger pods, or a set that the unit does not have. `was_released`: it has
-    run with this admission, so it may have grown, and given some of it back for good.
-    """
-    admitted = {pod_set.name: pod_set for pod_set in unit.spec.pod_set}
-    counts = {name: pod_set.count for name, pod_set in admitted.items()}
-    if was_released:
-        given_back = given_back_counts(unit)
-        counts = {name: count - given_back[name] for name, count in granted_counts(unit).items()}
-    for pod_set in job.pod_sets:
-        if not pod_set.count:
-            continue
-        known, count = admitted.get(pod_set.name), pod_set.count
-        if was_released and pod_set.lowered_to is not None:
-            count = min(count, pod_set.lowered_to)  # it has run with fewer, and continues so
-        if known is None or count > counts[pod_set.name]:
-            return True
-        if ask_alike(pod_set.template.spec, known.template.spec):
-            continue
-        wanted, granted = _requests(pod_set.template), _requests(known.template)
-        if wanted is None or granted is None:
-            return wanted != granted
-        if any(amount > granted.get(resource, 0) for resource, amount in wanted.items()):
-            return True
-    return False
-
-
-def _requests(template: Any) -> Amounts | None:  # noqa: ANN401 - reduced or plain template
-    """Return a template's requests, None if they cannot be parsed."""
-    try:
-        return pod_requests(template.spec)
-    except QuantityError:
-        return None
-
-
-def is_created_by_us(unit: QueueUnit) -> bool:
-    """Return whether this program created the unit; one that it took over is never deleted."""
-    annotations = unit.metadata.annotations
-    return annotations.get(MANAGED_BY) == CONTROLLERS and JOB_CREATED_AT in annotations
-
-
-# --- parts of a unit ----------------------------------------------------------------------------
-
-
-def pod_set_bodies(pod_sets: tuple[JobPodSet, ...]) -> list[dict[str, Any]]:
-    """Return `spec.podSet` as JSON values."""
-    bodies: list[dict[str, Any]] = []
-    for pod_set in pod_sets:
-        body: dict[str, Any] = {"name": pod_set.name, "count": pod_set.count}
-        if pod_set.min_count is not None:
-            body["minCount"] = pod_set.min_count
-        body["template"] = template_body(pod_set.template)
-        bodies.append(body)
-    return bodies
-
-
-def hash_of_pod_sets(bodies: list[dict[str, Any]]) -> str:
-    """Return a short hash of `spec.podSet`; the decoded unit has only some of its fields."""
-    text = msgspec.json.encode(bodies, order="sorted")
-    return hashlib.sha256(text).hexdigest()[:16]
-
-
-def priority_of_job(job: JobFacts, around: ClusterContext) -> tuple[str, int | None]:
-    """Return (class name, number): annotation, else the class's value, else the literal.
-
-    At most what the namespace allows its jobs; absent counts as 0. If only classes count, neither
-    the annotation nor a literal does.
-    """
-    class_name, number = _wanted_priority(job, around)
-    return class_name, _bounded(number, around)
-
-
-def why_other_priority(job: JobFacts, around: ClusterContext) -> str:
-    """Return why a job has another priority than it says, as one line, or ""."""
-    said = _text_of_annotation(job)
-    if around.only_classes and said:
-        instead = "only PriorityClasses count (priorityFrom)"
-        return f"{IGNORED_ANNOTATION}{PRIORITY} is ignored: {instead}"
-    _, number = _wanted_priority(job, around)
-    if _bounded(number, around) == number or around.unread_ceiling == "":
-        return ""
-    key = PRIORITY if said else f"{PRIORITY}, or the PriorityClass of its pods,"
-    where = f"the {MAX_PRIORITY} of namespace {job.metadata.namespace}, which counts"
-    above = f"priority {number or 0} is above {around.max_priority}"
-    if around.unread_ceiling is not None:
-        where += f", since {around.unread_ceiling} is not a whole number: correct that annotation"
-    return f"{IGNORED_ANNOTATION}{key} counts in part: {above}, {where}"
-
-
-def _text_of_annotation(job: JobFacts) -> str:
-    return read_annotation(job.metadata.annotations, PRIORITY) or ""
-
-
-def _wanted_priority(job: JobFacts, around: ClusterContext) -> tuple[str, int | None]:
-    source = job.priority
-    number = None if around.only_classes else source.value
-    if source.class_name:
-        number = around.priority_classes.get(source.class_name, number)
-    elif number is None:
-        number = around.default_priority
-    return source.class_name, number if around.only_classes else read_priority(job, number)
-
-
-def _bounded(number: int | None, around: ClusterContext) -> int | None:
-    most = around.max_priority
-    return most if most is not None and (number or 0) > most else number
 
 
 # --- the unit, and what has changed since -------------------------------------------------------
 
 
 def build_unit(
-    job: JobFacts, around: ClusterContext, *, name: str, runs: bool = False
+    job: JobFacts, context: ClusterContext, *, name: str, runs: bool = False
 ) -> dict[str, Any]:
     """Return the QueueUnit of a job as JSON values, ready to be created.
 
     `runs`: the job ran before the queue knew of it, so its pods can no longer change.
     """
     meta, kind = job.metadata, job.kind
-    quota = quota_of_job(job, around)
+    quota = quota_of_job(job, context)
     bodies = pod_set_bodies(job.pod_sets)
     labels = labels_of_unit(job, quota)
     annotations = {
@@ -275,7 +110,7 @@ def build_unit(
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "QueueUnit",
         "metadata": metadata,
-        "spec": _spec_of(job, around, bodies, quota),
+        "spec": _spec_of(job, context, bodies, quota),
     }
 
 
@@ -289,7 +124,7 @@ def _take_wishes_off(labels: Changes | dict[str, str], job: JobFacts) -> None:
 
 
 def _spec_of(
-    job: JobFacts, around: ClusterContext, bodies: list[dict[str, Any]], quota: str
+    job: JobFacts, context: ClusterContext, bodies: list[dict[str, Any]], quota: str
 ) -> dict[str, Any]:
     meta, kind = job.metadata, job.kind
     spec: dict[str, Any] = {
@@ -308,7 +143,7 @@ def _spec_of(
         request = _request_of(job)
         if request:
             spec["request"] = request
-    class_name, number = priority_of_job(job, around)
+    class_name, number = priority_of_job(job, context)
     if class_name:
         spec["priorityClassName"] = class_name
     if number is not None:
@@ -331,7 +166,7 @@ def _request_of(job: JobFacts) -> dict[str, Any]:
 def build_sync(
     job: JobFacts,
     unit: QueueUnit,
-    around: ClusterContext,
+    context: ClusterContext,
     *,
     waiting: bool,
     stopped: bool = False,
@@ -345,13 +180,13 @@ def build_sync(
     it is evicted for that: freed without the mark, it could start at once. `runs`: as in
     `build_unit`.
     """
-    spec = _sync_of_intent(job, unit, around)
+    spec = _sync_of_intent(job, unit, context)
     annotations = _sync_of_refusal(job, unit) if stopped else Changes()
     labels: Changes = {}
     if not read_annotation(unit.metadata.annotations, MANAGED_BY):
         annotations[MANAGED_BY] = CONTROLLERS
     if waiting:
-        quota = quota_of_job(job, around)
+        quota = quota_of_job(job, context)
         labels, followed = sync_of_metadata(job, unit, quota)
         if runs:
             _take_wishes_off(labels, job)
@@ -388,26 +223,26 @@ def is_only_demand(body: Mapping[str, Any]) -> bool:
     )
 
 
-def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> dict[str, Any]:
+def _sync_of_intent(job: JobFacts, unit: QueueUnit, context: ClusterContext) -> dict[str, Any]:
     """Return what the user may change until the end: priority, active, the execution time."""
     spec: dict[str, Any] = {}
-    class_name, number = priority_of_job(job, around)
+    class_name, number = priority_of_job(job, context)
     before = unit.spec.priority_class_name
     if job.unknown_demand:  # its templates may say it
         class_name, number = before, unit.spec.priority
-    elif class_name and class_name == before and class_name not in around.priority_classes:
+    elif class_name and class_name == before and class_name not in context.priority_classes:
         # To change a class's value its class is deleted first: no unit is to be evicted in the
         # meantime.
         kept: int | None = unit.spec.priority
-        kept = kept if around.only_classes else read_priority(job, kept)
-        number = _bounded(kept, around) if occupies_quota(unit) else number
+        kept = kept if context.only_classes else read_priority(job, kept)
+        number = _bounded(kept, context) if occupies_quota(unit) else number
     if before != class_name:
         spec["priorityClassName"] = class_name or None
     if unit.spec.priority != (number or 0):
         spec["priority"] = number or 0
     active = read_active(job)
     # An absent annotation leaves the field alone, so that a deactivation by others sticks. For a
-    # unit that the controllers deactivated, `deactivation` judges the annotation.
+    # unit that the controllers deactivated, `eviction` judges the annotation.
     follows = unit.metadata.annotations.keys().isdisjoint(DEACTIVATION_MARKS)
     if follows and active is not None and unit.spec.active != active:
         spec["active"] = active
@@ -438,102 +273,214 @@ def _sync_of_pod_sets(job: JobFacts, unit: QueueUnit, annotations: Changes) -> d
     return {"podSet": bodies, "request": {**request, **gone}}
 
 
-def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
-    """Return the merge patch that records the growth of a released elastic job, or {}.
+# --- names --------------------------------------------------------------------------------------
 
-    Only counts grow; what was given back stays given back (`reclaimablePods` only grows).
+
+def choose_unit_name(job: JobFacts, *, is_taken: bool) -> tuple[str, bool]:
+    """Return the unit's name, and whether it had to be cut or made unique."""
+    suffix = f"-{job.kind.name_suffix}" if job.kind.name_suffix else ""
+    name = job.metadata.name + suffix
+    if len(name) <= MAX_NAME_CHARS and not is_taken:
+        return name, False
+    mark = "-" + str(job.uid).replace("-", "")[:UID_CHARS].lower()
+    return name[: MAX_NAME_CHARS - len(mark)].rstrip("-.") + mark, True
+
+
+# --- demand -------------------------------------------------------------------------------------
+
+
+def demand_of(pod_sets: tuple[JobPodSet, ...]) -> Amounts:
+    """Return what all pods together ask for.
+
+    Raises:
+        QuantityError: As `pod_requests`, with the pod set's name before it.
     """
-    given_back = given_back_counts(unit)
-    known = {each.name: each.count for each in unit.spec.pod_set}
-    grown = tuple(
-        msgspec.structs.replace(each, count=max(known.get(each.name, 0), needed))
-        for each in job.pod_sets
-        for needed in (min(each.count + given_back.get(each.name, 0), MAX_COUNT),)
+    total: Amounts = {}
+    for pod_set in pod_sets:
+        try:
+            total = add(total, scale(pod_requests(pod_set.template.spec), pod_set.count))
+        except QuantityError as error:
+            raise QuantityError(f"pod set {pod_set.name}: {error}") from error
+    return total
+
+
+def is_created_by_us(unit: QueueUnit) -> bool:
+    """Return whether this program created the unit; one that it took over is never deleted."""
+    annotations = unit.metadata.annotations
+    return annotations.get(MANAGED_BY) == CONTROLLERS and JOB_CREATED_AT in annotations
+
+
+# --- parts of a unit ----------------------------------------------------------------------------
+
+
+def pod_set_bodies(pod_sets: tuple[JobPodSet, ...]) -> list[dict[str, Any]]:
+    """Return `spec.podSet` as JSON values."""
+    bodies: list[dict[str, Any]] = []
+    for pod_set in pod_sets:
+        body: dict[str, Any] = {"name": pod_set.name, "count": pod_set.count}
+        if pod_set.min_count is not None:
+            body["minCount"] = pod_set.min_count
+        body["template"] = template_body(pod_set.template)
+        bodies.append(body)
+    return bodies
+
+
+def hash_of_pod_sets(bodies: list[dict[str, Any]]) -> str:
+    """Return a short hash of `spec.podSet`; the decoded unit has only some of its fields."""
+    text = msgspec.json.encode(bodies, order="sorted")
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def priority_of_job(job: JobFacts, context: ClusterContext) -> tuple[str, int | None]:
+    """Return (class name, number): annotation, else the class's value, else the literal.
+
+    At most what the namespace allows its jobs; absent counts as 0. If only classes count, neither
+    the annotation nor a literal does.
+    """
+    class_name, number = _wanted_priority(job, context)
+    return class_name, _bounded(number, context)
+
+
+def why_other_priority(job: JobFacts, context: ClusterContext) -> str:
+    """Return why a job has another priority than it says, as one line, or ""."""
+    said = _text_of_annotation(job)
+    if context.only_classes and said:
+        instead = "only PriorityClasses count (priorityFrom)"
+        return f"{IGNORED_ANNOTATION}{PRIORITY} is ignored: {instead}"
+    _, number = _wanted_priority(job, context)
+    if _bounded(number, context) == number or context.unread_ceiling == "":
+        return ""
+    key = PRIORITY if said else f"{PRIORITY}, or the PriorityClass of its pods,"
+    where = f"the {MAX_PRIORITY} of namespace {job.metadata.namespace}, which counts"
+    above = f"priority {number or 0} is above {context.max_priority}"
+    if context.unread_ceiling is not None:
+        where += f", since {context.unread_ceiling} is not a whole number: correct that annotation"
+    return f"{IGNORED_ANNOTATION}{key} counts in part: {above}, {where}"
+
+
+def _text_of_annotation(job: JobFacts) -> str:
+    return read_annotation(job.metadata.annotations, PRIORITY) or ""
+
+
+def _wanted_priority(job: JobFacts, context: ClusterContext) -> tuple[str, int | None]:
+    source = job.priority
+    number = None if context.only_classes else source.value
+    if source.class_name:
+        number = context.priority_classes.get(source.class_name, number)
+    elif number is None:
+        number = context.default_priority
+    return source.class_name, number if context.only_classes else read_priority(job, number)
+
+
+def _bounded(number: int | None, context: ClusterContext) -> int | None:
+    most = context.max_priority
+    return most if most is not None and (number or 0) > most else number
+
+
+# --- labels and annotations -----------------------------------------------------------------------
+# Which labels and annotations of a job its unit carries, and how they follow it.
+#
+# Of the annotations a unit has those that the queue reads, of the labels all: admission checks
+# select by them. The queue's own keys follow the job, removals included. Which of the user's own
+# labels are copied, the unit notes in an annotation: those are removed when the job no longer has
+# them, and what others put on the unit stays.
+
+Changes = dict[str, str | None]
+"""Part of a merge patch: key -> value, or None to remove the key."""
+
+# The queue's own keys, of labels and annotations: they follow the job, removals included.
+_OUR_PREFIXES: Final = (
+    PREFIX,
+    LEGACY_PREFIX,
+    QUOTA_PREFIX,
+    "scheduling.x-k8s.io/",
+    "quota.scheduling.alibabacloud.com/",
+    "alibabacloud.com/quota-name",
+)
+# What only the unit, only the job, or only a pod may carry.
+_NEVER_COPIED_MARKS: Final = frozenset(
+    (
+        *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),
+        *("touched-at", "copied-labels", "template-differences", "pods-refused"),
+        *("stamped-quota", "stamped-preemptible"),
+        *("backoff-limit-reached", "max-exec-time-exceeded", "pod-set-updates-conflict"),
+        *("pod-set-updates", "released-parallelism"),
+        *("related-queueunit", "related-podset-name", "related-apiversion-kind", "related-object"),
+        *("job-has-enqueued", "job-enqueue-timestamp", "job-dequeue-timestamp"),
     )
-    if all(each.count <= known.get(each.name, 0) for each in grown):
-        return {}
-    bodies = pod_set_bodies(grown)
-    return {
-        "metadata": {"annotations": {POD_SETS_HASH: hash_of_pod_sets(bodies)}},
-        "spec": {"podSet": bodies},
-    }
+)
 
 
-def plan_resize(job: JobFacts, unit: QueueUnit) -> Resize | None:
-    """Return how many pods of an admitted job may run at a time, None: as many as it says.
+def labels_of_unit(job: JobFacts, quota: str) -> dict[str, str]:
+    """Return the labels that the unit takes from the job: admission checks select by them.
 
-    Fewer than it wants if fewer were granted than it still needs.
+    Those that koord-scheduler reads have the values that its pods will have.
     """
-    granted = granted_counts(unit)
-    counts, notes = {}, []
-    for each in job.pod_sets:
-        if each.most is None:
-            continue
-        allowed = granted.get(each.name, each.count)
-        let_run = each.most if allowed >= each.count else allowed
-        if let_run != (each.most if each.lowered_to is None else each.lowered_to):
-            counts[each.name] = let_run
-            notes += [write_note(let_run, each.most)] if let_run < each.most else []
-    return Resize(counts, "".join(notes)) if counts else None
-
-
-def plan_restoration(job: JobFacts) -> Resize | None:
-    """Return what gives a job the pods back that a release did not let run; None: it has them."""
-    counts = {
-        each.name: each.most
-        for each in job.pod_sets
-        if each.most is not None and each.lowered_to is not None
+    labels = {
+        key: value
+        for key, value in job.metadata.labels.items()
+        if not key.startswith(CONTROLLER_LABELS)
     }
-    return Resize(counts, "") if counts else None
+    if named := _quota_labels_of_templates(job):
+        for key in QUOTA_SPELLINGS:
+            labels.pop(key, None)
+        labels |= {**named, QUOTA_NAME: quota or read_quota_name(named)}
+    if job.pod_sets:
+        for key in PREEMPTIBLE_LABELS:
+            if is_not_preemptible(job, key):
+                labels[key] = NOT_PREEMPTIBLE
+            elif labels.get(key) == NOT_PREEMPTIBLE:
+                del labels[key]
+    return labels
 
 
-def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
-    """Return the new `status.reclaimablePods` of a released job, or [] when nothing is new.
-
-    Counts only grow, up to what was admitted: what the job has grown by was never charged. A larger
-    count was edited, and is corrected. The last share of finished work is not written: the final
-    condition releases it. That of a job that is scaled to zero is, since it may continue at any
-    time.
-    """
-    if all(each.is_done for each in job.pod_sets):
-        return []
-    needed = {each.name: each.count for each in job.pod_sets}
-    given_back = given_back_counts(unit)
-    after = {
-        name: min(max(count - needed.get(name, 0), given_back[name]), MAX_COUNT)
-        for name, count in granted_counts(unit).items()
-    }
-    said = {each.name: each.count for each in unit.status.reclaimable_pods}
-    if all(count == said.get(name, 0) for name, count in after.items()):
-        return []
-    return [{"name": name, "count": count} for name, count in after.items() if count > 0]
+def annotations_of_unit(job: JobFacts) -> dict[str, str]:
+    """Return the annotations that the unit takes from the job: those that the queue reads."""
+    return {key: value for key, value in job.metadata.annotations.items() if _is_ours(key)}
 
 
-def build_stamps(job: JobFacts, unit: QueueUnit, quota: str) -> dict[str, PodStamp]:
-    """Return what a release writes on the pod templates, by pod set.
-
-    The quota, so that koord-scheduler charges the pods where the queue has charged them; the unit,
-    so that the queue knows whose pods they are. A quota that the template names itself stays; one
-    that it names in an older spelling, which koord-scheduler does not read, is written in addition.
-    """
-    return build_stamps_of(job, unit.metadata.key, quota)
+def note_of_labels(labels: Iterable[str]) -> str:
+    """Return what a unit notes of the labels that it takes from its job: the user's own keys."""
+    return ",".join(sorted(key for key in labels if not _is_ours(key)))
 
 
-def build_stamps_of(job: JobFacts, unit_key: str, quota: str) -> dict[str, PodStamp]:
-    """Return the same for a unit that need not exist yet."""
-    stamps: dict[str, PodStamp] = {}
-    for pod_set in job.pod_sets:
-        annotations = {RELATED_QUEUE_UNIT: unit_key}
-        if len(job.pod_sets) > 1:
-            annotations[RELATED_POD_SET] = pod_set.name
-        # What admission plugins and webhooks added they add again.
-        template = (pod_set.written or pod_set.template).metadata
-        labels, notes = stamp_preemptible(job, pod_set)
-        annotations |= notes
-        named = quota_labels_of_template(template)
-        if QUOTA_NAME not in named and (
-            charged := read_quota_name(named) or job.stamped_quota or quota
-        ):
-            labels[QUOTA_NAME] = annotations[STAMPED_QUOTA] = charged
-        stamps[pod_set.name] = PodStamp(labels=labels, annotations=annotations)
-    return stamps
+def sync_of_metadata(job: JobFacts, unit: QueueUnit, quota: str) -> tuple[Changes, Changes]:
+    """Return what changes of the labels and the annotations of a pending unit."""
+    labels, note = sync_of_own_labels(job, unit)
+    labels |= _differences(unit.metadata.labels, labels_of_unit(job, quota))
+    return labels, note | _differences(unit.metadata.annotations, annotations_of_unit(job))
+
+
+def sync_of_own_labels(job: JobFacts, unit: QueueUnit) -> tuple[Changes, Changes]:
+    """Return what changes of the user's own labels, and of the note that lists them."""
+    have, noted = unit.metadata.labels, unit.metadata.annotations.get(COPIED_LABELS, "")
+    want = {key: value for key, value in labels_of_unit(job, "").items() if not _is_ours(key)}
+    labels: Changes = {key: value for key, value in want.items() if have.get(key) != value}
+    gone = (key for key in noted.split(",") if key in have and key not in want)
+    labels.update(dict.fromkeys(key for key in gone if not _is_ours(key)))
+    # A unit that was created without the note gets it when there is something to write anyway.
+    note = note_of_labels(want)
+    if note == noted or not (noted or labels):
+        return labels, {}
+    return labels, {COPIED_LABELS: note or None}
+
+
+def _differences(have: Mapping[str, str], want: Mapping[str, str]) -> Changes:
+    """Return what must be set, and which of the queue's keys the job no longer has."""
+    changed: Changes = {key: value for key, value in want.items() if have.get(key) != value}
+    gone = (k for k in have if k not in want and _is_ours(k))
+    changed.update(dict.fromkeys(gone))
+    return changed
+
+
+def _quota_labels_of_templates(job: JobFacts) -> dict[str, str]:
+    """Return the labels of the first template that names a quota, {} if none does."""
+    of_sets = (quota_labels_of_template(each.template.metadata) for each in job.pod_sets)
+    return next(filter(None, of_sets), {})
+
+
+def _is_ours(key: str) -> bool:
+    """Return whether a key is one of the queue's that follows the job."""
+    if key == SUSPEND or key.rpartition("/")[2] in _NEVER_COPIED_MARKS:
+        return False
+    return key.startswith(_OUR_PREFIXES) or key in QUOTA_NAME_LEGACY

@@ -4,45 +4,52 @@ A released job may be suspended by others: then it is released again. A tool tha
 again (it applies the job as it was written, suspended) keeps quota that others wait for, and throws
 away whatever runs. After five times within an hour the job gives its quota back, like one whose
 pods do not run in time: it backs off, longer each time, and the backoff limit counts. The
-counterpart is `suspend_conflict`.
+counterpart is in `pending`: a job that is resumed before it is admitted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from queue_controllers.decision.actions import (
+    MARK_REFUSED,
     Action,
     EventType,
-    MarkPods,
     RecordJobEvent,
     ReleaseJob,
 )
-from queue_controllers.decision.gates import room_of
+from queue_controllers.decision.adoption import mark_opened, prove_again
+from queue_controllers.decision.eviction import JOB_CHANGED, PODS_REFUSED, announce_eviction
+from queue_controllers.decision.grants import granted_counts, plan_resize, was_released_already
 from queue_controllers.decision.job_ownership import quota_of_job
+from queue_controllers.decision.job_state import JobState, State, room_of
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.pending import with_event_once
-from queue_controllers.decision.pod_set_updates import UpdateConflict, plan_updates
+from queue_controllers.decision.pod_stamps import build_stamps
 from queue_controllers.decision.pods_not_ready import first_requeue_seconds
-from queue_controllers.decision.queue_unit_builder import (
-    build_stamps,
-    granted_counts,
-    plan_resize,
+from queue_controllers.decision.running import (
+    first_release,
+    follow_job,
+    give_up_late,
+    wait_to_resume,
 )
-from queue_controllers.decision.running import announce_eviction, first_release
-from queue_controllers.decision.unit_status_patches import (
-    JOB_CHANGED,
-    PODS_REFUSED,
-    running_timeout,
-    was_released_already,
+from queue_controllers.decision.unit_status_patches import running_timeout
+from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
+from queue_controllers.jobframework.template_updates import (
+    MAX_NOTE_CHARS,
+    AddedParts,
+    TemplateUpdate,
+    Toleration,
+    digest_of,
+    write_added,
 )
-from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.evictions import BACKOFF_TIMEOUT
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import PodSetUpdate, QueueUnit
 from shared_api.queue_unit_phases import POD_SET_UPDATES_CONFLICT
-from shared_api.well_known_labels import ACTIVE, NOT_PREEMPTIBLE, SUSPEND
+from shared_api.well_known_labels import ACTIVE, NOT_PREEMPTIBLE, POD_SET_UPDATES, SUSPEND
 
 MAX_SUSPENSIONS: Final = 5
 SUSPENSIONS_SECONDS: Final = 3600.0
@@ -64,6 +71,26 @@ SUSPENDED_BY_OTHERS: Final = (
     f" {SUSPENSIONS_SECONDS / 60:g} minutes after its release. What applies it must leave its"
     f' suspend field to the queue; to stop it, annotate it {ACTIVE}: "false"'
 )
+
+
+def let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Resume an admitted job once nothing of an earlier run is left, and follow what it does."""
+    is_proved = bool(unit.status.admissions)
+    if not is_proved and (proof := prove_again(view, job, unit)) is not None:
+        return Decision(actions=(proof,), memory=view.memory)
+    match state.state:
+        case State.RELEASED if state.resumable:
+            return give_up_late(view, job, unit) or release_whole(view, job, unit)
+        case State.RELEASED | State.STOPPING:
+            return wait_to_resume(view, job, unit, state)
+        case State.STARTING | State.RUNNING:
+            if job.kind.held_by_gates and room_of(unit, view.pods):
+                return release_job(view, job, unit)
+            if view.pods.opened and MARK_REFUSED not in view.memory.reported_events:
+                return mark_opened(view, job, unit)
+            return follow_job(view, job, unit, state)
+        case State.HELD | State.FINISHED | State.DELETING | State.GONE:
+            raise AssertionError(f"admitted, and yet {state.state}")
 
 
 def release_whole(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
@@ -134,16 +161,9 @@ def _release_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | 
     return msgspec.structs.replace(decision, actions=(*decision.actions, event))
 
 
-def mark_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Mark the pods that were ungated by others with their unit."""
-    stamps = build_stamps(job, unit, quota_of_job(job, view.around))
-    mark = MarkPods(released_at=view.moment.exact_stamp, stamps=stamps)
-    return Decision(actions=(mark,), memory=view.memory)
-
-
 def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     """Resume a job, or take the gates off as many of its pods as were granted."""
-    quota = quota_of_job(job, view.around)
+    quota = quota_of_job(job, view.context)
     wanted = build_stamps(job, unit, quota)
     stamps = {} if view.memory.stamp_refused else wanted
     plan = plan_updates(job, unit, stamps)
@@ -155,7 +175,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         updates=plan.updates,
         updates_note=plan.note,
         resize=plan_resize(job, unit),
-        room=room_of(unit, view.pods),
+        room=room_of(unit, view.pods) if job.kind.held_by_gates else {},
         annotation=_released_annotation(job),
     )
     actions: tuple[Action, ...] = (release,)
@@ -174,7 +194,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         )
         actions = (*actions, event)
     # If its time to run in is limited, a reconcile of the released job says when that is over.
-    settled = not running_timeout(unit, view.settings)
+    is_complete = not running_timeout(unit, view.settings)
     memory = msgspec.structs.replace(
         view.memory,
         first_release=first_release(view, unit) or view.moment.wall,
@@ -190,7 +210,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     return Decision(
         actions=actions,
         memory=memory,
-        settled=settled,
+        is_complete=is_complete,
         requeue_after_seconds=first_requeue_seconds(job.kind),
     )
 
@@ -214,3 +234,166 @@ def _released_annotation(job: JobFacts) -> str | None:
     if job.metadata.annotations.get(SUSPEND) is None:
         return None
     return "" if job.kind.releases_on_absence else "false"
+
+
+# --- what admission checks want of the pod templates ----------------------------------------------
+# Merge what a unit's admission checks want of the pod templates into one change, or refuse.
+#
+# Kueue's rule: labels, annotations and node selectors are merged, tolerations are concatenated. Two
+# checks that want different values, or one that wants another value than the job's template has,
+# are in conflict; no choice between them is right, so such a job is not released.
+
+MAX_SHOWN_CHARS: Final = 60
+"""Of a value in conflict: labels have 63 at most."""
+
+_NO_STAMP: Final = PodStamp()
+_TEMPLATE: Final = "the job's template"
+_QUEUE: Final = "the queue"
+
+
+class UpdatePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a release changes in the templates, by pod set, and what it notes on the job."""
+
+    updates: dict[str, TemplateUpdate] = {}
+    note: str | None = None
+    """"" removes it, None leaves it unchanged."""
+    left_out: str = ""
+    """What cannot be changed although a check wants it, in words."""
+
+
+class UpdateConflict(msgspec.Struct, frozen=True):
+    """Why a job cannot be released as its admission checks want it, in words."""
+
+    message: str
+
+
+NO_UPDATES: Final = UpdatePlan()
+
+
+def plan_updates(
+    job: JobFacts, unit: QueueUnit, stamps: Mapping[str, PodStamp]
+) -> UpdatePlan | UpdateConflict:
+    """Return what a release changes in the templates in addition to the queue's own labels."""
+    wanted = _wanted(unit)
+    if not wanted and POD_SET_UPDATES not in job.metadata.annotations:
+        return NO_UPDATES
+    names = {each.name for each in job.pod_sets}
+    for check, update in wanted:
+        if not job.takes_updates:
+            return UpdateConflict(_said(check, f"changes pods, which no {job.kind.kind} takes"))
+        if update.name not in names:
+            return UpdateConflict(_said(check, f"changes pod set {update.name}: it has none"))
+    added: dict[str, AddedParts] = {}
+    updates: dict[str, TemplateUpdate] = {}
+    for pod_set in (each for each in job.pod_sets if each.has_template):
+        merger = _Merger(pod_set, stamps.get(pod_set.name, _NO_STAMP))
+        for check, update in wanted:
+            if update.name == pod_set.name:
+                merger.add(check, update)
+        if merger.conflicts:
+            return UpdateConflict(merger.conflicts[0])
+        added[pod_set.name] = merger.added()
+        updates[pod_set.name] = merger.update()
+    note = write_added(added)
+    if len(note) > MAX_NOTE_CHARS:
+        return UpdateConflict(f"Admission checks change more than {MAX_NOTE_CHARS} bytes of it")
+    changed = {name: each for name, each in updates.items() if each != TemplateUpdate()}
+    return UpdatePlan(updates=changed, note=note, left_out=_left_out(job, wanted))
+
+
+def _left_out(job: JobFacts, wanted: list[tuple[str, PodSetUpdate]]) -> str:
+    """Return which changes have no template to be made in, "" if all have."""
+    others = {each.name for each in job.pod_sets if not each.has_template}
+    for check, update in wanted:
+        if update.name in others and update != PodSetUpdate(name=update.name):
+            what = f"changes pod set {update.name}, whose template the job does not state"
+            return _said(check, f"{what}: its pods start without that")
+    return ""
+
+
+def _wanted(unit: QueueUnit) -> list[tuple[str, PodSetUpdate]]:
+    checks = unit.status.admission_checks
+    return [(each.name, update) for each in checks for update in each.pod_set_updates]
+
+
+def _said(check: str, what: str) -> str:
+    return f"Admission check {check} {what}"
+
+
+class _Merger:
+    """Merges what is wanted of one template."""
+
+    def __init__(self, pod_set: JobPodSet, stamp: PodStamp) -> None:
+        self._name, self._before = pod_set.name, pod_set.added
+        meta, spec = pod_set.template.metadata, pod_set.template.spec
+        self._base = {
+            "label": {**meta.labels, **stamp.labels},
+            "annotation": {**meta.annotations, **stamp.annotations},
+            "node selector": spec.node_selector,
+        }
+        self._stamped = {"label": stamp.labels, "annotation": stamp.annotations}
+        # Those of a RuntimeClass are added to every pod: written down, they would outlive it.
+        written = pod_set.written or pod_set.template
+        self._tolerations: tuple[Toleration, ...] = written.spec.tolerations
+        self._new: dict[str, dict[str, tuple[str, str]]] = {kind: {} for kind in self._base}
+        self._new_tolerations: tuple[Toleration, ...] = ()
+        self.conflicts: list[str] = []
+
+    def add(self, check: str, update: PodSetUpdate) -> None:
+        """Add what one check wants."""
+        self._add_values(check, "label", update.labels)
+        self._add_values(check, "annotation", update.annotations)
+        self._add_values(check, "node selector", update.node_selector)
+        for each in update.tolerations:
+            body: Toleration = msgspec.to_builtins(each)
+            if body not in self._tolerations and body not in self._new_tolerations:
+                self._new_tolerations = (*self._new_tolerations, body)
+
+    def _add_values(self, check: str, kind: str, wanted: Mapping[str, str]) -> None:
+        base, new = self._base[kind], self._new[kind]
+        for key, value in wanted.items():
+            other, whose = base.get(key), _TEMPLATE
+            if key in self._stamped.get(kind, {}):
+                whose = _QUEUE
+            elif key in new:
+                other, who = new[key]
+                whose = f"admission check {who}"
+            if other is None:
+                new[key] = (value, check)
+            elif other != value:
+                what = f"wants {kind} {key} of pod set {self._name} to be {_shown(value)}"
+                self.conflicts.append(_said(check, f"{what}, and {whose} {_shown(other)}"))
+
+    def added(self) -> AddedParts:
+        """Return what the template has by the checks alone."""
+        labels, annotations, node_selector = (
+            {key: digest_of(value) for key, (value, _) in self._new[kind].items()}
+            for kind in self._base
+        )
+        return AddedParts(
+            labels=labels,
+            annotations=annotations,
+            node_selector=node_selector,
+            tolerations=self._new_tolerations,
+        )
+
+    def update(self) -> TemplateUpdate:
+        """Return what is to be changed; what was added before and is not wanted now is removed."""
+        before = self._before
+        tolerations = None
+        if self._new_tolerations or before.tolerations:
+            tolerations = (*self._tolerations, *self._new_tolerations)
+        return TemplateUpdate(
+            labels=self._changes("label", before.labels),
+            annotations=self._changes("annotation", before.annotations),
+            node_selector=self._changes("node selector", before.node_selector),
+            tolerations=tolerations,
+        )
+
+    def _changes(self, kind: str, before: Mapping[str, str]) -> dict[str, str | None]:
+        new = {key: value for key, (value, _) in self._new[kind].items()}
+        return {**dict.fromkeys(before), **new}
+
+
+def _shown(value: str) -> str:
+    return value if len(value) <= MAX_SHOWN_CHARS else f"{value[:MAX_SHOWN_CHARS]}..."

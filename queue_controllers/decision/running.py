@@ -18,43 +18,47 @@ from queue_controllers.decision.actions import (
     PatchUnit,
     PatchUnitStatus,
     RecordJobEvent,
-    RecordUnitEvent,
     ResizeJob,
     TouchJob,
 )
-from queue_controllers.decision.job_state import JobState, PodFacts, State
-from queue_controllers.decision.job_view import Decision, JobView
-from queue_controllers.decision.pending import wait_for_old_pods
-from queue_controllers.decision.pods_not_ready import judge_pods, wants_no_pods
-from queue_controllers.decision.queue_unit_builder import (
-    build_growth,
-    build_reclaimable,
+from queue_controllers.decision.eviction import announce_eviction
+from queue_controllers.decision.grants import (
     given_back_counts,
     granted_counts,
     plan_resize,
+    was_released_already,
+)
+from queue_controllers.decision.job_state import JobState, PodCounts, State
+from queue_controllers.decision.job_view import Decision, JobView, Moment
+from queue_controllers.decision.pending import wait_for_old_pods
+from queue_controllers.decision.pods_not_ready import judge_pods, wants_no_pods
+from queue_controllers.decision.queue_unit_builder import (
+    POD_SETS_HASH,
+    hash_of_pod_sets,
+    pod_set_bodies,
 )
 from queue_controllers.decision.unit_status_patches import (
     OPERATOR_SILENT,
-    children_into_status,
-    count_into_status,
-    evict_unit,
     last_past,
     move_unit,
-    pods_ready_into_status,
     running_timeout,
-    was_released_already,
 )
 from queue_controllers.jobframework.generic_job import JobFacts
-from shared_api.evictions import BACKOFF_TIMEOUT, LATE
-from shared_api.objects.meta import find_condition
-from shared_api.objects.queue_unit import QueueUnit
+from queue_controllers.jobframework.pod_set_names import MAX_COUNT
+from shared_api.evictions import BACKOFF_TIMEOUT, RUNNING_TIMEOUT_MESSAGE
+from shared_api.objects.meta import Condition, find_condition
+from shared_api.objects.queue_unit import MAX_POD_OWNERS, Admission, QueueUnit
 from shared_api.queue_unit_phases import (
+    PODS_PENDING,
     PODS_READY,
     RELEASED_PHASES,
     SUSPEND_CONTESTED,
     Phase,
+    admission_body,
+    condition_body,
     is_adopted,
     phase_of,
+    with_condition,
 )
 from shared_api.timestamps import read_time
 
@@ -119,6 +123,49 @@ def _note_growth(view: JobView, unit: QueueUnit, growth: dict[str, Any]) -> Deci
     return Decision(actions=(record, grown), memory=view.memory)
 
 
+def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
+    """Return the merge patch that records the growth of a released elastic job, or {}.
+
+    Only counts grow; what was given back stays given back (`reclaimablePods` only grows).
+    """
+    given_back = given_back_counts(unit)
+    known = {each.name: each.count for each in unit.spec.pod_set}
+    grown = tuple(
+        msgspec.structs.replace(each, count=max(known.get(each.name, 0), needed))
+        for each in job.pod_sets
+        for needed in (min(each.count + given_back.get(each.name, 0), MAX_COUNT),)
+    )
+    if all(each.count <= known.get(each.name, 0) for each in grown):
+        return {}
+    bodies = pod_set_bodies(grown)
+    return {
+        "metadata": {"annotations": {POD_SETS_HASH: hash_of_pod_sets(bodies)}},
+        "spec": {"podSet": bodies},
+    }
+
+
+def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
+    """Return the new `status.reclaimablePods` of a released job, or [] when nothing is new.
+
+    Counts only grow, up to what was admitted: what the job has grown by was never charged. A larger
+    count was edited, and is corrected. The last share of finished work is not written: the final
+    condition releases it. That of a job that is scaled to zero is, since it may continue at any
+    time.
+    """
+    if all(each.is_done for each in job.pod_sets):
+        return []
+    needed = {each.name: each.count for each in job.pod_sets}
+    given_back = given_back_counts(unit)
+    after = {
+        name: min(max(count - needed.get(name, 0), given_back[name]), MAX_COUNT)
+        for name, count in granted_counts(unit).items()
+    }
+    said = {each.name: each.count for each in unit.status.reclaimable_pods}
+    if all(count == said.get(name, 0) for name, count in after.items()):
+        return []
+    return [{"name": name, "count": count} for name, count in after.items() if count > 0]
+
+
 def _running_into_status(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 ) -> dict[str, object]:
@@ -134,9 +181,9 @@ def _running_into_status(
 def _let_more_run(view: JobView, job: JobFacts, unit: QueueUnit) -> ResizeJob | None:
     """Return the write that lets a job run what its unit has been granted since its release."""
     granted = granted_counts(unit)
+    running = {each.name: each.released_parallelism for each in job.pod_sets}
     has_more = any(
-        each.lowered_to is not None and granted.get(each.name, 0) > each.lowered_to
-        for each in job.pod_sets
+        count is not None and granted.get(name, 0) > count for name, count in running.items()
     )
     resize = plan_resize(job, unit) if has_more and view.ownership.managed else None
     return None if resize is None else ResizeJob(resize=resize)
@@ -168,7 +215,7 @@ def give_up_late(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | No
 
     One that is late because no controllers ran to resume it is not evicted.
     """
-    if RELEASE_REFUSED not in view.memory.told and first_release(view, unit) is None:
+    if RELEASE_REFUSED not in view.memory.reported_events and first_release(view, unit) is None:
         return None
     late, _ = _is_start_late(view, job, unit)
     return announce_eviction(view, unit, BACKOFF_TIMEOUT, late) if late else None
@@ -179,13 +226,6 @@ def first_release(view: JobView, unit: QueueUnit) -> datetime | None:
     first, admitted_at = view.memory.first_release, read_time(unit.status.last_allocate_time)
     is_earlier = first is not None and admitted_at is not None and first < admitted_at
     return None if is_earlier else first
-
-
-def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str) -> Decision:
-    """Request an eviction in the unit's status; it is carried out by the next reconcile."""
-    event = RecordUnitEvent(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
-    announced = evict_unit(unit, reason, message, view.moment)
-    return Decision(actions=(announced, event), memory=view.memory)
 
 
 def _is_late(
@@ -207,7 +247,7 @@ def _is_start_late(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[str, 
     if phase not in RELEASED_PHASES or phase is Phase.RUNNING:
         return "", None
     seconds = running_timeout(unit, view.settings)
-    return _is_over(view, LATE, seconds, _may_run_since(view, job, unit))
+    return _is_over(view, RUNNING_TIMEOUT_MESSAGE, seconds, _may_run_since(view, job, unit))
 
 
 def _is_over(
@@ -268,7 +308,7 @@ def _write_running(
         Phase.RUNNING,
         view.moment,
         message="Running",
-        settled=(SUSPEND_CONTESTED, OPERATOR_SILENT),
+        cleared=(SUSPEND_CONTESTED, OPERATOR_SILENT),
         extra=status,
     )
     memory = msgspec.structs.replace(
@@ -276,7 +316,7 @@ def _write_running(
     )
     # The next reconcile says when that has lasted too long.
     has_end = too_few or unit.spec.maximum_execution_time_seconds is not None
-    return Decision(actions=(move,), memory=memory, settled=not has_end)
+    return Decision(actions=(move,), memory=memory, is_complete=not has_end)
 
 
 def _least_pause(view: JobView) -> float:
@@ -325,7 +365,7 @@ def _follow_counts(
 # job's counts leave them out), nor is what a job has grown by or given back.
 
 
-def missing_pods(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> int:
+def missing_pods(job: JobFacts, unit: QueueUnit, pods: PodCounts) -> int:
     """Return how many of the pods that the job needs and was admitted with do not run.
 
     Of a set that states a minimum no more than that is needed.
@@ -348,7 +388,7 @@ def _wanted_pods(job: JobFacts, unit: QueueUnit) -> dict[str, int]:
     return wanted
 
 
-def partial_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | None:
+def partial_since(job: JobFacts, unit: QueueUnit, pods: PodCounts) -> datetime | None:
     """Return since when at least one pod is missing of a running unit, while others run.
 
     None if none is missing, none runs, or it is not known (yet).
@@ -366,7 +406,7 @@ def partial_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | 
     return max(some_run_since, min(known))
 
 
-def _uncreated_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | None:
+def _uncreated_since(job: JobFacts, unit: QueueUnit, pods: PodCounts) -> datetime | None:
     """Return since when there are just these pods; None while that may be changing."""
     seen_by_operator = job.status.pods in {0, pods.living}
     is_counted = bool(unit.status.admissions) and not count_into_status(unit, pods)
@@ -424,3 +464,80 @@ def plan_nudge(
         touch,
         RecordJobEvent(reason="NoPodsYet", message=message, type=EventType.WARNING),
     ), None
+
+
+# --- counts of pods -------------------------------------------------------------------------------
+
+
+def count_into_status(unit: QueueUnit, pods: PodCounts) -> dict[str, Any]:
+    """Return the part of a status that has the current pods, {} when the unit says so already.
+
+    The list of admissions is the scheduler's except for the counts, so all of it is carried over: a
+    merge patch replaces whole lists, and the guard makes sure that this is the newest.
+    """
+    admissions = unit.status.admissions
+    counts = _counts_of(unit, pods)
+    if all(map(_has_counts, admissions, counts)):
+        return {}
+    return {
+        "admissions": [admission_body(each) for each in map(_with_counts, admissions, counts)],
+        "podState": {"running": pods.running, "pending": pods.pending},
+    }
+
+
+def pods_ready_into_status(unit: QueueUnit, moment: Moment) -> dict[str, Any]:
+    """Return the part of a status that says that pods run, of a unit adopted before any ran."""
+    ready = find_condition(unit.status.conditions, PODS_READY)
+    if ready is None or ready.status == "True" or ready.reason != PODS_PENDING:
+        return {}
+    runs = Condition(
+        type=PODS_READY, status="True", reason="PodsRunning", message="Pods of the job run"
+    )
+    conditions = with_condition(unit.status.conditions, runs, now=moment.stamp)
+    return {"conditions": [condition_body(each) for each in conditions]}
+
+
+def children_into_status(unit: QueueUnit, pods: PodCounts) -> dict[str, Any]:
+    """Return the part of a status that lists controllers of the job's pods, {} if unchanged.
+
+    Without it the scheduler takes pods without the mark of the unit for foreign pods.
+    """
+    children = pods.children[:MAX_POD_OWNERS]
+    return {} if set(unit.status.pod_owners).issuperset(children) else {"podOwners": [*children]}
+
+
+class _Counts(msgspec.Struct, frozen=True):
+    """The pods of one set."""
+
+    running: int
+    pending: int
+    failed: int
+
+
+def _counts_of(unit: QueueUnit, pods: PodCounts) -> list[_Counts]:
+    """Return the pods of each admission. If there is only one, it has them all."""
+    names = [each.name for each in unit.status.admissions]
+    if len(names) == 1:
+        return [_Counts(pods.running, pods.pending, pods.failed)]
+    return [
+        _Counts(
+            pods.running_of_sets.get(name, 0),
+            pods.pending_of_sets.get(name, 0),
+            pods.failed_of_sets.get(name, 0),
+        )
+        for name in names
+    ]
+
+
+def _has_counts(admission: Admission, counts: _Counts) -> bool:
+    said = (admission.running, admission.pending or 0, admission.failed or 0)
+    return said == (counts.running, counts.pending, counts.failed)
+
+
+def _with_counts(admission: Admission, counts: _Counts) -> Admission:
+    return msgspec.structs.replace(
+        admission,
+        running=counts.running,
+        pending=counts.pending or None,
+        failed=counts.failed or None,
+    )

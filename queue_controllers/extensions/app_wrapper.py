@@ -179,7 +179,7 @@ class AppWrapperAdapter:
         """Return which component's pods are not known."""
         return self._sets_and_trouble(job)[1]
 
-    def why_not_hold(self, job: AppWrapper) -> str:
+    def why_not_suspendable(self, job: AppWrapper) -> str:
         """Return "": every AppWrapper survives being suspended."""
         return ""
 

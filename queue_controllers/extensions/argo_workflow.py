@@ -143,7 +143,7 @@ class WorkflowAdapter:
     is_suspended = SPEC_SUSPEND.is_suspended
     suspend_patch = SPEC_SUSPEND.suspend_patch
 
-    def why_not_hold(self, job: Workflow) -> str:
+    def why_not_suspendable(self, job: Workflow) -> str:
         """Return the annotation that states its demand, if that is missing or not valid."""
         text = _text_of(job)
         if not text:

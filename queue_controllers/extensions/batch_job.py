@@ -80,7 +80,7 @@ class BatchJobAdapter:
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = ManagedByField("kubernetes.io/job-controller").foreign_manager
 
-    def why_not_hold(self, job: BatchJob) -> str:
+    def why_not_suspendable(self, job: BatchJob) -> str:
         """Return "": every Job survives being suspended."""
         return ""
 
@@ -104,7 +104,7 @@ class BatchJobAdapter:
     def pod_sets(self, job: BatchJob) -> tuple[JobPodSet, ...]:
         """Return one set, named after the job."""
         count, annotations = count_needed(job), job.metadata.annotations
-        wanted, lowered_to = _parallelism(job)
+        wanted, released_parallelism = _parallelism(job)
         least = read_min_parallelism(annotations, wanted)
         return (
             JobPodSet(
@@ -112,8 +112,8 @@ class BatchJobAdapter:
                 count=count,
                 template=job.spec.template,
                 min_count=min(least, count) if least is not None and count else None,
-                most=wanted,
-                lowered_to=lowered_to,
+                wanted_parallelism=wanted,
+                released_parallelism=released_parallelism,
                 is_done=is_done(job),
             ),
         )

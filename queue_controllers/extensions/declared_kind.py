@@ -35,7 +35,7 @@ from queue_controllers.jobframework.generic_job import (
     priority_of_templates,
     updates_of_stamps,
 )
-from queue_controllers.jobframework.list_patches import merge_patches
+from queue_controllers.jobframework.list_patches import combine_patches
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.template_updates import update_body
@@ -154,7 +154,7 @@ class DeclaredAdapter:
             kind=declared.kind,
             plural=declared.plural,
             name_suffix=declared.name_suffix or f"{key}-qu",
-            has_switch=self._suspend is not None,
+            has_suspend_field=self._suspend is not None,
             releases_on_absence=declared.releases_on_absence,
         )
         self._pod_sets = _pod_sets_of(declared)
@@ -173,7 +173,7 @@ class DeclaredAdapter:
         """Return whether the declared field is on."""
         return self._suspend is not None and self._suspend.read(_body(job)) is True
 
-    def why_not_hold(self, job: DeclaredJob) -> str:
+    def why_not_suspendable(self, job: DeclaredJob) -> str:
         """Return the field that cannot be parsed, if any: its demand is not known then."""
         try:
             self._read_pod_sets(job)
@@ -225,7 +225,7 @@ class DeclaredAdapter:
             for each in self._pod_sets
             if each.name in updates and each.template.names is not None
         )
-        return reduce(merge_patches, (*switch, *templates), {})
+        return reduce(combine_patches, (*switch, *templates), {})
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return the declared label's value."""

@@ -27,7 +27,7 @@ from queue_controllers.job_families.jobset_replicas import (
     pod_set_by_role,
     pod_sets_of,
     pods_of_one,
-    read_status,
+    read_jobset_status,
 )
 from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
 from queue_controllers.jobframework.generic_job import (
@@ -90,7 +90,7 @@ class JobSetAdapter:
     foreign_manager = ManagedByField("jobset.sigs.k8s.io/jobset-controller").foreign_manager
     list_keys: Mapping[str, str] = {"spec.replicatedJobs": "name"}
 
-    def why_not_hold(self, job: JobSet) -> str:
+    def why_not_suspendable(self, job: JobSet) -> str:
         """Return "": every JobSet survives being suspended."""
         return ""
 
@@ -98,7 +98,7 @@ class JobSetAdapter:
         """Return what conditions and counts of Jobs say."""
         status = job.status
         counts = status.replicated_jobs_status
-        return read_status(status.conditions, counts, job.spec.replicated_jobs, "Completed")
+        return read_jobset_status(status.conditions, counts, job.spec.replicated_jobs, "Completed")
 
     def pod_sets(self, job: JobSet) -> tuple[JobPodSet, ...]:
         """Return one set per replicated job, named like it."""

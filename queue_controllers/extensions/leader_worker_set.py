@@ -16,8 +16,8 @@ from queue_controllers.job_families.gated_pods import (
     is_candidate,
     is_held,
     object_above,
-    read_status,
-    template_of,
+    read_group_status,
+    template_of_pod,
     uid_of_name,
 )
 from queue_controllers.jobframework.generic_job import (
@@ -38,7 +38,7 @@ KIND: Final = JobKind(
     kind="LeaderWorkerSet",
     plural="leaderworkersets",
     name_suffix="lws-qu",
-    has_switch=False,
+    has_suspend_field=False,
     held_by_gates=True,
     has_object=False,
     made_by=frozenset({"StatefulSet", "Pod", "LeaderWorkerSet"}),
@@ -105,7 +105,7 @@ class LeaderWorkerSetAdapter(GatedPods):
 
     def status_of(self, job: PodGroup) -> StatusFacts:
         """Return what the pods say; it never ends."""
-        return read_status(job)
+        return read_group_status(job)
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
         """Return the leader, and the workers if there are any."""
@@ -113,7 +113,7 @@ class LeaderWorkerSetAdapter(GatedPods):
             return ()
         found: dict[str, ScheduledPodTemplate] = {}
         for pod in job.pods:
-            found.setdefault(self.pod_set_of(pod), template_of(pod))
+            found.setdefault(self.pod_set_of(pod), template_of_pod(pod))
         if job.other is not None:
             found.setdefault(WORKERS, job.other.spec.leader_worker_template.worker_template)
         some = next(iter(found.values()))  # while a group is created again, one may be missing

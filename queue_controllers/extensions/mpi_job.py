@@ -32,7 +32,7 @@ from queue_controllers.job_families.kubeflow_replicas import (
     RoleTable,
     RunPolicy,
     count_finished,
-    read_status,
+    read_role_status,
 )
 from queue_controllers.job_families.suspend_field import ManagedByField
 from queue_controllers.jobframework.generic_job import (
@@ -96,13 +96,13 @@ class MpiJobAdapter:
     suspend_patch = RUN_POLICY_SUSPEND.suspend_patch
     foreign_manager = ManagedByField("kubeflow.org/mpi-operator", RUN_POLICY).foreign_manager
 
-    def why_not_hold(self, job: MpiJob) -> str:
+    def why_not_suspendable(self, job: MpiJob) -> str:
         """Return "": every MPIJob survives being suspended."""
         return ""
 
     def status_of(self, job: MpiJob) -> StatusFacts:
         """Return what conditions and counts of running pods say."""
-        return read_status(job.status)
+        return read_role_status(job.status)
 
     def pod_sets(self, job: MpiJob) -> tuple[JobPodSet, ...]:
         """Return the launcher, then the workers."""

@@ -20,8 +20,8 @@ from queue_controllers.job_families.gated_pods import (
     in_order,
     is_candidate,
     is_held,
-    read_status,
-    template_of,
+    read_group_status,
+    template_of_pod,
 )
 from queue_controllers.job_families.pod_group_labels import read_group_mark
 from queue_controllers.jobframework.generic_job import (
@@ -47,7 +47,7 @@ KIND: Final = JobKind(
     kind="Pod",
     plural="pods",
     name_suffix="pod-qu",
-    has_switch=False,
+    has_suspend_field=False,
     held_by_gates=True,
     made_by=frozenset({"ReplicaSet", "Deployment", "Workflow"}),
 )
@@ -85,12 +85,12 @@ class PodAdapter(GatedPods):
 
     def status_of(self, job: PodGroup) -> StatusFacts:
         """Return what the pod says."""
-        return read_status(job, _outcome_of(job))
+        return read_group_status(job, _outcome_of(job))
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
         """Return the pod."""
         count = 0 if _outcome_of(job) else 1
-        return (JobPodSet(name=POD_SET, count=count, template=template_of(job.first)),)
+        return (JobPodSet(name=POD_SET, count=count, template=template_of_pod(job.first)),)
 
 
 def _outcome_of(job: PodGroup) -> Outcome | None:

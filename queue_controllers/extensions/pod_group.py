@@ -18,9 +18,9 @@ from queue_controllers.job_families.gated_pods import (
     is_candidate,
     is_held,
     object_above,
-    read_status,
+    read_group_status,
     shape_of,
-    template_of,
+    template_of_pod,
     uid_of_name,
 )
 from queue_controllers.job_families.pod_group_labels import (
@@ -46,7 +46,7 @@ KIND: Final = JobKind(
     kind="PodGroup",
     plural="podgroups",
     name_suffix="pg-qu",
-    has_switch=False,
+    has_suspend_field=False,
     held_by_gates=True,
     has_object=False,
 )
@@ -110,7 +110,7 @@ class PodGroupAdapter(GatedPods):
 
     def status_of(self, job: PodGroup) -> StatusFacts:
         """Return what the pods say; it has ended when all of them have."""
-        return read_status(job, _outcome_of(job))
+        return read_group_status(job, _outcome_of(job))
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
         """Return a set per shape: pods that may run, and missing ones."""
@@ -136,7 +136,7 @@ class PodGroupAdapter(GatedPods):
             JobPodSet(
                 name=name,
                 count=needed[name],
-                template=template_of(pod),
+                template=template_of_pod(pod),
                 is_done=needed[name] == 0,
             )
             for name, pod in sorted(examples.items())

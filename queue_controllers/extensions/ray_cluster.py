@@ -85,7 +85,7 @@ class RayClusterAdapter:
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = MANAGED_BY.foreign_manager
 
-    def why_not_hold(self, job: RayCluster) -> str:
+    def why_not_suspendable(self, job: RayCluster) -> str:
         """Return "": every RayCluster survives being suspended."""
         return ""
 

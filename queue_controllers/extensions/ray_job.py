@@ -126,7 +126,7 @@ class RayJobAdapter:
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = MANAGED_BY.foreign_manager
 
-    def why_not_hold(self, job: RayJob) -> str:
+    def why_not_suspendable(self, job: RayJob) -> str:
         """Return what the operator rejects as invalid together with `suspend`."""
         if job.spec.cluster_selector:
             return "spec.clusterSelector: it runs on a RayCluster that is not its own"

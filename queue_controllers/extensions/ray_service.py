@@ -103,7 +103,7 @@ class RayServiceAdapter:
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = MANAGED_BY.foreign_manager
 
-    def why_not_hold(self, job: RayService) -> str:
+    def why_not_suspendable(self, job: RayService) -> str:
         """Return "": every RayService survives being suspended."""
         return ""
 

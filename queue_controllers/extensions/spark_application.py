@@ -53,7 +53,7 @@ KIND: Final = JobKind(
     kind="SparkApplication",
     plural="sparkapplications",
     name_suffix="spark-qu",
-    holds_at_birth=True,
+    held_only_at_creation=True,
 )
 
 APP_NAME: Final = "sparkoperator.k8s.io/app-name"
@@ -104,7 +104,7 @@ class SparkApplicationAdapter:
     is_suspended = SPEC_SUSPEND.is_suspended
     suspend_patch = SPEC_SUSPEND.suspend_patch
 
-    def why_not_hold(self, job: SparkApplication) -> str:
+    def why_not_suspendable(self, job: SparkApplication) -> str:
         """Return a value that cannot be parsed, if any: Spark refuses it, too."""
         try:
             spark_pod_sets(job.spec)

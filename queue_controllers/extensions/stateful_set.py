@@ -17,8 +17,8 @@ from queue_controllers.job_families.gated_pods import (
     gather_pods,
     is_candidate,
     object_above,
-    read_status,
-    template_of,
+    read_group_status,
+    template_of_pod,
 )
 from queue_controllers.job_families.pod_group_labels import read_group_mark
 from queue_controllers.jobframework.generic_job import (
@@ -39,7 +39,7 @@ KIND: Final = JobKind(
     kind="StatefulSet",
     plural="statefulsets",
     name_suffix="sts-qu",
-    has_switch=False,
+    has_suspend_field=False,
     held_by_gates=True,
     made_by=frozenset({"StatefulSet"}),
 )
@@ -92,14 +92,14 @@ class StatefulSetAdapter(GatedPods):
 
     def status_of(self, job: PodGroup) -> StatusFacts:
         """Return what the pods say; it never ends."""
-        return read_status(job)
+        return read_group_status(job)
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
         """Return as many pods as the set has, like the first one."""
         if job.other is None:
             return ()
         replicas = job.other.spec.replicas
-        return (JobPodSet(name=POD_SET, count=replicas, template=template_of(job.first)),)
+        return (JobPodSet(name=POD_SET, count=replicas, template=template_of_pod(job.first)),)
 
 
 def _owner(pod: ScheduledPod) -> Uid:

@@ -30,7 +30,7 @@ from queue_controllers.job_families.jobset_replicas import (
     patch_for_updates,
     pod_set_by_role,
     pod_sets_of,
-    read_status,
+    read_jobset_status,
 )
 from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
 from queue_controllers.jobframework.generic_job import (
@@ -159,14 +159,16 @@ class TrainJobAdapter:
             f" from {runtime.kind} {runtime.name}"
         )
 
-    def why_not_hold(self, job: TrainJob) -> str:
+    def why_not_suspendable(self, job: TrainJob) -> str:
         """Return "": every TrainJob survives being suspended."""
         return ""
 
     def status_of(self, job: TrainJob) -> StatusFacts:
         """Return what conditions and counts of Jobs say."""
         status = job.status
-        return read_status(status.conditions, status.jobs_status, job.replicated_jobs, "Complete")
+        return read_jobset_status(
+            status.conditions, status.jobs_status, job.replicated_jobs, "Complete"
+        )
 
     def pod_sets(self, job: TrainJob) -> tuple[JobPodSet, ...]:
         """Return one set per replicated job of its JobSet: initializers, launcher, nodes."""

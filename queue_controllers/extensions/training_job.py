@@ -34,7 +34,7 @@ from queue_controllers.job_families.kubeflow_replicas import (
     RoleTable,
     RunPolicy,
     count_finished,
-    read_status,
+    read_role_status,
 )
 from queue_controllers.job_families.suspend_field import ManagedByField
 from queue_controllers.jobframework.generic_job import (
@@ -120,13 +120,13 @@ class TrainingJobAdapter:
         self._specs_of = specs_of
         self._is_elastic = is_elastic
 
-    def why_not_hold(self, job: TrainingJob) -> str:
+    def why_not_suspendable(self, job: TrainingJob) -> str:
         """Return "": every job of these kinds survives being suspended."""
         return ""
 
     def status_of(self, job: TrainingJob) -> StatusFacts:
         """Return what conditions and counts of running pods say."""
-        return read_status(job.status)
+        return read_role_status(job.status)
 
     def pod_sets(self, job: TrainingJob) -> tuple[JobPodSet, ...]:
         """Return one set for each role, in the order of the kind's row."""
@@ -177,7 +177,7 @@ class TrainingJobAdapter:
         """Return the set with what its job can do with, and what a release has let run of it."""
         specs = self._specs_of(job.spec)
         said = specs[self.table.roles_of(specs)[pod_set.name]].count
-        wanted, lowered_to = read_parallelism(job.metadata.annotations, said)
+        wanted, released_parallelism = read_parallelism(job.metadata.annotations, said)
         done = self._finished(job).get(pod_set.name, 0)
         count = max(wanted - done, 0)
         policy = job.spec.elastic_policy
@@ -185,13 +185,13 @@ class TrainingJobAdapter:
         if least is not None and not 1 <= least <= wanted:
             least = None
         # What a release has lowered is given back also where the policy has gone since.
-        may_be_fewer = least is not None or lowered_to is not None
+        may_be_fewer = least is not None or released_parallelism is not None
         return msgspec.structs.replace(
             pod_set,
             count=count,
             min_count=min(least, count) if least is not None and count else None,
-            most=wanted if may_be_fewer else None,
-            lowered_to=lowered_to,
+            wanted_parallelism=wanted if may_be_fewer else None,
+            released_parallelism=released_parallelism,
             is_done=0 < wanted <= done,
         )
 

@@ -142,7 +142,7 @@ class GatedPods(ABC):
         return False
 
     @final
-    def why_not_hold(self, job: PodGroup) -> str:
+    def why_not_suspendable(self, job: PodGroup) -> str:
         """Return a pod that was created without its gate, if any; ungated ones do not count."""
         for pod in job.pods:
             if is_opened(pod):
@@ -214,7 +214,7 @@ def uid_of_name(kind: JobKind, namespace: str, name: str) -> Uid:
     return _uid_of_text(f"{kind.key}:{namespace}/{name}")
 
 
-def read_status(job: PodGroup, outcome: Outcome | None = None) -> StatusFacts:
+def read_group_status(job: PodGroup, outcome: Outcome | None = None) -> StatusFacts:
     """Return what the pods say; `outcome` is how the job has ended, None if it has not."""
     runs = any(pod.status.phase == "Running" for pod in job.pods)
     return StatusFacts(running=runs, outcome=outcome)
@@ -278,7 +278,7 @@ def _own_labels(pod: ScheduledPod) -> dict[str, str]:
     return {key: value for key, value in labels.items() if key not in marks}
 
 
-def template_of(pod: ScheduledPod) -> ScheduledPodTemplate:
+def template_of_pod(pod: ScheduledPod) -> ScheduledPodTemplate:
     """Return the template that would create such a pod again."""
     annotations = {k: v for k, v in pod.metadata.annotations.items() if k not in _OWN_MARKS}
     annotations.pop(RELEASED_AT, None)

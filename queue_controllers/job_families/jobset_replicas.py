@@ -108,7 +108,7 @@ def pods_of_one(replicated_job: ReplicatedJob) -> JobPodSet:
     )
 
 
-def read_status(
+def read_jobset_status(
     conditions: tuple[Condition, ...],
     counts: tuple[JobCounts, ...],
     replicated_jobs: Iterable[ReplicatedJob],

@@ -113,7 +113,7 @@ RUN_POLICY: Final = attrgetter("spec.run_policy")
 RUN_POLICY_SUSPEND: Final = SuspendField(parse_path(".spec.runPolicy.suspend"), RUN_POLICY)
 
 
-def read_status(status: RoleStatus) -> StatusFacts:
+def read_role_status(status: RoleStatus) -> StatusFacts:
     """Return what the conditions say.
 
     While `Restarting` is true there is no `Running`: the remaining pods wait for the others.

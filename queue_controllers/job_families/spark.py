@@ -152,7 +152,9 @@ def spark_pod_sets(spec: SparkSpec) -> tuple[JobPodSet, ...]:
         roles.insert(0, (DRIVER, 1))
     return tuple(
         [
-            JobPodSet(name=role, count=count, template=template_of(spec, role), has_limits=False)
+            JobPodSet(
+                name=role, count=count, template=template_of_role(spec, role), has_limits=False
+            )
             for role, count in roles
         ]
     )
@@ -313,7 +315,7 @@ def has_template(spec: SparkSpec, role: str) -> bool:
     return takes_one and _role(spec, role).template is not None
 
 
-def template_of(spec: SparkSpec, role: str) -> ScheduledPodTemplate:
+def template_of_role(spec: SparkSpec, role: str) -> ScheduledPodTemplate:
     """Return the pod that Spark and the operator will create, as a template.
 
     Raises:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from queue_controllers.jobframework.generic_job import ApiJob
-from queue_controllers.jobframework.list_patches import merge_patches
+from queue_controllers.jobframework.list_patches import combine_patches
 from shared_api.field_path import FieldPath, parse_path
 
 _SPEC: Final = attrgetter("spec")
@@ -41,7 +41,7 @@ class SuspendField(msgspec.Struct, frozen=True):
 
     def release_patch(self, templates: dict[str, Any]) -> dict[str, Any]:
         """Return the merge patch that turns the field off, and includes `templates`."""
-        return merge_patches(self.path.patch(value=False), templates)
+        return combine_patches(self.path.patch(value=False), templates)
 
 
 SPEC_SUSPEND: Final = SuspendField(parse_path(".spec.suspend"))

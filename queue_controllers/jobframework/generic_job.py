@@ -48,7 +48,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     plural: str
     name_suffix: str = ""
     """Suffix of the unit's name, after a dash; none for Job and Workflow."""
-    has_switch: bool = True
+    has_suspend_field: bool = True
     """It has a suspend field of its own. Kinds without are held by the annotation."""
     releases_on_absence: bool = False
     """Its operator takes any suspend annotation for "suspended": a release removes it."""
@@ -61,7 +61,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     nudge_seconds: float | None = None
     """A job that has been released and without a pod object for so long is touched, in case its
     operator no longer acts on it; None: its operator always does."""
-    holds_at_birth: bool = False
+    held_only_at_creation: bool = False
     """Only objects that are created suspended are held: one that arrives running is adopted."""
     held_by_gates: bool = False
     """Its jobs are pods, held by scheduling gates, and stopped by deleting them."""
@@ -107,10 +107,10 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     added: AddedParts = NOTHING_ADDED
     """What releases have added, as far as it is still there; `read_facts` removes it."""
     min_count: int | None = None
-    most: int | None = None
+    wanted_parallelism: int | None = None
     """How many pods the job wants to run at a time, of a kind that can run with fewer; None: it
     cannot."""
-    lowered_to: int | None = None
+    released_parallelism: int | None = None
     """How many may run at a time now, if a release allowed no more."""
     is_done: bool = False
     """All of its work is done: the job's end will say so. A set that is scaled to zero needs no
@@ -204,7 +204,7 @@ class GenericJob(Protocol[JobT]):
         """Return whether the suspend field is on. Kinds without one return False."""
         ...
 
-    def why_not_hold(self, job: JobT) -> str:
+    def why_not_suspendable(self, job: JobT) -> str:
         """Return the field because of which this job would not survive being suspended.
 
         "" if it survives. A job that does not is left alone and counted as foreign demand.
@@ -403,7 +403,10 @@ class ListsTemplates(Protocol):
 
 @runtime_checkable
 class RunsWithFewerPods(Protocol):
-    """A kind whose jobs may run with fewer pods than they want; their pod sets say `most`."""
+    """A kind whose jobs may run with fewer pods than they want.
+
+    Their pod sets state `wanted_parallelism`.
+    """
 
     def resize_patch(self, job: Any, counts: Mapping[str, int]) -> dict[str, Any]:  # noqa: ANN401 - a capability is asked of any kind
         """Return the merge patch, without metadata, that lets so many pods of a set run at a time.
@@ -426,7 +429,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     status: StatusFacts = StatusFacts()
     pod_sets: tuple[JobPodSet, ...] = ()
     priority: PrioritySource = PrioritySource()
-    why_not_hold: str = ""
+    why_not_suspendable: str = ""
     foreign_manager: str = ""
     takes_updates: bool = False
     """Its templates may be changed when it is released."""
@@ -469,7 +472,7 @@ def read_facts(adapter: GenericJob[JobT], job: JobT, *, held_by_annotation: bool
     """
     kind = adapter.kind
     suspended = adapter.is_suspended(job)
-    if held_by_annotation or not kind.has_switch:
+    if held_by_annotation or not kind.has_suspend_field:
         suspended = suspended or job.metadata.annotations.get(SUSPEND) == "true"
     # Not `isinstance(adapter, ManagedElsewhere)`, which gives the same result and takes longer than
     # all the rest of this function.
@@ -483,7 +486,7 @@ def read_facts(adapter: GenericJob[JobT], job: JobT, *, held_by_annotation: bool
         status=adapter.status_of(job),
         pod_sets=_without_updates(adapter.pod_sets(job), job.metadata),
         priority=adapter.priority_of(job),
-        why_not_hold=adapter.why_not_hold(job),
+        why_not_suspendable=adapter.why_not_suspendable(job),
         foreign_manager=manager,
         takes_updates=hasattr(adapter, "update_patch"),
         unknown_demand="" if why_unknown is None else why_unknown(job),

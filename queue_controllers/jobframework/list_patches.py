@@ -44,17 +44,17 @@ def fill_all(patches: Iterable[Json], found: Json, keys: Mapping[str, str]) -> J
     body: Json = {}
     for patch in patches:
         filled = fill_lists(patch, found, keys)
-        found, body = _apply(found, filled), merge_patches(body, filled)
+        found, body = _apply(found, filled), combine_patches(body, filled)
     return body
 
 
-def merge_patches(one: Json, other: Json) -> Json:
+def combine_patches(one: Json, other: Json) -> Json:
     """Return one merge patch with the effect of two; where both set a field the second wins."""
     both = dict(one)
     for key, value in other.items():
         before = both.get(key)
         if isinstance(before, dict) and isinstance(value, dict):
-            value = merge_patches(before, value)  # noqa: PLW2901 - merged
+            value = combine_patches(before, value)  # noqa: PLW2901 - merged
         both[key] = value
     return both
 

@@ -46,7 +46,7 @@ class Parallelism(NamedTuple):
     """How many pods of a set run at a time: as wanted, and as a release allowed, if fewer."""
 
     wanted: int
-    lowered_to: int | None
+    released_parallelism: int | None
 
 
 def read_parallelism(annotations: Mapping[str, str], said: int) -> Parallelism:
@@ -57,9 +57,9 @@ def read_parallelism(annotations: Mapping[str, str], said: int) -> Parallelism:
     return Parallelism(int(note[2]), said)
 
 
-def write_note(lowered_to: int, wanted: int) -> str:
+def write_note(released_parallelism: int, wanted: int) -> str:
     """Return the note that a release leaves on the job."""
-    return f"{lowered_to}/{wanted}"
+    return f"{released_parallelism}/{wanted}"
 
 
 def read_min_parallelism(annotations: Mapping[str, str], wanted: int) -> int | None:

@@ -38,7 +38,7 @@ from queue_controllers.jobframework.generic_job import (
     RunsWithFewerPods,
     TakesTemplateUpdates,
 )
-from queue_controllers.jobframework.list_patches import fill_all, merge_patches
+from queue_controllers.jobframework.list_patches import combine_patches, fill_all
 from queue_controllers.jobframework.partial_parallelism import Resize
 from queue_controllers.jobframework.template_updates import (
     NOTHING_ADDED,
@@ -178,7 +178,7 @@ class Executor(Generic[JobT]):
         annotations: dict[str, str | None] = {SUSPEND: "true"} if action.annotate else {}
         body = self._switch(suspend=True, job=job)
         if action.resize is not None:
-            body = merge_patches(body, self._resized(action.resize, job, annotations))
+            body = combine_patches(body, self._resized(action.resize, job, annotations))
         metadata: dict[str, Any] = {"uid": job.metadata.uid}
         if annotations:
             metadata["annotations"] = annotations
@@ -210,7 +210,7 @@ class Executor(Generic[JobT]):
             # conflict.
             body = fill_all(patches, self._read_whole(meta), self._list_keys)
         else:
-            body = functools.reduce(merge_patches, patches)
+            body = functools.reduce(combine_patches, patches)
         return self._patch_job(job, {**body, "metadata": metadata})
 
     def _read_whole(self, job: ObjectMeta) -> dict[str, Any]:
@@ -247,7 +247,7 @@ class Executor(Generic[JobT]):
         return self._adapter.resize_patch(job, resize.counts)
 
     def _switch(self, *, suspend: bool, job: JobT) -> dict[str, Any]:
-        if not self._adapter.kind.has_switch:
+        if not self._adapter.kind.has_suspend_field:
             return {}
         return self._adapter.suspend_patch(job) if suspend else {}
 

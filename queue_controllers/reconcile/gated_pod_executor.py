@@ -22,7 +22,7 @@ from queue_controllers.jobframework.generic_job import (
     pod_set_of_pod,
     updates_of_stamps,
 )
-from queue_controllers.jobframework.list_patches import merge_patches
+from queue_controllers.jobframework.list_patches import combine_patches
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from queue_controllers.reconcile.execute import (
@@ -159,7 +159,7 @@ class GatedPodExecutor(Executor[PodGroup]):
 
     def _patch_pod(self, pod: ScheduledPod, *patches: dict[str, Any]) -> None:
         meta = pod.metadata
-        body = functools.reduce(merge_patches, (*patches, {"metadata": {"uid": meta.uid}}))
+        body = functools.reduce(combine_patches, (*patches, {"metadata": {"uid": meta.uid}}))
         written = self._client.patch(
             HELD_PODS, meta.namespace, meta.name, body, patch_type=PatchType.STRATEGIC
         )

@@ -6,48 +6,40 @@ reconcile does.
 
 from __future__ import annotations
 
+import builtins
 import random
-from collections.abc import Callable
-from typing import Generic, NamedTuple, cast
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, Generic, NamedTuple, Protocol, cast
 
 import msgspec
 
-from queue_controllers.decision.gates import count_gated
+from queue_controllers.decision.eviction import MAX_JITTER
 from queue_controllers.decision.job_ownership import ClusterContext, Ownership, classify_ownership
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import PodFacts, count_pods
+from queue_controllers.decision.job_state import PodCounts, count_gated, count_pods
 from queue_controllers.decision.job_view import JobMemory, JobView, LostUnit, Moment
+from queue_controllers.decision.owners import Owners
 from queue_controllers.decision.pod_admission import apply_pod_admission
-from queue_controllers.decision.queue_unit_builder import choose_unit_name
-from queue_controllers.decision.unit_status_patches import MAX_JITTER
+from queue_controllers.decision.queue_unit_builder import choose_unit_name, is_created_by_us
 from queue_controllers.job_families.gated_pods import PodGroup
 from queue_controllers.jobframework.generic_job import (
     AWAITS_PREVIEW,
     GenericJob,
     JobFacts,
+    JobKind,
     JobT,
     NeedsOther,
+    OtherObject,
     pod_set_of_pod,
     read_facts,
 )
-from queue_controllers.reconcile.job_lookup import (
-    ClusterContextLookup,
-    JobCache,
-    JobPreviews,
-    OwnerLookup,
-    PodLookup,
-    PreviewRequest,
-    RelatedObjectLookup,
-    UnitsOfJob,
-    find_units,
-    has_units,
-    is_name_taken,
-)
-from shared_api.informer.indexed_store import IndexedStore
-from shared_api.objects.meta import NO_UID
+from shared_api.informer.indexed_store import IndexedStore, IndexFunction
+from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
 from shared_api.objects.pod import Pod
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import occupies_quota
 
 
 class Lookups(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,10 +57,10 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """Where the readers of all kinds read; `clock` and `rng` date a view and spread backoffs."""
 
     units: IndexedStore[QueueUnit]
-    """All units, with `job_lookup.unit_indexes`."""
+    """All units, with `unit_indexes`."""
     pods: PodLookup
     """The pods of a job."""
-    around: ClusterContextLookup
+    context: ClusterContextLookup
     """What is known outside of jobs."""
     clock: Clock
     """The time of decisions."""
@@ -83,14 +75,14 @@ class ReadJob(NamedTuple, Generic[JobT]):
         job: The job, with what another object says about it.
         unit: Its unit, if it has one.
         facts: What the job says, as the cluster makes its pods of it.
-        around: What is known outside of it.
+        context: What is known outside of it.
         ownership: Whether the queue manages it, and why or why not.
     """
 
     job: JobT
     unit: QueueUnit | None
     facts: JobFacts
-    around: ClusterContext
+    context: ClusterContext
     ownership: Ownership
 
 
@@ -138,11 +130,11 @@ class JobReader(Generic[JobT]):
     def _read(self, job: JobT, unit: QueueUnit | None, lookups: Lookups) -> ReadJob[JobT]:
         adapter, namespace = self._adapter, job.metadata.namespace
         written = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
-        around = self._sources.around(namespace)
-        facts = apply_pod_admission(written, around.admission)
+        context = self._sources.context(namespace)
+        facts = apply_pod_admission(written, context.admission)
         ownership = classify_ownership(
             facts,
-            around,
+            context,
             self._settings,
             has_unit=unit is not None,
             owners=lookups.owners(namespace),
@@ -152,12 +144,12 @@ class JobReader(Generic[JobT]):
                 PreviewRequest(
                     adapter=adapter,
                     job=written,
-                    around=around,
+                    context=context,
                     has_unit=unit is not None,
                     wake=self._wake,
                 )
             )
-        return ReadJob(job, unit, facts, around, ownership)
+        return ReadJob(job, unit, facts, context, ownership)
 
     def _with_other(self, found: ReadJob[JobT], lookups: Lookups) -> JobT | None:
         """Return the job with what another object says about it; None if nothing is added."""
@@ -189,7 +181,7 @@ class JobReader(Generic[JobT]):
             unit=unit,
             pods=self._count_pods(found),
             ownership=found.ownership,
-            around=found.around,
+            context=found.context,
             settings=self._settings,
             memory=memory,
             lost=lost,
@@ -199,7 +191,7 @@ class JobReader(Generic[JobT]):
             moment=Moment(monotonic=sources.clock.monotonic(), wall=sources.clock.now()),
         )
 
-    def _count_pods(self, found: ReadJob[JobT]) -> PodFacts:
+    def _count_pods(self, found: ReadJob[JobT]) -> PodCounts:
         adapter, job, unit = self._adapter, found.job, found.unit
         names = [pod_set.name for pod_set in found.facts.pod_sets]
 
@@ -215,3 +207,189 @@ class JobReader(Generic[JobT]):
             return count_gated(pods, pod_set_of)
         owner = NO_UID if adapter.kind.owns_pods else job.metadata.uid
         return count_pods(pods, pod_set_of, owner)
+
+
+# --- what is asked, and the units of a job --------------------------------------------------------
+
+BY_CONSUMER_NAME: Final = "consumer-name"
+BY_NAMESPACE: Final = "namespace"
+
+
+class JobCache(Protocol[JobT]):
+    """The jobs of a kind, by key."""
+
+    def get(self, key: str) -> JobT | None:
+        """Return the job with this key (`namespace/name`)."""
+        ...
+
+    def list(self) -> builtins.list[JobT]:
+        """Return all jobs."""
+        ...
+
+    def __len__(self) -> int:
+        """Return how many jobs there are."""
+        ...
+
+
+class PodLookup(Protocol):
+    """The pods of a job."""
+
+    def __call__(self, kind: JobKind, job: ObjectMeta, unit_key: str) -> list[Pod]:
+        """Return the pods of one job, finished ones included."""
+        ...
+
+
+class ClusterContextLookup(Protocol):
+    """What is known outside of jobs."""
+
+    def __call__(self, namespace: str) -> ClusterContext:
+        """Return what is known about a namespace."""
+        ...
+
+
+class OwnerLookup(Protocol):
+    """What is known about owners."""
+
+    def __call__(self, namespace: str) -> Owners:
+        """Return the answers about the owners of jobs in a namespace."""
+        ...
+
+
+class RelatedObjectLookup(Protocol):
+    """What other objects say about a job."""
+
+    def __call__(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
+        """Return the object, None if it does not exist; may ask the API server.
+
+        Raises ApiFailure.
+        """
+        ...
+
+
+class EventLookup(Protocol):
+    """What other programs say about a job in events."""
+
+    def __call__(self, job: ObjectMeta, since: datetime | None) -> str:
+        """Return the newest warning about a job that is not from before `since`, or "".
+
+        Asks the API server, and never raises: the caller continues without an answer.
+        """
+        ...
+
+
+class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A job whose pods are to be previewed."""
+
+    adapter: GenericJob[Any]
+    job: JobFacts
+    """With its pod sets as they are written."""
+    context: ClusterContext
+    has_unit: bool
+    wake: Callable[[str], None]
+    """Called with the job's key when a new answer has arrived."""
+
+
+class JobPreviews(Protocol):
+    """Previews the pods of jobs, without having them created."""
+
+    def __call__(self, request: PreviewRequest) -> JobFacts:
+        """Return the facts of the job with its pod sets as its pods will be; never waits."""
+        ...
+
+
+class UnitsOfJob(msgspec.Struct, frozen=True):
+    """The units that name one job, by uid or by name."""
+
+    own: QueueUnit | None = None
+    """The one that counts: the charged one, else the oldest."""
+    surplus: tuple[QueueUnit, ...] = ()
+    """Further units of the same job, made by this program: one job, one unit."""
+    orphans: tuple[QueueUnit, ...] = ()
+    """Units of an earlier job of this name, created by this program."""
+
+
+def unit_indexes(*, by_namespace: bool = False) -> Mapping[str, IndexFunction[QueueUnit]]:
+    """Return the indexes of the unit cache that this module uses.
+
+    `by_namespace`: for `has_units` as well; it costs an entry per unit.
+    """
+    indexes: dict[str, IndexFunction[QueueUnit]] = {BY_CONSUMER_NAME: _consumer_names_of}
+    if by_namespace:
+        indexes[BY_NAMESPACE] = _namespaces_of
+    return indexes
+
+
+def has_units(units: IndexedStore[QueueUnit], namespace: str) -> bool:
+    """Return whether there is a unit in a namespace."""
+    return bool(units.by_index(BY_NAMESPACE, namespace))
+
+
+def find_units(
+    units: IndexedStore[QueueUnit], kind: JobKind, key: str, uid: Uid | None
+) -> UnitsOfJob:
+    """Return the units of the job with this key and uid (None: there is no such job).
+
+    A unit is found by its consumer's uid. A unit that was created without one (by hand, by
+    upstream) counts if it has the job as owner, or if it names the job in full and has no owner.
+    One in another namespace never counts: units there must not affect jobs here.
+    """
+    named = units.by_index(BY_CONSUMER_NAME, _name_value(kind.group, kind.kind, key))
+    mine: dict[str, QueueUnit] = {}
+    orphans = []
+    for unit in named:
+        consumer = unit.spec.consumer_ref
+        assert consumer is not None
+        if uid is not None and (consumer.uid == uid or _is_nameless(unit, consumer, uid)):
+            mine[unit.metadata.uid] = unit
+        elif consumer.uid and consumer.uid != uid and is_created_by_us(unit):
+            orphans.append(unit)
+    if not mine:
+        return UnitsOfJob(orphans=tuple(orphans))
+    own, *others = sorted(mine.values(), key=_rank)
+    surplus = tuple(each for each in others if is_created_by_us(each) and not occupies_quota(each))
+    return UnitsOfJob(own=own, surplus=surplus, orphans=tuple(orphans))
+
+
+def is_name_taken(units: IndexedStore[QueueUnit], namespace: str, name: str) -> bool:
+    """Return whether a job for which no unit was found must give its unit another name."""
+    return units.get(f"{namespace}/{name}") is not None
+
+
+def key_of_consumer(consumer: ConsumerReference, namespace: str) -> str:
+    """Return the key of the job that a unit in this namespace names; "" for one in another."""
+    return f"{namespace}/{consumer.name}" if consumer.namespace in {"", namespace} else ""
+
+
+def consumer_group(consumer: ConsumerReference) -> str:
+    """Return the API group of the job, whichever version the unit names."""
+    group, slash, _ = consumer.api_version.partition("/")
+    return group if slash else ""
+
+
+def _rank(unit: QueueUnit) -> tuple[bool, str, str]:
+    meta = unit.metadata
+    return (not occupies_quota(unit), meta.creation_timestamp, meta.name)
+
+
+def _is_nameless(unit: QueueUnit, consumer: ConsumerReference, uid: Uid) -> bool:
+    """Return whether a unit without a consumer uid is this job's: owned by it, or by nothing."""
+    if consumer.uid:
+        return False
+    owners = [owner.uid for owner in unit.metadata.owner_references]
+    return uid in owners or not owners
+
+
+def _consumer_names_of(unit: QueueUnit) -> tuple[str, ...]:
+    consumer = unit.spec.consumer_ref
+    if consumer is None or not consumer.name:
+        return ()
+    key = key_of_consumer(consumer, unit.metadata.namespace)
+    return (_name_value(consumer_group(consumer), consumer.kind, key),) if key else ()
+
+
+def _namespaces_of(unit: QueueUnit) -> tuple[str, ...]:
+    return (unit.metadata.namespace,)
+
+
+def _name_value(group: str, kind: str, key: str) -> str:
+    return f"{group}/{kind}/{key}"

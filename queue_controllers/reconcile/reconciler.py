@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from queue_controllers.decision.actions import (
-    REFUSALS,
+    REFUSAL_EVENTS,
     Action,
     DeleteUnit,
     EventType,
@@ -36,16 +36,23 @@ from queue_controllers.decision.job_view import (
     JobView,
     LostUnit,
 )
+from queue_controllers.decision.pending import read_lost
 from queue_controllers.decision.queue_unit_builder import choose_unit_name
-from queue_controllers.decision.suspend_conflict import read_lost
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobT,
     read_facts,
 )
 from queue_controllers.reconcile.execute import Executor, NotLeadingError
-from queue_controllers.reconcile.job_lookup import EventLookup, JobCache, find_units
-from queue_controllers.reconcile.job_reader import JobReader, Lookups, ReadJob, Sources
+from queue_controllers.reconcile.job_reader import (
+    EventLookup,
+    JobCache,
+    JobReader,
+    Lookups,
+    ReadJob,
+    Sources,
+    find_units,
+)
 from shared_api.client.errors import (
     AlreadyExists,
     ApiFailure,
@@ -65,20 +72,20 @@ ORPHAN_SECONDS: Final = 5.0
 collector is nearly always quicker, and then nothing need be sent."""
 
 NOT_LEADING_SECONDS: Final = 1.0
-"""How long a key rests that could not be written because too little of the lease was left."""
+"""How long a key waits whose write was not sent because too little of the lease was left."""
 
 MAX_RECONCILES: Final = 3
 """Reconciles of one key in one step: after a write it is reconciled again, until there is nothing
 to do. What is left then comes back with its watch event."""
 
-LEAST_REQUEUE_SECONDS: Final = 0.01
-"""Least time until a key is reconciled again: zero would loop for ever."""
+MIN_REQUEUE_SECONDS: Final = 0.01
+"""Least time until a key is reconciled again: zero would loop forever."""
 
-MAX_TOLD_CHARS: Final = 500
-"""Of a server's refusal that is reported in an event."""
+MAX_MESSAGE_CHARS: Final = 500
+"""Limit of an event's message about a write that the server refuses."""
 
-MOST_CONFLICTS: Final = 3
-"""In a row, at one key: more are a refusal, such as a webhook's."""
+MAX_CONFLICTS: Final = 3
+"""Conflicts of one key in a row that count as passing; more are a refusal, such as a webhook's."""
 
 log = structlog.get_logger("job_reconciler")
 
@@ -180,7 +187,7 @@ class JobReconciler(Generic[JobT]):
         self._orphan_since: dict[Uid, float] = {}
         # Jobs whose unit has vanished: the job may be gone as well, with its event still to come.
         self._unit_vanished: dict[Uid, None] = {}
-        # What such units said that counts against the next.
+        # What a vanished unit passes on to the next unit of its job.
         self._lost: dict[Uid, LostUnit] = {}
 
     @property
@@ -255,7 +262,7 @@ class JobReconciler(Generic[JobT]):
         except NotLeadingError:
             self._queue.add_after(key, NOT_LEADING_SECONDS)
         except (Conflict, AlreadyExists) as news:
-            if self._queue.retries(key) >= MOST_CONFLICTS:
+            if self._queue.retries(key) >= MAX_CONFLICTS:
                 self._note_failure(key, news)
             self._read_again(key)
         except ApiFailure as failure:
@@ -316,21 +323,21 @@ class JobReconciler(Generic[JobT]):
         found = self._reader.read(job, own, self._lookups)
         job, meta = found.job, job.metadata
         if own is None and not found.ownership.managed:
-            self._forget_place(meta.uid)
+            self._note_left_queue(meta.uid)
         view = self._view(found)
         decision = decide(view)
-        if own is None and (again := self._is_another_there(key, meta)) is not None:
+        if own is None and (again := self._recheck_job(key, meta)) is not None:
             return again
         if decision.asks_why:
             self._remember(meta, self._with_why(decision.memory, meta, view))
-            self._queue.add_after(key, LEAST_REQUEUE_SECONDS)  # for the last reconcile of a step
+            self._queue.add_after(key, MIN_REQUEUE_SECONDS)  # for the last reconcile of a step
             return True
         seen = _Versions(meta, own)
         self._remember(meta, self._carry_out(decision, job, view, seen))
         if decision.requeue_after_seconds is not None:
-            rest = max(decision.requeue_after_seconds, LEAST_REQUEUE_SECONDS)
+            rest = max(decision.requeue_after_seconds, MIN_REQUEUE_SECONDS)
             self._queue.add_after(key, rest)
-        if decision.actions and not decision.settled:
+        if decision.actions and not decision.is_complete:
             return True
         wanted = sum(each.count for each in found.facts.pod_sets)
         self._reconciled[key] = _Reconciled(seen.job, seen.unit, wanted)
@@ -341,7 +348,7 @@ class JobReconciler(Generic[JobT]):
         memory = self._memories.get(uid, NOTHING_KNOWN)
         return self._reader.view(found, memory, self._lost.get(uid))
 
-    def _is_another_there(self, key: str, job: ObjectMeta) -> bool | None:
+    def _recheck_job(self, key: str, job: ObjectMeta) -> bool | None:
         """Return None if a unit may be created for the job, else whether to reconcile again."""
         has_vanished = job.uid in self._unit_vanished
         # Others may have gone since this reconcile began: that they lost their unit is forgotten
@@ -354,8 +361,8 @@ class JobReconciler(Generic[JobT]):
             self._unit_vanished.pop(job.uid, None)
         return None if found.metadata.uid == job.uid else True
 
-    def _forget_place(self, job: Uid) -> None:
-        """Note that a job has left the queue: what it runs from now on is not managed.
+    def _note_left_queue(self, job: Uid) -> None:
+        """Note that a job without a unit is no longer managed, so it may run from now on.
 
         Its queue position is kept, should it come back.
         """
@@ -383,8 +390,12 @@ class JobReconciler(Generic[JobT]):
         The decision is not carried out, so its events are still to be recorded.
         """
         released_at = None if view.job is None else view.job.released_at
-        why, told = self._events(job, released_at), view.memory.told
-        return msgspec.structs.replace(memory, asked_why_at=view.moment.wall, why=why, told=told)
+        return msgspec.structs.replace(
+            memory,
+            asked_why_at=view.moment.wall,
+            why=self._events(job, released_at),
+            reported_events=view.memory.reported_events,
+        )
 
     def _carry_out(
         self, decision: Decision, job: JobT, view: JobView, seen: _Versions
@@ -420,10 +431,10 @@ class JobReconciler(Generic[JobT]):
             if without:
                 self._remember(job.metadata, memory)
                 return
-        reason, words = REFUSALS.get(type(action), ("", ""))
-        if reason and reason not in memory.told:
-            memory = msgspec.structs.replace(memory, told=memory.told | {reason})
-            message = f"{words}: {refusal.message}"[:MAX_TOLD_CHARS]
+        reason, words = REFUSAL_EVENTS.get(type(action), ("", ""))
+        if reason and reason not in memory.reported_events:
+            memory = memory.with_reported(reason)
+            message = f"{words}: {refusal.message}"[:MAX_MESSAGE_CHARS]
             event = RecordJobEvent(reason=reason, message=message, type=EventType.WARNING)
             self._executor.execute(event, job)
         self._remember(job.metadata, memory)

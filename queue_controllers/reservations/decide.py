@@ -97,7 +97,7 @@ class ReservationDecision(msgspec.Struct, frozen=True, kw_only=True):
     requeue_after_seconds: float | None = None
 
 
-def decide(view: ReservationView) -> ReservationDecision:
+def decide_reservations(view: ReservationView) -> ReservationDecision:
     """Return what to do about the reservations of one unit."""
     unit = view.unit
     if unit is None or unit.metadata.deletion_timestamp is not None:
@@ -284,14 +284,14 @@ class Answer(Enum):
     """All are decided, and not every pod has a node."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ReservationResult(msgspec.Struct, frozen=True):
     """The answer; if it is no, why, by one reservation."""
 
     answer: Answer
     message: str = ""
 
 
-def judge_reservations(reservations: Iterable[Reservation], attempt: int) -> Verdict:
+def judge_reservations(reservations: Iterable[Reservation], attempt: int) -> ReservationResult:
     """Return the combined verdict on all reservations of an attempt."""
     refused: list[str] = []
     is_open = False
@@ -302,10 +302,10 @@ def judge_reservations(reservations: Iterable[Reservation], attempt: int) -> Ver
         elif said.status != "True":
             refused.append(f"{reservation.metadata.name}: {said.message or said.reason}")
     if is_open:
-        return Verdict(Answer.OPEN)
+        return ReservationResult(Answer.OPEN)
     if refused:
-        return Verdict(Answer.REFUSED, refused[0])
-    return Verdict(Answer.GRANTED)
+        return ReservationResult(Answer.REFUSED, refused[0])
+    return ReservationResult(Answer.GRANTED)
 
 
 def judge_reservation(reservation: Reservation, attempt: int) -> Condition | None:

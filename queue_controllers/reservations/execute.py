@@ -46,7 +46,7 @@ BLACKLIST_BELIEVED_SECONDS: Final = 10.0
 BLACKLIST_UNREAD: Final = "BlacklistUnreadable"
 """Event: some of the nodes to avoid cannot be parsed."""
 
-MAX_TOLD_CHARS: Final = 500
+MAX_MESSAGE_CHARS: Final = 500
 """Limit of the text about it in an event."""
 
 log = structlog.get_logger("reservations")
@@ -231,4 +231,4 @@ class ReservationExecutor:
             return read
         where = f"{settings.blacklist_namespace}/{settings.blacklist_name}"
         told = f"ConfigMap {where} names nodes to keep off, and cannot all be read: {read.unread}"
-        return Blacklist(nodes=read.nodes, unread=told[:MAX_TOLD_CHARS])
+        return Blacklist(nodes=read.nodes, unread=told[:MAX_MESSAGE_CHARS])

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.decision.queue_unit_builder import granted_counts
+from queue_controllers.decision.grants import granted_counts
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodOwner
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from queue_controllers.reservations.node_blacklist import avoid_nodes

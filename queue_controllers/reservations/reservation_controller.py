@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from queue_controllers.decision.job_view import Moment
-from queue_controllers.decision.pod_set_updates import UpdateConflict, plan_updates
+from queue_controllers.decision.release import UpdateConflict, plan_updates
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobFacts,
@@ -31,7 +31,7 @@ from queue_controllers.reservations.decide import (
     CreateReservations,
     DeleteReservations,
     ReservationView,
-    decide,
+    decide_reservations,
     fail_unit,
     has_part,
 )
@@ -75,7 +75,7 @@ GATHER_SECONDS: Final = 0.1
 MAX_RECONCILES: Final = 3
 """Reconciles of one key in one step; after that other keys have their turn."""
 
-MAX_TOLD_CHARS: Final = 500
+MAX_MESSAGE_CHARS: Final = 500
 """Of a server's refusal that goes into a status."""
 
 log = structlog.get_logger("reservations")
@@ -132,7 +132,7 @@ class ReservationController:
         caches: What it reads.
         queue: Keys of units.
         clock: The time of decisions.
-        has_taken_over: Whether this process decides at all.
+        may_decide: Whether this process decides: it leads, and its caches are complete.
         observer: Counts.
     """
 
@@ -143,7 +143,7 @@ class ReservationController:
         *,
         queue: WorkQueue[str],
         clock: Clock,
-        has_taken_over: Callable[[], bool],
+        may_decide: Callable[[], bool],
         observer: ReconcilerObserver,
     ) -> None:
         self._executor = executor
@@ -153,7 +153,7 @@ class ReservationController:
         self._kinds = caches.kinds
         self.queue = queue
         self._clock = clock
-        self._has_taken_over = has_taken_over
+        self._may_decide = may_decide
         self._observer = observer
         self._is_open = False
 
@@ -191,7 +191,7 @@ class ReservationController:
     def keep(self) -> float:
         """Check the kind, and whether this process decides; return how many seconds to rest."""
         rest = self.watch.step()
-        was_open, self._is_open = self._is_open, self._has_taken_over() and self.watch.is_ready()
+        was_open, self._is_open = self._is_open, self._may_decide() and self.watch.is_ready()
         if self._is_open and not was_open:  # the kind may have appeared: it is not ready then
             self.enqueue_all()
         return rest if self._is_open else min(rest, OPENING_SECONDS)
@@ -239,7 +239,7 @@ class ReservationController:
             is_served=self.watch.is_served(),
             moment=Moment(monotonic=self._clock.monotonic(), wall=self._clock.now()),
         )
-        decision = decide(view)
+        decision = decide_reservations(view)
         for action in decision.actions:
             try:
                 self._executor.execute(
@@ -252,7 +252,7 @@ class ReservationController:
                 if not isinstance(action, CreateReservations):
                     raise
                 why = str(refusal) if isinstance(refusal, NotOursError) else refusal.message
-                message = f"A reservation is refused: {why}"[:MAX_TOLD_CHARS]
+                message = f"A reservation is refused: {why}"[:MAX_MESSAGE_CHARS]
                 self._executor.execute(fail_unit(view, action.unit, message), None, {})
                 return True
             self._observer.on_action(RESERVATIONS.plural, type(action).__name__, "done")

@@ -1,11 +1,11 @@
-"""The controllers' caches, and which changes make them reconcile a job.
+"""The controllers' caches, and what else is known of the cluster.
 
 Read in this order:
 
 1. ``informers``: creates the informers, also of kinds that come and go, and reports objects that
    cannot be decoded; ``kind_election``: which extension serves a kind.
-2. ``change_filter``: which changes need a reconcile, and how soon (the handlers are in
-   ``queue_controllers.extension_server``); ``job_trimming``: what is kept of a job.
+2. ``job_trimming``: what is kept of a job. Which changes of it need a reconcile is said in
+   ``queue_controllers.extension_server``.
 3. ``pod_usage``: which pods belong to which job; ``pod_groups``: jobs that are only pods.
 4. ``owner_lookup``: owners of jobs; ``related_objects``, ``event_lookup``: what other objects and
    events say about a job.

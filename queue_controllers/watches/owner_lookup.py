@@ -35,7 +35,7 @@ from queue_controllers.jobframework.generic_job import (
     MakesJobs,
     read_facts,
 )
-from queue_controllers.reconcile.job_lookup import find_units
+from queue_controllers.reconcile.job_reader import find_units
 from shared_api.client.discovery import RawReader, served_kinds
 from shared_api.client.errors import ApiFailure, Forbidden, MalformedAnswer, NotFound
 from shared_api.client.resource_client import ResourceType

@@ -14,7 +14,7 @@ from queue_controllers.job_families.gated_pods import GatedPods, PodGroup
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.watches.pod_usage import group_index
 from shared_api.informer.indexed_store import IndexedStore
-from shared_api.informer.kind_watch import LOOK_SECONDS
+from shared_api.informer.kind_watch import POLL_SECONDS
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.objects.pod import Pod
@@ -123,7 +123,7 @@ class PodsFollowed:
 
     def step(self) -> float:
         """Do nothing; return the usual seconds between two checks of a kind."""
-        return LOOK_SECONDS
+        return POLL_SECONDS
 
     def is_served(self) -> bool:
         """Return True."""

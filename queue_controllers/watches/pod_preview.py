@@ -1,19 +1,20 @@
 """Previews of the pods of jobs, as the API server would create them (opt-in).
 
-A reconcile never waits for the API server: what is known is taken from memory, what is not is asked
-for on a thread of its own (`step`), and the job is held until there is an answer. After some
-seconds without one the watched objects count (`pod_admission`), and the unit says so.
+A reconcile never waits for the API server: known results are read from memory, and dry runs are
+sent on a thread of their own (`step`), while the job is held. If there is no result after some
+seconds, the watched objects count (`pod_admission`), and the unit says so.
 
-    reconcile ──► wish ──► step: read the whole job ──► a question per distinct template ──► answer
-                           step: a known answer is renewed at its time ──────────────────► changed?
+    reconcile ──► waiting job ──► step: read the whole job ──► one dry run per template ──► result
+                                  step: repeat a known dry run when it is due ──────────► changed?
 
-Jobs in memory have no whole templates, and a pod with half of its fields would be refused for what
-is missing (Pod Security wants security contexts). So the job is read, once per job and template.
+Cached jobs do not have whole templates, and a pod with only some of its fields would be refused for
+the missing ones (Pod Security wants security contexts). So the job is read, once per job and
+template.
 
-What changes the answers (webhooks, policies, LimitRanges, profiles) is watched: then everything is
-asked again, twice, since an API server itself applies a change a moment later. And every ten
-minutes, for what is behind a webhook and in no object. Until the new answer arrives the old one
-counts.
+Objects that may change results (webhooks, policies, LimitRanges, profiles) are watched. After a
+change all dry runs are repeated twice, since an API server applies a change a moment later. They
+are also repeated every ten minutes, for rules of a webhook that are in no object. Until the new
+result arrives the old one counts.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ import structlog
 
 from queue_controllers.decision.job_ownership import quota_of_job
 from queue_controllers.decision.pod_admission import apply_pod_admission, has_pods_to_come
+from queue_controllers.decision.pod_stamps import build_stamps_of
 from queue_controllers.decision.previewed_pod import (
-    NO_ANSWER,
-    PodAnswer,
-    Question,
-    admit_by_answers,
-    answer_of,
-    answer_of_refusal,
-    can_be_asked,
-    mark_of,
-    question_of,
+    NO_RESPONSE,
+    DryRun,
+    PreviewResult,
+    apply_results,
+    build_dry_run,
+    can_be_previewed,
+    fingerprint_of,
+    read_error,
+    read_response,
 )
-from queue_controllers.decision.queue_unit_builder import build_stamps_of, choose_unit_name
+from queue_controllers.decision.queue_unit_builder import choose_unit_name
 from queue_controllers.jobframework.generic_job import (
     AWAITS_PREVIEW,
     GenericJob,
@@ -49,7 +51,7 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.jobframework.template_updates import AddedParts, take_off_body
-from queue_controllers.reconcile.job_lookup import PreviewRequest
+from queue_controllers.reconcile.job_reader import PreviewRequest
 from queue_controllers.watches.owner_lookup import Remembered
 from shared_api.backoff import Backoff
 from shared_api.client.errors import ApiError, ApiFailure, NotFound
@@ -58,42 +60,42 @@ from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.process.clock import Clock
 
 ASK_AGAIN_SECONDS: Final = 600.0
-"""How often everything is asked again without a change: a webhook may have rules of its own."""
+"""How often all dry runs are repeated without a change: a webhook may have rules of its own."""
 
 NEW_JOB_SECONDS: Final = 5.0
-"""How long a job without a unit waits for an answer."""
+"""How long a job without a unit waits for a result."""
 
 KNOWN_JOB_SECONDS: Final = 30.0
-"""The same for one with a unit, which has an earlier answer in it: after a restart all are asked
-about at once."""
+"""How long a job with a unit waits: its unit has an earlier result, and after a restart all jobs
+wait at once."""
 
 SETTLED_SECONDS: Final = (1.0, 10.0)
-"""When everything is asked again after a change: API servers apply policies within a second or so;
-one that they have just compiled, or behind a slow etcd, within some more."""
+"""When all dry runs are repeated after a change: API servers apply policies within about a second;
+one that they have just compiled, or behind a slow etcd, takes longer."""
 
 FAILURE_BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=60.0)
-"""Between tries of a question that is not answered."""
+"""Between tries of a dry run without a response."""
 
 REFUSAL_BACKOFF: Final = Backoff(base_seconds=2.0, cap_seconds=ASK_AGAIN_SECONDS)
-"""Between questions about a pod that was refused, or of which nothing can be said now."""
+"""Between dry runs of a pod that was refused, or about which nothing is known now."""
 
 IDLE_SECONDS: Final = 3600.0
-"""After so long without a reconcile of any of its jobs an answer is forgotten, not renewed: a job
-is reconciled before its release in any case."""
+"""A result is forgotten, not renewed, if none of its jobs was reconciled for this long: a job is
+reconciled before its release in any case."""
 
-MAX_ANSWERS: Final = 5_000
-"""Distinct templates that are remembered, with the pod that is asked for: some kB each. Renewing
-them takes 8 requests per second."""
+MAX_RESULTS: Final = 5_000
+"""Results that are kept, one per distinct template, with its pod: some kB each. Renewing them takes
+8 requests per second."""
 
-MAX_WISHES: Final = 10_000
-"""Jobs that wait for answers; for further ones the watched objects count."""
+MAX_WAITING_JOBS: Final = 10_000
+"""Jobs that wait for results; for further ones the watched objects count."""
 
 REMIND_SECONDS: Final = 60.0
-"""How often the log says that there is no answer."""
+"""How often the log says that there is no response."""
 
 PREVIEWS: Final = ResourceType("", "v1", "pods", "Pod", namespaced=True, object_type=ScheduledPod)
 
-_UNANSWERED: Final = PodAnswer(note=NO_ANSWER)
+_NO_RESULT: Final = PreviewResult(note=NO_RESPONSE)
 
 log = structlog.get_logger("pod_preview")
 
@@ -116,14 +118,14 @@ class PreviewClient(Protocol):
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """What is to be asked of one pod set."""
+    """What the dry run of one pod set needs."""
 
-    mark: str
+    fingerprint: str
     stamp: PodStamp
     added: AddedParts
 
 
-class _Wish(msgspec.Struct):
+class _WaitingJob(msgspec.Struct):
     """A job some of whose pods have no preview yet."""
 
     kind: JobKind
@@ -137,14 +139,14 @@ class _Wish(msgspec.Struct):
 
 
 class _Known(msgspec.Struct):
-    """A question, and the last answer to it."""
+    """A dry run, and its last result."""
 
-    question: Question
-    answer: PodAnswer
+    dry_run: DryRun
+    result: PreviewResult
     due: float
     used: float
     failures: int = 0
-    """In a row: not answered, refused, or nothing could be said."""
+    """In a row: without a response, refused, or with only a note."""
 
 
 class PodPreviews:
@@ -154,9 +156,9 @@ class PodPreviews:
 
     Args:
         client: The way to the API server.
-        clock: When to ask again.
-        on_changed: Called with the namespace in which an answer has changed.
-        ask_again_seconds: How often everything is asked again.
+        clock: The time, for repeated dry runs.
+        on_changed: Called with the namespace in which a result has changed.
+        ask_again_seconds: How often all dry runs are repeated.
     """
 
     def __init__(
@@ -174,51 +176,51 @@ class PodPreviews:
         self.wake: Callable[[], None] = lambda: None
         # Guards the fields below; no request is sent while it is held.
         self._lock = threading.Lock()
-        self._wishes: dict[Uid, _Wish] = {}
-        self._known: dict[str, _Known] = {}
-        self._rounds: dict[str, tuple[float, ...]] = {}
+        self._waiting: dict[Uid, _WaitingJob] = {}
+        self._known: dict[str, _Known] = {}  # by the key of the dry run
+        self._rounds: dict[str, tuple[float, ...]] = {}  # namespace or "" -> when all are repeated
         self._keys: Remembered[tuple[Uid, str], str] = Remembered()
-        self._told_until = 0.0
+        self._quiet_until = 0.0
 
     # --- reconciles -----------------------------------------------------------------------------
 
     def __call__(self, request: PreviewRequest) -> JobFacts:
         """Return the facts of a job with its pod sets as its pods will be."""
-        adapter, job, objects = request.adapter, request.job, request.around.admission
-        quota = quota_of_job(job, request.around)
+        adapter, job, objects = request.adapter, request.job, request.context.admission
+        quota = quota_of_job(job, request.context)
         parts = _parts_of(adapter, job, quota)
         if not parts or not isinstance(adapter, GivesFullTemplates):
             return apply_pod_admission(job, objects)
         now = self._clock.monotonic()
         with self._lock:
-            answers = self._answers_to(job.uid, parts, now)
-            wish = None
-            if missing := {name: part for name, part in parts.items() if name not in answers}:
-                wish = self._wish(request, adapter, missing, now)
+            results = self._results_of(job.uid, parts, now)
+            waiting = None
+            if missing := {name: part for name, part in parts.items() if name not in results}:
+                waiting = self._note_waiting(request, adapter, missing, now)
         if missing:
             self.wake()
             patience = KNOWN_JOB_SECONDS if request.has_unit else NEW_JOB_SECONDS
-            if wish is not None and now - wish.since < patience:
+            if waiting is not None and now - waiting.since < patience:
                 return msgspec.structs.replace(
                     apply_pod_admission(job, objects), unknown_demand=AWAITS_PREVIEW
                 )
-            answers |= dict.fromkeys(missing, _UNANSWERED)
-        facts = admit_by_answers(job, objects, answers)
+            results |= dict.fromkeys(missing, _NO_RESULT)
+        facts = apply_results(job, objects, results)
         return msgspec.structs.replace(facts, stamped_quota=quota)
 
     def recall(self, request: PreviewRequest) -> JobFacts:
-        """Return the same by the existing answers; sends no request.
+        """Return the same by the known results; sends no request.
 
-        Without an answer for a job, the watched objects count.
+        Without a result for a job, the watched objects count.
         """
-        job, objects, now = request.job, request.around.admission, self._clock.monotonic()
-        quota = quota_of_job(job, request.around)
+        job, objects, now = request.job, request.context.admission, self._clock.monotonic()
+        quota = quota_of_job(job, request.context)
         parts = _parts_of(request.adapter, job, quota)
         with self._lock:
-            answers = self._answers_to(job.uid, parts, now)
-            wish = self._wishes.get(job.uid)
-            since = None if wish is None else wish.since
-        is_complete = len(answers) == len(parts)
+            results = self._results_of(job.uid, parts, now)
+            waiting = self._waiting.get(job.uid)
+            since = None if waiting is None else waiting.since
+        is_complete = len(results) == len(parts)
         if not parts or (since is None and not is_complete):
             return apply_pod_admission(job, objects)
         patience = KNOWN_JOB_SECONDS if request.has_unit else NEW_JOB_SECONDS
@@ -226,45 +228,47 @@ class PodPreviews:
             return msgspec.structs.replace(
                 apply_pod_admission(job, objects), unknown_demand=AWAITS_PREVIEW
             )
-        answers = {name: answers.get(name, _UNANSWERED) for name in parts}
-        facts = admit_by_answers(job, objects, answers)
+        results = {name: results.get(name, _NO_RESULT) for name in parts}
+        facts = apply_results(job, objects, results)
         return msgspec.structs.replace(facts, stamped_quota=quota)
 
-    def _answers_to(self, uid: Uid, parts: Mapping[str, _Part], now: float) -> dict[str, PodAnswer]:
-        answers = {}
+    def _results_of(
+        self, uid: Uid, parts: Mapping[str, _Part], now: float
+    ) -> dict[str, PreviewResult]:
+        results = {}
         for name, part in parts.items():
-            key = self._keys.get((uid, part.mark))
+            key = self._keys.get((uid, part.fingerprint))
             known = None if key is None else self._known.get(key)
             if known is not None:
                 known.used = now
-                answers[name] = known.answer
-        return answers
+                results[name] = known.result
+        return results
 
-    def _wish(
+    def _note_waiting(
         self,
         request: PreviewRequest,
         adapter: GivesFullTemplates,
         parts: dict[str, _Part],
         now: float,
-    ) -> _Wish | None:
-        """Return what is to be asked about a job; None if too many wait."""
+    ) -> _WaitingJob | None:
+        """Return a job that waits for results, noted as such; None if too many wait."""
         job, wake = request.job, request.wake
-        wish = self._wishes.get(job.uid)
-        if wish is None:
-            if len(self._wishes) >= MAX_WISHES:
+        waiting = self._waiting.get(job.uid)
+        if waiting is None:
+            if len(self._waiting) >= MAX_WAITING_JOBS:
                 return None
-            wish = _Wish(job.kind, adapter, job.metadata, parts, wake, since=now, due=now)
-            self._wishes[job.uid] = wish
-        elif wish.parts != parts:
-            wish.parts, wish.job, wish.since, wish.due = parts, job.metadata, now, now
-        return wish
+            waiting = _WaitingJob(job.kind, adapter, job.metadata, parts, wake, since=now, due=now)
+            self._waiting[job.uid] = waiting
+        elif waiting.parts != parts:
+            waiting.parts, waiting.job, waiting.since, waiting.due = parts, job.metadata, now, now
+        return waiting
 
     def ask_anew(self, namespace: str) -> None:
-        """Ask again in a namespace, "" for all, whose previews may have changed."""
+        """Repeat the dry runs of a namespace, "" for all, whose results may have changed."""
         now = self._clock.monotonic()
         with self._lock:
             rounds = self._rounds.get(namespace, ())
-            # One that is due soon is not delayed by further changes.
+            # A round that is due soon is not delayed by further changes.
             first = min([*rounds[:1], now + SETTLED_SECONDS[0]])
             self._rounds[namespace] = (first, now + SETTLED_SECONDS[-1])
         self.wake()
@@ -272,20 +276,20 @@ class PodPreviews:
     # --- the thread -----------------------------------------------------------------------------
 
     def step(self) -> float | None:
-        """Ask one question, of a waiting job first; return when the next is due."""
+        """Serve a waiting job, else repeat a dry run; return the seconds until the next is due."""
         now = self._clock.monotonic()
         with self._lock:
             self._begin_rounds(now)
-            wish = min(self._wishes.values(), key=lambda each: each.due, default=None)
+            waiting = min(self._waiting.values(), key=lambda each: each.due, default=None)
             known = min(self._known.values(), key=lambda each: each.due, default=None)
             rests = [at for rounds in self._rounds.values() for at in rounds[:1]]
-        if wish is not None and wish.due <= now:
-            self._fulfil(wish)
+        if waiting is not None and waiting.due <= now:
+            self._preview_job(waiting)
             return 0.0
         if known is not None and known.due <= now:
             self._renew(known, now)
             return 0.0
-        rests += [each.due for each in (wish, known) if each is not None]
+        rests += [each.due for each in (waiting, known) if each is not None]
         return max(min(rests) - now, 0.01) if rests else None
 
     def _begin_rounds(self, now: float) -> None:
@@ -298,130 +302,133 @@ class PodPreviews:
             else:
                 del self._rounds[namespace]
             for known in self._known.values():
-                if namespace in {"", known.question.namespace}:
+                if namespace in {"", known.dry_run.namespace}:
                     known.due = now
 
-    def _fulfil(self, wish: _Wish) -> None:
-        """Ask what is to be known about a job, and wake it."""
+    def _preview_job(self, waiting: _WaitingJob) -> None:
+        """Send the dry runs that a job waits for, and wake it."""
         with self._lock:
-            parts = dict(wish.parts)
-            wish.due = self._clock.monotonic() + FAILURE_BACKOFF.seconds(wish.failures)
-            wish.failures += 1
+            parts = dict(waiting.parts)
+            waiting.due = self._clock.monotonic() + FAILURE_BACKOFF.seconds(waiting.failures)
+            waiting.failures += 1
         try:
-            keys = self._ask_about(wish, parts)
+            keys = self._preview_templates(waiting, parts)
         except NotFound:
             keys = None
         except ApiFailure as failure:
-            self._note_silence(wish.job.namespace, failure)
+            self._warn_no_response(waiting.job.namespace, failure)
             return
         with self._lock:
             for name, key in (keys or {}).items():
-                self._keys.put((wish.job.uid, parts[name].mark), key)
-            # Keep waiting for what the job has asked since, or has no template for.
-            if keys is None or (wish.parts == parts and keys.keys() == parts.keys()):
-                self._wishes.pop(wish.job.uid, None)
-        wish.wake(wish.job.key)
+                self._keys.put((waiting.job.uid, parts[name].fingerprint), key)
+            # It keeps waiting for parts that were noted since, or that have no template.
+            if keys is None or (waiting.parts == parts and keys.keys() == parts.keys()):
+                self._waiting.pop(waiting.job.uid, None)
+        waiting.wake(waiting.job.key)
 
-    def _ask_about(self, wish: _Wish, parts: Mapping[str, _Part]) -> dict[str, str] | None:
-        """Return the keys of the questions about a job, by pod set; None if it is gone.
+    def _preview_templates(
+        self, waiting: _WaitingJob, parts: Mapping[str, _Part]
+    ) -> dict[str, str] | None:
+        """Send the dry runs of a job that have no result; return their keys by pod set.
 
-        Each is answered.
+        Returns:
+            None if the job is gone.
 
         Raises:
-            ApiFailure: The server has not answered.
+            ApiFailure: There is no response to one of them.
         """
-        kind, job = wish.kind, wish.job
+        kind, job = waiting.kind, waiting.job
         jobs = ResourceType(
             kind.group, kind.version, kind.plural, kind.kind, namespaced=True, object_type=object
         )
         whole = msgspec.json.decode(self._client.get_raw(jobs.path(job.namespace, job.name)))
         if whole["metadata"]["uid"] != job.uid:
             return None
-        templates = wish.adapter.full_templates(whole)
+        templates = waiting.adapter.full_templates(whole)
         keys = {}
         for name, part in parts.items():
             if name not in templates:
                 continue
             template = take_off_body(templates[name], part.added)
-            question = question_of(template, part.stamp, kind.as_controller(job), job.namespace)
+            dry_run = build_dry_run(template, part.stamp, kind.as_controller(job), job.namespace)
             with self._lock:
-                is_known = question.key in self._known
+                is_known = dry_run.key in self._known
             if not is_known:
-                self._learn(question, self._ask(question))
-            keys[name] = question.key
+                self._remember(dry_run, self._send(dry_run))
+            keys[name] = dry_run.key
         return keys
 
-    def _learn(self, question: Question, answer: PodAnswer) -> None:
+    def _remember(self, dry_run: DryRun, result: PreviewResult) -> None:
         now = self._clock.monotonic()
         with self._lock:
-            if len(self._known) >= MAX_ANSWERS:
+            if len(self._known) >= MAX_RESULTS:
                 least = min(self._known.values(), key=lambda each: each.used)
-                del self._known[least.question.key]
-            known = _Known(question, answer, due=0.0, used=now)
-            self._known[question.key] = known
+                del self._known[least.dry_run.key]
+            known = _Known(dry_run, result, due=0.0, used=now)
+            self._known[dry_run.key] = known
             self._set_due(known, now)
 
     def _renew(self, known: _Known, now: float) -> None:
-        """Ask a question again; report it if its answer has changed."""
+        """Repeat a dry run; report if its result has changed."""
         if now - known.used > IDLE_SECONDS:
             with self._lock:
-                self._known.pop(known.question.key, None)
+                self._known.pop(known.dry_run.key, None)
             return
         with self._lock:
             known.due = now + FAILURE_BACKOFF.seconds(known.failures)
         try:
-            answer = self._ask(known.question)
+            result = self._send(known.dry_run)
         except ApiFailure as failure:
             known.failures += 1
-            self._note_silence(known.question.namespace, failure)
+            self._warn_no_response(known.dry_run.namespace, failure)
             return
         with self._lock:
-            is_news = answer != known.answer
+            is_news = result != known.result
             if is_news:
-                known.answer, known.failures = answer, 0
+                known.result, known.failures = result, 0
             self._set_due(known, self._clock.monotonic())
         if is_news:
-            self._on_changed(known.question.namespace)
+            self._on_changed(known.dry_run.namespace)
 
     def _set_due(self, known: _Known, now: float) -> None:
-        if known.answer.spec is not None:
+        if known.result.spec is not None:
             known.failures, known.due = 0, now + self._ask_again_seconds
             return
         known.due = now + min(REFUSAL_BACKOFF.seconds(known.failures), self._ask_again_seconds)
         known.failures += 1
 
-    def _ask(self, question: Question) -> PodAnswer:
-        """Return the answer to one question.
+    def _send(self, dry_run: DryRun) -> PreviewResult:
+        """Return the result of one dry run.
 
         Raises:
-            ApiFailure: There is none.
+            ApiFailure: The response says nothing about the pod, or there is none.
         """
         try:
-            pod = self._client.create(PREVIEWS, question.namespace, question.body, dry_run=True)
+            pod = self._client.create(PREVIEWS, dry_run.namespace, dry_run.body, dry_run=True)
         except ApiError as refusal:
-            answer = answer_of_refusal(refusal.status, refusal.message, question)
-            if answer is None:
+            result = read_error(refusal.status, refusal.message, dry_run)
+            if result is None:
                 raise
-            return answer
-        return answer_of(pod, question)
+            return result
+        return read_response(pod, dry_run)
 
-    def _note_silence(self, namespace: str, failure: ApiFailure) -> None:
+    def _warn_no_response(self, namespace: str, failure: ApiFailure) -> None:
         now = self._clock.monotonic()
-        if now >= self._told_until:
-            self._told_until = now + REMIND_SECONDS
+        if now >= self._quiet_until:
+            self._quiet_until = now + REMIND_SECONDS
             log.warning("no answer to a preview", namespace=namespace, error=str(failure))
 
 
 def _parts_of(adapter: GenericJob[Any], job: JobFacts, quota: str) -> dict[str, _Part]:
-    """Return what is asked about a job, by pod set; empty if nothing is."""
-    askable = [each for each in job.pod_sets if can_be_asked(each)]
-    if not isinstance(adapter, GivesFullTemplates) or not askable:
+    """Return the parts of a job that are previewed, by pod set; empty if none are."""
+    previewable = [each for each in job.pod_sets if can_be_previewed(each)]
+    if not isinstance(adapter, GivesFullTemplates) or not previewable:
         return {}
     if job.unknown_demand or not has_pods_to_come(job):
         return {}
     name, _ = choose_unit_name(job, is_taken=False)
     stamps = build_stamps_of(job, f"{job.metadata.namespace}/{name}", quota)
     return {
-        each.name: _Part(mark_of(each, stamps[each.name]), stamps[each.name], each.added)
-        for each in askable
+        each.name: _Part(fingerprint_of(each, stamps[each.name]), stamps[each.name], each.added)
+        for each in previewable
     }

@@ -259,7 +259,7 @@ def owner_uid_of(pod: Pod) -> Uid:
     return NO_UID if owner is None else owner.uid
 
 
-def unit_key_of(pod: Pod) -> str:
+def unit_key_of_pod(pod: Pod) -> str:
     """Return `namespace/name` of the unit that the pod names, ""."""
     return pod.metadata.annotations.get(RELATED_QUEUE_UNIT, "")
 
@@ -288,5 +288,5 @@ def _owners_of(pod: Pod) -> tuple[str, ...]:
 
 
 def _units_of(pod: Pod) -> tuple[str, ...]:
-    key = unit_key_of(pod)
+    key = unit_key_of_pod(pod)
     return (key,) if key else ()

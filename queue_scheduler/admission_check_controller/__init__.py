@@ -6,7 +6,7 @@ became of it in the unit's `status.admissionChecks`. It meets the scheduler in t
 
 Read in this order:
 
-1. ``check_settings``: what a check and its config ask for, or why they make no sense.
+1. ``check_settings``: the settings in a check and its config, or why they are invalid.
 2. ``request_plan``: which pods need nodes, and the objects that ask for them.
 3. ``provisioning_decision``: what the autoscaler's conditions mean for the unit. All three are
    pure.

@@ -1,4 +1,4 @@
-"""What an AdmissionCheck and its ProvisioningRequestConfig ask for, or why they make no sense."""
+"""The settings in an AdmissionCheck and its ProvisioningRequestConfig, or why they are invalid."""
 
 from __future__ import annotations
 
@@ -27,35 +27,43 @@ KNOWN_CLASSES: Final = frozenset(
         "queued-provisioning.gke.io",
     )
 )
-"""Of the cluster-autoscaler's and Google's documentation. Others are passed on as they are: only
-the autoscaler knows which it serves."""
+"""From the documentation of the cluster-autoscaler and of Google. Others are passed on unchanged,
+since only the autoscaler knows which classes it serves."""
 
 MAX_PARAMETERS: Final = 100
 MAX_PARAMETER_CHARS: Final = 255
-"""Limits of the ProvisioningRequest's CRD; an older CRD of the config has none."""
+"""Limits of the ProvisioningRequest's CRD, checked here because older CRDs of the config have
+none."""
 
 MAX_DOUBLINGS: Final = 32
-"""One second doubled so often is more than any int32 can cap."""
+"""One second doubled this often is above any `backoffMaxSeconds`, which is an int32."""
 
 
 class RetryRule(msgspec.Struct, frozen=True):
-    """How often a request that failed is made again, and after how long."""
+    """How often a failed request is retried, and after how long.
+
+    Attributes:
+        limit: The number of retries.
+        base_seconds: The pause before the first retry; each later one is twice as long.
+        max_seconds: The longest pause.
+    """
 
     limit: int = DEFAULT_BACKOFF_LIMIT
     base_seconds: int = DEFAULT_BACKOFF_BASE_SECONDS
     max_seconds: int = DEFAULT_BACKOFF_MAX_SECONDS
 
     def seconds(self, retries: int) -> int:
-        """Return the pause after a failure with so many retries before it; at least a second.
+        """Return the pause in seconds after an attempt that `retries` retries preceded.
 
-        Without one the next attempt could begin in the same second, and be taken for this one.
+        It is at least 1: object times have whole seconds, so an attempt that began in the same
+        second could not be told from the one before it.
         """
         grown = self.base_seconds << min(retries, MAX_DOUBLINGS)
         return max(min(grown, self.max_seconds), 1)
 
 
 class CheckSettings(msgspec.Struct, frozen=True):
-    """A check that can be carried out."""
+    """The settings of a valid check; the fields are those of the config's spec."""
 
     class_name: str
     parameters: dict[str, str]
@@ -64,28 +72,28 @@ class CheckSettings(msgspec.Struct, frozen=True):
     node_selector: tuple[NodeSelectorUpdate, ...] = ()
 
 
-class Obstacle(msgspec.Struct, frozen=True):
-    """Why a check cannot be carried out."""
+class InvalidCheck(msgspec.Struct, frozen=True):
+    """Why a check cannot be performed: the reason and the message of its condition Active."""
 
     reason: str
     message: str
 
 
-def config_name(check: AdmissionCheck) -> str | Obstacle:
-    """Return the name of the check's config, or why it has none."""
+def config_name(check: AdmissionCheck) -> str | InvalidCheck:
+    """Return the name of the config that the check refers to, or why it refers to none."""
     parameters = check.spec.parameters
     if parameters is None:
-        words = f"spec.parameters must name a {CONFIG_KIND}"
-        return Obstacle("ParametersMissing", words)
+        message = f"spec.parameters must name a {CONFIG_KIND}"
+        return InvalidCheck("ParametersMissing", message)
     if (parameters.api_group, parameters.kind) != (CONFIG_GROUP, CONFIG_KIND):
         given = f"{parameters.kind}.{parameters.api_group}"
-        words = f"spec.parameters must name a {CONFIG_KIND}.{CONFIG_GROUP}, not a {given}"
-        return Obstacle("BadParametersRef", words)
+        message = f"spec.parameters must name a {CONFIG_KIND}.{CONFIG_GROUP}, not a {given}"
+        return InvalidCheck("BadParametersRef", message)
     return parameters.name
 
 
-def read_settings(config: ProvisioningRequestConfig) -> CheckSettings | Obstacle:
-    """Return what a config asks for, or why that cannot be done."""
+def read_settings(config: ProvisioningRequestConfig) -> CheckSettings | InvalidCheck:
+    """Return the settings in a config, or why they are invalid."""
     name, spec = config.metadata.name, config.spec
     if not 0 < len(spec.provisioning_class_name) <= SUBDOMAIN_LENGTH:
         return _invalid(name, "provisioningClassName is missing or too long")
@@ -93,8 +101,8 @@ def read_settings(config: ProvisioningRequestConfig) -> CheckSettings | Obstacle
         return _invalid(name, f"more than {MAX_PARAMETERS} parameters")
     for key, value in sorted(spec.parameters.items()):
         if len(value) > MAX_PARAMETER_CHARS:
-            words = f"the parameter {key[:SUBDOMAIN_LENGTH]} has more than {MAX_PARAMETER_CHARS}"
-            return _invalid(name, f"{words} characters")
+            message = f"the parameter {key[:SUBDOMAIN_LENGTH]} has more than {MAX_PARAMETER_CHARS}"
+            return _invalid(name, f"{message} characters")
     return CheckSettings(
         class_name=spec.provisioning_class_name,
         parameters=spec.parameters,
@@ -105,12 +113,12 @@ def read_settings(config: ProvisioningRequestConfig) -> CheckSettings | Obstacle
 
 
 def is_known_class(settings: CheckSettings) -> bool:
-    """Return whether the class is one that is known here to be served by some autoscaler."""
+    """Return whether the class is one of `KNOWN_CLASSES`."""
     return settings.class_name in KNOWN_CLASSES
 
 
-def _invalid(name: str, words: str) -> Obstacle:
-    return Obstacle("InvalidConfig", f"{CONFIG_KIND} {name}: {words}")
+def _invalid(name: str, message: str) -> InvalidCheck:
+    return InvalidCheck("InvalidConfig", f"{CONFIG_KIND} {name}: {message}")
 
 
 def _retry_rule(strategy: RetryStrategy) -> RetryRule:

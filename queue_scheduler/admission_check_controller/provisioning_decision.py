@@ -20,7 +20,7 @@ from queue_scheduler.admission_check_controller.request_plan import (
     RequestPlan,
     pod_set_of_template,
 )
-from shared_api.admission_check_kit.verdicts import CheckState, Verdict
+from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
 from shared_api.evictions import backoffs_of
 from shared_api.objects.field_schema import LABEL_LENGTH
 from shared_api.objects.meta import Condition, ObjectMeta, find_condition
@@ -70,10 +70,10 @@ class DeleteTemplate(msgspec.Struct, frozen=True):
 Action = MakeRequest | HandOver | DeleteRequest | DeleteTemplate
 
 
-class Decision(msgspec.Struct, frozen=True):
+class ProvisioningDecision(msgspec.Struct, frozen=True):
     """What the check says, and what is to be done; the first failure ends it."""
 
-    verdict: Verdict
+    verdict: CheckVerdict
     actions: tuple[Action, ...] = ()
 
 
@@ -89,16 +89,18 @@ class Granted(msgspec.Struct, frozen=True):
     templates: tuple[ObjectMeta, ...] = ()
 
 
-def without_nodes(unit: QueueUnit, settings: CheckSettings) -> Verdict:
+def without_nodes(unit: QueueUnit, settings: CheckSettings) -> CheckVerdict:
     """Return the verdict on a unit none of whose pods need nodes."""
     if not unit.spec.pod_set:
-        return Verdict(CheckState.REJECTED, "The unit has no pod sets to ask for nodes with")
+        return CheckVerdict(CheckState.REJECTED, "The unit has no pod sets to ask for nodes with")
     managed = ", ".join(sorted(settings.managed_resources))
     asks_for = f"asks for {managed}" if managed else "has pods"
-    return Verdict(CheckState.READY, f"No ProvisioningRequest is needed: no pod set {asks_for}")
+    return CheckVerdict(
+        CheckState.READY, f"No ProvisioningRequest is needed: no pod set {asks_for}"
+    )
 
 
-def decide(
+def decide_check(
     unit: QueueUnit,
     state: AdmissionCheckState,
     plan: RequestPlan,
@@ -106,7 +108,7 @@ def decide(
     granted: Granted,
     *,
     older_spelling: bool = False,
-) -> Decision:
+) -> ProvisioningDecision:
     """Return what is said and done about a unit that waits.
 
     Args:
@@ -126,13 +128,13 @@ def decide(
     is_planned = current.metadata.name == plan.name_for(unit.metadata)
     waits = verdict.state is CheckState.PENDING
     if is_planned and waits and _missing_templates(current, granted.templates):
-        return Decision(verdict, (*away, MakeRequest(plan)))
+        return ProvisioningDecision(verdict, (*away, MakeRequest(plan)))
     handed = tuple(
         HandOver(template, current.metadata)
         for template in granted.templates
         if not _belongs_to_request(template) and _is_template_of(current, template)
     )
-    return Decision(verdict, (*away, *handed))
+    return ProvisioningDecision(verdict, (*away, *handed))
 
 
 def judge_admitted(
@@ -140,7 +142,7 @@ def judge_admitted(
     state: AdmissionCheckState,
     retry: RetryRule,
     requests: Iterable[ProvisioningRequest],
-) -> Verdict | None:
+) -> CheckVerdict | None:
     """Return the verdict on a unit that was let start, None: it goes on.
 
     Of the request whose nodes its pods use, the only thing that counts is that these are taken
@@ -166,28 +168,28 @@ def retries_of(unit: QueueUnit, state: AdmissionCheckState) -> int:
     return max(state.retry_count or 0, backoffs_of(unit))
 
 
-def retry_or_reject(retries: int, retry: RetryRule, message: str) -> Verdict:
+def retry_or_reject(retries: int, retry: RetryRule, message: str) -> CheckVerdict:
     """Return the verdict on an attempt that came to nothing, after so many others."""
     if retries >= retry.limit:
-        return Verdict(CheckState.REJECTED, f"{message} (given up after {retries} retries)")
-    return Verdict(CheckState.RETRY, message, requeue_after_seconds=retry.seconds(retries))
+        return CheckVerdict(CheckState.REJECTED, f"{message} (given up after {retries} retries)")
+    return CheckVerdict(CheckState.RETRY, message, requeue_after_seconds=retry.seconds(retries))
 
 
-def unchanged(state: AdmissionCheckState, look_again_seconds: float | None = None) -> Verdict:
+def unchanged(state: AdmissionCheckState, recheck_seconds: float | None = None) -> CheckVerdict:
     """Return the verdict that is written already."""
-    return Verdict(
+    return CheckVerdict(
         CheckState(state.state),
         state.message,
         state.pod_set_updates,
-        look_again_seconds=look_again_seconds,
+        recheck_seconds=recheck_seconds,
     )
 
 
-def hold(state: AdmissionCheckState, message: str) -> Verdict:
+def hold(state: AdmissionCheckState, message: str) -> CheckVerdict:
     """Return the verdict of a check that cannot be carried out: units keep waiting for it."""
     if state.state == CheckState.READY:
         return unchanged(state)
-    return Verdict(CheckState.PENDING, message)
+    return CheckVerdict(CheckState.PENDING, message)
 
 
 def clear_unneeded(
@@ -237,15 +239,15 @@ def _ask_anew(
     away: tuple[Action, ...],
     *,
     is_ready: bool,
-) -> Decision:
+) -> ProvisioningDecision:
     name = plan.name_for(unit.metadata)
     if any(each.metadata.name == name for each in granted.requests):
         words = f"ProvisioningRequest {name} is being deleted, and made again then"
-        return Decision(Verdict(CheckState.PENDING, words), away)
+        return ProvisioningDecision(CheckVerdict(CheckState.PENDING, words), away)
     words = _waits_for_acceptance(name)
     if is_ready:
         words = f"The nodes were for another demand, or are gone; {words}"
-    return Decision(Verdict(CheckState.PENDING, words), (*away, MakeRequest(plan)))
+    return ProvisioningDecision(CheckVerdict(CheckState.PENDING, words), (*away, MakeRequest(plan)))
 
 
 def _clear(granted: Granted, keep: ProvisioningRequest | None = None) -> Iterable[Action]:
@@ -283,7 +285,7 @@ def _judge(
     settings: CheckSettings,
     *,
     older_spelling: bool,
-) -> Verdict:
+) -> CheckVerdict:
     for bad in (FAILED, CAPACITY_REVOKED, BOOKING_EXPIRED):
         condition = _true(request, bad)
         if condition is not None:
@@ -294,15 +296,15 @@ def _judge(
     name = request.metadata.name
     waiting = find_condition(request.status.conditions, PROVISIONED)
     if waiting is not None and (waiting.message or waiting.reason):
-        return Verdict(CheckState.PENDING, waiting.message or waiting.reason)
+        return CheckVerdict(CheckState.PENDING, waiting.message or waiting.reason)
     if _true(request, ACCEPTED):
-        return Verdict(CheckState.PENDING, f"ProvisioningRequest {name} is accepted")
-    return Verdict(CheckState.PENDING, _waits_for_acceptance(name))
+        return CheckVerdict(CheckState.PENDING, f"ProvisioningRequest {name} is accepted")
+    return CheckVerdict(CheckState.PENDING, _waits_for_acceptance(name))
 
 
 def _ready(
     unit: QueueUnit, request: ProvisioningRequest, settings: CheckSettings, *, older_spelling: bool
-) -> Verdict:
+) -> CheckVerdict:
     name, spec = request.metadata.name, request.spec
     annotations = {CONSUME_REQUEST: name, PROVISIONING_CLASS: spec.provisioning_class_name}
     if older_spelling:
@@ -325,7 +327,7 @@ def _ready(
     words = f"ProvisioningRequest {name} is provisioned"
     if missing := sorted(each.key for each in settings.node_selector if each.key not in found):
         words += f"; its class gives no detail for the node label {', '.join(missing)}"
-    return Verdict(CheckState.READY, words, tuple(updates))
+    return CheckVerdict(CheckState.READY, words, tuple(updates))
 
 
 def _waits_for_acceptance(name: str) -> str:
@@ -339,6 +341,6 @@ def _true(request: ProvisioningRequest, condition_type: str) -> Condition | None
 
 def _words(request: ProvisioningRequest, condition: Condition) -> str:
     """Return what the autoscaler says, with the name of the request."""
-    said = condition.message or condition.reason
-    told = f"ProvisioningRequest {request.metadata.name}: {condition.type}"
-    return f"{told}: {said}" if said else told
+    detail = condition.message or condition.reason
+    summary = f"ProvisioningRequest {request.metadata.name}: {condition.type}"
+    return f"{summary}: {detail}" if detail else summary

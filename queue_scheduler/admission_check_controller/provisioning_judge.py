@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from queue_scheduler.admission_check_controller.check_settings import (
     CONFIG_KIND,
     CheckSettings,
-    Obstacle,
+    InvalidCheck,
     RetryRule,
     config_name,
     is_known_class,
@@ -20,7 +20,7 @@ from queue_scheduler.admission_check_controller.check_settings import (
 from queue_scheduler.admission_check_controller.provisioning_decision import (
     Granted,
     clear_unneeded,
-    decide,
+    decide_check,
     hold,
     judge_admitted,
     retries_of,
@@ -36,10 +36,10 @@ from queue_scheduler.admission_check_controller.request_plan import (
     check_of,
     controller_label,
     plan_pods,
-    unit_key_of,
+    unit_key_in,
 )
-from shared_api.admission_check_kit.judging import ACTIVE, Activity, Surroundings
-from shared_api.admission_check_kit.verdicts import CheckState, Verdict, find_state
+from shared_api.admission_check_kit.judging import ACTIVE, Activity, CheckContext
+from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict, find_state
 from shared_api.client.errors import BadRequest, Conflict, Forbidden, Invalid
 from shared_api.client.resource_types import (
     POD_TEMPLATES,
@@ -65,13 +65,13 @@ OLDER_VERSION: Final = "v1beta1"
 """Autoscalers that serve no later one may know the older annotations alone."""
 
 CACHE_SECONDS: Final = 1.0
-"""When a unit is looked at again that waits for a cache which is being filled."""
+"""When a unit is judged again that waits for a cache which is being filled."""
 
 DELETE_AGAIN_SECONDS: Final = 10.0
 """When it is tried again to delete what met a conflict; the verdict does not wait for that."""
 
 FORBIDDEN_SECONDS: Final = 60.0
-"""When it is tried again to make a request that is forbidden: somebody has to grant a right."""
+"""When a forbidden request is tried again: an administrator has to grant a right first."""
 
 log = structlog.get_logger("provisioning_judge")
 
@@ -87,33 +87,33 @@ class ProvisioningJudge:
         self._controller_name = controller_name
         self._configs: IndexedStore[ProvisioningRequestConfig] = IndexedStore()
         self._requests: IndexedStore[ProvisioningRequest] = IndexedStore(
-            indexes={BY_UNIT: lambda each: (unit_key_of(each.metadata),)}
+            indexes={BY_UNIT: lambda each: (unit_key_in(each.metadata),)}
         )
         self._templates: IndexedStore[OnlyMetadata] = IndexedStore(
-            indexes={BY_UNIT: lambda each: (unit_key_of(each.metadata),)}
+            indexes={BY_UNIT: lambda each: (unit_key_in(each.metadata),)}
         )
-        # Digests of units' pod sets, by the generation at which they were read. By whoever has the
-        # unit's key; what is lost is read again.
+        # Digests of units' pod sets, by the generation at which they were read. Written only
+        # by the holder of the unit's key; what is lost is read again.
         self._demands: dict[str, tuple[Uid, int, str]] = {}
 
-    def attach(self, around: Surroundings) -> None:
+    def attach(self, context: CheckContext) -> None:
         """Follow configs, and the objects that were made here."""
-        self._around = around
+        self._context = context
         made_here = InformerSettings(
             label_selector=f"{CHECK_CONTROLLER}={controller_label(self._controller_name)}"
         )
-        self._config_kind: KindWatch[ProvisioningRequestConfig] = around.follow(
+        self._config_kind: KindWatch[ProvisioningRequestConfig] = context.follow(
             PROVISIONING_REQUEST_CONFIG_VERSIONS, self._on_config, store=self._configs
         )
-        self._request_kind: KindWatch[ProvisioningRequest] = around.follow(
+        self._request_kind: KindWatch[ProvisioningRequest] = context.follow(
             PROVISIONING_REQUEST_VERSIONS, self._on_made, store=self._requests, settings=made_here
         )
-        self._template_kind: KindWatch[OnlyMetadata] = around.follow(
+        self._template_kind: KindWatch[OnlyMetadata] = context.follow(
             (POD_TEMPLATES,), self._on_made, store=self._templates, settings=made_here
         )
         self._writes = ProvisioningWrites(
-            around.client,
-            around,
+            context.client,
+            context,
             self._requests,
             self._templates,
             lambda: self._request_kind.resource_type,
@@ -122,35 +122,35 @@ class ProvisioningJudge:
     # --- the judge ------------------------------------------------------------------------------
 
     def judge_check(self, check: AdmissionCheck) -> Activity:
-        """Return whether the check has a config that makes sense, and requests are served."""
+        """Return whether the check has a valid config, and requests are served."""
         settings = self._settings_of(check)
-        if isinstance(settings, Obstacle):
+        if isinstance(settings, InvalidCheck):
             return Activity(is_active=False, reason=settings.reason, message=settings.message)
         if not is_known_class(settings):
             words = f"The class {settings.class_name} is not known here, and passed on as it is"
             return Activity(reason="UnknownClass", message=words)
         return ACTIVE
 
-    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
+    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict:
         """Return whether the unit has its nodes; ask for them where it has not."""
         state = find_state(unit, check.metadata.name)
         assert state is not None, "the unit has the check"
         if not self._are_caches_filled():
             return unchanged(state, CACHE_SECONDS)
         settings = self._settings_of(check)
-        if isinstance(settings, Obstacle):
+        if isinstance(settings, InvalidCheck):
             return hold(state, settings.message)
         try:
             pods = plan_pods(unit, settings.managed_resources)
         except QuantityError as error:
-            return Verdict(CheckState.REJECTED, f"The demand cannot be read: {error}")
+            return CheckVerdict(CheckState.REJECTED, f"The demand cannot be read: {error}")
         if not pods:
             made = [(check.metadata.name, self._granted(unit, check))]
             refusal = self._writes.carry_out(clear_unneeded(unit, frozenset(), made), unit)
             return _soon_again(without_nodes(unit, settings), refusal)
         return self._provision(unit, check, state, settings, pods)
 
-    def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
+    def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict | None:
         """Return whether the nodes of a unit that was let start are taken away."""
         state = find_state(unit, check.metadata.name)
         if state is None or not self._are_caches_filled():
@@ -159,12 +159,12 @@ class ProvisioningJudge:
         retry = settings.retry if isinstance(settings, CheckSettings) else RetryRule()
         return judge_admitted(unit, state, retry, self._granted(unit, check).requests)
 
-    def looked_after(self) -> Collection[str]:
+    def units_to_clean_up(self) -> Collection[str]:
         """Return the units that requests or templates were made for."""
         made: list[ApiObject] = [*self._requests.list(), *self._templates.list()]
-        return {key for each in made if (key := unit_key_of(each.metadata))}
+        return {key for each in made if (key := unit_key_in(each.metadata))}
 
-    def look_after(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
+    def clean_up(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
         """Take away the requests of units that have ended, or lost their place or the check."""
         if unit is None or not checks or not occupies_quota(unit):
             self._demands.pop(key, None)
@@ -186,7 +186,7 @@ class ProvisioningJudge:
         state: AdmissionCheckState,
         settings: CheckSettings,
         pods: tuple[PlannedPods, ...],
-    ) -> Verdict:
+    ) -> CheckVerdict:
         plan = build_plan(
             unit,
             state,
@@ -196,7 +196,7 @@ class ProvisioningJudge:
             demand=self._demand_of(unit),
         )
         version = self._request_kind.resource_type
-        decision = decide(
+        decision = decide_check(
             unit,
             state,
             plan,
@@ -217,20 +217,20 @@ class ProvisioningJudge:
                 "a request for nodes is forbidden", unit=unit.metadata.key, error=str(refusal)
             )
             words = f"The request for nodes needs a right: {refusal.message}"
-            return Verdict(CheckState.PENDING, words, look_again_seconds=FORBIDDEN_SECONDS)
+            return CheckVerdict(CheckState.PENDING, words, recheck_seconds=FORBIDDEN_SECONDS)
         return _soon_again(decision.verdict, refused)
 
-    def _settings_of(self, check: AdmissionCheck) -> CheckSettings | Obstacle:
+    def _settings_of(self, check: AdmissionCheck) -> CheckSettings | InvalidCheck:
         name = config_name(check)
-        if isinstance(name, Obstacle):
+        if isinstance(name, InvalidCheck):
             return name
         if not self._request_kind.is_served():
-            return Obstacle("KindNotServed", f"The cluster has no CRD of {KIND}")
+            return InvalidCheck("KindNotServed", f"The cluster has no CRD of {KIND}")
         if not self._config_kind.is_served():
-            return Obstacle("KindNotServed", f"The cluster has no CRD of {CONFIG_KIND}")
+            return InvalidCheck("KindNotServed", f"The cluster has no CRD of {CONFIG_KIND}")
         config = self._configs.get(name)
         if config is None:
-            return Obstacle("ConfigMissing", f"There is no {CONFIG_KIND} {name}")
+            return InvalidCheck("ConfigMissing", f"There is no {CONFIG_KIND} {name}")
         return read_settings(config)
 
     def _are_caches_filled(self) -> bool:
@@ -281,13 +281,13 @@ class ProvisioningJudge:
     def _on_config(
         self, _old: ProvisioningRequestConfig | None, _new: ProvisioningRequestConfig | None
     ) -> None:
-        self._around.look_at_all()
+        self._context.recheck_all()
 
     def _on_made(self, old: ApiObject | None, new: ApiObject | None) -> None:
         """Look at the unit of a request or template that came, changed or went."""
         made = new if new is not None else old
-        if made is not None and (key := unit_key_of(made.metadata)):
-            self._around.look_at_unit(key)
+        if made is not None and (key := unit_key_in(made.metadata)):
+            self._context.recheck_unit(key)
 
 
 def _owner_uid(meta: ObjectMeta) -> Uid | None:
@@ -296,13 +296,13 @@ def _owner_uid(meta: ObjectMeta) -> Uid | None:
 
 
 def _is_for(meta: ObjectMeta, uid: Uid | None) -> bool:
-    """Return whether an object belongs to a unit by its uid; None: whether to any, or to nobody."""
+    """Return whether an object belongs to a unit by its uid; None: unknown."""
     return uid is None or _owner_uid(meta) == uid
 
 
-def _soon_again(verdict: Verdict, refusal: Conflict | None) -> Verdict:
+def _soon_again(verdict: CheckVerdict, refusal: Conflict | None) -> CheckVerdict:
     """Return a verdict beside which something could not be deleted yet."""
     if refusal is None:
         return verdict
-    seconds = min(verdict.look_again_seconds or DELETE_AGAIN_SECONDS, DELETE_AGAIN_SECONDS)
-    return replace(verdict, look_again_seconds=seconds)
+    seconds = min(verdict.recheck_seconds or DELETE_AGAIN_SECONDS, DELETE_AGAIN_SECONDS)
+    return replace(verdict, recheck_seconds=seconds)

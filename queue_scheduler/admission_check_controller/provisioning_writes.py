@@ -23,7 +23,7 @@ from queue_scheduler.admission_check_controller.provisioning_decision import (
 )
 from queue_scheduler.admission_check_controller.request_plan import (
     KIND,
-    Demand,
+    RequestedPods,
     RequestPlan,
     owner_reference,
     read_demand,
@@ -56,7 +56,7 @@ class ProvisioningWrites:
     Args:
         client: the way to the API server.
         gate: whether anything may be written.
-        requests: the cache of requests; told of what was made.
+        requests: the cache of requests; receives what was created.
         templates: the cache of templates; the same.
         version: the version in which requests are served now, None: in none.
     """
@@ -75,7 +75,7 @@ class ProvisioningWrites:
         self._templates = templates
         self._version = version
 
-    def read_demand_of(self, unit: QueueUnit) -> Demand:
+    def read_demand_of(self, unit: QueueUnit) -> RequestedPods:
         """Read a unit's whole pod sets, which are not kept in memory.
 
         Raises:

@@ -39,7 +39,7 @@ UNIT_API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
 UNIT_KIND: Final = "QueueUnit"
 
 
-class Demand(msgspec.Struct, frozen=True):
+class RequestedPods(msgspec.Struct, frozen=True):
     """The pod sets of a unit as they stand in its object.
 
     Attributes:
@@ -96,11 +96,11 @@ class RequestPlan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def read_demand(unit_body: Mapping[str, Any]) -> Demand:
+def read_demand(unit_body: Mapping[str, Any]) -> RequestedPods:
     """Return the demand that a unit's JSON shows."""
     pod_sets = unit_body.get("spec", {}).get("podSet") or []
     digest = hashlib.sha256(msgspec.json.encode(pod_sets, order="deterministic")).hexdigest()
-    return Demand(
+    return RequestedPods(
         digest=digest[:DIGEST_CHARS],
         templates={each.get("name", "main"): each.get("template") or {} for each in pod_sets},
     )
@@ -173,7 +173,7 @@ def controller_label(controller_name: str) -> str:
     return f"{value[: MAX_LABEL_CHARS - DIGEST_CHARS - 1].strip('-._')}-{digest}"
 
 
-def unit_key_of(meta: ObjectMeta) -> str:
+def unit_key_in(meta: ObjectMeta) -> str:
     """Return `namespace/name` of the unit that a request or template was made for, or ""."""
     return meta.annotations.get(RELATED_QUEUE_UNIT, "")
 
@@ -186,7 +186,9 @@ def check_of(meta: ObjectMeta) -> str:
 # --- objects ------------------------------------------------------------------------------------
 
 
-def template_bodies(unit: QueueUnit, plan: RequestPlan, demand: Demand) -> list[dict[str, Any]]:
+def template_bodies(
+    unit: QueueUnit, plan: RequestPlan, demand: RequestedPods
+) -> list[dict[str, Any]]:
     """Return the PodTemplates of a request. They belong to the unit until the request is there."""
     request = plan.name_for(unit.metadata)
     return [

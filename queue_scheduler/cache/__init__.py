@@ -7,9 +7,11 @@ Read in this order:
    with fewer pods.
 3. ``usage``: what is charged for each unit; ``pod_accounting``: which living pods are whose;
    ``expected_ends``: until when a charge is expected to last.
-4. ``unit_cache``: all units, moved from state to state; ``admitted_units`` and ``units_on_hold``:
-   those of one state, by queue and quota.
-5. ``admission_check_rules``: what the states of a unit's admission checks add up to.
+   ``unit_charges``: what a unit is charged for, by its record.
+4. ``record_builder``: the record that follows from a unit's object.
+5. ``unit_cache``: all units, moved from state to state; ``admitted_units``, ``units_on_hold`` and
+   ``gone_units``: those of one state; ``unit_repair``: placed again, whatever is kept of one.
+6. ``admission_check_rules``: what the states of a unit's admission checks add up to.
 
 Not here: the order of pending units (``queue_scheduler.queueing``), and whether one fits
 (``queue_scheduler.plugins``).

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shared_api.evictions import REFUSALS, is_given_back
+from shared_api.evictions import REFUSED_STATES, is_given_back
 from shared_api.objects.admission_check import ACTIVE, AdmissionCheck
 from shared_api.objects.meta import Timestamp, find_condition
 from shared_api.objects.queue import LabelSelector, Queue
@@ -239,7 +239,7 @@ def judge_checks(
 
 
 def _refuses(state: AdmissionCheckState) -> bool:
-    return state.state in REFUSALS
+    return state.state in REFUSED_STATES
 
 
 def _leaves(unit: QueueUnit) -> bool:

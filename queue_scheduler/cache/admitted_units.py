@@ -172,10 +172,10 @@ def in_buckets(
             return
         if bucket[1] and not running:
             continue
-        yield bucket, _Parts([buckets[bucket] for buckets in found if bucket in buckets])
+        yield bucket, _Chained([buckets[bucket] for buckets in found if bucket in buckets])
 
 
-class _Parts:
+class _Chained:
     """The keys of one bucket, not gathered: mostly the first bucket has more than are needed."""
 
     __slots__ = ("_parts",)

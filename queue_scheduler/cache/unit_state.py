@@ -15,6 +15,7 @@ import msgspec
 from queue_scheduler.cache.admission_check_rules import needed_checks
 from queue_scheduler.cache.unit_demand import admitted_occupancy
 from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.framework.extension_points import AdmissionRecord
 from queue_scheduler.framework.queue_unit_info import (
     NO_DEMAND,
     Occupancy,
@@ -71,18 +72,20 @@ class UnitState(Enum):
 
 
 class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What the engine keeps of a unit.
+    """What the engine keeps of a unit: its record.
 
     Attributes:
         unit: The newest object seen.
         version: Its resourceVersion; older facts are ignored.
         state: Its state.
-        info: Set if it is mapped to a quota and queue. Its demand is `NO_DEMAND` if it is invalid.
+        info: Its quota, queue and demand; None: it is mapped to no quota or queue. The demand is
+            `NO_DEMAND` if the object's is invalid.
         hold: Why it is on hold; None: it is not.
-        waits_for: Facts that may place it differently (`Unmapped.waits_for`).
-        granting: What the write that is in flight grants, if that differs from the object and the
-            demand: to an admitted unit that grows, or an assumed one that starts with fewer pods.
-        to: Of an assumed unit, the phase that is being written.
+        waits_for: Names of facts after whose change it is placed again (`Unmapped.waits_for`).
+        granting: What the write that is in flight grants, where that is neither in the object nor
+            the whole demand: an admitted unit grows, or an assumed one starts with fewer pods.
+        to: The phase that is being written; only of an assumed unit.
+        admitted_on: What it was admitted on, if this process has admitted it.
     """
 
     unit: QueueUnit
@@ -93,10 +96,11 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     waits_for: tuple[str, ...] = ()
     granting: Occupancy | None = None
     to: Phase | None = None
+    admitted_on: AdmissionRecord | None = None
 
     @property
     def occupies(self) -> bool:
-        """Whether it is charged what it was granted, and not only for living pods."""
+        """Whether it is charged for what it was granted, and not only for its living pods."""
         return self.state is UnitState.ADMITTED or self.state is UnitState.ASSUMED
 
     @property
@@ -106,12 +110,12 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def priority(self) -> int:
-        """The priority that counts; if the unit is mapped to no queue, that of its object."""
+        """The priority that its queue uses; if it is mapped to none, that of its object."""
         return self.unit.spec.priority if self.info is None else self.info.priority
 
     @property
     def is_lowered(self) -> bool:
-        """Whether the ceiling of its queue lowers the priority of its object."""
+        """Whether its queue's priority ceiling is below the priority in its object."""
         return self.priority < self.unit.spec.priority
 
     @property
@@ -141,14 +145,14 @@ _IN_FLIGHT_PHASES: Final = CHARGED_PHASES - {Phase.RUNNING}
 
 
 def judge(unit: QueueUnit) -> UnitState | Refusal:
-    """Return the state that follows from the object alone; a Refusal: on hold, for this reason.
+    """Return the state that follows from the object alone; a Refusal if that is on hold.
 
     Queue and quota are judged by `judge_place` and by the mapping plugins.
     """
     state = _BY_PHASE.get(unit.status.phase)
     if state is not None:
         return state
-    # The other phases mean Enqueued, whatever their name, or backoff.
+    # All other phases, unknown ones included, count as Enqueued, except backoff.
     if unit.status.phase == Phase.TIMEOUT_BACKOFF:
         return Refusal(reason=Reason.IN_BACKOFF, detail=_return_time(unit))
     if unit.metadata.deletion_timestamp is not None:
@@ -169,13 +173,13 @@ def _why_inactive(unit: QueueUnit) -> str:
 
 
 def _return_time(unit: QueueUnit) -> str:
-    """Return until when a unit in backoff waits, from its object; "" if that does not say."""
+    """Return when a unit's backoff ends (RFC 3339), by its object; "" if that has no time."""
     state = unit.status.requeue_state
     return (state.requeue_at or "") if state is not None else ""
 
 
 def is_in_flight(record: CachedUnit) -> bool:
-    """Return whether a unit is admitted, and its pods do not run yet.
+    """Return whether a unit is admitted or assumed, and its pods do not run yet.
 
     A unit that must make room for others is no longer in flight, though it is charged until it has
     stopped: the preemptor can start at once.
@@ -216,8 +220,8 @@ def asks_for_nodes(record: CachedUnit) -> bool:
     return record.state is UnitState.ADMITTED and record.unit.status.phase == Phase.SCHED_READY
 
 
-def counts_alike(before: CachedUnit, after: CachedUnit) -> bool:
-    """Return whether an admitted unit counts for its queue as it did before."""
+def counts_as_before(before: CachedUnit, after: CachedUnit) -> bool:
+    """Return whether a new version of an admitted unit changes nothing for its queue."""
     is_same = is_in_flight(before) == is_in_flight(after)
     return is_same and asks_for_nodes(before) == asks_for_nodes(after)
 
@@ -229,6 +233,19 @@ def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
     if record.state is UnitState.ASSUMED:
         return info.demand.occupancy
     return admitted_occupancy(record.unit, info.demand)
+
+
+def known_admission(before: CachedUnit | None, unit: QueueUnit) -> AdmissionRecord | None:
+    """Return what an admitted unit was admitted on, if its new object is about that admission.
+
+    Versions may be missed in which it was freed, and admitted by another process. The time of the
+    admission is also written when its checks are ready.
+    """
+    if before is None or before.admitted_on is None or before.state is UnitState.ASSUMED:
+        return None if before is None else before.admitted_on
+    old = before.unit.status
+    is_same = old.last_allocate_time == unit.status.last_allocate_time
+    return before.admitted_on if is_same or old.phase == Phase.RESERVED else None
 
 
 def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
@@ -256,7 +273,7 @@ def _claim_conditions(unit: QueueUnit) -> tuple[bool, str]:
 
 
 def is_disowned(unit: QueueUnit) -> bool:
-    """Return whether an adopted unit says that its namespace may not name its quota."""
+    """Return whether an adopted unit's condition says that its namespace may not name its quota."""
     reserved = find_condition(unit.status.conditions, QUOTA_RESERVED) if is_adopted(unit) else None
     if reserved is None:
         return False
@@ -265,7 +282,7 @@ def is_disowned(unit: QueueUnit) -> bool:
 
 
 def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand | None:
-    """Return the demand that was read before, if the unit still asks for the same."""
+    """Return the demand of a unit's earlier record if its spec is unchanged; else None."""
     if before is None or before.info is None or before.info.demand is NO_DEMAND:
         return None
     return before.info.demand if before.unit.spec == unit.spec else None
@@ -274,9 +291,14 @@ def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand 
 def judge_place(
     unit: QueueUnit, queue: Queue | None, name: str, inactive: Mapping[str, str] = _NONE_INACTIVE
 ) -> Refusal | None:
-    """Return why a queue keeps the unit on hold: it does not exist, or needs an inactive check.
+    """Return why the unit is on hold because of its queue; None: it is not.
 
-    `inactive`: inactive admission checks, each with the reason. None: it does not.
+    Args:
+        unit: The unit.
+        queue: Its queue; None: there is none, so the unit is on hold.
+        name: The name of its queue.
+        inactive: The inactive admission checks, each with the reason. A unit that needs one of them
+            is on hold.
     """
     if queue is None:
         return Refusal(reason=Reason.NO_QUEUE, other=name)

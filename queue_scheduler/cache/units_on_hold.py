@@ -1,7 +1,7 @@
-"""How many units are pending without a place in a queue, by queue and reason; what they wait for.
+"""How many units are in no queue's order, by queue and reason, and which facts they wait for.
 
-Units that are held, and those whose admission met a conflict or was refused, until they are tried
-again. What is mapped to no queue is counted under "".
+These are the units on hold, and those whose admission met a conflict or was refused by the server,
+until they are tried again. Units that are mapped to no queue are counted under "".
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import Final
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Reason
 
-OUT_OF_LINE: Final = frozenset({UnitState.ON_HOLD, UnitState.CONFLICT})
+NOT_IN_QUEUE: Final = frozenset({UnitState.ON_HOLD, UnitState.CONFLICT})
 """The states that are counted here."""
 
 
 class UnitsOnHold:
-    """The counts; `add` and `remove` are each other's undo."""
+    """The counts; `remove` reverts `add`."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[Reason, int]] = {}
 
     def total(self, queue: str) -> int:
-        """Return how many units of a queue are held."""
+        """Return how many units of a queue are counted here."""
         return sum(self._counts.get(queue, {}).values())
 
     def by_reason(self, queue: str) -> Mapping[Reason, int]:
-        """Return the same by reason; not to be kept."""
+        """Return the same by reason; a live view, which callers must not keep."""
         return self._counts.get(queue, {})
 
     def add(self, record: CachedUnit) -> None:
-        """Count a unit whose state is one of `OUT_OF_LINE`."""
+        """Count a unit whose state is one of `NOT_IN_QUEUE`."""
         queue, reason = _place_of(record)
         of_queue = self._counts.setdefault(queue, {})
         of_queue[reason] = of_queue.get(reason, 0) + 1
@@ -56,7 +56,7 @@ class UnitsOnHold:
         """Count again; raise AssertionError with the story if it differs."""
         fresh = UnitsOnHold()
         for record in records:
-            if record.state in OUT_OF_LINE:
+            if record.state in NOT_IN_QUEUE:
                 fresh.add(record)
         assert self._counts == fresh._counts, f"held: {self._counts}, should be {fresh._counts}"
 

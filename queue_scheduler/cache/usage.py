@@ -45,14 +45,14 @@ class Usage:
         pods: The pods, by unit.
         ends: Until when admitted units declare that they run.
         changes: Increases when any charge changes.
-        eased: Increases when that may have freed room, or an expected end may have changed.
+        releases: Increases when a change may have freed room, or an expected end may have changed.
     """
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
         self.pods = PodAccounting(find_unit)
         self.ends = ExpectedEnds()
         self.changes = 0
-        self.eased = 0
+        self.releases = 0
         self._plugins = plugins
         self._charges: dict[Uid, Charge] = {}
 
@@ -77,7 +77,7 @@ class Usage:
         """Charge a unit whose object says that it occupies quota."""
         uid = info.uid
         if self.ends.note(info) and uid in self._charges:
-            self._note_eased()  # a unit that was not charged before frees no room
+            self._note_release()  # a unit that was not charged before frees no room
         if self.pods.has_living(uid):
             admitted = self.pods.living(uid).at_least(admitted)
         self._set(uid, Charge(info.quota, admitted.amounts, info.non_preemptible, admitted.pods))
@@ -118,7 +118,7 @@ class Usage:
         self.ends.drop(uid)
         if self._charges.pop(uid, None) is not None:
             self.changes += 1
-            self.eased += 1
+            self.releases += 1
             self._plugins.unreserve(uid)
 
     def void(self, uid: Uid) -> None:
@@ -138,7 +138,7 @@ class Usage:
     def tell_foreign(self) -> None:
         """Pass the foreign pods that changed to the plugins."""
         for key, pod in self.pods.take_changed_foreign():
-            self._note_eased()
+            self._note_release()
             self._plugins.on_foreign_pod(key, pod)
 
     def fork(self, plugins: PluginRunner, find_unit: FindUnit) -> Usage:
@@ -147,7 +147,7 @@ class Usage:
         twin.pods = self.pods.fork(find_unit)
         twin.ends = self.ends.copy()
         twin.changes = self.changes
-        twin.eased = self.eased
+        twin.releases = self.releases
         twin._charges = dict(self._charges)
         return twin
 
@@ -158,9 +158,9 @@ class Usage:
                 assert self.pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
                 assert charge.occupancy == self.pods.living(uid), f"{uid} is charged {charge}"
 
-    def _note_eased(self) -> None:
+    def _note_release(self) -> None:
         self.changes += 1
-        self.eased += 1
+        self.releases += 1
 
     def _set(self, uid: Uid, charge: Charge) -> None:
         known = self._charges.get(uid)
@@ -168,7 +168,7 @@ class Usage:
             return
         self.changes += 1
         if known is not None:
-            self.eased += 1  # it may be less, or another quota's
+            self.releases += 1  # it may be less, or another quota's
         self._charges[uid] = charge
         self._plugins.resize(
             uid,

@@ -41,7 +41,7 @@ class EventHandlers:
     """One handler per kind, each called by its informer's thread.
 
     Args:
-        shared: Told of every change.
+        shared: Receives every change.
         workers: Started and ended with the queues.
         on_unit_seen: Called with the key of every unit that was added or changed and may wait
             (`pending_reason`).

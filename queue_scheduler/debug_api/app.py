@@ -6,9 +6,9 @@
 | /debug/queues | all queues: policy, quotas, counts, head, last refusal |
 | /debug/queues/{name} | one queue, its units in order and those on hold, why each waits |
 | /debug/queueunits/{namespace}/{name} | one unit |
-| /debug/queueunits/{namespace}/{name}/explain | why it waits: all that keeps it from starting |
+| /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
 | /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
-| /debug/quotas | the quota trees: min, max, runtime, used, booked, demand |
+| /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
 | /openapi.json | the contract of all but the plugins' |
@@ -30,6 +30,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
+from queue_scheduler.insight.explain import Verdict
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
 from shared_api.debug_api.router_group import Guard
@@ -132,15 +133,17 @@ class DebugApi:
         waits = unit.refusal is not None and unit.position > 0
         would = None
         if waits:
-            unit, would = self._snapshots.look_anew(unit)
+            unit, would = self._snapshots.refresh(unit)
         return views.view_unit(unit, would)
 
     @_in_turn
     def explain(self, namespace: Name, name: Name) -> views.ExplainView:
-        """Why a unit waits: all that keeps it from starting."""
+        """Why a unit waits; of an admitted one, what it was admitted on and what could evict it."""
         key = f"{namespace}/{name}"
         found = _found(self._snapshots.explain(key), f"queue unit {key} is unknown")
-        return views.view_explanation(found, leader=self._is_leader())
+        is_admitted = found.verdict is Verdict.ADMITTED
+        admitted = self._snapshots.admitted(key) if is_admitted else None
+        return views.view_explanation(found, admitted, leader=self._is_leader())
 
     def explain_with_changes(self, namespace: Name, name: Name) -> views.ExplainView:
         """Why a unit waits, and the smallest single changes that would start it now.
@@ -170,7 +173,7 @@ class DebugApi:
             page = self._snapshots.page(name, offset, limit)
             has_more = has_more or page.has_more
             # As text at once: as models, all waiting units together take a kilobyte each.
-            members.append(views.encode_upstream_line(name, page.units))
+            members.append(views.encode_upstream_queue(name, page.units))
         link = f"{UPSTREAM_QUEUES}?offset={offset + limit}&limit={limit}"
         headers = {"Link": f'<{link}>; rel="next"'} if has_more else None
         body = b"{" + b",".join(members) + b"}"
@@ -205,7 +208,7 @@ def build_app(
     def explain(
         request: Request, namespace: Name, name: Name, *, changes: WithChanges = False
     ) -> views.ExplainView:
-        """Why a unit waits: all that keeps it from starting.
+        """Why a unit waits: all that keeps it from starting. Of an admitted one, what let it start.
 
         Units of namespaces that the caller may not read are not named.
         """

@@ -19,7 +19,7 @@ from shared_api.process.clock import Clock
 
 SHARE: Final = 0.25
 """Seconds per second. Beside it, decisions keep three quarters of the core."""
-MOST_SAVED: Final = 5.0
+MAX_SAVED: Final = 5.0
 """Seconds: some dozen questions at once, after a while without any."""
 TURN_SECONDS: Final = 2.0
 """How long a question waits for the one before it."""
@@ -31,7 +31,7 @@ class QuestionBudget:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._turn = threading.Lock()  # guards the fields, and is held while a question is answered
-        self._saved = MOST_SAVED
+        self._saved = MAX_SAVED
         self._as_of = clock.monotonic()
 
     @contextmanager
@@ -45,7 +45,7 @@ class QuestionBudget:
             raise _come_back(TURN_SECONDS)
         try:
             began = self._clock.monotonic()
-            self._saved = min(MOST_SAVED, self._saved + SHARE * (began - self._as_of))
+            self._saved = min(MAX_SAVED, self._saved + SHARE * (began - self._as_of))
             self._as_of = began
             if self._saved <= 0:
                 raise _come_back(-self._saved / SHARE)

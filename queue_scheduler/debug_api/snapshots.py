@@ -23,14 +23,16 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
+from queue_scheduler.insight.admitted import Admitted, describe_admitted, find_evictors
 from queue_scheduler.insight.changes import Changes, find_changes
 from queue_scheduler.insight.explain import Explanation, explain, needs_fork
-from queue_scheduler.preemption.candidates import Found
+from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.quota_cache.quota_views import QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
     QUOTA_FULLNAME,
     read_annotation,
@@ -56,12 +58,17 @@ class UnitFacts(msgspec.Struct, frozen=True):
     promise: Promise | None = None
     refused_at: int | None = None
 
+    @property
+    def unit(self) -> QueueUnit:
+        """The unit's object."""
+        return self.record.unit
+
 
 class WouldPreempt(msgspec.Struct, frozen=True):
     """Units that a waiting unit would preempt; `is_enabled`: whether it may do so now."""
 
     is_enabled: bool
-    found: Found
+    found: FoundVictims
 
 
 class QuotaReaders(NamedTuple):
@@ -83,7 +90,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
         queue: Its object.
         policy: The policy in force.
         options: Its further settings.
-        quotas: See `find_quotas`.
+        quotas: See `quotas_of_queue`.
         pending: Number of units that are pending or on hold.
         admitted: Number of units that occupy quota.
         head: The first pending unit that may start (`SchedulingQueue.head`).
@@ -138,13 +145,13 @@ class Snapshots:
         read = (self._shared.ask(_read_queue, name) for name in names)
         found = [facts for facts in read if facts is not None]
         known = frozenset(self._shared.ask(self._quotas.names))
-        booked: Mapping[str, set[str]] = {}
+        occupied: Mapping[str, set[str]] = {}
         if any(facts.admitted for facts in found):
-            booked = find_occupied_quotas(self._shared.copy_records())
+            occupied = find_occupied_quotas(self._shared.copy_records())
         return [
             replace(
                 facts,
-                quotas=find_quotas(facts.queue, facts.quotas, booked, known),
+                quotas=quotas_of_queue(facts.queue, facts.quotas, occupied, known),
                 refusal=facts.refusal or self._refusal_of_held(facts),
                 head=None if facts.head is None else self._with_promise(facts.head),
             )
@@ -175,10 +182,10 @@ class Snapshots:
 
     def unit(self, key: str) -> UnitFacts | None:
         """Return a unit with its position, or None if it is unknown."""
-        unit = self._shared.ask(_read_unit_in_line, key)
+        unit = self._shared.ask(_read_unit_with_position, key)
         return None if unit is None else self._with_promise(unit)
 
-    def look_anew(self, unit: UnitFacts) -> tuple[UnitFacts, WouldPreempt | None]:
+    def refresh(self, unit: UnitFacts) -> tuple[UnitFacts, WouldPreempt | None]:
         """Return a waiting unit with its current reason, and the units that it would preempt.
 
         The scheduler considers a refused unit again when it may fit, not when numbers change: the
@@ -198,8 +205,20 @@ class Snapshots:
         Asked under the engine's lock, some dozen microseconds, since a fork takes milliseconds.
         """
         wall = self._now()
-        needs, told = self._shared.ask(_explain, key, wall)
-        return explain(self._shared.fork(), key, wall) if needs else told
+        must_fork, explanation = self._shared.ask(_explain_unless_fork_needed, key, wall)
+        return explain(self._shared.fork(), key, wall) if must_fork else explanation
+
+    def admitted(self, key: str) -> Admitted | None:
+        """Return what is known of an admitted unit; None: it is not admitted.
+
+        Which units would evict it is asked of a fork, and only if any may.
+        """
+        wall = self._now()
+        found = self._shared.ask(describe_admitted, key, wall)
+        if found is None or not found.is_possible_victim:
+            return found
+        evictors, has_more = find_evictors(self._shared.fork(), key, wall)
+        return replace(found, evictors=evictors, has_more=has_more)
 
     def changes(self, key: str) -> Changes | None:
         """Return what would start a unit now; None: it is unknown, or does not wait.
@@ -222,8 +241,8 @@ class Snapshots:
         return replace(unit, promise=self._shared.ask(Engine.promise_of, unit.record.key, wall))
 
 
-def find_quotas(
-    queue: Queue, waiting: Iterable[str], booked: Mapping[str, set[str]], known: Container[str]
+def quotas_of_queue(
+    queue: Queue, waiting: Iterable[str], occupied: Mapping[str, set[str]], known: Container[str]
 ) -> list[str]:
     """Return the quotas that concern a queue, sorted.
 
@@ -234,14 +253,14 @@ def find_quotas(
     Args:
         queue: The queue.
         waiting: Quotas of its pending units.
-        booked: Quotas of the units that occupy quota, by queue.
+        occupied: Quotas of the units that occupy quota, by queue.
         known: The quotas that exist.
     """
     name = queue.metadata.name
     made_for = read_annotation(queue.metadata.annotations, QUOTA_FULLNAME)
     named = {each for each in (name, made_for) if each is not None and each in known}
     listed = read_available_quotas(queue.metadata.annotations)
-    return sorted(named | listed | {*waiting} | booked.get(name, set()))
+    return sorted(named | listed | {*waiting} | occupied.get(name, set()))
 
 
 def find_occupied_quotas(records: Iterable[CachedUnit]) -> dict[str, set[str]]:
@@ -265,13 +284,13 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
     queue = None if info is None else engine.queues.find(info.queue)
     if record is None or info is None or queue is None or record.state is not UnitState.WAITING:
         return None
-    told = queue.refusal_of(info)
+    last = queue.refusal_of(info)
     if queue.slept_since(info) is None:
-        return told
+        return last
     refusal = engine.admission.why_refused(info)
-    if refusal is None and told.reason not in _PAST_FILTERS:
+    if refusal is None and last.reason not in _PAST_FILTERS:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
-    return refusal or told
+    return refusal or last
 
 
 def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | None:
@@ -290,8 +309,10 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
     return WouldPreempt(is_enabled=False, found=found)
 
 
-def _explain(engine: Engine, key: str, wall: datetime) -> tuple[bool, Explanation | None]:
-    """Return whether a fork is to be asked, and the answer if not."""
+def _explain_unless_fork_needed(
+    engine: Engine, key: str, wall: datetime
+) -> tuple[bool, Explanation | None]:
+    """Return whether a fork must be asked, and the answer if not."""
     return (True, None) if needs_fork(engine) else (False, explain(engine, key, wall))
 
 
@@ -323,11 +344,11 @@ def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
         options=queue.options,
         quotas=quotas,
         pending=engine.units.pending_count(name),
-        admitted=engine.units.admitted_count(name),
+        admitted=engine.units.admitted.count(name),
         head=head,
         refusal=refusal,
         refused_at=refused_at,
-        held=engine.units.held_for(f"queue/{name}"),
+        held=engine.units.fact_waits.keys(f"queue/{name}"),
     )
 
 
@@ -362,7 +383,7 @@ def _refused_at(engine: Engine, key: str) -> int | None:
     return None if queue is None else queue.slept_since(record.info)
 
 
-def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:
+def _read_unit_with_position(engine: Engine, key: str) -> UnitFacts | None:
     record = engine.record(key)
     position = 0
     if record is not None and record.state is UnitState.WAITING and record.info is not None:

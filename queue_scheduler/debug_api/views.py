@@ -1,36 +1,46 @@
 """Snapshots of the engine, turned into what the debug API answers.
 
 Pure, and never under the engine's lock: facts go in (or a fork), frozen pydantic models come out;
-their fields are the API's contract and make `/openapi.json`. Amounts are canonical quantities.
+their fields are the API's contract and make `/openapi.json`. Each field is declared together with
+how it is read from the facts. Amounts are canonical quantities.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import to_json
 
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.debug_api.snapshots import (
     QueueSnapshot,
     UnitFacts,
     WouldPreempt,
     find_occupied_quotas,
-    find_quotas,
+    quotas_of_queue,
 )
-from queue_scheduler.decision import Refusal
+from queue_scheduler.decision import Refusal, Victim
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.change import Change
+from queue_scheduler.insight.admitted import Admitted, Evictor
+from queue_scheduler.insight.change import Change, Patch
 from queue_scheduler.insight.changes import Changes
 from queue_scheduler.insight.explain import Explanation
-from queue_scheduler.insight.wording import full_message, pods_message, summary
+from queue_scheduler.insight.wording import (
+    full_message,
+    pods_message,
+    summary,
+    tell_spared,
+    tell_unknown_admission,
+)
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed
+from queue_scheduler.quota_cache.quota_views import QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
-from shared_api.debug_api.views import View
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.debug_api.views import FieldsOf, View
+from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.quantity import format_alike, format_amount
 from shared_api.resource_list import Amounts
 from shared_api.timestamps import rfc3339
@@ -40,11 +50,38 @@ BEHIND: Final = reasons_with(Trait.BACKFILL)
 """Reasons of units that wait so as not to delay another unit."""
 
 
-MOST_LISTED: Final = 100
+MAX_LISTED: Final = 100
 """Units that one change lists; a change may start thousands."""
 
 OF_OTHERS: Final = "a unit of another namespace"
 """In place of a name."""
+
+
+class _RefusedAmounts(NamedTuple):
+    """Amounts of a refusal as quantities of one unit of measure; "" without a resource."""
+
+    limit: str = ""
+    used: str = ""
+    requested: str = ""
+    missing: str = ""
+
+
+class _ShownRefusal(NamedTuple):
+    refusal: Refusal
+    at: int | None
+    amounts: _RefusedAmounts
+
+
+_of_refusal = FieldsOf[_ShownRefusal]()
+_of_consumer = FieldsOf[ConsumerReference]()
+_of_victim = FieldsOf[Victim]()
+_of_would = FieldsOf[WouldPreempt]()
+_of_unit = FieldsOf[UnitFacts]()
+_of_explanation = FieldsOf[Explanation]()
+_of_change = FieldsOf[Change]()
+_of_patch = FieldsOf[Patch]()
+_of_queue = FieldsOf[QueueSnapshot]()
+_of_quota = FieldsOf[QuotaView]()
 
 
 class RefusalView(View):
@@ -54,34 +91,34 @@ class RefusalView(View):
     `as_of` is when this was found, at the unit's last decision; "": it is current.
     """
 
-    reason: str
-    message: str
-    quota: str = ""
-    quota_namespace: str = ""
-    resource: str = ""
-    limit: str = ""
-    used: str = ""
-    requested: str = ""
-    missing: str = ""
-    other: str = ""
-    as_of: str = ""
+    reason: str = _of_refusal(lambda each: each.refusal.reason.value)
+    message: str = _of_refusal(lambda each: full_message(each.refusal))
+    quota: str = _of_refusal(lambda each: each.refusal.quota, default="")
+    quota_namespace: str = _of_refusal(lambda each: each.refusal.quota_namespace, default="")
+    resource: str = _of_refusal(lambda each: each.refusal.resource, default="")
+    limit: str = _of_refusal(lambda each: each.amounts.limit, default="")
+    used: str = _of_refusal(lambda each: each.amounts.used, default="")
+    requested: str = _of_refusal(lambda each: each.amounts.requested, default="")
+    missing: str = _of_refusal(lambda each: each.amounts.missing, default="")
+    other: str = _of_refusal(lambda each: each.refusal.other, default="")
+    as_of: str = _of_refusal(lambda each: _moment(each.at) if each.at else "", default="")
 
 
-class JobView(View):
+class ConsumerView(View):
     """The job behind a unit."""
 
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
+    api_version: str = _of_consumer(lambda job: job.api_version, default="")
+    kind: str = _of_consumer(lambda job: job.kind, default="")
+    name: str = _of_consumer(lambda job: job.name, default="")
 
 
 class VictimView(View):
     """A unit that would be evicted; `lost_seconds` is how long its pods have run."""
 
-    namespace: str
-    name: str
-    priority: int
-    lost_seconds: int
+    namespace: str = _of_victim(lambda each: each.unit.partition("/")[0])
+    name: str = _of_victim(lambda each: each.unit.partition("/")[2])
+    priority: int = _of_victim(lambda each: each.priority)
+    lost_seconds: int = _of_victim(lambda each: each.lost_seconds)
 
 
 class WouldPreemptView(View):
@@ -92,9 +129,11 @@ class WouldPreemptView(View):
     of evictions for other units are not considered.
     """
 
-    enabled: bool
-    reason: str
-    victims: list[VictimView]
+    enabled: bool = _of_would(lambda would: would.is_enabled)
+    reason: str = _of_would(lambda would: would.found.reason)
+    victims: list[VictimView] = _of_would(
+        lambda would: [VictimView.of(each) for each in would.found.victims]
+    )
     others: int = 0
     """How many further victims are in namespaces that the caller may not read."""
     others_lost_seconds: int = 0
@@ -134,38 +173,150 @@ class UnitView(View):
     `would_preempt` is only in the answer about one waiting unit, if evictions would help.
     """
 
+    namespace: str = _of_unit(lambda each: each.unit.metadata.namespace)
+    name: str = _of_unit(lambda each: each.unit.metadata.name)
+    uid: str = _of_unit(lambda each: each.record.uid)
+    job: ConsumerView = _of_unit(lambda each: _view_job(each.unit))
+    queue: str = _of_unit(lambda each: each.record.queue_name)
+    quota: str = _of_unit(lambda each: _quota_of(each.record))
+    phase: str = _of_unit(lambda each: each.unit.status.phase)
+    standing: str = _of_unit(lambda each: each.record.state.value)
+    position: int = _of_unit(lambda each: each.position)
+    priority: int = _of_unit(lambda each: each.record.priority)
+    spec_priority: int | None = _of_unit(
+        lambda each: each.unit.spec.priority if each.record.is_lowered else None, default=None
+    )
+    created: str = _of_unit(lambda each: each.unit.metadata.creation_timestamp)
+    demand: dict[str, str] = _of_unit(lambda each: _quantities(_read_demand(each.record)))
+    charged: dict[str, str] = _of_unit(
+        lambda each: {} if each.charge is None else _quantities(each.charge.amounts)
+    )
+    pod_sets: list[PodSetView] = _of_unit(
+        lambda each: _view_pod_sets(each.unit, is_charged=each.charge is not None)
+    )
+    checks: dict[str, str] = _of_unit(
+        lambda each: {check.name: check.state for check in each.unit.status.admission_checks}
+    )
+    refusal: RefusalView | None = _of_unit(
+        lambda each: _view_refusal_or_none(each.refusal, each.refused_at)
+    )
+    pods_not_ready: str = _of_unit(lambda each: pods_message(each.unit))
+    backfill_behind: str = _of_unit(lambda each: _unit_ahead(each.refusal))
+    promised_start: str = _of_unit(
+        lambda each: "" if each.promise is None else _moment(each.promise.at)
+    )
+    promise_is_overdue: bool = _of_unit(
+        lambda each: each.promise is not None and each.promise.is_overdue
+    )
+    would_preempt: WouldPreemptView | None = None
+
+
+class AppliedLimitView(View):
+    """A limit that a unit was compared with when it was admitted, and what was used before.
+
+    `kind` is `max` or `min` of the quota, `runtime` (what koord-scheduler would grant with the unit
+    added, where that had to be computed), or `nodes` (what all nodes have).
+    """
+
+    quota: str
+    kind: str
+    resource: str
+    limit: str
+    used: str
+    requested: str
+
+
+class LenderView(View):
+    """A quota, and how much of its guarantee others use at most."""
+
+    quota: str
+    amount: str
+
+
+class BorrowedView(View):
+    """What a quota uses above what it is guaranteed (`scaledMin` of `/debug/quotas`).
+
+    `lenders` are the siblings whose unused guarantee that may be; without any, no quota is
+    guaranteed it.
+    """
+
+    quota: str
+    resource: str
+    used: str
+    guaranteed: str
+    borrowed: str
+    lenders: list[LenderView]
+
+
+class ReclaimerView(View):
+    """A quota that may reclaim from a unit now, perhaps only for units of higher priority."""
+
+    quota: str
+    only_lower_priority: bool
+
+
+class EvictorView(View):
+    """A waiting unit that would have another one evicted now, if it were its turn.
+
+    `reason`: `Preempted` for its queue, `Reclaimed` for its quota.
+    """
+
     namespace: str
     name: str
-    uid: str
-    job: JobView
     queue: str
     quota: str
-    phase: str
-    standing: str
-    position: int
     priority: int
-    spec_priority: int | None = None
-    created: str
-    demand: dict[str, str]
-    charged: dict[str, str]
-    pod_sets: list[PodSetView]
-    checks: dict[str, str]
-    refusal: RefusalView | None
-    pods_not_ready: str
-    backfill_behind: str
-    promised_start: str
-    promise_is_overdue: bool
-    would_preempt: WouldPreemptView | None = None
+    reason: str
+
+
+class SparedView(View):
+    """Why a unit is not evicted: in any case, for its queue, or for other quotas."""
+
+    reason: str
+    message: str
+
+
+class EvictionView(View):
+    """What could evict an admitted unit now.
+
+    `possible`: some unit may evict it: one of higher priority in its queue (`by_queue`), or one of
+    the quotas in `reclaimers`. `spared` says why none may, or why not in one of the two ways.
+    `units` are waiting units that would choose it, if it were their turn; `has_more`: not all were
+    asked. Rounds of evictions in progress are not considered.
+    """
+
+    possible: bool
+    by_queue: bool
+    reclaimers: list[ReclaimerView]
+    spared: list[SparedView]
+    units: list[EvictorView]
+    others: int = 0
+    """How many such units are in namespaces that the caller may not read."""
+    has_more: bool = False
+
+
+class AdmittedView(View):
+    """What a unit was admitted on, what it borrows, and what could evict it.
+
+    `limits` is null if this process has not admitted it; `limits_unknown` says why. `borrowed` is
+    about the resources that the unit holds, in its quota and the parents; null if its quota cannot
+    borrow.
+    """
+
+    limits: list[AppliedLimitView] | None
+    limits_unknown: str
+    borrowed: list[BorrowedView] | None
+    eviction: EvictionView
 
 
 class PatchView(View):
     """A JSON merge patch of one object."""
 
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    patch: dict[str, Any]
+    api_version: str = _of_patch(lambda each: each.api_version)
+    kind: str = _of_patch(lambda each: each.kind)
+    namespace: str = _of_patch(lambda each: each.namespace)
+    name: str = _of_patch(lambda each: each.name)
+    patch: dict[str, Any] = _of_patch(lambda each: each.patch)
 
 
 class ChangeView(View):
@@ -180,16 +331,18 @@ class ChangeView(View):
     what to do. `units` are the units that end, or are evicted, `other_units` how many more.
     """
 
-    kind: str
-    description: str
-    sufficient: bool
-    verified: bool
-    minimal: bool
-    also_starts: list[str]
-    other_starts: int = 0
-    patches: list[PatchView]
-    units: list[str]
-    other_units: int = 0
+    kind: str = _of_change(lambda each: each.kind.value)
+    description: str = _of_change(lambda each: each.description)
+    sufficient: bool = _of_change(lambda each: each.sufficient)
+    verified: bool = _of_change(lambda each: each.verified)
+    minimal: bool = _of_change(lambda each: each.minimal)
+    also_starts: list[str] = _of_change(lambda each: list(each.also_starts[:MAX_LISTED]))
+    other_starts: int = _of_change(lambda each: len(each.also_starts[MAX_LISTED:]), default=0)
+    patches: list[PatchView] = _of_change(
+        lambda each: [PatchView.of(patch) for patch in each.patches]
+    )
+    units: list[str] = _of_change(lambda each: list(each.units[:MAX_LISTED]))
+    other_units: int = _of_change(lambda each: len(each.units[MAX_LISTED:]), default=0)
 
 
 class ExplainView(View):
@@ -206,18 +359,22 @@ class ExplainView(View):
     """
 
     leader: bool
-    namespace: str
-    name: str
-    verdict: str
-    never_starts: bool
-    summary: str
-    queue: str
-    quota: str
-    position: int
-    blockers: list[RefusalView]
-    checks: dict[str, str]
-    pods_not_ready: str
-    without_plugins: list[str]
+    namespace: str = _of_explanation(lambda each: each.record.unit.metadata.namespace)
+    name: str = _of_explanation(lambda each: each.record.unit.metadata.name)
+    verdict: str = _of_explanation(lambda each: each.verdict.value)
+    never_starts: bool = _of_explanation(lambda each: each.never_starts)
+    summary: str = _of_explanation(summary)
+    queue: str = _of_explanation(lambda each: each.record.queue_name)
+    quota: str = _of_explanation(lambda each: _quota_of(each.record))
+    position: int = _of_explanation(lambda each: each.position)
+    blockers: list[RefusalView] = _of_explanation(
+        lambda each: [view_refusal(blocker) for blocker in each.blockers]
+    )
+    checks: dict[str, str] = _of_explanation(lambda each: each.open_checks)
+    pods_not_ready: str = _of_explanation(lambda each: pods_message(each.record.unit))
+    without_plugins: list[str] = _of_explanation(lambda each: list(each.without_plugins))
+    admitted: AdmittedView | None = None
+    """Of an admitted unit only."""
     changes: list[ChangeView] | None = None
     changes_complete: bool | None = None
 
@@ -234,18 +391,22 @@ class QueueView(View):
     be parsed in its annotations.
     """
 
-    name: str
-    policy: str
-    stop_policy: str
-    backfill: bool
-    max_priority: int | None = None
-    problems: list[str]
-    priority: int
-    quotas: list[str]
-    pending: int
-    admitted: int
-    head: UnitView | None
-    last_refusal: RefusalView | None
+    name: str = _of_queue(lambda each: each.queue.metadata.name)
+    policy: str = _of_queue(lambda each: each.policy)
+    stop_policy: str = _of_queue(lambda each: each.options.stop.value)
+    backfill: bool = _of_queue(lambda each: each.options.backfill)
+    max_priority: int | None = _of_queue(lambda each: each.options.max_priority, default=None)
+    problems: list[str] = _of_queue(lambda each: list(each.options.problems))
+    priority: int = _of_queue(lambda each: each.queue.spec.priority or 0)
+    quotas: list[str] = _of_queue(lambda each: each.quotas)
+    pending: int = _of_queue(lambda each: each.pending)
+    admitted: int = _of_queue(lambda each: each.admitted)
+    head: UnitView | None = _of_queue(
+        lambda each: None if each.head is None else view_unit(each.head)
+    )
+    last_refusal: RefusalView | None = _of_queue(
+        lambda each: _view_refusal_or_none(each.refusal, each.refused_at)
+    )
 
 
 class QueuePage(View):
@@ -275,19 +436,19 @@ class QueueDetail(View):
 class UpstreamUnit(View):
     """One pending unit, under upstream's path."""
 
-    namespace: str
-    name: str
-    job: JobView
-    priority: int
-    position: int
+    namespace: str = _of_unit(lambda each: each.unit.metadata.namespace)
+    name: str = _of_unit(lambda each: each.unit.metadata.name)
+    job: ConsumerView = _of_unit(lambda each: _view_job(each.unit))
+    priority: int = _of_unit(lambda each: each.record.priority)
+    position: int = _of_unit(lambda each: each.position)
 
 
 class QuotaUse(View):
     """One quota of a queue, under upstream's path."""
 
-    min: dict[str, str]
-    max: dict[str, str]
-    used: dict[str, str]
+    min: dict[str, str] = _of_quota(lambda each: _quantities(each.min))
+    max: dict[str, str] = _of_quota(lambda each: _quantities(each.max))
+    used: dict[str, str] = _of_quota(lambda each: _quantities(each.used))
 
 
 UpstreamQueues = dict[str, list[UpstreamUnit]]
@@ -296,161 +457,154 @@ UpstreamQuotas = dict[str, dict[str, QuotaUse]]
 """By queue, then by quota."""
 
 
-class QuotaNode(View):
+class QuotaNodeView(View):
     """One quota of the tree; a key missing in `limits` is unlimited."""
 
-    name: str
-    namespace: str
-    parent: str
-    is_parent: bool
-    lends: bool
-    usable: bool
-    min: dict[str, str]
-    scaled_min: dict[str, str]
-    max: dict[str, str]
-    runtime: dict[str, str]
-    limits: dict[str, str]
-    used: dict[str, str]
-    booked: dict[str, str]
-    foreign: dict[str, str]
-    demand: dict[str, str]
-    request: dict[str, str]
-    protected: dict[str, str]
-    problems: list[str]
-    children: list[QuotaNode]
+    name: str = _of_quota(lambda each: each.name)
+    namespace: str = _of_quota(lambda each: each.namespace)
+    parent: str = _of_quota(lambda each: each.parent)
+    is_parent: bool = _of_quota(lambda each: each.is_parent)
+    lends: bool = _of_quota(lambda each: each.lends)
+    usable: bool = _of_quota(lambda each: each.usable)
+    min: dict[str, str] = _of_quota(lambda each: _quantities(each.min))
+    scaled_min: dict[str, str] = _of_quota(lambda each: _quantities(each.scaled_min))
+    max: dict[str, str] = _of_quota(lambda each: _quantities(each.max))
+    runtime: dict[str, str] = _of_quota(lambda each: _quantities(each.runtime))
+    limits: dict[str, str] = _of_quota(lambda each: _quantities(each.limits))
+    used: dict[str, str] = _of_quota(lambda each: _quantities(each.used))
+    charged: dict[str, str] = _of_quota(lambda each: _quantities(each.charged))
+    foreign: dict[str, str] = _of_quota(lambda each: _quantities(each.foreign))
+    demand: dict[str, str] = _of_quota(lambda each: _quantities(each.demand))
+    request: dict[str, str] = _of_quota(lambda each: _quantities(each.request))
+    protected: dict[str, str] = _of_quota(lambda each: _quantities(each.protected))
+    problems: list[str] = _of_quota(
+        lambda each: [f"{problem.kind}: {problem.text}" for problem in each.problems]
+    )
+    children: list[QuotaNodeView]
 
 
 class QuotaTreePage(View):
     """All quota trees, roots first."""
 
     leader: bool
-    items: list[QuotaNode]
+    items: list[QuotaNodeView]
 
 
 def view_refusal(refusal: Refusal, at: int | None = None) -> RefusalView:
     """Return a refusal with its amounts as quantities; `at`: when it was found, if not now."""
+    return RefusalView.of(_ShownRefusal(refusal, at, _amounts_of(refusal)))
+
+
+def _amounts_of(refusal: Refusal) -> _RefusedAmounts:
+    if not refusal.resource:
+        return _RefusedAmounts()
     numbers = (refusal.limit, refusal.used, refusal.requested, refusal.missing)
-    limit, used, requested, missing = (
-        format_alike(refusal.resource, numbers) if refusal.resource else ("", "", "", "")
-    )
-    return RefusalView(
-        reason=refusal.reason.value,
-        message=full_message(refusal),
-        quota=refusal.quota,
-        quota_namespace=refusal.quota_namespace,
-        resource=refusal.resource,
-        limit=limit,
-        used=used,
-        requested=requested,
-        missing=missing,
-        other=refusal.other,
-        as_of=_moment(at) if at else "",
-    )
+    return _RefusedAmounts(*format_alike(refusal.resource, numbers))
 
 
-def view_would_preempt(would: WouldPreempt | None) -> WouldPreemptView | None:
-    """Return the units that a unit would preempt; None if there are none."""
-    if would is None:
-        return None
-    victims = []
-    for victim in would.found.victims:
-        namespace, _, name = victim.unit.partition("/")
-        victims.append(
-            VictimView(
-                namespace=namespace,
-                name=name,
-                priority=victim.priority,
-                lost_seconds=victim.lost_seconds,
-            )
-        )
-    return WouldPreemptView(enabled=would.is_enabled, reason=would.found.reason, victims=victims)
+def _view_refusal_or_none(refusal: Refusal | None, at: int | None) -> RefusalView | None:
+    return None if refusal is None else view_refusal(refusal, at)
 
 
 def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
-    """Return one unit."""
-    record, refusal, charge = facts.record, facts.refusal, facts.charge
-    unit, info = record.unit, record.info
-    return UnitView(
-        namespace=unit.metadata.namespace,
-        name=unit.metadata.name,
-        uid=record.uid,
-        job=_view_job(unit),
-        queue=record.queue_name,
-        quota=info.quota if info is not None else "",
-        phase=unit.status.phase,
-        standing=record.state.value,
-        position=facts.position,
-        priority=record.priority,
-        spec_priority=unit.spec.priority if record.is_lowered else None,
-        created=unit.metadata.creation_timestamp,
-        demand=_quantities(_read_demand(unit) if info is None else info.demand.total),
-        charged=_quantities(charge.amounts) if charge is not None else {},
-        pod_sets=_view_pod_sets(unit, is_charged=charge is not None),
-        checks={each.name: each.state for each in unit.status.admission_checks},
-        refusal=view_refusal(refusal, facts.refused_at) if refusal is not None else None,
-        pods_not_ready=pods_message(unit),
-        backfill_behind=refusal.other if refusal is not None and refusal.reason in BEHIND else "",
-        promised_start=_moment(facts.promise.at) if facts.promise is not None else "",
-        promise_is_overdue=facts.promise is not None and facts.promise.is_overdue,
-        would_preempt=view_would_preempt(would),
+    """Return one unit; `would`: the units that it would preempt, None if there are none."""
+    preempts = None if would is None else WouldPreemptView.of(would)
+    return UnitView.of(facts, would_preempt=preempts)
+
+
+def view_explanation(
+    explanation: Explanation, admitted: Admitted | None = None, *, leader: bool
+) -> ExplainView:
+    """Return why a unit waits; `admitted`: of an admitted one."""
+    shown = None if admitted is None else view_admitted(explanation.record, admitted)
+    return ExplainView.of(explanation, leader=leader, admitted=shown)
+
+
+def view_admitted(record: CachedUnit, admitted: Admitted) -> AdmittedView:
+    """Return what a unit was admitted on, what it borrows, and what could evict it."""
+    limits, loan = admitted.limits, admitted.loan
+    return AdmittedView(
+        limits=None if limits is None else [_view_limit(each) for each in limits],
+        limits_unknown=tell_unknown_admission(record) if limits is None else "",
+        borrowed=None if loan is None else [_view_borrowed(each) for each in loan.borrowed],
+        eviction=EvictionView(
+            possible=admitted.is_possible_victim,
+            by_queue=admitted.is_in_reach,
+            reclaimers=[
+                ReclaimerView(quota=each.quota, only_lower_priority=each.only_lower)
+                for each in admitted.reclaimers
+            ],
+            spared=[
+                SparedView(reason=reason, message=message)
+                for reason, message in tell_spared(record, admitted)
+            ],
+            units=[_view_evictor(each) for each in admitted.evictors],
+            has_more=admitted.has_more,
+        ),
     )
 
 
-def view_explanation(explanation: Explanation, *, leader: bool) -> ExplainView:
-    """Return why a unit waits."""
-    record = explanation.record
-    unit, info = record.unit, record.info
-    return ExplainView(
-        leader=leader,
-        namespace=unit.metadata.namespace,
-        name=unit.metadata.name,
-        verdict=explanation.verdict.value,
-        never_starts=explanation.never_starts,
-        summary=summary(explanation),
-        queue=record.queue_name,
-        quota=info.quota if info is not None else "",
-        position=explanation.position,
-        blockers=[view_refusal(each) for each in explanation.blockers],
-        checks=explanation.open_checks,
-        pods_not_ready=pods_message(unit),
-        without_plugins=list(explanation.without_plugins),
+def _view_limit(row: AppliedLimit) -> AppliedLimitView:
+    limit, used, requested = format_alike(row.resource, (row.limit, row.used, row.requested))
+    return AppliedLimitView(
+        quota=row.quota,
+        kind=row.kind.value,
+        resource=row.resource,
+        limit=limit,
+        used=used,
+        requested=requested,
+    )
+
+
+def _view_borrowed(row: Borrowed) -> BorrowedView:
+    lent = [amount for _, amount in row.lenders]
+    numbers = (row.used, row.guaranteed, row.amount, *lent)
+    used, guaranteed, borrowed, *amounts = format_alike(row.resource, numbers)
+    lenders = zip(row.lenders, amounts, strict=True)
+    return BorrowedView(
+        quota=row.quota,
+        resource=row.resource,
+        used=used,
+        guaranteed=guaranteed,
+        borrowed=borrowed,
+        lenders=[LenderView(quota=name, amount=amount) for (name, _), amount in lenders],
+    )
+
+
+def _view_evictor(evictor: Evictor) -> EvictorView:
+    info = evictor.info
+    namespace, _, name = info.key.partition("/")
+    return EvictorView(
+        namespace=namespace,
+        name=name,
+        queue=info.queue,
+        quota=info.quota,
+        priority=info.priority,
+        reason=evictor.reason,
     )
 
 
 def with_changes(view: ExplainView, changes: Changes | None) -> ExplainView:
     """Return the explanation with what would start the unit; None: it does not wait."""
-    found = [] if changes is None else [_view_change(each) for each in changes.found]
+    found = [] if changes is None else [ChangeView.of(each) for each in changes.found]
     complete = changes is None or changes.are_complete
     return view.model_copy(update={"changes": found, "changes_complete": complete})
 
 
-def _view_change(change: Change) -> ChangeView:
-    return ChangeView(
-        kind=change.kind.value,
-        description=change.description,
-        sufficient=change.sufficient,
-        verified=change.verified,
-        minimal=change.minimal,
-        also_starts=list(change.also_starts[:MOST_LISTED]),
-        other_starts=len(change.also_starts[MOST_LISTED:]),
-        patches=[
-            PatchView(
-                api_version=each.api_version,
-                kind=each.kind,
-                namespace=each.namespace,
-                name=each.name,
-                patch=each.patch,
-            )
-            for each in change.patches
-        ],
-        units=list(change.units[:MOST_LISTED]),
-        other_units=len(change.units[MOST_LISTED:]),
-    )
+def _quota_of(record: CachedUnit) -> str:
+    return "" if record.info is None else record.info.quota
 
 
-def _read_demand(unit: QueueUnit) -> Amounts:
+def _unit_ahead(refusal: Refusal | None) -> str:
+    """Return the unit that a unit waits behind so as not to delay it; "" if there is none."""
+    return refusal.other if refusal is not None and refusal.reason in BEHIND else ""
+
+
+def _read_demand(record: CachedUnit) -> Amounts:
+    if record.info is not None:
+        return record.info.demand.total
     try:
-        return build_demand(unit).total
+        return build_demand(record.unit).total
     except InvalidDemandError:
         return {}
 
@@ -500,8 +654,20 @@ def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -
         if not is_open(blocker.other):
             text = text.replace(blocker.other, OF_OTHERS)
     blockers = [each if is_open(each.other) else _without_name(each) for each in view.blockers]
-    changes = view.changes and [_change_without_others(each, is_open) for each in view.changes]
-    return view.model_copy(update={"summary": text, "blockers": blockers, "changes": changes})
+    shown: dict[str, Any] = {"summary": text, "blockers": blockers}
+    shown["changes"] = view.changes and [
+        _change_without_others(each, is_open) for each in view.changes
+    ]
+    if view.admitted is not None:
+        shown["admitted"] = _without_evictors(view.admitted, is_open)
+    return view.model_copy(update=shown)
+
+
+def _without_evictors(admitted: AdmittedView, is_open: Callable[[str], bool]) -> AdmittedView:
+    units = admitted.eviction.units
+    named = [each for each in units if is_open(f"{each.namespace}/{each.name}")]
+    changes = {"units": named, "others": len(units) - len(named)}
+    return admitted.model_copy(update={"eviction": admitted.eviction.model_copy(update=changes)})
 
 
 def _change_without_others(change: ChangeView, is_open: Callable[[str], bool]) -> ChangeView:
@@ -542,48 +708,20 @@ def _moment(seconds: int) -> str:
     return rfc3339(datetime.fromtimestamp(seconds, UTC))
 
 
-def _view_job(unit: QueueUnit) -> JobView:
+def _view_job(unit: QueueUnit) -> ConsumerView:
     consumer = unit.spec.consumer_ref
-    if consumer is None:
-        return JobView()
-    return JobView(api_version=consumer.api_version, kind=consumer.kind, name=consumer.name)
+    return ConsumerView() if consumer is None else ConsumerView.of(consumer)
 
 
 def view_queue(facts: QueueSnapshot) -> QueueView:
     """Return one queue with its head and the refusal nearest to the front."""
-    return QueueView(
-        name=facts.queue.metadata.name,
-        policy=facts.policy,
-        stop_policy=facts.options.stop.value,
-        backfill=facts.options.backfill,
-        max_priority=facts.options.max_priority,
-        problems=list(facts.options.problems),
-        priority=facts.queue.spec.priority or 0,
-        quotas=facts.quotas,
-        pending=facts.pending,
-        admitted=facts.admitted,
-        head=view_unit(facts.head) if facts.head is not None else None,
-        last_refusal=(
-            view_refusal(facts.refusal, facts.refused_at) if facts.refusal is not None else None
-        ),
-    )
+    return QueueView.of(facts)
 
 
-def encode_upstream_line(name: str, units: Iterable[UnitFacts]) -> bytes:
+def encode_upstream_queue(name: str, units: Iterable[UnitFacts]) -> bytes:
     """Return one member of what upstream's `/apis/v1/queue` means to show: `"queue":[units]`."""
-    shown = [_view_upstream_unit(unit) for unit in units]
+    shown = [UpstreamUnit.of(unit) for unit in units]
     return to_json(name) + b":" + to_json(shown, by_alias=True)
-
-
-def _view_upstream_unit(facts: UnitFacts) -> UpstreamUnit:
-    unit = facts.record.unit
-    return UpstreamUnit(
-        namespace=unit.metadata.namespace,
-        name=unit.metadata.name,
-        job=_view_job(unit),
-        priority=facts.record.priority,
-        position=facts.position,
-    )
 
 
 def view_quota_tree(views: Iterable[QuotaView], *, leader: bool) -> QuotaTreePage:
@@ -594,10 +732,11 @@ def view_quota_tree(views: Iterable[QuotaView], *, leader: bool) -> QuotaTreePag
         children.setdefault(view.parent if view.parent in by_name else "", []).append(view)
     seen: set[str] = set()
 
-    def node(view: QuotaView) -> QuotaNode:
+    def node(view: QuotaView) -> QuotaNodeView:
         seen.add(view.name)
         below = [child for child in children.get(view.name, []) if child.name not in seen]
-        return _quota_node(view, [node(child) for child in sorted(below, key=lambda v: v.name)])
+        nodes = [node(child) for child in sorted(below, key=lambda v: v.name)]
+        return QuotaNodeView.of(view, children=nodes)
 
     roots = [node(view) for view in sorted(children.get("", []), key=lambda v: v.name)]
     # Members of a cycle have no root.
@@ -605,42 +744,13 @@ def view_quota_tree(views: Iterable[QuotaView], *, leader: bool) -> QuotaTreePag
     return QuotaTreePage(leader=leader, items=roots)
 
 
-def _quota_node(view: QuotaView, children: list[QuotaNode]) -> QuotaNode:
-    return QuotaNode(
-        name=view.name,
-        namespace=view.namespace,
-        parent=view.parent,
-        is_parent=view.is_parent,
-        lends=view.lends,
-        usable=view.usable,
-        min=_quantities(view.min),
-        scaled_min=_quantities(view.scaled_min),
-        max=_quantities(view.max),
-        runtime=_quantities(view.runtime),
-        limits=_quantities(view.limits),
-        used=_quantities(view.used),
-        booked=_quantities(view.booked),
-        foreign=_quantities(view.foreign),
-        demand=_quantities(view.demand),
-        request=_quantities(view.request),
-        protected=_quantities(view.protected),
-        problems=[f"{problem.kind}: {problem.text}" for problem in view.problems],
-        children=children,
-    )
-
-
 def view_upstream_quotas(engine: Engine, views: Iterable[QuotaView]) -> UpstreamQuotas:
     """Return what upstream's `/apis/v1/userquota` means to show: use per queue and quota."""
-    uses = {
-        view.name: QuotaUse(
-            min=_quantities(view.min), max=_quantities(view.max), used=_quantities(view.used)
-        )
-        for view in views
-    }
-    booked = find_occupied_quotas(engine.units.records.values())
+    uses = {view.name: QuotaUse.of(view) for view in views}
+    occupied = find_occupied_quotas(engine.units.records.values())
 
     def uses_of(queue: SchedulingQueue) -> dict[str, QuotaUse]:
-        names = find_quotas(queue.api_object, queue.quotas(), booked, uses)
+        names = quotas_of_queue(queue.api_object, queue.quotas(), occupied, uses)
         # What a queue of all quotas takes is in `uses` already, sorted.
         return uses if ALL_QUOTAS in names else {name: uses[name] for name in names if name in uses}
 

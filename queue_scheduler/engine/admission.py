@@ -26,7 +26,7 @@ from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand, at_least
-from queue_scheduler.preemption.candidates import Found
+from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
@@ -94,32 +94,39 @@ class UnitAdmission:
     ) -> tuple[QueueUnitInfo, No | None]:
         """Charge as many pods as fit; return the unit with them, or with its least and why not."""
         assert info.demand.least is not None, f"{info.key} needs all its pods"
-        fewer = self._with_fewer(queue, info, info.demand.least, moment)
-        again = self._try(queue, fewer, moment)
+        fewer = at_least(info)
+        again: No | None = self._plugins.check(fewer)
+        if again is None:
+            fewer = self._with_most(queue, info, info.demand.least, moment)
+            # Asked again: what the plugins have computed for a check is kept if the charge follows.
+            again = self._try(queue, fewer, moment)
         if again is None or again[1] is None:
             return fewer, again
         if no[1] is None:
             return info, no  # all pods fit although the least does not: runtimes are rounded
         return fewer, (replace(again[0], is_least=True), again[1])
 
-    def _with_fewer(
+    def _with_most(
         self, queue: SchedulingQueue, info: QueueUnitInfo, least: UnitDemand, moment: Moment
     ) -> QueueUnitInfo:
-        """Return a unit with the most of its permitted pod counts that fits, or with its least."""
+        """Return a unit with the most of its permitted pod counts that fits, or with its least.
+
+        The plugins have let the least pass, and have refused the whole.
+        """
 
         def fits(demand: UnitDemand) -> bool:
-            return self._would_start(queue, replace(info, demand=demand), moment)
+            fewer = replace(info, demand=demand)
+            return self._plugins.check(fewer) is None and not self._is_held_up(queue, fewer, moment)
 
-        if not fits(least):
+        if self._is_held_up(queue, replace(info, demand=least), moment):
             return at_least(info)
         return replace(info, demand=most_that(fits, info.demand, least))
 
-    def _would_start(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
-        if self._plugins.check(info) is not None:
-            return False
+    def _is_held_up(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
+        """Return whether a unit that the plugins let pass may not start; registers nothing."""
         if queue.is_backfilling and self._backfill.delays(queue, info, moment.seconds):
-            return False
-        return self._rounds.hold_up(queue, info, moment) is None
+            return True
+        return self._rounds.hold_up(queue, info, moment) is not None
 
     def _refuse(
         self,
@@ -145,7 +152,7 @@ class UnitAdmission:
 
         A unit whose round is already in progress continues with it.
         """
-        if info.key in self._rounds.nominated:
+        if info.key in self._rounds.nominations.by_key:
             return True
         return self._rounds.search.may_evict(queue, info) and not self._backfill.stays_behind(
             queue, info, moment.seconds
@@ -190,7 +197,7 @@ class UnitAdmission:
 
     def would_evict(
         self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
-    ) -> Found | None:
+    ) -> FoundVictims | None:
         """Return the units that a pending unit would evict now; None: none, or it needs none."""
         seconds = int(wall.timestamp())
         if queue.is_backfilling and self._backfill.is_behind(queue, info, seconds):

@@ -20,12 +20,13 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from queue_scheduler.cache.pod_accounting import STRAY, CountedPod, PodFacts, is_stray, read_counted
+from queue_scheduler.cache.unit_repair import is_in_place
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, version_of
 from queue_scheduler.cache.usage import Charge
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import ForeignPod, Supposed
 from queue_scheduler.quota.quota_decision import Demand
-from queue_scheduler.quota_cache.quota_ledger import ForeignPod as ForeignCharge
+from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
 from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.pod import Pod
@@ -127,11 +128,11 @@ def _judge_record(engine: Engine, record: CachedUnit) -> Iterator[Difference]:
     key, uid, units = record.key, record.uid, engine.units
     verdict = judge(record.unit)
     states = _STATES[verdict] if isinstance(verdict, UnitState) else _ON_HOLD
-    if record.state not in states or not units.is_in_place(record):
+    if record.state not in states or not is_in_place(units, record):
         want = " or ".join(sorted(each.value for each in states))
         got = record.state.value if record.state not in states else f"not {record.state.value}"
         yield Difference(kind=Kind.MISPLACED_UNIT, unit=key, uid=uid, want=want, got=got)
-    charge, implied = units.usage.charge_of(uid), units.implied_charge(record)
+    charge, implied = units.usage.charge_of(uid), units.charges.implied(record)
     if charge != implied:
         want, got = _tell_charge(implied), _tell_charge(charge)
         yield Difference(kind=Kind.CHARGE, unit=key, uid=uid, want=want, got=got)

@@ -87,8 +87,8 @@ class Backfill:
     Attributes:
         waiting: By queue, then by class number and position of a head: the classes that it holds
             back. Written only here, read by others.
-        facts: Goes up with every change other than a charge that may let a unit start. The engine
-            counts changes of quotas and nodes here.
+        other_changes: Counts the changes, other than of charges (`Usage.changes`), that may let a
+            unit start: of quotas and nodes, which the engine counts, and of protected first units.
     """
 
     def __init__(self, units: UnitCache, plugins: PluginRunner) -> None:
@@ -96,7 +96,7 @@ class Backfill:
         self._plugins = plugins
         self.waiting: dict[str, dict[tuple[int, OrderKey], dict[int, None]]] = {}
         self._moved: dict[str, None] = {}
-        self.facts = 0
+        self.other_changes = 0
         self._seen_changes = 0
         # Answers about heads by unit key; valid until `_forget_answers` sees a change.
         self._promises: dict[str, Promise | Refusal] = {}
@@ -254,7 +254,7 @@ class Backfill:
 
     def _forget_answers(self, wall: int | None) -> None:
         """Drop the answers about heads if anything has changed that they follow from."""
-        at = (wall, self._units.usage.changes, self.facts)
+        at = (wall, self._units.usage.changes, self.other_changes)
         if at != self._answered_at:
             self._answered_at = at
             self._checked, self._promises = {}, {}
@@ -321,7 +321,7 @@ class Backfill:
 
     def _count_changes(self) -> int:
         # A new charge may move a promise later, and so let units with a later end pass.
-        return self._units.usage.changes + self.facts
+        return self._units.usage.changes + self.other_changes
 
     def _are_in_place(self, name: str, heads: dict[tuple[int, OrderKey], dict[int, None]]) -> bool:
         """Return whether the heads are where they were; a woken head comes before its waiters."""
@@ -355,7 +355,7 @@ class Backfill:
             for name, heads in self.waiting.items()
         }
         twin._moved = dict(self._moved)
-        twin.facts = self.facts
+        twin.other_changes = self.other_changes
         twin._seen_changes = self._seen_changes
         return twin
 

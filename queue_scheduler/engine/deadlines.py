@@ -20,7 +20,7 @@ a fork of the engine for the next event.
              asked for                    --verdict-timeout
 
     PODS     released, not Running; its   `granted_at`, and then 10 minutes  Evicted=True, reason
-             queue waits for its pods,    (`WAITED_FOR_SECONDS`)             BackoffTimeout
+             queue waits for its pods,    (`RUNNING_TIMEOUT_SECONDS`)        BackoffTimeout
              the controllers do not
              manage it
 
@@ -57,13 +57,8 @@ Not here: the pauses after which a shell retries what has no time of its own (re
 writes, reports); when jobs end (`engine.units.usage.ends`); the clocks of the controllers and of
 the program that answers provisioning checks.
 
-A forecast goes from event to event::
-
-    twin, moment = engine.fork(), Moment(clock.monotonic(), clock.now())
-    while (due := next_due(twin, timeouts, moment)) is not None and due.at <= horizon:
-        moment = moment_of(due, moment)
-        if due.timer is Timer.QUEUE: decide(twin, due.key, moment)  # Engine.decide_next until Rest
-        else: twin.on_queue_unit(after(twin.record(due.key), due.timer, moment.wall))  # see "then"
+`insight.virtual_cluster` goes from event to event by these rules, on a fork or an engine of its
+own.
 """
 
 from __future__ import annotations
@@ -83,7 +78,12 @@ from queue_scheduler.decision import Moment
 from queue_scheduler.engine.check_facts import read_check_facts
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unmanaged_units import is_asked_for, is_awaited
-from shared_api.evictions import BACKOFF, WAITED_FOR_SECONDS, backoffs_of, least_wait_seconds
+from shared_api.evictions import (
+    BACKOFF,
+    RUNNING_TIMEOUT_SECONDS,
+    backoffs_of,
+    min_requeue_seconds,
+)
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
@@ -185,7 +185,7 @@ def nodes_end_at(unit: QueueUnit, timeout_seconds: float, now: datetime) -> date
 
 def pods_end_at(unit: QueueUnit, now: datetime) -> datetime:
     """Return until when the pods of a released unit must run, in a queue that waits for them."""
-    return granted_at(unit, now) + timedelta(seconds=WAITED_FOR_SECONDS)
+    return granted_at(unit, now) + timedelta(seconds=RUNNING_TIMEOUT_SECONDS)
 
 
 def requeue_at(unit: QueueUnit, now: datetime, rng: random.Random | None = None) -> datetime:
@@ -196,7 +196,7 @@ def requeue_at(unit: QueueUnit, now: datetime, rng: random.Random | None = None)
         now: Wall time.
         rng: Source of the jitter; None: no jitter, as a forecast needs it.
     """
-    seconds = max(BACKOFF.seconds(backoffs_of(unit), rng), float(least_wait_seconds(unit)))
+    seconds = max(BACKOFF.seconds(backoffs_of(unit), rng), float(min_requeue_seconds(unit)))
     return now + timedelta(seconds=seconds)
 
 
@@ -291,10 +291,9 @@ def queue_due_at(engine: Engine, name: str) -> float | None:
     Seconds of the monotonic clock, the `now` of `Engine.decide_next`; a time in the past means at
     once. None: only when woken.
     """
-    queue = engine.queues.find(name)
-    if queue is None:
+    if name not in engine.queues:
         return None
-    return queue.not_before or engine.rounds.next_time(name)
+    return engine.queues.turns.backs_off_until(name) or engine.rounds.next_time(name)
 
 
 # --- questions ------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from queue_scheduler.cache.admission_check_rules import needed_checks, phase_after
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_demand import build_grants
+from queue_scheduler.cache.unit_repair import forget_anyhow, place_anew
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, version_of
 from queue_scheduler.cache.usage import Charge
 from queue_scheduler.decision import (
@@ -124,6 +125,7 @@ class Engine:
         """Replace the state by these parts."""
         self._parts = parts
         self._plugins, self._units = parts.plugins, parts.units
+        self._turns = parts.units.queues.turns
         self._backfill, self._rounds = parts.backfill, parts.rounds
         self._wake_up, self._queue_state = parts.wake_up, parts.queue_state
         self._objects = ClusterObjects()
@@ -156,8 +158,8 @@ class Engine:
         units = self._units
         uid = unit.metadata.uid
         if is_rewound:
-            units.revive(uid)
-        elif units.is_gone(uid):
+            units.gone.revive(uid)
+        elif uid in units.gone:
             return ()
         version = version_of(unit)
         record = units.records.get(unit.metadata.key)
@@ -196,11 +198,11 @@ class Engine:
         units = self._units
         record = units.records.get(key)
         if record is not None and (unit is None or record.uid != unit.metadata.uid):
-            units.forget_anyhow(record)
+            forget_anyhow(units, record)
             record = None
         if unit is not None:
-            units.revive(unit.metadata.uid)
-            units.place_anew(as_admitted(unit), version_of(unit), record)
+            units.gone.revive(unit.metadata.uid)
+            place_anew(units, as_admitted(unit), version_of(unit), record)
         return self._wake_up.wake_affected()
 
     def forget_pod(self, key: str) -> tuple[str, ...]:
@@ -235,7 +237,7 @@ class Engine:
 
     def _note_limits(self, *, changed: bool) -> None:
         if changed:
-            self._backfill.facts += 1
+            self._backfill.other_changes += 1
 
     def on_pod(self, pod: Pod) -> tuple[str, ...]:
         """Take a new or changed pod."""
@@ -298,20 +300,22 @@ class Engine:
         queue = self._units.queues.find(queue_name)
         if queue is None:
             return Rest()
-        if queue.not_before > now:
-            return Rest(until=queue.not_before)
-        if queue.not_before:
-            self._units.queues.end_back_off(queue, self._plugins.domains)
+        turns = self._turns
+        until = turns.backs_off_until(queue_name)
+        if until is not None:
+            if until > now:
+                return Rest(until=until)
+            turns.end_back_off(queue, self._plugins.domains)
         if not self._rounds.is_idle:
             for waiter in self._rounds.on_time(queue_name, now):
                 self._wake_up.wake(waiter)
-        ahead = self._units.queues.queue_ahead_of(queue_name)
+        ahead = turns.queue_ahead_of(queue_name)
         if ahead is None:
             until = self._rounds.next_time(queue_name)
-            return Rest(until=until, wake=self._units.queues.take_wakes())
+            return Rest(until=until, wake=turns.take_wakes())
         if ahead:
             # The rest of this queue may just have ended, which can change other queues' turns.
-            wake = (ahead, *self._units.queues.take_wakes())
+            wake = (ahead, *turns.take_wakes())
             until = self._rounds.next_time(queue_name)
             return Rest(until=until, behind=ahead, wake=tuple(dict.fromkeys(wake)))
         return self._decide(queue, Moment(now, wall))
@@ -330,12 +334,17 @@ class Engine:
         units, unit, info = self._units, record.unit, record.info
         assert info is not None, f"{record.key} is decided without a demand"
         # A queue that was offered a turn and refused keeps its place; only a start counts.
-        units.queues.served(queue)
+        self._turns.served(queue.name)
         checks = needed_checks(queue.api_object, unit)
         strict = queue.options.is_strict
         to = phase_after(checks, self.phase_when_admitted(info) if strict else Phase.DEQUEUED)
         decided = CachedUnit(
-            unit=unit, version=record.version, state=UnitState.ASSUMED, info=info, to=to
+            unit=unit,
+            version=record.version,
+            state=UnitState.ASSUMED,
+            info=info,
+            to=to,
+            admitted_on=self._plugins.noted,
         )
         if asked is not info:
             decided = replace(decided, granting=asked.demand.occupancy)
@@ -370,7 +379,7 @@ class Engine:
             units.leave(record)
         units.place(before.unit, before.version, judge(before.unit), before)
         # The caller asks again, perhaps before another change would refresh the turns.
-        units.queues.refresh(queue, self._plugins.domains)
+        self._turns.refresh(queue, self._plugins.domains)
 
     def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:
         """Take what the server holds after the write, or after a write with an unknown outcome.
@@ -405,6 +414,8 @@ class Engine:
         """
         record = self.open_record(decision)
         if record is None:
+            # If its object says that it is admitted, another process has done that.
+            self._units.forget_admission(decision.unit, decision.uid)
             return ()
         if failure is WriteFailure.REFUSED:
             self._notice("QueueUnit", decision.unit, decision.uid, "AdmissionRefused", why)
@@ -412,14 +423,14 @@ class Engine:
         self._units.leave(record)
         queue = self._units.queues.find(decision.queue)
         if retry_at and queue is not None:
-            self._units.queues.back_off(queue, retry_at)
+            self._turns.back_off(queue.name, retry_at)
             self._units.changed_queues[queue.name] = None
         if failure is WriteFailure.REJECTED:
             self._units.place(record.unit, record.version, judge(record.unit), record)
         else:
-            stale = replace(record, state=UnitState.CONFLICT)
+            stale = replace(record, state=UnitState.CONFLICT, admitted_on=None)
             self._units.enter(stale)
-            self._units.charge_living(stale)
+            self._units.charges.charge_living(stale)
         return self._wake_up.wake_affected()
 
     def on_preempted(self, decision: Preempt, failed: tuple[Victim, ...] = ()) -> tuple[str, ...]:

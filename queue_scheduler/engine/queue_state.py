@@ -64,9 +64,9 @@ class QueueState:
         is_new = current is None or current.policy is not policy
         if is_new or (current is not None and places_differently(current.api_object, queue)):
             waiting = self._units.pull_out(current) if current is not None else []
-            again = [*waiting, *self._units.held_for(f"queue/{name}")]
+            again = [*waiting, *self._units.fact_waits.keys(f"queue/{name}")]
         rank = self._plugins.rank(queue)
-        if current is not None and self._units.queues.rank(name) != rank:
+        if current is not None and self._units.queues.turns.rank(name) != rank:
             self._wake_up.wake_all(current)  # waiters are ordered by the rank of their queue
         options = self._read_options(queue, current)
         current = self._units.queues.put(queue, policy, rank)
@@ -85,7 +85,7 @@ class QueueState:
         self._units.queues.remove(name)
         self._units.bound_again(name)
         self._units.changed_queues.pop(name, None)
-        self._units.place_again([*waiting, *self._units.held_for(f"queue/{name}")])
+        self._units.place_again([*waiting, *self._units.fact_waits.keys(f"queue/{name}")])
         self._units.place_again_for(sorted(answered))
         return True
 
@@ -110,7 +110,7 @@ class QueueState:
         for queue in self._units.queues:
             if lists_check(queue.api_object, check):
                 again += [unit_key(key) for key in queue.in_order()]
-                again += self._units.held_for(f"queue/{queue.name}")
+                again += self._units.fact_waits.keys(f"queue/{queue.name}")
         self._units.place_again(again)
 
     def take_notices(self) -> list[Notice]:

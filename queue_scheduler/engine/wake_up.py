@@ -27,6 +27,7 @@ class WakeUp:
         rounds: PreemptionRounds,
     ) -> None:
         self._units = units
+        self._turns = units.queues.turns
         self._rounds = rounds
         self._plugins = plugins
         self._backfill = backfill
@@ -41,13 +42,13 @@ class WakeUp:
         """
         units, plugins = self._units, self._plugins
         if units.usage.pods.has_changed:
-            units.charge_changed_pods()
+            units.charges.charge_changed_pods()
         if units.queues.changed_heads and plugins.has_guarantees:
             self._protect_first_units()
         if plugins.wakes_at_once or plugins.waits_for_anything:
             self._wake_at_once(anything_changed=is_news)
         if units.admitted.leaving or not self._rounds.is_idle:
-            self._rounds.facts = self._backfill.facts
+            self._rounds.other_changes = self._backfill.other_changes
             for waiter in self._rounds.take_woken():
                 self.wake(waiter)
         return self.pass_on()
@@ -62,7 +63,7 @@ class WakeUp:
         queue = self._wake_class(waiter)
         if queue is not None:
             self._plugins.stop_waiting(waiter)
-            self._units.queues.refresh(queue, self._plugins.domains)
+            self._turns.refresh(queue, self._plugins.domains)
 
     def _wake_class(self, waiter: Waiter) -> SchedulingQueue | None:
         """Return the queue of a class that slept, and is awake now; else None."""
@@ -71,20 +72,20 @@ class WakeUp:
 
     def pass_on(self) -> tuple[str, ...]:
         """Update the turns and offer freed capacity; return the queues to ask."""
-        units, queues = self._units, self._units.queues
+        units, turns = self._units, self._turns
         if self._backfill.waiting:
             for waiter in self._backfill.take_woken():
                 self.wake(waiter)
         if units.changed_queues:
             for name in units.changed_queues:
-                queue = queues.find(name)
+                queue = units.queues.find(name)
                 if queue is not None:
-                    queues.refresh(queue, self._plugins.domains)
+                    turns.refresh(queue, self._plugins.domains)
             units.changed_queues.clear()
         for plugin in self._plugins.waking_in_turn:
             for domain in plugin.stirred_domains():
                 self._offer(plugin, domain)
-        return queues.take_wakes()
+        return turns.take_wakes()
 
     def _offer(self, plugin: WakingInTurn, domain: str) -> None:
         """Wake classes of a domain in turn, until a queue ahead of the next class can move.
@@ -92,24 +93,24 @@ class WakeUp:
         Waking the first class is not enough: its queue may be backing off or wait for pods, or
         another unit may stand before it there.
         """
-        queues = self._units.queues
-        ahead = queues.first_place(domain)
-        while (first := plugin.first_woken(domain, queues.place_of, ahead)) is not None:
+        turns = self._turns
+        ahead = turns.first_place(domain)
+        while (first := plugin.first_woken(domain, turns.place_of, ahead)) is not None:
             place, waiter = first
             if ahead is not None and ahead < place:
                 return
             plugin.stop_waiting(waiter)
             queue = self._wake_class(waiter)
             if queue is not None:
-                queues.refresh(queue, self._plugins.domains)
-                ahead = queues.first_place(domain)
+                turns.refresh(queue, self._plugins.domains)
+                ahead = turns.first_place(domain)
                 if ahead is not None and ahead <= place:
                     return  # every class still to be offered comes after this queue
 
     def on_limits_changed(self) -> None:
         """After a quota change: recompute which units compete and what guarantees apply."""
         queues = self._units.queues
-        queues.on_limits_changed(self._plugins.domains)
+        self._turns.on_limits_changed(self._plugins.domains)
         queues.changed_heads.update(dict.fromkeys((*queues.quotas(), *self._protected)))
 
     def _protect_first_units(self) -> None:
@@ -125,7 +126,7 @@ class WakeUp:
             if known is info:
                 continue
             if known is None or info is None or known.class_key != info.class_key:
-                self._backfill.facts += 1  # heads may be refused because of guarantees
+                self._backfill.other_changes += 1  # heads may be refused because of guarantees
             if info is None:
                 del self._protected[quota]
             else:

@@ -31,6 +31,7 @@ import msgspec
 
 from queue_scheduler.decision import Notice, Refusal
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
+from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
@@ -174,6 +175,27 @@ class EveryRefusal(Protocol):
         """Return all reasons why the unit does not pass, the one of `check` first; [] if it does.
 
         Asked for answers to users, under the engine's lock or on a fork; nothing may be registered.
+        """
+        ...
+
+
+class AdmissionRecord(Protocol):
+    """What a unit was admitted on; immutable, and small: there is one for each admitted unit."""
+
+    def limits(self) -> Sequence[AppliedLimit]:
+        """Return the limits that the unit was compared with, each with what was used before."""
+        ...
+
+
+@runtime_checkable
+class AdmissionRecords(Protocol):
+    """Remembers what units are admitted on, for answers to users."""
+
+    @property
+    def noted(self) -> AdmissionRecord | None:
+        """What the unit of the last `reserve` was compared with; None: nothing, by this plugin.
+
+        Read after each `reserve`, and kept while the unit is admitted.
         """
         ...
 
@@ -385,6 +407,32 @@ class Reclaiming(Protocol):
 
     def reclaim_terms(self, info: QueueUnitInfo) -> ReclaimTerms | None:
         """Return the units that a refused unit may evict elsewhere; None: none."""
+        ...
+
+
+class Reclaimer(msgspec.Struct, frozen=True, gc=False):
+    """A quota whose units may reclaim; `only_lower`: only from units of lower priority."""
+
+    quota: str
+    only_lower: bool
+
+
+class Loan(msgspec.Struct, frozen=True, gc=False):
+    """What an admitted unit's quota borrows, and which quotas may reclaim from the unit now."""
+
+    borrowed: tuple[Borrowed, ...]
+    reclaimers: tuple[Reclaimer, ...] = ()
+
+
+@runtime_checkable
+class Loans(Protocol):
+    """Says what admitted units borrow, for answers to users."""
+
+    def loan_of(self, uid: Uid) -> Loan | None:
+        """Return what the quota of a charged unit borrows; None: it is not charged by this plugin.
+
+        Must not change anything.
+        """
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -32,9 +32,11 @@ class PluginRunner:
         wakes_at_once: Whether any plugin returns the classes that a fact lets in.
         reclaiming: Plugins that let owners reclaim what others borrow.
         has_own_labels: Whether any plugin reads its own label about preemption.
+        noted: What the unit of the last `reserve` was compared with, if a plugin noted it.
     """
 
     def __init__(self, plugins: Sequence[points.Plugin]) -> None:
+        # At most 30 attributes: beyond, CPython reads each of them more slowly.
         self.plugins = tuple(plugins)
         self.without_fork: tuple[str, ...] = ()
         self._mapping = [p for p in plugins if isinstance(p, points.QueueUnitMapping)]
@@ -47,6 +49,8 @@ class PluginRunner:
         self._class_keys = [p for p in plugins if isinstance(p, points.ClassKeys)]
         self._keyless = any(not isinstance(p, points.ClassKeys) for p in self._filter)
         self._reserve = [p for p in plugins if isinstance(p, points.Reserve)]
+        self.noted: points.AdmissionRecord | None = None
+        self._records = [p for p in plugins if isinstance(p, points.AdmissionRecords)]
         self._waking = [p for p in plugins if isinstance(p, points.Waking)]
         self.waking_in_turn = [p for p in plugins if isinstance(p, points.WakingInTurn)]
         self._all_waking: tuple[points.Waking | points.WakingInTurn, ...] = (
@@ -59,8 +63,6 @@ class PluginRunner:
         self.guarantees = [p for p in plugins if isinstance(p, points.Guarantees)]
         self.has_guarantees = bool(self.guarantees)
         self.reclaiming = [p for p in plugins if isinstance(p, points.Reclaiming)]
-        self._sources = [p for p in plugins if isinstance(p, points.QuotaSourceFacts)]
-        self._queue_facts = [p for p in plugins if isinstance(p, points.QueueFacts)]
         self._facts = [p for p in plugins if isinstance(p, points.ClusterFacts)]
         self._providers = [p for p in plugins if isinstance(p, points.QuotaProvider)]
         self._own_labels = [p for p in plugins if isinstance(p, points.OwnPreemptibleLabel)]
@@ -186,11 +188,19 @@ class PluginRunner:
             if refusal is not None:
                 self._undo_first(index, info.uid)
                 return refusal, plugin
+        self.noted = None
+        for recorder in self._records:
+            self.noted = recorder.noted or self.noted
         return None
 
     def _undo_first(self, count: int, uid: Uid) -> None:
         for plugin in reversed(self._reserve[:count]):
             plugin.unreserve(uid)
+
+    def loan_of(self, uid: Uid) -> points.Loan | None:
+        """Return what the quota of a charged unit borrows; None: no plugin can say."""
+        loans = (p.loan_of(uid) for p in self.plugins if isinstance(p, points.Loans))
+        return next((loan for loan in loans if loan is not None), None)
 
     def unreserve(self, uid: Uid) -> None:
         """Release what is charged for a unit."""
@@ -255,21 +265,29 @@ class PluginRunner:
         """Pass on a quota; return the `waits_for` names that it may answer."""
         if isinstance(quota, ElasticQuota):
             return {name for plugin in self._facts for name in plugin.on_quota(quota)}
-        return {name for plugin in self._sources for name in plugin.on_quota_source(quota)}
+        return {name for plugin in self._of_sources() for name in plugin.on_quota_source(quota)}
 
     def on_quota_gone(self, quota: ElasticQuota | points.QuotaSource) -> set[str]:
         """Pass on a deleted quota; return the `waits_for` names that it may answer."""
         if isinstance(quota, ElasticQuota):
             return {name for plugin in self._facts for name in plugin.on_quota_gone(quota)}
-        return {name for plugin in self._sources for name in plugin.on_quota_source_gone(quota)}
+        return {
+            name for plugin in self._of_sources() for name in plugin.on_quota_source_gone(quota)
+        }
 
     def on_queue(self, queue: Queue) -> set[str]:
         """Pass on a queue; return the `waits_for` names that it may answer."""
-        return {name for plugin in self._queue_facts for name in plugin.on_queue(queue)}
+        return {name for plugin in self._of_queues() for name in plugin.on_queue(queue)}
 
     def on_queue_gone(self, queue: str) -> set[str]:
         """Pass on a deleted queue; return the `waits_for` names that it may answer."""
-        return {name for plugin in self._queue_facts for name in plugin.on_queue_gone(queue)}
+        return {name for plugin in self._of_queues() for name in plugin.on_queue_gone(queue)}
+
+    def _of_queues(self) -> Iterator[points.QueueFacts]:
+        return (plugin for plugin in self.plugins if isinstance(plugin, points.QueueFacts))
+
+    def _of_sources(self) -> Iterator[points.QuotaSourceFacts]:
+        return (plugin for plugin in self.plugins if isinstance(plugin, points.QuotaSourceFacts))
 
     def on_node(self, node: Node) -> None:
         """Pass on a node."""

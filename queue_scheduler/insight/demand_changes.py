@@ -18,7 +18,7 @@ from shared_api.objects.queue_unit import PodSet, QueueUnit
 from shared_api.quantity import format_amount
 from shared_api.resource_list import Amounts, format_amounts
 
-MOST_STEPS: Final = 5
+MAX_STEPS: Final = 5
 """Reductions of one demand until the unit starts; mostly the first suffices."""
 
 
@@ -116,7 +116,7 @@ def _with_set(sets: tuple[PodSet, ...], index: int, changed: PodSet) -> tuple[Po
 
 def _ask_for_less(question: Question, missing: Amounts, demand: _Total | _Request) -> Change | None:
     asked = dict(demand.asked)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         less = {key: -(-amount // max(1, demand.pods)) for key, amount in missing.items()}
         # A limit may be exceeded without the unit, which then starts if it requests none at all.
         fewer = {**asked, **{key: max(0, asked.get(key, 0) - less[key]) for key in less}}
@@ -165,7 +165,7 @@ def _have_fewer(
         changed = replace(sets[index], count=pods, min_count=None)
         return _with_spec(question, pod_set=_with_set(sets, index, changed))
 
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         fewer = _pods_for(missing, pod_set)
         if fewer is None or fewer >= count:
             return None

@@ -19,13 +19,13 @@ from queue_scheduler.insight.change import Change, ChangeKind
 from queue_scheduler.insight.question import Question, find_deciding
 from queue_scheduler.insight.trials import Outcome, end
 
-MOST_SEARCHED: Final = 3
+MAX_SEARCHED: Final = 3
 """Units of a set that is searched for completely."""
-MOST_KINDS: Final = 12
+MAX_KINDS: Final = 12
 """Kinds of units of which sets of three are made: 364 sets."""
-MOST_TRIALS: Final = 4
+MAX_TRIALS: Final = 4
 """Sets of one size that pass the filters and are tried."""
-MOST_ENDS: Final = 512
+MAX_ENDS: Final = 512
 """Units that may end in one answer."""
 
 NEVER: Final = 2**62
@@ -96,7 +96,7 @@ def find_candidates(question: Question) -> list[_Candidate]:
             or not domains.isdisjoint(engine.plugins.domains(record.info.quota))
         )
     )
-    return nsmallest(MOST_ENDS, found, key=lambda each: each[:2])
+    return nsmallest(MAX_ENDS, found, key=lambda each: each[:2])
 
 
 def _search(
@@ -105,14 +105,14 @@ def _search(
     """Return the smallest set of up to three."""
     kinds = _by_kind(question, candidates)
     complete = True
-    for size in range(1, MOST_SEARCHED + 1):
-        complete = complete and (size < MOST_SEARCHED or len(kinds) <= MOST_KINDS)
+    for size in range(1, MAX_SEARCHED + 1):
+        complete = complete and (size < MAX_SEARCHED or len(kinds) <= MAX_KINDS)
         tried = 0
-        for chosen in _sets(kinds[: MOST_KINDS if size == MOST_SEARCHED else None], size):
+        for chosen in _sets(kinds[: MAX_KINDS if size == MAX_SEARCHED else None], size):
             uids = [each.record.uid for each in chosen]
             if question.engine.plugins.check_without(info, uids) is not None:
                 continue
-            if tried == MOST_TRIALS:
+            if tried == MAX_TRIALS:
                 complete = False
                 break
             tried += 1
@@ -169,7 +169,7 @@ def _end_in_order(question: Question, candidates: Sequence[_Candidate]) -> _Foun
         else:
             low = middle
     needed = needed[:high]
-    for key in needed[:MOST_TRIALS]:
+    for key in needed[:MAX_TRIALS]:
         fewer = [each for each in needed if each != key]
         tried = question.trials.attempt(end(fewer))
         if tried.starts:

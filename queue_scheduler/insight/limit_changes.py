@@ -26,7 +26,7 @@ from queue_scheduler.insight.trials import Edit, Outcome
 from shared_api.quantity import format_amount
 from shared_api.resource_list import Amounts, add, scale
 
-MOST_STEPS: Final = 10
+MAX_STEPS: Final = 10
 """Raises of one limit until the unit starts."""
 SLOW_STEPS: Final = 2
 """Each later raise is twice the one before: many units may be ahead."""
@@ -58,7 +58,7 @@ def _raise(question: Question, limit: Limit, missing: Amounts) -> Change | None:
     if raised is None:
         return None
     more, outcome = missing, question.trials.attempt(raised.edit)
-    for step in range(MOST_STEPS):
+    for step in range(MAX_STEPS):
         if outcome.starts:
             return _least(question, limit, more, outcome)
         need = _find_limits(question, outcome.engine).get(limit, {})
@@ -142,7 +142,7 @@ def _name(limit: Limit) -> str:
 
 def _add_nodes(question: Question, missing: Amounts) -> Change | None:
     copies = nodes_for(question.engine, missing)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         if copies is None:
             return None
         outcome = question.trials.attempt(copies.edit)

@@ -31,13 +31,13 @@ from shared_api.well_known_labels import (
     read_tree_quota_name,
 )
 
-MOST_READ: Final = 1_000
+MAX_READ: Final = 1_000
 """Units ahead whose priorities are considered."""
-MOST_PLACES: Final = 4
+MAX_PLACES: Final = 4
 """Queues, and quotas, that are tried."""
-MOST_NAMED: Final = 2
+MAX_NAMED: Final = 2
 """Queues, and quotas, that an answer names."""
-MOST_PRIORITY: Final = 2**31 - 1
+MAX_PRIORITY: Final = 2**31 - 1
 
 
 def find_place_changes(question: Question) -> Iterator[Change]:
@@ -105,9 +105,9 @@ def _levels(question: Question) -> list[int]:
     units = question.engine.units
     unit = record.unit
     raised = replace(unit, spec=replace(unit.spec, priority=info.priority + 1))
-    if units.place_in(queue, raised) == info.order_key:
+    if units.builder.place_in(queue, raised) == info.order_key:
         return []  # its queue does not order by priority
-    ahead = islice(question.engine.waiting(queue.name), MOST_READ)
+    ahead = islice(question.engine.waiting(queue.name), MAX_READ)
     others = {each.priority for each in ahead if each.priority >= info.priority}
     if queue.lets_evict:
         others |= {
@@ -117,7 +117,7 @@ def _levels(question: Question) -> list[int]:
         }
     levels = {level for each in others for level in (each, each + 1) if level > info.priority}
     levels |= {queue.options.priority_threshold} - set(range(info.priority + 1))
-    most = MOST_PRIORITY if ceiling is None else ceiling
+    most = MAX_PRIORITY if ceiling is None else ceiling
     return sorted(level for level in levels if level <= most)
 
 
@@ -201,7 +201,7 @@ def _other_queues(question: Question) -> Iterator[Change]:
         mapped = engine.plugins.map_unit(unit, engine.queues)
         if not isinstance(mapped, Mapped) or mapped.queue != queue.name:
             continue
-        if tried == MOST_PLACES or found == MOST_NAMED or not _would_pass(question, mapped.quota):
+        if tried == MAX_PLACES or found == MAX_NAMED or not _would_pass(question, mapped.quota):
             return
         tried += 1
         outcome = question.trials.attempt(told(unit, record))
@@ -238,7 +238,7 @@ def _other_quotas(question: Question) -> Iterator[Change]:
             continue
         if (info is not None and mapped.quota == info.quota) or not _would_pass(question, quota):
             continue
-        if tried == MOST_PLACES or found == MOST_NAMED:
+        if tried == MAX_PLACES or found == MAX_NAMED:
             return
         tried += 1
         outcome = question.trials.attempt(told(unit, record))

@@ -20,7 +20,7 @@ from shared_api.resource_list import Amounts, maximum
 BEHIND: Final = reasons_with(Trait.OTHER_UNIT)
 """Reasons of a unit that waits for another one, which `Refusal.other` names."""
 
-MOST_AHEAD: Final = 4
+MAX_AHEAD: Final = 4
 """A unit waits behind a head of its queue; that one may wait behind a head of another band."""
 
 
@@ -67,7 +67,7 @@ def find_deciding(engine: Engine, key: str, wall: datetime) -> Explanation | Non
     None: the unit is unknown.
     """
     told = explain(engine, key, wall)
-    for _ in range(MOST_AHEAD):
+    for _ in range(MAX_AHEAD):
         ahead = None if told is None else next(iter(_find_ahead(told)), None)
         found = None if ahead is None else explain(engine, ahead, wall)
         if found is None:

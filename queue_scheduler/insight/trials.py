@@ -27,9 +27,9 @@ from shared_api.queue_unit_phases import Phase
 Edit = Callable[[Engine], tuple[str, ...]]
 """Tells an engine of one changed object; returns the queues to wake."""
 
-MOST_TRIALS: Final = 100
+MAX_TRIALS: Final = 100
 """Trials for one answer: about 0.3 s at 10,000 pending units."""
-MOST_DECISIONS: Final = 20_000
+MAX_DECISIONS: Final = 20_000
 """Decisions in all trials of one answer: about a second. A change that starts thousands of units
 before the one that was asked about uses them up."""
 
@@ -77,10 +77,12 @@ class Trials:
         self._engine = engine
         self._key = key
         self._moment = Moment(0.0, wall)
-        self._trials, self._decisions = MOST_TRIALS, MOST_DECISIONS
+        self._trials, self._decisions = MAX_TRIALS, MAX_DECISIONS
+        turns = engine.queues.turns
         for queue in engine.queues:
-            if queue.not_before:  # its worker pauses for seconds, which is no answer to a user
-                engine.queues.end_back_off(queue, engine.plugins.domains)
+            if turns.backs_off_until(queue.name) is not None:
+                # Its worker pauses for seconds, which is no answer to a user.
+                turns.end_back_off(queue, engine.plugins.domains)
         self.rested = self._run(engine, (queue.name for queue in engine.queues))
 
     @property

@@ -23,6 +23,7 @@ from queue_scheduler.framework.extension_points import (
     Mapped,
     QueueDirectory,
     QuotaSource,
+    Reclaimer,
     ReclaimTerms,
     Supposed,
     Unmapped,
@@ -32,8 +33,8 @@ from queue_scheduler.quota.capacity import NodeCapacity
 from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
-from queue_scheduler.quota_cache.quota_ledger import ForeignPod as ForeignCharge
-from queue_scheduler.quota_cache.reclaim import find_borrowing
+from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
+from queue_scheduler.quota_cache.reclaim import find_borrowing, find_owners
 from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
@@ -179,6 +180,20 @@ class ElasticQuotaPlugin(QuotaPlugin):
             return None
         only_lower = node.spec.reclaims is ReclaimPolicy.LOWER_PRIORITY
         return ReclaimTerms(find_borrowing(trees, info.quota, self.demand_of(info)), only_lower)
+
+    def _find_reclaimers(self, quota: str, demand: Demand) -> tuple[Reclaimer, ...]:
+        """Return the quotas that are owed a part of a charge, and whose policy is to reclaim."""
+        trees, domain = self.quotas.trees, self.domain_of(quota)
+        policies = [
+            (name, trees.nodes[name].spec.reclaims)
+            for name in find_owners(trees, quota, demand)
+            if self.domain_of(name) == domain  # else nothing that is evicted makes room
+        ]
+        return tuple(
+            Reclaimer(name, policy is ReclaimPolicy.LOWER_PRIORITY)
+            for name, policy in policies
+            if policy is not ReclaimPolicy.NEVER
+        )
 
     # --- facts --------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSett
 from queue_scheduler.quota.quota_tree_spec import parse_tree
 from queue_scheduler.quota.tree_node_lookup import TreeNodeLookup, short_name
 from queue_scheduler.quota.tree_queue_names import said_node
-from queue_scheduler.quota_cache.reclaim import Lent
+from queue_scheduler.quota_cache.reclaim import LentUsage
 from queue_scheduler.quota_plugin import QuotaPlugin, read_chosen_queue
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
@@ -96,7 +96,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         self._checks_available = checks_available
         self._trees: dict[str, ElasticQuotaTree] = {}
         self._nodes = TreeNodeLookup(checks_available=checks_available)
-        self._told_younger: frozenset[Uid] = frozenset()
+        self._reported_younger: frozenset[Uid] = frozenset()
 
     # --- mapping ------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
 
     def lent_to(
         self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
-    ) -> Lent | None:
+    ) -> LentUsage | None:
         """Return what may be reclaimed if hungry quotas are checked; None: any unit."""
         return super().lent_to(info, leaving, outranks=outranks) if self._checks_hungry else None
 
@@ -248,10 +248,10 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
             if tree is not None
         ]
         younger = [each for each in self._trees.values() if each is not tree]
-        told, uids = self._told_younger, (each.metadata.uid for each in younger)
-        self._told_younger = frozenset(uids)
+        reported, uids = self._reported_younger, (each.metadata.uid for each in younger)
+        self._reported_younger = frozenset(uids)
         for each in younger:
-            if each.metadata.uid not in told and tree is not None:
+            if each.metadata.uid not in reported and tree is not None:
                 note = f"one tree counts, and {tree.metadata.key} is older"
                 found.append(_notice(each, "SecondTree", note))
         return found
@@ -279,7 +279,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         twin._take_over(self)
         twin._trees = dict(self._trees)
         twin._nodes = self._nodes.fork()
-        twin._told_younger = self._told_younger
+        twin._reported_younger = self._reported_younger
         return twin
 
 

@@ -28,7 +28,7 @@ from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.resource_quota_spec import PODS, governs_all_pods, parse_hard, quota_name
-from queue_scheduler.quota_cache.quota_ledger import ForeignPod as ForeignCharge
+from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
 from queue_scheduler.quota_plugin import QuotaPlugin, read_chosen_queue
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.node import Node

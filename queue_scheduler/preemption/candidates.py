@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from enum import Enum
 from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
 
-from queue_scheduler.cache.admitted_units import Bucket, in_buckets
+from queue_scheduler.cache.admitted_units import Bucket, bucket_of, in_buckets, runs_whole
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, is_preemptible
 from queue_scheduler.decision import Refusal, Victim
@@ -52,7 +53,25 @@ _OF_CREATION: Final = 3
 """Terms of `creation_order`, with which the order keys of all built-in policies end."""
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class Kept(Enum):
+    """Why a unit is not evicted for another now."""
+
+    # Members are singletons; Enum's own hash is a call of Python code.
+    __hash__ = object.__hash__
+
+    NOT_PREEMPTIBLE = "NotPreemptible"
+    BEING_DELETED = "BeingDeleted"
+    LEAVING = "Leaving"
+    """Its eviction is requested already."""
+    SETTLING = "Settling"
+    """Its admission is being written."""
+    PROTECTED = "Protected"
+    """It was admitted within the protect time."""
+    LEFT_ALONE = "LeftAlone"
+    """It was evicted before, and admitted again within `LEFT_ALONE_SECONDS` or the protect time."""
+
+
+class FoundVictims(msgspec.Struct, frozen=True, gc=False):
     """The result of a search.
 
     Attributes:
@@ -102,6 +121,31 @@ class VictimCandidates:
                 return True
         return False
 
+    def protection(self, wall: datetime) -> Protection:
+        """Return which units are not evicted for any other at a time."""
+        return Protection(wall, self.protect_seconds)
+
+    def may_be_preempted(self, queue: SchedulingQueue, record: CachedUnit) -> bool:
+        """Return whether its queue lets units of higher priority evict an admitted unit."""
+        spares_it = runs_whole(record.unit) and not queue.options.preempts_running
+        return queue.lets_evict and (not spares_it or record.uid in queue.in_flight)
+
+    def reaches(self, queue: SchedulingQueue, info: QueueUnitInfo, record: CachedUnit) -> bool:
+        """Return whether an admitted unit is among those that a pending unit may evict.
+
+        Whether it is chosen, or kept, is not asked.
+        """
+        sources = [batches for _, batches in self._sources(queue, info)]
+        if queue.in_flight and queue.lets_evict:
+            sources.append(self._of_queue(queue, info, running=True))
+        bucket = bucket_of(record)
+        return any(
+            record.key in frozenset(keys)
+            for batches in sources
+            for each, keys in batches
+            if each == bucket
+        )
+
     def may_take_from(
         self, queue: SchedulingQueue, info: QueueUnitInfo, other: QueueUnitInfo
     ) -> bool:
@@ -125,7 +169,7 @@ class VictimCandidates:
 
     def find(
         self, queue: SchedulingQueue, info: QueueUnitInfo, leaving: Sequence[Uid], wall: datetime
-    ) -> Found:
+    ) -> FoundVictims:
         """Return the units to evict so that a refused unit may start.
 
         Args:
@@ -142,7 +186,7 @@ class VictimCandidates:
             leaving = (*leaving, *self._whose_room_is_free(info, leaving, must))
             if not must or self._plugins.check_without(info, leaving) is None:
                 return in_flight
-        found = Found(PREEMPTED, ())
+        found = FoundVictims(PREEMPTED, ())
         passed_over = frozenset((*leaving, *(victim.uid for victim in must)))
         for reason, batches in self._sources(queue, info):
             look = _Look(self._units, queue, info, wall, self.protect_seconds, passed_over)
@@ -153,20 +197,24 @@ class VictimCandidates:
             chosen = choose_victims(candidates, enough, everybody, lent)
             victims = tuple(look.victim(one) for one in chosen)
             if victims:
-                return Found(reason, (*must, *victims))
+                return FoundVictims(reason, (*must, *victims))
             again = (look.again_seconds(), found.again_seconds)
-            found = Found(reason, (), min((at for at in again if at is not None), default=None))
+            found = FoundVictims(
+                reason, (), min((at for at in again if at is not None), default=None)
+            )
         return found
 
-    def find_in_flight(self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
+    def find_in_flight(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
+    ) -> FoundVictims:
         """Return the units in flight in a queue that waits for pods, if the unit may evict them."""
         look = _Look(self._units, queue, info, wall, self.protect_seconds)
         batches = self._of_queue(queue, info, running=True) if queue.lets_evict else ()
         candidates = [one for bucket, keys in batches for one in look.candidates(bucket, keys)]
         victims = [look.victim(one) for one in candidates if one.uid in queue.in_flight]
         if len(victims) < len(queue.in_flight):
-            return Found(PREEMPTED, (), look.again_seconds())
-        return Found(PREEMPTED, tuple(victims))
+            return FoundVictims(PREEMPTED, (), look.again_seconds())
+        return FoundVictims(PREEMPTED, tuple(victims))
 
     def _sources(
         self, queue: SchedulingQueue, info: QueueUnitInfo
@@ -229,6 +277,54 @@ class VictimCandidates:
         return self._plugins.check_without(info, [*leaving, *uids]) is None
 
 
+_FOR_A_TIME: Final = frozenset({Kept.PROTECTED, Kept.LEFT_ALONE})
+
+
+class Protection:
+    """Which units are not evicted for any other, at one time."""
+
+    def __init__(self, wall: datetime, protect_seconds: float) -> None:
+        self._protect_seconds = protect_seconds
+        self._protected_from = rfc3339(wall - timedelta(seconds=protect_seconds))
+        left_alone = self.seconds(is_back=True)
+        self._left_alone_from = rfc3339(wall - timedelta(seconds=left_alone))
+        self._latest = rfc3339(wall + MAX_CLOCK_SKEW)
+
+    def seconds(self, *, is_back: bool) -> float:
+        """Return for how long after its admission a unit is not evicted.
+
+        Args:
+            is_back: Whether it was evicted before.
+        """
+        least = LEFT_ALONE_SECONDS if is_back else 0.0
+        return max(self._protect_seconds, least)
+
+    def until(self, record: CachedUnit, kept: Kept) -> datetime | None:
+        """Return until when a unit is kept; None: its time has no end that is known."""
+        granted = read_time(record.unit.status.last_allocate_time or "")
+        if granted is None or kept not in _FOR_A_TIME:
+            return None
+        return granted + timedelta(seconds=self.seconds(is_back=kept is Kept.LEFT_ALONE))
+
+    def why_kept(self, record: CachedUnit) -> Kept | None:
+        """Return why a unit is not evicted now; None: it may be."""
+        unit = record.unit
+        if not is_preemptible(record):
+            return Kept.NOT_PREEMPTIBLE
+        if unit.metadata.deletion_timestamp is not None:
+            return Kept.BEING_DELETED
+        if is_being_evicted(unit):
+            return Kept.LEAVING
+        if record.state is UnitState.ASSUMED:
+            return Kept.SETTLING
+        granted = unit.status.last_allocate_time or ""
+        if not self._left_alone_from < granted <= self._latest:
+            return None
+        if was_evicted(unit):
+            return Kept.LEFT_ALONE
+        return Kept.PROTECTED if granted > self._protected_from else None
+
+
 class _Look:
     """One look at units, at one time; notes which ones it skipped for now.
 
@@ -250,11 +346,7 @@ class _Look:
         self._before = 0  # how many of those that may go would stand before the preemptor
         self._leaving = leaving
         self._wall = wall
-        self._protect_seconds = protect_seconds
-        self._protected_from = rfc3339(wall - timedelta(seconds=protect_seconds))
-        left_alone = self._keeps_seconds(is_back=True)
-        self._left_alone_from = rfc3339(wall - timedelta(seconds=left_alone))
-        self._latest = rfc3339(wall + MAX_CLOCK_SKEW)
+        self._protection = Protection(wall, protect_seconds)
         # The first admission among the skipped units, by whether they were evicted before.
         self._first_kept: dict[bool, Timestamp] = {}
         self._is_settling = False
@@ -293,32 +385,24 @@ class _Look:
         if self._is_settling:
             return SETTLING_SECONDS
         rests = (
-            self._keeps_seconds(is_back=is_back) - _seconds_since(granted, self._wall)
+            self._protection.seconds(is_back=is_back) - _seconds_since(granted, self._wall)
             for is_back, granted in self._first_kept.items()
         )
         return max(SETTLING_SECONDS, min(rests)) if self._first_kept else None
 
     def _may_go(self, record: CachedUnit) -> bool:
-        unit = record.unit
-        if (
-            not is_preemptible(record)
-            or unit.metadata.deletion_timestamp is not None
-            or is_being_evicted(unit)
-            or record.uid in self._leaving
-        ):
+        if record.uid in self._leaving:
             return False
-        if record.state is UnitState.ASSUMED:
+        kept = self._protection.why_kept(record)
+        if kept is None:
+            return True
+        if kept is Kept.SETTLING:
             self._is_settling = True
-            return False
-        granted = unit.status.last_allocate_time or ""
-        if not self._left_alone_from < granted <= self._latest:
-            return True
-        is_back = was_evicted(unit)
-        if not (is_back or granted > self._protected_from):
-            return True
-        first = self._first_kept.get(is_back)
-        if first is None or granted < first:
-            self._first_kept[is_back] = Timestamp(granted)
+        elif kept in _FOR_A_TIME:
+            granted, is_back = record.unit.status.last_allocate_time, kept is Kept.LEFT_ALONE
+            first = self._first_kept.get(is_back)
+            if granted is not None and (first is None or granted < first):
+                self._first_kept[is_back] = granted
         return False
 
     def _returns_in_front(self, record: CachedUnit) -> bool:
@@ -330,16 +414,11 @@ class _Look:
         assert info is not None, f"{record.key} may go and has no demand"
         if info.queue != queue.name:
             return False
-        place = self._units.place_in(queue, record.unit)
+        place = self._units.builder.place_in(queue, record.unit)
         if queue.would_keep_from_turn(place, info.quota, self._info, self._before):
             return True
         self._before += place < self._info.order_key
         return False
-
-    def _keeps_seconds(self, *, is_back: bool) -> float:
-        """Return for how long after its admission a unit is not evicted."""
-        least = LEFT_ALONE_SECONDS if is_back else 0.0
-        return max(self._protect_seconds, least)
 
     def _candidate(self, record: CachedUnit, bucket: Bucket, since: str) -> Candidate:
         charge = self._units.usage.charge_of(record.uid)

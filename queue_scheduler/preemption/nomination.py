@@ -9,8 +9,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from queue_scheduler.cache.unit_state import CachedUnit, makes_room
+from queue_scheduler.cache.unit_cache import UnitCache
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, makes_room
 from queue_scheduler.decision import Reason, Refusal, Victim
+from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import ClassKey, OrderKey, QueueUnitInfo
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED
@@ -23,6 +25,7 @@ NOMINATED_SECONDS: Final = STUCK_SECONDS
 """How long room is kept at most: as long as victims may take to leave. With less, a slow victim
 would leave without a preemptor, and be evicted again."""
 
+_KEPT_IN: Final = frozenset({UnitState.WAITING, UnitState.ASSUMED, UnitState.CONFLICT})
 _FOR_WHOM: Final = re.compile(r"made to leave for ([^\s/]+/[^\s/]+) ")
 
 
@@ -67,6 +70,136 @@ class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             return self
         failed = self.failed - {uid for _, uid in news}
         return replace(self, asked=self.asked | dict.fromkeys(news, ""), failed=failed)
+
+
+class Nominations:
+    """The nominated units. `update` follows the objects; all else comes from a round.
+
+    Attributes:
+        by_key: By `namespace/name`; changed here, read everywhere.
+        spent: The keys of units that had their round, as long as victims name them.
+        ended: Increases when a nomination ends, or what it competes for or claims changes.
+    """
+
+    def __init__(self, units: UnitCache, plugins: PluginRunner) -> None:
+        self.by_key: dict[str, Nomination] = {}
+        self.spent: dict[str, None] = {}
+        self.ended = 0
+        self._units = units
+        self._plugins = plugins
+
+    def is_empty(self) -> bool:
+        """Return whether nothing is remembered: no unit is nominated, or had its round."""
+        return not (self.by_key or self.spent)
+
+    def times(self) -> list[float]:
+        """Return when nominations end, in seconds of the monotonic clock; 0: not dated yet."""
+        return [each.until or 0.0 for each in self.by_key.values()]
+
+    def on_their_way(self, nomination: Nomination) -> list[Uid]:
+        """Return the uids of charged victims whose objects do not say that they leave."""
+        unseen = unseen_of(nomination.asked, self._units.records)
+        return [uid for uid in unseen if self._units.usage.charge_of(uid) is not None]
+
+    # --- a round ------------------------------------------------------------------------------
+
+    def choose(
+        self, info: QueueUnitInfo, victims: Iterable[Victim], domains: frozenset[str], until: float
+    ) -> None:
+        """Nominate a unit, or renew its nomination, for one more choice of victims."""
+        own = self.by_key.get(info.key) or Nomination(uid=info.uid, domains=domains)
+        self.by_key[info.key] = replace(own.with_victims(victims), domains=domains, until=until)
+
+    def on_written(self, key: str, uid: Uid, failed: Iterable[Victim]) -> bool:
+        """Take the outcome of a round's writes; return whether that unit is still nominated."""
+        own = self.by_key.get(key)
+        if own is None or own.uid != uid:
+            return False
+        self.by_key[key] = own.without(failed)
+        return True
+
+    def end(self, key: str) -> None:
+        """End the nomination of a unit, if there is one; its victims do not nominate it again."""
+        if key in self.by_key:
+            self._drop(key)
+            self.spent[key] = None
+
+    def expire(self, now: float) -> None:
+        """End the nominations whose time is over, and date those that were read off objects."""
+        for key, nomination in list(self.by_key.items()):
+            if nomination.until is None:
+                self.by_key[key] = replace(nomination, until=now + NOMINATED_SECONDS)
+            elif nomination.until <= now:
+                self.end(key)
+
+    # --- objects ------------------------------------------------------------------------------
+
+    def update(self) -> None:
+        """Follow the objects of victims and of nominated units."""
+        if self._units.admitted.leaving or self.spent:
+            self._find()
+        if self.by_key:
+            self._end_departed()
+
+    def _find(self) -> None:
+        """Read the nominated units off their victims, so that room is kept across a restart."""
+        records = self._units.records
+        named = victims_by_preemptor(records[key] for key in self._units.admitted.leaving)
+        self.spent = {key: None for key in self.spent if key in named}
+        for key, victims in named.items():
+            record, known = records.get(key), self.by_key.get(key)
+            if known is not None:
+                self.by_key[key] = known.seen_leaving(victims)
+            elif (
+                record is not None
+                and record.info is not None
+                and record.state is UnitState.WAITING
+                and key not in self.spent
+                and not self._is_stopped(record)
+            ):
+                found = Nomination(uid=record.uid, domains=self._plugins.domains(record.info.quota))
+                self.by_key[key] = found.seen_leaving(victims)
+
+    def _end_departed(self) -> None:
+        """Drop nominations of units that started, are gone or may not start; update the others.
+
+        A quota may move to another parent or, after a restart, be known before its parent is.
+        """
+        for key, nomination in list(self.by_key.items()):
+            record = self._units.records.get(key)
+            if record is None or record.uid != nomination.uid or record.state not in _KEPT_IN:
+                self.end(key)
+            elif self._is_stopped(record):
+                # Not spent: remaining victims nominate it again once its queue goes on.
+                self._drop(key)
+            elif record.info is not None:
+                domains = self._plugins.domains(record.info.quota)
+                claim = (record.info.order_key, record.info.class_key)
+                if (domains, claim) != (nomination.domains, nomination.claim):
+                    self.by_key[key] = replace(nomination, domains=domains, claim=claim)
+                    self.ended += 1
+
+    def _is_stopped(self, record: CachedUnit) -> bool:
+        return record.info is not None and not self._units.queues.may_start(record.info.queue)
+
+    def _drop(self, key: str) -> None:
+        del self.by_key[key]
+        self.ended += 1
+
+    # --- copies -------------------------------------------------------------------------------
+
+    def fork(self, units: UnitCache, plugins: PluginRunner) -> Nominations:
+        """Return an independent copy over forked units and plugins."""
+        twin = Nominations(units, plugins)
+        twin.by_key, twin.spent = dict(self.by_key), dict(self.spent)
+        twin.ended = self.ended
+        return twin
+
+    def validate(self) -> None:
+        """Raise AssertionError if room is kept for a stopped unit."""
+        for key in self.by_key:
+            record = self._units.records.get(key)
+            assert record is None or not self._is_stopped(record), f"{key} is kept room in vain"
 
 
 def for_whom_mark(key: str) -> str:

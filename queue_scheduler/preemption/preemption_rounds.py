@@ -30,8 +30,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from msgspec.structs import replace
-
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, makes_room
 from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Victim
@@ -39,17 +37,16 @@ from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.preemption.blocked_classes import BlockedClasses, Releases
-from queue_scheduler.preemption.candidates import Found, VictimCandidates, is_worth_a_search
+from queue_scheduler.preemption.candidates import FoundVictims, VictimCandidates, is_worth_a_search
 from queue_scheduler.preemption.nomination import (
     NOMINATED_SECONDS,
     STUCK_SECONDS,
     Nomination,
+    Nominations,
     comes_before,
     evicted_since,
     leaves_for,
     room_for,
-    unseen_of,
-    victims_by_preemptor,
 )
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Uid
@@ -59,10 +56,8 @@ REST_SECONDS: Final = 60.0
 """Rest of a unit that was refused after its round: its room was taken by something that nothing
 here holds back, such as pods without a unit, and that may happen again."""
 
-MOST_TRIES: Final = 5
+MAX_TRIES: Final = 5
 """Choices of victims for one start, if writes fail; then the unit rests."""
-
-_KEPT_IN: Final = frozenset({UnitState.WAITING, UnitState.ASSUMED, UnitState.CONFLICT})
 
 
 class PreemptionRounds:
@@ -72,30 +67,27 @@ class PreemptionRounds:
         search: Finds victims.
         is_idle: There is no round, and no class waits because of one: only a refusal, or units that
             leave (`AdmittedUnits.leaving`), can change anything here.
+        nominations: The units for which room is kept.
         waiters: The classes that wait because of a round.
-        facts: `Backfill.facts`, as of the last wake-up.
+        other_changes: `Backfill.other_changes`, as of the last wake-up.
     """
 
     def __init__(self, units: UnitCache, plugins: PluginRunner, protect_seconds: float) -> None:
         self.search = VictimCandidates(units, plugins, protect_seconds)
         self._units = units
         self._plugins = plugins
-        self._nominated: dict[str, Nomination] = {}
+        self._keep(Nominations(units, plugins))
         # Rounds whose evictions are being written, by preemptor uid: they outlive a nomination.
         self._writing: dict[Uid, frozenset[str]] = {}
-        # Units that had their round, as long as victims name them.
-        self._spent: dict[str, None] = {}
         # Until when a unit rests after a round without result.
         self._rests: dict[Uid, float] = {}
         self.waiters = BlockedClasses()
-        self._ended = 0
         self.is_idle = True
-        self.facts = 0
+        self.other_changes = 0
 
-    @property
-    def nominated(self) -> tuple[str, ...]:
-        """Keys of the units for which room is kept."""
-        return tuple(self._nominated)
+    def _keep(self, nominations: Nominations) -> None:
+        self.nominations = nominations
+        self._nominated = nominations.by_key  # to read: only `nominations` changes it
 
     # --- a refused unit -----------------------------------------------------------------------
 
@@ -117,7 +109,7 @@ class PreemptionRounds:
         leaving = self._leaving(domains, moment.wall)
         gone = [record.uid for record in leaving]
         if own is not None:
-            gone += self._on_their_way(own)
+            gone += self.nominations.on_their_way(own)
             if not (gone or info.uid in self._writing or own.failed):
                 self._give_up(info.key, moment.now)
         if self._has_to_wait(queue, info, leaving, domains, moment):
@@ -158,7 +150,7 @@ class PreemptionRounds:
 
     def would_evict(
         self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
-    ) -> Found | None:
+    ) -> FoundVictims | None:
         """Return the units that a pending unit would evict now, if there were no other round.
 
         None: none may be evicted, or the unit needs none. Changes nothing.
@@ -246,7 +238,7 @@ class PreemptionRounds:
         """
         for key, nomination in self._nominated.items():
             is_ahead = self._comes_before(info, self._units.records.get(key))
-            if key != info.key and not (is_ahead and not self._on_their_way(nomination)):
+            if key != info.key and not (is_ahead and not self.nominations.on_their_way(nomination)):
                 yield nomination
 
     def _hold_behind(
@@ -270,7 +262,7 @@ class PreemptionRounds:
         queue: SchedulingQueue,
         info: QueueUnitInfo,
         refusal: Refusal,
-        found: Found,
+        found: FoundVictims,
         now: float,
     ) -> Preempt | None:
         if not found.victims:
@@ -278,8 +270,8 @@ class PreemptionRounds:
                 self._ask_again(queue, info, now + found.again_seconds)
             return None
         domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS
-        own = self._nominated.get(info.key) or Nomination(uid=info.uid, domains=domains)
-        if own.tries >= MOST_TRIES:
+        own = self._nominated.get(info.key)
+        if own is not None and own.tries >= MAX_TRIES:
             self._give_up(info.key, now)
             self._ask_again(queue, info, now + REST_SECONDS)
             return None
@@ -288,8 +280,7 @@ class PreemptionRounds:
                 self._give_up(key, now)  # it stands behind, and its victims count as gone
         self.is_idle = False
         self._writing[info.uid] = domains
-        more = own.with_victims(found.victims)
-        self._nominated[info.key] = replace(more, domains=domains, until=until)
+        self.nominations.choose(info, found.victims, domains, until)
         # The class waits for this round even if no plugin reports room: another may take the room.
         self.waiters.hold_behind_rounds(_waiter(queue, info), self._count_releases())
         return Preempt(
@@ -305,24 +296,35 @@ class PreemptionRounds:
 
     def on_refused(self, key: str) -> None:
         """Stop keeping room for a unit whose admission the API server refuses: it stands aside."""
-        if key in self._nominated:
-            self._end(key)
+        self.nominations.end(key)
 
     def on_written(self, decision: Preempt, failed: tuple[Victim, ...]) -> None:
         """Take the outcome of a round's writes; victims are chosen again if some failed."""
         self._writing.pop(decision.uid, None)
         self.is_idle = False
         self.waiters.wake_behind_rounds()
-        own = self._nominated.get(decision.unit)
-        if own is None or own.uid != decision.uid:
+        if not self.nominations.on_written(decision.unit, decision.uid, failed):
             return
-        self._nominated[decision.unit] = own.without(failed)
         record = self._units.records.get(decision.unit)
         if failed and record is not None and record.state is UnitState.WAITING:
             assert record.info is not None, f"{record.key} is pending without a demand"
             queue = self._units.queues.find(record.info.queue)
             assert queue is not None, f"{record.key} is pending without a queue"
             self.waiters.ask_now(_waiter(queue, record.info))
+
+    def open_writes(self) -> list[tuple[str, Uid, tuple[tuple[str, Uid, str], ...]]]:
+        """Return the rounds whose evictions are being written.
+
+        Each as key and uid of its preemptor (key "": it is no longer nominated), and its victims:
+        key, uid, and the resourceVersion that the choice was based on.
+        """
+        by_uid = {each.uid: (key, each.asked) for key, each in self._nominated.items()}
+        found = []
+        for preemptor in self._writing:
+            key, asked = by_uid.get(preemptor, ("", {}))
+            victims = tuple((*victim, version) for victim, version in asked.items())
+            found.append((key, preemptor, victims))
+        return found
 
     # --- other units --------------------------------------------------------------------------
 
@@ -359,7 +361,7 @@ class PreemptionRounds:
         ask = self._plugins.check_without
         gone = [record.uid for record in self._leaving(nomination.domains, moment.wall)]
         # Victims whose request failed are asked again, or replaced by others: they count as gone.
-        gone += (*self._on_their_way(nomination), *sorted(nomination.failed))
+        gone += (*self.nominations.on_their_way(nomination), *sorted(nomination.failed))
         besides = (Supposed.started(info),)
         refusal = ask(nominated, gone, besides)
         if refusal is None:
@@ -376,11 +378,7 @@ class PreemptionRounds:
     def on_time(self, queue: str, now: float) -> list[Waiter]:
         """End what took too long; return the classes that are to be asked again."""
         self._rests = {uid: until for uid, until in self._rests.items() if until > now}
-        for key, nomination in list(self._nominated.items()):
-            if nomination.until is None:
-                self._nominated[key] = replace(nomination, until=now + NOMINATED_SECONDS)
-            elif nomination.until <= now:
-                self._end(key)
+        self.nominations.expire(now)
         self.waiters.wake_due(queue, now, self._count_releases())
         return self.take_woken()
 
@@ -390,43 +388,21 @@ class PreemptionRounds:
             return None
         times = self.waiters.times_of(queue)
         # Other units may wait for the end of a nomination; `on_time` dates the undated ones.
-        times += [each.until or 0.0 for each in self._nominated.values()]
+        times += self.nominations.times()
         return min(times, default=None)
 
     def take_woken(self) -> list[Waiter]:
         """Return, once, the classes whose answer may differ after the last changes."""
-        if self._units.admitted.leaving or self._spent:
-            self._find_nominated()
-        if self._nominated:
-            self._end_departed()
+        self.nominations.update()
         self.waiters.wake_after(self._count_releases(), self._in_flight)
         woken = self.waiters.take_woken()
         self.is_idle = not self._is_engaged()
         return woken
 
-    def _end_departed(self) -> None:
-        """Drop nominations of units that started, are gone or may not start; update the others.
-
-        A quota may move to another parent or, after a restart, be known before its parent is.
-        """
-        for key, nomination in list(self._nominated.items()):
-            record = self._units.records.get(key)
-            if record is None or record.uid != nomination.uid or record.state not in _KEPT_IN:
-                self._end(key)
-            elif self._is_stopped(record):
-                # Not spent: remaining victims nominate it again once its queue goes on.
-                self._drop(key)
-            elif record.info is not None:
-                domains = self._plugins.domains(record.info.quota)
-                claim = (record.info.order_key, record.info.class_key)
-                if (domains, claim) != (nomination.domains, nomination.claim):
-                    self._nominated[key] = replace(nomination, domains=domains, claim=claim)
-                    self._ended += 1
-
     def _count_releases(self) -> Releases:
         admitted = self._units.admitted
-        released = self._units.usage.eased + admitted.changes + self.facts
-        return admitted.left, self._ended, released
+        released = self._units.usage.releases + admitted.changes + self.other_changes
+        return admitted.left, self.nominations.ended, released
 
     def _in_flight(self, name: str) -> frozenset[Uid]:
         queue = self._units.queues.find(name)
@@ -439,30 +415,7 @@ class PreemptionRounds:
         return [each for each in leaving if not "" < evicted_since(each) <= stuck]
 
     def _is_engaged(self) -> bool:
-        return bool(self._nominated or self._spent or self._rests or not self.waiters.is_empty())
-
-    def _on_their_way(self, nomination: Nomination) -> list[Uid]:
-        unseen = unseen_of(nomination.asked, self._units.records)
-        return [uid for uid in unseen if self._units.usage.charge_of(uid) is not None]
-
-    def _find_nominated(self) -> None:
-        """Read the nominated units off their victims, so that room is kept across a restart."""
-        records = self._units.records
-        named = victims_by_preemptor(records[key] for key in self._units.admitted.leaving)
-        self._spent = {key: None for key in self._spent if key in named}
-        for key, victims in named.items():
-            record, known = records.get(key), self._nominated.get(key)
-            if known is not None:
-                self._nominated[key] = known.seen_leaving(victims)
-            elif (
-                record is not None
-                and record.info is not None
-                and record.state is UnitState.WAITING
-                and key not in self._spent
-                and not self._is_stopped(record)
-            ):
-                found = Nomination(uid=record.uid, domains=self._plugins.domains(record.info.quota))
-                self._nominated[key] = found.seen_leaving(victims)
+        return bool(self._rests) or not (self.nominations.is_empty() and self.waiters.is_empty())
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -477,20 +430,9 @@ class PreemptionRounds:
         assert queue is not None, f"{info.key} is pending without a queue"
         return not self.search.may_take_from(queue, at_least(record.info), info)
 
-    def _is_stopped(self, record: CachedUnit) -> bool:
-        return record.info is not None and not self._units.queues.may_start(record.info.queue)
-
-    def _end(self, key: str) -> None:
-        self._drop(key)
-        self._spent[key] = None
-
-    def _drop(self, key: str) -> None:
-        del self._nominated[key]
-        self._ended += 1
-
     def _give_up(self, key: str, now: float) -> None:
         self._rests[self._nominated[key].uid] = now + REST_SECONDS
-        self._end(key)
+        self.nominations.end(key)
         self.is_idle = False
 
     def _ask_again(self, queue: SchedulingQueue, info: QueueUnitInfo, at: float) -> None:
@@ -499,18 +441,16 @@ class PreemptionRounds:
     def fork(self, units: UnitCache, plugins: PluginRunner) -> PreemptionRounds:
         """Return an independent copy over forked units and plugins."""
         twin = PreemptionRounds(units, plugins, self.search.protect_seconds)
-        twin._nominated, twin._writing = dict(self._nominated), dict(self._writing)
-        twin._spent, twin._rests = dict(self._spent), dict(self._rests)
-        twin.waiters, twin._ended = self.waiters.copy(), self._ended
-        twin.is_idle, twin.facts = self.is_idle, self.facts
+        twin._keep(self.nominations.fork(units, plugins))
+        twin._writing, twin._rests = dict(self._writing), dict(self._rests)
+        twin.waiters = self.waiters.copy()
+        twin.is_idle, twin.other_changes = self.is_idle, self.other_changes
         return twin
 
     def validate(self) -> None:
         """Raise AssertionError if rounds are overlooked, or room is kept for a stopped unit."""
         assert not (self.is_idle and self._is_engaged()), "rounds are active, and considered idle"
-        for key in self._nominated:
-            record = self._units.records.get(key)
-            assert record is None or not self._is_stopped(record), f"{key} is kept room in vain"
+        self.nominations.validate()
 
 
 def _waiter(queue: SchedulingQueue, info: QueueUnitInfo) -> Waiter:

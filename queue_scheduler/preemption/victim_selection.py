@@ -37,7 +37,7 @@ import msgspec
 from queue_scheduler.framework.extension_points import Lent
 from shared_api.objects.meta import Uid
 
-MOST_VICTIMS: Final = 500
+MAX_VICTIMS: Final = 500
 """Victims of one round. Each costs a write and a job's work; a unit that needs more waits."""
 
 
@@ -71,7 +71,7 @@ FEW: Final = 64
 """After this many that are not enough, ask first whether all would be: in most cases not."""
 
 
-MOST_QUESTIONS: Final = 64
+MAX_QUESTIONS: Final = 64
 """Limit on the ways to fill what may be taken; so few kinds hinder each other that 10 is rare."""
 
 
@@ -114,7 +114,7 @@ class _Ways:
     def __init__(self, lent: Lent, is_enough: IsEnough) -> None:
         self._lent = lent
         self._is_enough = is_enough
-        self.questions_left = MOST_QUESTIONS
+        self.questions_left = MAX_QUESTIONS
 
     def is_enough(self, kept: Sequence[Candidate], rest: Sequence[Candidate]) -> bool:
         """Return whether all of `kept` may go and are enough, with some of the rest."""
@@ -190,7 +190,7 @@ def _choose(
         kept += [one for one in rest[:needed] if one.kind == last.kind]
         rest = [one for one in rest[:needed] if one.kind != last.kind]
     kept.sort(key=lambda one: place[one.uid])
-    if len(kept) > MOST_VICTIMS:
+    if len(kept) > MAX_VICTIMS:
         return ()
     return tuple(_spare(kept, is_enough))
 

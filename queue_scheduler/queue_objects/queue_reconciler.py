@@ -235,8 +235,8 @@ class QueuesAndQuotas:
         queues: Those of the namespace.
         are_quotas_known: Whether the cache of quotas is complete. Until then, as while their kind
             is not served, a quota that is missing from it may exist, and its queue stays.
-        is_readable: False of the key of a queue that exists and cannot be read; its users are told
-            elsewhere (`undecodable_objects`).
+        is_readable: False of the key of a queue that exists and cannot be read, which
+            `undecodable_objects` reports.
         are_elastic: Whether ElasticQuotas count; otherwise no queue is created or deleted for them.
         others: What queues are created for in addition.
     """
@@ -291,9 +291,9 @@ class QueueReconciler:
         """Reconcile one queue; return how many seconds to rest, None: until woken."""
         if not self._may_write():
             return NOT_WRITING_SECONDS
-        return self._names.work(self._look_at)
+        return self._names.work(self._reconcile_or_retry)
 
-    def _look_at(self, name: str) -> None:
+    def _reconcile_or_retry(self, name: str) -> None:
         try:
             self._reconcile(name)
             self._names.forget(name)
@@ -332,7 +332,7 @@ class QueueReconciler:
         wanting = [source for source in known.others if source.wants(name)]
         made = [each for each in known.others if queue is not None and each.has_made(queue)]
         for source in (*wanting, *made):
-            is_complete = source.is_complete()  # before it is looked who is missing
+            is_complete = source.is_complete()  # read before what is missing
             return source.decide(name, namespace, queue), is_complete
         if not known.are_elastic:
             return None, True

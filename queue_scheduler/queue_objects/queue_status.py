@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from queue_scheduler.cache.admission_check_rules import KnownChecks, lists_check
-from queue_scheduler.cycles.dequeue_cycle import WritersCache, WriteSink
+from queue_scheduler.cycles.dequeue_cycle import WritersCache
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
@@ -28,7 +28,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUES
-from shared_api.client.writes import Outcome, Rejected, Written, status_report
+from shared_api.client.writes import Outcome, Rejected, WriteSink, Written, status_report
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue import READY, Queue
 from shared_api.process.clock import Clock
@@ -87,7 +87,7 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
     ready, reason, message = judge_queue(engine, queue)
     return QueueFigures(
         pending=engine.units.pending_count(name),
-        admitted=engine.units.admitted_count(name),
+        admitted=engine.units.admitted.count(name),
         items=items,
         policy=queue.policy.name,
         stop=queue.options.stop.value,
@@ -133,8 +133,8 @@ def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | 
         return None
     inactive = sorted(name for name in checks.inactive if lists_check(queue, name))
     if inactive:
-        told = "; ".join(f"{name} ({checks.inactive[name]})" for name in inactive)
-        message = f"admission checks are not active, units that need them wait: {told}"
+        listed = "; ".join(f"{name} ({checks.inactive[name]})" for name in inactive)
+        message = f"admission checks are not active, units that need them wait: {listed}"
         return False, Reason.ADMISSION_CHECK_INACTIVE.value, message
     waits = "units are reserved, and wait until its controller writes a verdict into their status"
     if checks.are_served is False:
@@ -147,9 +147,9 @@ def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | 
 
 
 _STOPPED: Final = {
-    StopPolicy.HOLD: "stopped by the stop policy Hold: units wait, and what has started goes on",
+    StopPolicy.HOLD: "stopped by the stop policy Hold: units wait, and admitted units continue",
     StopPolicy.HOLD_AND_DRAIN: (
-        "stopped by the stop policy HoldAndDrain: units wait, and what has started is asked back"
+        "stopped by the stop policy HoldAndDrain: units wait, and admitted units are evicted"
     ),
 }
 

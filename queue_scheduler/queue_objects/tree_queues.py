@@ -77,7 +77,7 @@ class TreeQueues:
         self._known = _Nodes(None)
 
     def on_tree(
-        self, look_at: Callable[[str], None]
+        self, reconcile: Callable[[str], None]
     ) -> Callable[[ElasticQuotaTree | None, ElasticQuotaTree | None], None]:
         """Return a handler that passes on the names of queues which may have to change."""
 
@@ -85,12 +85,12 @@ class TreeQueues:
             # Of all trees: another tree may count now.
             for tree in (old, new, *self._trees.list()):
                 for name in _Nodes(tree).queues.name_all(self._said).values():
-                    look_at(name)
+                    reconcile(name)
 
         return on_tree
 
     def on_queue(
-        self, look_at: Callable[[str], None]
+        self, reconcile: Callable[[str], None]
     ) -> Callable[[Queue | None, Queue | None], None]:
         """Return a handler that passes on the names of queues that depend on a changed queue."""
 
@@ -99,7 +99,7 @@ class TreeQueues:
             if some is None or (old and new and said_node(old) == said_node(new)):
                 return
             for name in self._nodes().queues.name_rivals(some.metadata.name, self._said).values():
-                look_at(name)
+                reconcile(name)
 
         return on_queue
 

@@ -7,7 +7,7 @@ Read in this order:
    to those behind it.
 3. ``scheduling_queue``: one queue: its pending units (``class_queue``), and its options
    (``queue_options``); ``strict_mode``: queues that ask for nodes before a unit may start.
-4. ``fair_order``, ``queue_set``: all queues, and which of them has its turn.
+4. ``fair_order``, ``turns``: which queue has its turn; ``queue_set``: all queues.
 
 Not here: whether a unit fits (``queue_scheduler.quota_cache``), and Queue objects in the API server
 (``queue_scheduler.queue_objects``).

@@ -1,14 +1,6 @@
-"""All queues, and which of them has its turn.
+"""All queues, and in which of them each quota has pending units.
 
-Owns the `SchedulingQueue`s and the `FairOrder`, and keeps them consistent: after a change of a
-queue, `refresh` updates in the fair order whether it is *movable*: it has a unit to decide and does
-not back off. A *domain* is a limit that queues compete for. Domains in which another queue may have
-its turn now are collected as *touched*; `take_wakes` turns them into names of queues to wake.
-
-Why that is enough: a worker asks until it gets a Rest. A queue that rests because it is not movable
-is woken when it becomes movable and first in a domain. One that rests behind another is woken when
-it becomes first in a domain that they share, since whatever puts it there (the other was served,
-stopped, or left the domain) touches that domain.
+Owns the `SchedulingQueue`s, and keeps their `Turns` in step with what is pending in them.
 """
 
 from __future__ import annotations
@@ -17,21 +9,12 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
-from queue_scheduler.queueing.fair_order import FairOrder, Rank
+from queue_scheduler.queueing.fair_order import Rank
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.turns import Domains, Turns
 from shared_api.objects.queue import Queue
-
-Place = tuple[Rank, int, str, int, OrderKey | None]
-"""Sorts units of all queues: by the turn of their queue, then by their position in it.
-
-A caller may keep a place from before a change of the policy, or of a deleted queue: the generation
-keeps positions of two policies from being compared.
-"""
-
-Domains = Callable[[str], frozenset[str]]
-"""From the name of a quota to the limits that its units compete for."""
 
 
 class QueueSet:
@@ -39,32 +22,19 @@ class QueueSet:
 
     Attributes:
         find: From the name of a queue to its SchedulingQueue; None: there is no such queue.
-        queue_ahead_of: From the name of a queue to the one whose turn comes before its own, or "";
-            None: it has nothing to decide.
+        turns: Whose turn it is.
         changed_heads: The quotas whose first pending unit may have changed; cleared by `WakeUp`.
     """
 
     find: Callable[[str], SchedulingQueue | None]
-    queue_ahead_of: Callable[[str], str | None]
 
     def __init__(self) -> None:
-        self._keep({}, FairOrder())
-        self._ranks: dict[str, Rank] = {}
-        self._queues_of_quota: dict[str, dict[str, None]] = {}
-        self._next_turn = 1
-        self._next_generation = 1
-        # What the queues' units compete for, until their quotas or the limits change.
-        self._competes: dict[str, frozenset[str]] = {}
-        self._touched: dict[str, None] = {}
-        self._called: dict[str, None] = {}
+        self._queues: dict[str, SchedulingQueue] = {}
+        # Called several times per decision: the bound method saves a call each.
+        self.find = self._queues.get
+        self.turns = Turns(self._queues)
         self.changed_heads: dict[str, None] = {}
-
-    def _keep(self, queues: dict[str, SchedulingQueue], turns: FairOrder) -> None:
-        self._queues = queues
-        self._turns = turns
-        # Called several times per decision: the bound methods save a call each.
-        self.find = queues.get
-        self.queue_ahead_of = turns.queue_ahead_of
+        self._queues_of_quota: dict[str, dict[str, None]] = {}
 
     def __iter__(self) -> Iterator[SchedulingQueue]:
         return iter(self._queues.values())
@@ -77,29 +47,18 @@ class QueueSet:
         queue = self._queues.get(name)
         return queue.api_object if queue is not None else None
 
-    def rank(self, name: str) -> Rank | None:
-        """Return the rank of a queue, or None."""
-        return self._ranks.get(name)
-
     # --- queues come and go -------------------------------------------------------------------
 
     def put(self, queue: Queue, policy: QueuePolicy, rank: Rank) -> SchedulingQueue:
         """Add a queue, or replace its object; for a new policy it must have no pending units."""
         name = queue.metadata.name
         current = self._queues.get(name)
+        is_other_policy = current is None or current.policy is not policy
         if current is None:
             current = self._queues[name] = SchedulingQueue(queue, policy)
-        assert current.policy is policy or not current.length, (
-            f"queue {name}: policy under {current.length}"
-        )
-        if not current.generation or current.policy is not policy:
-            current.generation = self._next_generation
-            self._next_generation += 1
-        current.api_object = queue
-        if current.policy is not policy:
-            current.policy = policy
-        if self._ranks.get(name) != rank:
-            self._ranks[name] = rank
+        else:
+            current.renew(queue, policy)
+        if self.turns.put(name, rank, is_other_policy=is_other_policy):
             self.changed_heads.update(dict.fromkeys(current.quotas()))
         return current
 
@@ -122,9 +81,7 @@ class QueueSet:
         """Forget a queue without pending units."""
         queue = self._queues.pop(name)
         assert queue.length == 0, f"queue {name} removed with {queue.length} pending units"
-        del self._ranks[name]
-        self._competes.pop(name, None)
-        self._touch(self._turns.set_resting(name))
+        self.turns.remove(name)
 
     # --- units come and go --------------------------------------------------------------------
 
@@ -139,7 +96,7 @@ class QueueSet:
         queues = self._queues_of_quota.setdefault(info.quota, {})
         if info.queue not in queues:
             queues[info.queue] = None
-            self._competes.pop(info.queue, None)
+            self.turns.on_quotas_changed(info.queue)
         self.changed_heads[info.quota] = None
         if queue.depth is not None:
             self._note_depth(queue, queue.depth)
@@ -158,7 +115,7 @@ class QueueSet:
         if emptied is not None and queue.first_of(info.quota) is None:
             queues = self._queues_of_quota[info.quota]
             del queues[info.queue]
-            self._competes.pop(info.queue, None)
+            self.turns.on_quotas_changed(info.queue)
             if not queues:
                 del self._queues_of_quota[info.quota]
         return emptied
@@ -187,94 +144,22 @@ class QueueSet:
         """
         names: Collection[str] = self._queues_of_quota.get(quota, {})
         if len(names) > 1:
-            names = sorted(names, key=self._rank_and_name)
+            names = sorted(names, key=lambda name: (self.turns.rank(name), name))
         for name in names:
             first = self._queues[name].first_eligible(quota)
             if first is not None:
                 return first
         return None
 
-    # --- turns --------------------------------------------------------------------------------
-
-    def on_limits_changed(self, domains: Domains) -> None:
-        """Recompute what queues compete for, after a quota was created, changed or deleted."""
-        for name in list(self._competes):
-            if self._competes[name] != self._find_competes(name, domains):
-                del self._competes[name]
-                self.refresh(self._queues[name], domains)
-
-    def refresh(self, queue: SchedulingQueue, domains: Domains) -> None:
-        """Update in the fair order whether the queue is movable."""
-        name = queue.name
-        if queue.not_before or queue.next_key() is None:
-            self._touch(self._turns.set_resting(name))
-            return
-        competes = self._competes.get(name)
-        if competes is None:
-            competes = self._competes[name] = self._find_competes(name, domains)
-        entry = (self._ranks[name], queue.turn, name)
-        if not competes and self._turns.competes_of(name) != competes:
-            # It is in no domain, so `take_wakes` would not find it by one.
-            self._called[name] = None
-        self._touch(self._turns.set_movable(entry, competes))
-
-    def place_of(self, waiter: tuple[str, int]) -> Place:
-        """Return the place of a class (queue, number), by its queue's turn and its first unit."""
-        name, number = waiter
-        queue = self._queues[name]
-        return (self._ranks[name], queue.turn, name, queue.generation, queue.head_of(number))
-
-    def first_place(self, domain: str) -> Place | None:
-        """Return the place of the unit that is decided next in a domain, or None."""
-        entry = self._turns.first_entry(domain)
-        if entry is None:
-            return None
-        queue = self._queues[entry[2]]
-        return (*entry, queue.generation, queue.next_key())
-
-    def served(self, queue: SchedulingQueue) -> None:
-        """Note that the queue had its turn."""
-        queue.turn = self._next_turn
-        self._next_turn += 1
-
-    def back_off(self, queue: SchedulingQueue, until: float) -> None:
-        """Let a queue rest until then; its worker is woken once to learn it."""
-        queue.not_before = max(queue.not_before, until)
-        self._called[queue.name] = None
-
-    def end_back_off(self, queue: SchedulingQueue, domains: Domains) -> None:
-        """Let a queue take part in the turns again."""
-        queue.not_before = 0.0
-        self.refresh(queue, domains)
-
-    def take_wakes(self) -> tuple[str, ...]:
-        """Return, once, the queues whose turn may have come."""
-        if not self._touched and not self._called:
-            return ()
-        first = self._called
-        for domain in self._touched:
-            entry = self._turns.first_entry(domain)
-            if entry is not None:
-                first[entry[2]] = None
-        self._touched.clear()
-        self._called = {}
-        return tuple(first)
-
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self) -> QueueSet:
         """Return an independent copy."""
         twin = QueueSet()
-        queues = {name: queue.copy() for name, queue in self._queues.items()}
-        twin._keep(queues, self._turns.copy())
-        twin._ranks = dict(self._ranks)
-        twin._queues_of_quota = {q: dict(names) for q, names in self._queues_of_quota.items()}
-        twin._next_turn = self._next_turn
-        twin._next_generation = self._next_generation
-        twin._competes = dict(self._competes)
-        twin._touched = dict(self._touched)
-        twin._called = dict(self._called)
+        twin._queues.update((name, queue.copy()) for name, queue in self._queues.items())
+        twin.turns = self.turns.fork(twin._queues)
         twin.changed_heads = dict(self.changed_heads)
+        twin._queues_of_quota = {q: dict(names) for q, names in self._queues_of_quota.items()}
         return twin
 
     def validate(self, domains: Domains) -> None:
@@ -284,27 +169,6 @@ class QueueSet:
             queue.validate()
             for quota in queue.quotas():
                 of_quota.setdefault(quota, set()).add(name)
-            if queue.not_before or queue.next_key() is None:
-                ahead = self._turns.queue_ahead_of(name)
-                assert ahead is None, f"queue {name} is movable and has to rest"
-                continue
-            entry = (self._ranks[name], queue.turn, name)
-            competes = self._find_competes(name, domains)
-            self._turns.check_movable(entry, competes)
         known = {quota: set(names) for quota, names in self._queues_of_quota.items()}
         assert known == of_quota, f"queues of quotas: {known}, should be {of_quota}"
-        self._turns.check_queues(set(self._queues))
-
-    # --- inside -------------------------------------------------------------------------------
-
-    def _rank_and_name(self, name: str) -> tuple[Rank, str]:
-        return (self._ranks[name], name)
-
-    def _find_competes(self, name: str, domains: Domains) -> frozenset[str]:
-        quotas = self._queues[name].quotas()
-        return frozenset[str]().union(*(domains(quota) for quota in quotas))
-
-    def _touch(self, changed: frozenset[str]) -> None:
-        # Sorted: the order of a frozenset differs from process to process.
-        for domain in changed if len(changed) == 1 else sorted(changed):
-            self._touched[domain] = None
+        self.turns.validate(domains)

@@ -87,10 +87,7 @@ class SchedulingQueue:
         in_flight: The units that are admitted and do not run yet, if the queue waits for pods, each
             with the priority above which others may displace it; None: none may.
         requests: The units whose nodes are requested, if the queue is strict.
-        not_before: Until when its worker backs off, in seconds of the worker's clock.
         reasons_version: Increases when the reason why a class is pending changes.
-        generation: Changes with the policy: positions of two policies cannot be compared.
-        turn: When it was last served, counted in decisions of the engine; the fair order uses it.
         length: The number of pending units.
         first_band: The band of the first unit; 0 if there is none.
     """
@@ -99,12 +96,9 @@ class SchedulingQueue:
         self.name = queue.metadata.name
         self.api_object = queue
         self._options = DEFAULT_OPTIONS
-        self.policy = policy
+        self._set_policy(policy)
         self.in_flight: dict[Uid, int | None] = {}
         self.requests = NodeRequests()
-        self.not_before = 0.0
-        self.generation = 0
-        self.turn = 0
         self.length = 0
         self.reasons_version = 0
         self._classes: dict[ClassKey, UnitClass] = {}
@@ -122,8 +116,16 @@ class SchedulingQueue:
         """How it orders and blocks; changed only while no unit is pending."""
         return self._policy
 
-    @policy.setter
-    def policy(self, policy: QueuePolicy) -> None:
+    def renew(self, queue: Queue, policy: QueuePolicy) -> None:
+        """Take a newer object of the queue; for another policy it must have no pending units."""
+        assert self._policy is policy or not self.length, (
+            f"queue {self.name}: policy under {self.length}"
+        )
+        self.api_object = queue
+        if self._policy is not policy:
+            self._set_policy(policy)
+
+    def _set_policy(self, policy: QueuePolicy) -> None:
         self._policy = policy
         self._banded = policy if is_banded(policy) else None
         self._bands = bands_of(policy)
@@ -435,6 +437,10 @@ class SchedulingQueue:
             if unit_class.refusal is not None and head is not None:
                 yield head, unit_class.refusal
 
+    def heads(self) -> Iterator[OrderKey]:
+        """Iterate over the first unit of every class."""
+        return (each.head for each in self._classes.values() if each.head is not None)
+
     def head(self) -> OrderKey | None:
         """Return the position of the head of the queue; None: there is none.
 
@@ -478,8 +484,6 @@ class SchedulingQueue:
         twin.options = self.options
         twin.in_flight = dict(self.in_flight)
         twin.requests = self.requests.copy()
-        twin.not_before = self.not_before
-        twin.generation, twin.turn = self.generation, self.turn
         twin.length = self.length
         twin.first_band = self.first_band
         twin._in_band = self._in_band[:]

@@ -1,4 +1,4 @@
-"""Demands on quotas, problems of quotas, and how a quota is shown."""
+"""Demands on quotas, and problems of quotas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TypeAlias
 import msgspec
 
 from queue_scheduler.decision import Reason
-from shared_api.resource_list import Amounts
 
 
 class Demand(msgspec.Struct, frozen=True, gc=False):
@@ -21,6 +20,47 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
 
 Rule: TypeAlias = tuple[Reason, str, str]
 """(kind, resource, `via`) of a refusal: together with the quota, the one sum that it is about."""
+
+
+class LimitKind(StrEnum):
+    """Which limit a demand is compared with; the values are those of the debug API."""
+
+    MAX = "max"
+    MIN = "min"
+    RUNTIME = "runtime"
+    """What koord-scheduler would grant with the demand added."""
+    NODES = "nodes"
+    """What all nodes have."""
+
+
+class AppliedLimit(msgspec.Struct, frozen=True, gc=False):
+    """A limit that a demand was compared with, and what was used before; amounts in base units."""
+
+    quota: str
+    kind: LimitKind
+    resource: str
+    limit: int
+    used: int
+    requested: int
+
+
+class Borrowed(msgspec.Struct, frozen=True, gc=False):
+    """What a quota uses above its guarantee on one resource; amounts in base units.
+
+    `lenders` are the siblings of which it may be, each with how much of its guarantee is lent at
+    most; () if no quota is guaranteed what is borrowed.
+    """
+
+    quota: str
+    resource: str
+    used: int
+    guaranteed: int
+    lenders: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def amount(self) -> int:
+        """How much is borrowed."""
+        return self.used - self.guaranteed
 
 
 class ProblemKind(StrEnum):
@@ -56,36 +96,3 @@ class QuotaProblem(msgspec.Struct, frozen=True, gc=False):
     quota: str
     text: str
     fatal: bool = False
-
-
-class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
-    """One quota as it is shown to users, at one moment; amounts in base units.
-
-    `booked`: sum of the units charged to it. `demand`: the input of the division, that is, charges
-    and counted foreign pods, masked to the keys of `max`. `used`: the same over its subtree.
-    `limits`: what `used` is compared with now in this mode; a missing key is unlimited.
-    `runtime`: as koord-scheduler would compute it from these demands (empty in other modes),
-    including the units that its rounding would lose.
-    """
-
-    name: str
-    namespace: str
-    tree_id: str
-    parent: str
-    children: tuple[str, ...]
-    is_parent: bool
-    lends: bool
-    min: Amounts
-    scaled_min: Amounts
-    max: Amounts
-    weight: Amounts
-    booked: Amounts
-    foreign: Amounts
-    demand: Amounts
-    used: Amounts
-    request: Amounts
-    runtime: Amounts
-    limits: Amounts
-    protected: Amounts
-    usable: bool
-    problems: tuple[QuotaProblem, ...] = ()

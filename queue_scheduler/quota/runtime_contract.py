@@ -53,7 +53,7 @@ class ContractRules(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[DivisionState, ...] = (DivisionState(),)
 
 
-class Breach(msgspec.Struct, frozen=True):
+class ContractBreach(msgspec.Struct, frozen=True):
     """The first step of the contract that fails: at which quota, on which resources."""
 
     reason: Reason
@@ -71,7 +71,7 @@ def find_breach(
     quota: str,
     job: Demand,
     rules: ContractRules,
-) -> Breach | None:
+) -> ContractBreach | None:
     """Return what admitting `job` to `quota` would break, or None.
 
     `demands` has everything expected in each quota itself; `total` is the sum of the nodes, from
@@ -85,7 +85,7 @@ def find_breach(
         seeded = msgspec.structs.replace(state, unseeded=state.unseeded - {quota})
         before = Covering(tree, demands, total, rules, state, demands)
         covers.append((before, Covering(tree, after, total, rules, seeded, demands)))
-    steps: tuple[Callable[[Covering, Covering], Breach | None], ...] = (
+    steps: tuple[Callable[[Covering, Covering], ContractBreach | None], ...] = (
         lambda _, then: _over_limit(then, quota, rules),
         lambda _, then: _over_min(then, np_demands, quota, job),
         lambda _, then: _over_parents(then, quota, job, rules),
@@ -140,7 +140,7 @@ def _over(amounts: Mapping[str, int], limit: Mapping[str, int]) -> tuple[str, ..
     return tuple(sorted(key for key in amounts if key in limit and amounts[key] > limit[key]))
 
 
-def _over_limit(then: Covering, quota: str, rules: ContractRules) -> Breach | None:
+def _over_limit(then: Covering, quota: str, rules: ContractRules) -> ContractBreach | None:
     node = then.tree.nodes.get(quota)
     if node is None or (node.is_special and rules.uses_runtime):
         return None
@@ -150,10 +150,12 @@ def _over_limit(then: Covering, quota: str, rules: ContractRules) -> Breach | No
     if not exceed:
         return None
     reason = Reason.OVER_RUNTIME if rules.uses_runtime else Reason.OVER_QUOTA_MAX
-    return Breach(reason, quota, exceed, limit, demand)
+    return ContractBreach(reason, quota, exceed, limit, demand)
 
 
-def _over_min(then: Covering, np_demands: OwnAmounts, quota: str, job: Demand) -> Breach | None:
+def _over_min(
+    then: Covering, np_demands: OwnAmounts, quota: str, job: Demand
+) -> ContractBreach | None:
     node = then.tree.nodes.get(quota)
     if not job.non_preemptible or node is None or node.is_special:
         return None
@@ -164,10 +166,12 @@ def _over_min(then: Covering, np_demands: OwnAmounts, quota: str, job: Demand) -
     exceed = _over(demand, node.spec.min)
     if not exceed:
         return None
-    return Breach(Reason.NON_PREEMPTIBLE_OVER_MIN, quota, exceed, node.spec.min, demand)
+    return ContractBreach(Reason.NON_PREEMPTIBLE_OVER_MIN, quota, exceed, node.spec.min, demand)
 
 
-def _over_parents(then: Covering, quota: str, job: Demand, rules: ContractRules) -> Breach | None:
+def _over_parents(
+    then: Covering, quota: str, job: Demand, rules: ContractRules
+) -> ContractBreach | None:
     node = then.tree.nodes.get(quota)
     if not rules.check_parent or node is None or node.is_special:
         return None
@@ -179,21 +183,25 @@ def _over_parents(then: Covering, quota: str, job: Demand, rules: ContractRules)
             reason = Reason.OVER_PARENT_MAX
             if rules.uses_runtime:
                 reason = Reason.OVER_PARENT_RUNTIME
-            return Breach(reason, parent.name, exceed, limit, demand)
+            return ContractBreach(reason, parent.name, exceed, limit, demand)
     return None
 
 
-def _over_admission(then: Covering, quota: str, job: Demand, rules: ContractRules) -> Breach | None:
+def _over_admission(
+    then: Covering, quota: str, job: Demand, rules: ContractRules
+) -> ContractBreach | None:
     node = then.tree.nodes.get(quota)
     if rules.admission is None or node is None:
         return None
     limit = rules.admission.get(quota, node.spec.max)
     demand = then.demands[quota]
     exceed = tuple(key for key in _over(demand, limit) if key in job.amounts)
-    return Breach(Reason.OVER_QUOTA_MAX, quota, exceed, limit, demand) if exceed else None
+    return ContractBreach(Reason.OVER_QUOTA_MAX, quota, exceed, limit, demand) if exceed else None
 
 
-def _hurts(before: Covering, then: Covering, quota: str, rules: ContractRules) -> Breach | None:
+def _hurts(
+    before: Covering, then: Covering, quota: str, rules: ContractRules
+) -> ContractBreach | None:
     if not rules.uses_runtime:
         return None
     for node in holders(then.tree, then.demands):
@@ -204,7 +212,7 @@ def _hurts(before: Covering, then: Covering, quota: str, rules: ContractRules) -
         if exceed and not (rules.reclaim and _may_reclaim(then, quota, node, exceed)):
             limit = then.division.runtime[node.name]
             demand = then.subtree_demand(node)
-            return Breach(Reason.HURTS_OTHERS, node.name, exceed, limit, demand)
+            return ContractBreach(Reason.HURTS_OTHERS, node.name, exceed, limit, demand)
     return None
 
 

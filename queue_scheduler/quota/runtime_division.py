@@ -3,8 +3,8 @@
 One resource of one parent is divided at a time. A parent has T to give. Every child first gets its
 floor (its min, scaled down if the mins together exceed T), but no more than it asks for, unless it
 does not lend. The rest goes by weight to the children that ask for more than their floor, round
-after round: a child that has enough gives the excess back, until no child is hungry or nothing is
-left.
+after round: a child that has enough gives the excess back, until no child is unsatisfied or nothing
+is left.
 
 Amounts are integers, so shares must be rounded, and releases differ in how. Two functions use
 float64 (`scaled_min`, `half_up_share`) because koord-scheduler does: they repeat its expressions,
@@ -40,7 +40,7 @@ NO_QUOTAS: Final[frozenset[str]] = frozenset()
 ClaimTuple: TypeAlias = tuple[int, int, int, bool]
 """A `Claim` without field names, for hot paths."""
 
-Hungry: TypeAlias = tuple[int, int, int]
+Unsatisfied: TypeAlias = tuple[int, int, int]
 """(index of the claim, weight, what it lacks) of a child that asks for more than it has."""
 
 
@@ -102,21 +102,21 @@ def divide(
 ) -> list[int]:
     """Return what each child gets; claims are sorted by the children's names, which break ties."""
     granted: list[int] = []
-    hungry: list[Hungry] = []
+    unsatisfied: list[Unsatisfied] = []
     rest = total
     lost = 0
     for child, (weight, request, floor, lends) in enumerate(claims):
         if request > floor:
             granted.append(request)
-            hungry.append((child, weight, request - floor))
+            unsatisfied.append((child, weight, request - floor))
             rest -= floor
         else:
             got = request if lends else floor
             granted.append(got)
             rest -= got
-    rounded = sum(weight > 0 for _, weight, _ in hungry)
-    while rest > 0 and hungry:
-        weights = [weight for _, weight, _ in hungry]
+    rounded = sum(weight > 0 for _, weight, _ in unsatisfied)
+    while rest > 0 and unsatisfied:
+        weights = [weight for _, weight, _ in unsatisfied]
         weight_sum = sum(weights)
         if weight_sum <= 0:
             break
@@ -125,13 +125,13 @@ def divide(
         else:
             shares = largest_remainder(rest, weights, weight_sum)
         lost += rest - sum(shares)
-        rest, hungry = _hand_out(shares, hungry)
+        rest, unsatisfied = _hand_out(shares, unsatisfied)
     completed = 0
     if tolerant and lost > 0:
         completed = completed_by(
-            min(lost, rounded), [lacks for _, weight, lacks in hungry if weight > 0]
+            min(lost, rounded), [lacks for _, weight, lacks in unsatisfied if weight > 0]
         )
-    for child, weight, lacks in hungry:
+    for child, weight, lacks in unsatisfied:
         if lacks > completed or weight <= 0:
             granted[child] -= lacks
     return granted
@@ -151,23 +151,23 @@ def completed_by(lost: int, lacks: list[int]) -> int:
     return completed
 
 
-def _hand_out(shares: list[int], hungry: list[Hungry]) -> tuple[int, list[Hungry]]:
-    """Return what satisfied children give back, and the still hungry with what they lack."""
+def _hand_out(shares: list[int], unsatisfied: list[Unsatisfied]) -> tuple[int, list[Unsatisfied]]:
+    """Return what satisfied children give back, and the still unsatisfied with what they lack."""
     given_back = 0
-    still_hungry: list[Hungry] = []
-    for (child, weight, lacks), share in zip(hungry, shares, strict=True):
+    still_unsatisfied: list[Unsatisfied] = []
+    for (child, weight, lacks), share in zip(unsatisfied, shares, strict=True):
         if share < lacks:
-            still_hungry.append((child, weight, lacks - share))
+            still_unsatisfied.append((child, weight, lacks - share))
         else:
             given_back += share - lacks
-    return given_back, still_hungry
+    return given_back, still_unsatisfied
 
 
 def largest_remainder(total: int, weights: Sequence[int], weight_sum: int) -> list[int]:
     """Return shares that add up to `total`; a weight of 0 or less gets nothing.
 
-    `weight_sum` may be less than the sum of the positive weights if a hungry child has a negative
-    one: then the shares add up to more, as they do in koord-scheduler.
+    `weight_sum` may be less than the sum of the positive weights if an unsatisfied child has a
+    negative one: then the shares add up to more, as they do in koord-scheduler.
     """
     shares: list[int] = []
     remainders: list[tuple[int, int]] = []

@@ -21,7 +21,7 @@ MAX_LABELS: Final = 1000
 affects the namespace."""
 
 
-class Found(NamedTuple):
+class FoundNode(NamedTuple):
     """The result of a look-up.
 
     Attributes:
@@ -35,7 +35,7 @@ class Found(NamedTuple):
     is_available: bool = True
 
 
-NOTHING: Final = Found(())
+NOTHING: Final = FoundNode(())
 
 
 class TreeNodeLookup:
@@ -60,7 +60,7 @@ class TreeNodeLookup:
         """Return the paths of all nodes, sorted."""
         return self._queues
 
-    def look_up(self, label: str, namespace: str) -> Found:
+    def look_up(self, label: str, namespace: str) -> FoundNode:
         """Return the node that a unit of the namespace means; label "": it names none."""
         asked = self._asked.setdefault(namespace, {})
         if len(asked) <= MAX_LABELS:
@@ -132,7 +132,7 @@ class TreeNodeLookup:
         twin._asked = {namespace: dict(labels) for namespace, labels in self._asked.items()}
         return twin
 
-    def _find(self, label: str, namespace: str) -> Found:
+    def _find(self, label: str, namespace: str) -> FoundNode:
         if label:
             paths = (label,) if label in self._queues else self._by_short.get(label, ())
         else:
@@ -141,8 +141,8 @@ class TreeNodeLookup:
         if not paths:
             return NOTHING
         if len(paths) > 1:
-            return Found(paths)
-        return Found(paths, self._queues[paths[0]], self._is_available(paths[0], namespace))
+            return FoundNode(paths)
+        return FoundNode(paths, self._queues[paths[0]], self._is_available(paths[0], namespace))
 
     def _is_available(self, path: str, namespace: str) -> bool:
         """Return whether a namespace's units may use a node; they may if the node lists it."""
@@ -153,9 +153,9 @@ class TreeNodeLookup:
         listed = self._available.get(namespace, frozenset())
         return not listed.isdisjoint((ALL_QUOTAS, path, short_name(path)))
 
-    def _answers(self, namespaces: Iterable[str]) -> dict[str, list[Found] | None]:
+    def _answers(self, namespaces: Iterable[str]) -> dict[str, list[FoundNode] | None]:
         """Return the look-up results of these namespaces; None: too many names to record."""
-        answers: dict[str, list[Found] | None] = {}
+        answers: dict[str, list[FoundNode] | None] = {}
         for namespace in namespaces:
             labels = self._asked[namespace]
             known = len(labels) <= MAX_LABELS
@@ -164,7 +164,7 @@ class TreeNodeLookup:
             )
         return answers
 
-    def _differing(self, before: Mapping[str, list[Found] | None]) -> tuple[str, ...]:
+    def _differing(self, before: Mapping[str, list[FoundNode] | None]) -> tuple[str, ...]:
         after = self._answers(before)
         return tuple(
             f"namespace/{namespace}"

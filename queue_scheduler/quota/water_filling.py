@@ -1,7 +1,7 @@
 """The division that rounds half up, by water-filling: without a loop over the children.
 
-`runtime_division.divide` gives every hungry child of one weight the same share in each round. So
-only the sum of these shares, the *level*, matters: a child that lacks no more than the level is
+`runtime_division.divide` gives every unsatisfied child of one weight the same share in each round.
+So only the sum of these shares, the *level*, matters: a child that lacks no more than the level is
 full, and what it was given above its lack comes back. With the children of one weight sorted by
 what they lack, a round costs one look-up per weight. To ask what would change if one child asked
 for more, one number is exchanged in one list; nothing else is recomputed.
@@ -26,7 +26,7 @@ PooledClaim: TypeAlias = tuple[int, int, int]
 NO_CLAIM: Final[PooledClaim] = (0, 0, 0)
 
 Lacks: TypeAlias = Mapping[int, list[int]]
-"""By weight: what each hungry child lacks above its floor, sorted."""
+"""By weight: what each unsatisfied child lacks above its floor, sorted."""
 
 
 class ShareGroup:
@@ -37,12 +37,12 @@ class ShareGroup:
     def __init__(self) -> None:
         self._claims: dict[str, PooledClaim] = {}
         self._lacks: dict[int, list[int]] = {}
-        self._weights = 0  # of the hungry
+        self._weights = 0  # of the unsatisfied
         # What all children get before shares are computed.
         self._floors = 0
 
     def put(self, name: str, claim: PooledClaim) -> None:
-        """Add a child that is not in the group; if it is hungry, its weight must be positive."""
+        """Add a child that is not in the group; an unsatisfied one must have a positive weight."""
         weight, request, floor = claim
         self._claims[name] = claim
         if request <= floor:
@@ -95,7 +95,7 @@ class ShareGroup:
         return got if request - got > crumb else request
 
     def _exchange(self, was: PooledClaim, claim: PooledClaim) -> Lacks:
-        """Return what the hungry lack if one claim is replaced by another."""
+        """Return what the unsatisfied lack if one claim is replaced by another."""
         weight, request, floor = claim
         lacked = was[1] - was[2]
         if lacked <= 0 and request <= floor:

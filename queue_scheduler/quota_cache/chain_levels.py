@@ -14,7 +14,7 @@ from queue_scheduler.quota_cache.level_division import (
     Grants,
     LevelDivision,
     Memory,
-    may_be_unseeded,
+    may_usage_be_unseeded,
 )
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage, governs
 from queue_scheduler.quota_cache.unconstrained_levels import UnconstrainedLevels
@@ -109,7 +109,7 @@ class ChainLevels:
         return level
 
     def forget(self) -> None:
-        """Keep no level: the sums have changed, and the tree's clock does not tell."""
+        """Keep no level: the sums have changed, and the tree's clock does not show it."""
         self._levels.clear()
 
     def offered(
@@ -147,7 +147,7 @@ class ChainLevels:
             return
         is_changed = before != after or level.limited_after != child.limited.get(key, 0)
         # With the first pod of J its quota is remembered.
-        if is_changed or may_be_unseeded(child):
+        if is_changed or may_usage_be_unseeded(child):
             level.granted_after = self.after(level, key, memory)
         else:
             level.granted_after = self.before(level, key, memory)

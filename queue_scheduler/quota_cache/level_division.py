@@ -34,7 +34,7 @@ class Memory(msgspec.Struct, frozen=True):
 PoolQuestion: TypeAlias = tuple[int | None, bool, bool]
 """(total that mins are scaled to, or None if they are not; unseeded; unrefreshed)."""
 
-MOST_KNOWN: Final = 256
+MAX_KNOWN: Final = 256
 """Divisions that are kept per node and resource until a claim there changes: of a hundred waiters,
 many ask the same question about the levels above them."""
 
@@ -127,7 +127,7 @@ class LevelDivision:
         question = (total, memory.unseeded, memory.unrefreshed, changed, request)
         grants = known.grants.get(question)
         if grants is None:
-            if len(known.grants) >= MOST_KNOWN:
+            if len(known.grants) >= MAX_KNOWN:
                 known.grants.clear()
             if self._is_pooled:
                 grants = self._fill(known, parent, key, total, memory, changed, request)
@@ -198,7 +198,7 @@ class LevelDivision:
         question = (scaled_to, memory.unseeded, memory.unrefreshed)
         if question in pools:
             return pools[question]
-        if len(pools) >= MOST_KNOWN:
+        if len(pools) >= MAX_KNOWN:
             pools.clear()
         pools[question] = None
         pool = ShareGroup()
@@ -267,7 +267,7 @@ class LevelDivision:
             asked = request if child is changed else limited.get(key, 0)
             if not asked and is_lending:
                 continue
-            if memory.unseeded and child is not changed and may_be_unseeded(child):
+            if memory.unseeded and child is not changed and may_usage_be_unseeded(child):
                 asked = 0
             floor = minimum
             if is_scaled and minimum and name not in unscaled:
@@ -344,7 +344,7 @@ def _renew(
         return False
     for child in changed:
         asked = child.limited.get(key, 0)
-        if question[1] and may_be_unseeded(child):
+        if question[1] and may_usage_be_unseeded(child):
             asked = 0
         claim = _pooled(child, key, asked, child.spec.min.get(key, 0))
         if claim is None:
@@ -354,6 +354,6 @@ def _renew(
     return True
 
 
-def may_be_unseeded(node: NodeUsage) -> bool:
+def may_usage_be_unseeded(node: NodeUsage) -> bool:
     """Return whether a quota may have had no pod yet (`koord_scheduler_state`)."""
     return bool(node.reserve) and not node.children and not has_demand(node)

@@ -22,26 +22,27 @@ from functools import partial
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
+from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.quota_cache.every_limit import find_refusals
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
-from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
-from queue_scheduler.quota_cache.quota_views import find_view
+from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, QuotaLedger
+from queue_scheduler.quota_cache.quota_views import QuotaView, find_view
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees, build_usage_trees
 from queue_scheduler.quota_cache.wake_index import (
     AT_ONCE,
     RUNTIME_REASONS,
-    Entry,
-    Rank,
     RankOf,
     Room,
+    WaiterEntry,
+    WaiterRank,
     Waiting,
     WakeIndex,
 )
-from queue_scheduler.quota_cache.what_if import Added, net_changes, supposed
+from queue_scheduler.quota_cache.what_if import Added, net_changes, simulate_changes
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.quota_names import NamedQuota, QuotaNames, build_quota_names
@@ -122,7 +123,7 @@ class QuotaCache:
         """
         pod = None
         if request is not None:
-            pod = ForeignPod(quota, Demand(dict(request), non_preemptible), bound)
+            pod = ForeignCharge(quota, Demand(dict(request), non_preemptible), bound)
         old = self._ledger.put_pod(key, pod)
         if pod == old:
             return
@@ -183,29 +184,40 @@ class QuotaCache:
         # This question overwrites what the last `check` prepared for its charge.
         self._fitted = None
         items = node.counted(demand.amounts)
-        with supposed(trees, self._protected, net_changes(self._ledger, released, added)):
+        with simulate_changes(trees, self._protected, net_changes(self._ledger, released, added)):
             refusal = trees.check(node, items, demand)
             if refusal is None:
                 refusal = check_guarantee(node, items, self._protected)
         return refusal
 
-    def charge(self, owner: str, quota: str, demand: Demand) -> None:
-        """Charge `demand` to `quota` for `owner`, in place of its earlier charge; never refuses."""
+    def charge(
+        self, owner: str, quota: str, demand: Demand, *, notes: bool = False
+    ) -> AdmissionRecord | None:
+        """Charge `demand` to `quota` for `owner`, in place of its earlier charge; never refuses.
+
+        `notes`: `check` has just let it through; return what it was compared with, unless the quota
+        is in no tree.
+        """
         old = self._ledger.charge(owner, quota, demand)
         checked: Items | None = None
         if old is None:
             asked = (demand.amounts, demand.non_preemptible, quota, self._changes)
             if self._fitted == asked:
                 checked = self._fitted_items
-        elif old == (quota, demand):
-            return
-        self._changes += 1
         trees = self._trees
+        noted = None
+        if notes and trees is not None:
+            open_notes = trees.notes.get(quota) or trees.open_notes(quota)
+            noted = None if open_notes is None else open_notes.note(demand, checked)
+        if old is not None and old == (quota, demand):
+            return noted
+        self._changes += 1
         if trees is None:
-            return
+            return noted
         if old is not None:
             self._follow(trees.charge_unit(old[0], old[1], -1))
         self._follow(trees.charge_unit(quota, demand, 1, checked))
+        return noted
 
     def release(self, owner: str) -> None:
         """Release what is charged for `owner`, if anything."""
@@ -245,7 +257,7 @@ class QuotaCache:
         node = self._trees.nodes.get(quota)
         if self._protected.refresh(quota, node) and node is not None:
             for waiting in self._waiting.borrowers(node.tree.tree.tree_id, quota):
-                self._waiting.doubt(waiting)
+                self._waiting.mark_doubtful(waiting)
 
     def wait(
         self,
@@ -253,7 +265,7 @@ class QuotaCache:
         quota: str,
         demand: Demand,
         refusal: Refusal,
-        rank: Rank = (),
+        rank: WaiterRank = (),
         domain: str = AT_ONCE,
         whole: Demand | None = None,
     ) -> None:
@@ -301,8 +313,8 @@ class QuotaCache:
         return self._waiting.stirred()
 
     def first_woken(
-        self, domain: str, rank_of: RankOf | None = None, before: Rank | None = None
-    ) -> Entry | None:
+        self, domain: str, rank_of: RankOf | None = None, before: WaiterRank | None = None
+    ) -> WaiterEntry | None:
         """Return (rank, number, waiter) of the first waiter that changes may have enabled, or None.
 
         Considers the changes up to the last call of `stirred_domains`. The waiter stays registered
@@ -332,15 +344,15 @@ class QuotaCache:
                 self._waiting.mark_due(tree_id, node)
                 doubtful += self._waiting.borrowers(tree_id, node)
             for key in changes.keys:
-                scopes = self._waiting.refused_by_contract(tree_id, key)
+                scopes = self._waiting.refused_by_runtime(tree_id, key)
                 if scopes:
-                    doubtful += map(self._waiting.named, trees.doubtful(tree, key, scopes))
+                    doubtful += map(self._waiting.entry_of, trees.doubtful(tree, key, scopes))
             if changes.is_entitled_anew:
                 doubtful += self._waiting.borrowers(tree_id)
             elif changes.is_room_freed:
                 doubtful += self._waiting.owners(tree_id)
             for waiting in doubtful:
-                self._waiting.doubt(waiting)
+                self._waiting.mark_doubtful(waiting)
             changes.settle()
 
     def _is_enabled(self, waiting: Waiting) -> bool:
@@ -426,16 +438,14 @@ class QuotaCache:
         Empty if the amounts count against any limit that applies, and if the quota governs no such
         resource.
         """
-        node = self.trees.nodes.get(name)
-        if node is None:
+        trees = self._trees or self._build()
+        notes = trees.notes.get(name) or trees.open_notes(name)
+        if notes is None:
             return ()
-        levels = node.chain if self._settings.mode is QuotaMode.MAX else (node,)
-        for each in levels:
-            governed = each.spec.max
-            for key in amounts:  # every admission comes here, and mostly returns at the first
-                if key in governed and amounts[key] > 0:
-                    return ()
-        return tuple(sorted(key for key in node.spec.max if _may_be_requested(key)))
+        for key in amounts:  # every admission comes here, and mostly returns at the first
+            if key in notes.governed and amounts[key] > 0:
+                return ()
+        return tuple(sorted(key for key in trees.nodes[name].spec.max if _may_be_requested(key)))
 
     def tree_id(self, name: str) -> str:
         """Return the tree of a quota; "" is the default tree."""

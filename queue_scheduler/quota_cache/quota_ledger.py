@@ -18,11 +18,11 @@ from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.tree_usage import without_zeros
 from shared_api.resource_list import Amounts
 
-Charge: TypeAlias = tuple[str, Demand]
+QuotaCharge: TypeAlias = tuple[str, Demand]
 """(quota, demand) of one charge."""
 
 
-class ForeignPod(msgspec.Struct, frozen=True, gc=False):
+class ForeignCharge(msgspec.Struct, frozen=True, gc=False):
     """A pod without a unit: what it asks for, and whether it is bound to a node."""
 
     quota: str
@@ -88,7 +88,7 @@ class Account:
         copy.pending = self.pending.fork()
         return copy
 
-    def add_pod(self, pod: ForeignPod, sign: int) -> None:
+    def add_pod(self, pod: ForeignCharge, sign: int) -> None:
         """Add (1) or take back (-1) a foreign pod."""
         (self.bound if pod.is_bound else self.pending).add(pod.demand, sign)
 
@@ -103,8 +103,8 @@ class QuotaLedger:
     __slots__ = ("_accounts", "_owners", "_pods")
 
     def __init__(self) -> None:
-        self._owners: dict[str, Charge] = {}
-        self._pods: dict[str, ForeignPod] = {}
+        self._owners: dict[str, QuotaCharge] = {}
+        self._pods: dict[str, ForeignCharge] = {}
         self._accounts: dict[str, Account] = {}
 
     def fork(self) -> QuotaLedger:
@@ -115,7 +115,7 @@ class QuotaLedger:
         copy._accounts = {name: account.fork() for name, account in self._accounts.items()}
         return copy
 
-    def charge(self, owner: str, quota: str, demand: Demand) -> Charge | None:
+    def charge(self, owner: str, quota: str, demand: Demand) -> QuotaCharge | None:
         """Charge a demand to a quota for `owner`; return the earlier charge that it replaces."""
         old = self._owners.get(owner)
         if old is not None:
@@ -125,7 +125,7 @@ class QuotaLedger:
         account.units.add(demand, 1)
         return old
 
-    def release(self, owner: str) -> Charge | None:
+    def release(self, owner: str) -> QuotaCharge | None:
         """Release the charge of an owner, if there is one; return it."""
         old = self._owners.pop(owner, None)
         if old is not None:
@@ -137,7 +137,7 @@ class QuotaLedger:
         """Return all owners that are charged."""
         return list(self._owners)
 
-    def charge_of(self, owner: str) -> Charge | None:
+    def charge_of(self, owner: str) -> QuotaCharge | None:
         """Return the charge of an owner, or None."""
         return self._owners.get(owner)
 
@@ -145,11 +145,11 @@ class QuotaLedger:
         """Return the keys of the foreign pods that are charged."""
         return list(self._pods)
 
-    def pod(self, key: str) -> ForeignPod | None:
+    def pod(self, key: str) -> ForeignCharge | None:
         """Return what is charged for a foreign pod, or None."""
         return self._pods.get(key)
 
-    def put_pod(self, key: str, pod: ForeignPod | None) -> ForeignPod | None:
+    def put_pod(self, key: str, pod: ForeignCharge | None) -> ForeignCharge | None:
         """Charge a foreign pod; return what it replaces under its key. None: the pod is gone."""
         old = self._pods.get(key)
         if old == pod:

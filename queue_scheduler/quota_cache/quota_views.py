@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree import QuotaNode
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands
@@ -12,6 +11,58 @@ from queue_scheduler.quota_cache.quota_ledger import Account, QuotaLedger
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, without_zeros
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
 from shared_api.resource_list import Amounts, add
+
+
+class QuotaView:
+    """One quota as it is shown to users, at one moment; amounts in base units.
+
+    Args:
+        spec: The quota.
+        trees: The quotas, with their usage; if the quota is in no tree, only its charges are known.
+        account: What is charged to it.
+        protected: What is kept for pending units.
+    """
+
+    def __init__(
+        self, spec: QuotaSpec, trees: UsageTrees, account: Account, protected: ProtectedDemands
+    ) -> None:
+        self.usable = spec.name in trees.nodes
+        node = trees.nodes[spec.name] if self.usable else _node_outside(spec, trees)
+        tree_id = node.tree.tree.tree_id
+        walk = trees.walks.get(tree_id) if self.usable and not node.is_special else None
+        self.name = spec.name
+        self.namespace = spec.namespace
+        self.tree_id = tree_id if self.usable else spec.tree_id
+        self.parent = spec.parent
+        self.children = tuple(child.name for child in node.children)
+        self.is_parent = spec.is_parent
+        self.lends = spec.lends
+        self.min: Amounts = dict(spec.min)
+        self.scaled_min: Amounts = dict(trees.entitlements.of(spec.name))
+        self.max: Amounts = dict(spec.max)
+        self.weight: Amounts = dict(spec.weight)
+        # The sum of the units charged to it.
+        self.charged: Amounts = without_zeros(account.units.amounts)
+        self.foreign: Amounts = without_zeros(add(account.bound.amounts, account.pending.amounts))
+        # The input of the division: charges and counted foreign pods, masked to the keys of `max`.
+        self.demand: Amounts = (
+            without_zeros(dict(node.counted(_counted(account, trees)))) if self.usable else {}
+        )
+        # The same over its subtree.
+        self.used: Amounts = without_zeros(node.used)
+        self.request: Amounts = without_zeros(node.limited)
+        # As koord-scheduler would compute it from these demands (empty in other modes), including
+        # the units that its rounding would lose.
+        self.runtime: Amounts = {} if walk is None else walk.runtimes(node)
+        # What `used` is compared with now in this mode; a missing key is unlimited.
+        self.limits: Amounts = dict(node.limits) if self.usable else {}
+        self.protected: Amounts = without_zeros(protected.kept_at(node))
+        self.problems = trees.problems_of(spec.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, QuotaView) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # its amounts are dicts
 
 
 def find_view(
@@ -30,47 +81,13 @@ def find_view(
         if not named:
             return None
         spec = min(named, key=lambda one: one.age)
-    return _build_view(spec, trees, ledger.account(name), protected)
+    return QuotaView(spec, trees, ledger.account(name), protected)
 
 
-def _build_view(
-    spec: QuotaSpec,
-    trees: UsageTrees,
-    account: Account,
-    protected: ProtectedDemands,
-) -> QuotaView:
-    """Return the numbers of a quota; if it is in no tree, only its charges are known."""
-    node = trees.nodes.get(spec.name)
-    if node is None:
-        node = NodeUsage(
-            QuotaNode(spec, trees.trees[""].tree.root, ""), trees.trees[""].root, trees.trees[""]
-        )
-    walk = trees.walks.get(node.tree.tree.tree_id)
-    is_usable = spec.name in trees.nodes
-    has_runtime = walk is not None and is_usable and not node.is_special
-    return QuotaView(
-        name=spec.name,
-        namespace=spec.namespace,
-        tree_id=node.tree.tree.tree_id if is_usable else spec.tree_id,
-        parent=spec.parent,
-        children=tuple(child.name for child in node.children),
-        is_parent=spec.is_parent,
-        lends=spec.lends,
-        min=dict(spec.min),
-        scaled_min=dict(trees.entitlements.of(spec.name)),
-        max=dict(spec.max),
-        weight=dict(spec.weight),
-        booked=without_zeros(account.units.amounts),
-        foreign=without_zeros(add(account.bound.amounts, account.pending.amounts)),
-        demand=without_zeros(dict(node.counted(_counted(account, trees)))) if is_usable else {},
-        used=without_zeros(node.used),
-        request=without_zeros(node.limited),
-        runtime=walk.runtimes(node) if walk is not None and has_runtime else {},
-        limits=dict(node.limits) if is_usable else {},
-        protected=without_zeros(protected.kept_at(node)),
-        usable=is_usable,
-        problems=trees.problems_of(spec.name),
-    )
+def _node_outside(spec: QuotaSpec, trees: UsageTrees) -> NodeUsage:
+    """Return a node without usage for a quota that is in no tree."""
+    default = trees.trees[""]
+    return NodeUsage(QuotaNode(spec, default.tree.root, ""), default.root, default)
 
 
 def _counted(account: Account, trees: UsageTrees) -> Amounts:

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import TypeAlias
 
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Borrowed, Demand
 from queue_scheduler.quota_cache.min_guarantee import Entitlements, limited_items
 from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
 from shared_api.well_known_labels import JOB_COUNTS
 
-Place: TypeAlias = tuple[NodeUsage, str]
+QuotaResource: TypeAlias = tuple[NodeUsage, str]
 """A quota and a resource."""
 
 
@@ -36,6 +36,83 @@ def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, 
         name
         for name, node in own.tree.nodes.items()
         if not node.is_special and _borrows(trees.entitlements, node, own, keys)
+    )
+
+
+def find_owners(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, ...]:
+    """Return the quotas that are owed a part of what a charge of `quota` holds.
+
+    For their units `find_borrowing` can name this quota now: it borrows, and they use less than
+    they are entitled to, on a resource that the charge holds.
+    """
+    node = trees.nodes.get(quota)
+    if node is None or node.is_special:
+        return ()
+    entitlements = trees.entitlements
+    keys = [key for key, _ in _guaranteed(node, demand)]
+    return tuple(
+        name
+        for name, own in node.tree.nodes.items()
+        if not own.is_special
+        and any(
+            entitlements.excess(own, key) < 0 and _borrows(entitlements, node, own, [key])
+            for key in keys
+        )
+    )
+
+
+def find_borrowed(trees: UsageTrees, quota: str, demand: Demand) -> tuple[Borrowed, ...]:
+    """Return what a quota and its ancestors use above their entitlement, nearest first.
+
+    Only on the resources that a charge holds, and that can be guaranteed.
+    """
+    node = trees.nodes.get(quota)
+    if node is None or node.is_special:
+        return ()
+    excess = trees.entitlements.excess
+    places = ((each, key) for each in node.chain for key, _ in _guaranteed(node, demand))
+    return tuple(
+        Borrowed(
+            quota=each.name,
+            resource=key,
+            used=each.used.get(key, 0),
+            guaranteed=trees.entitlements.of(each.name).get(key, 0),
+            lenders=_find_lenders(trees.entitlements, each, key),
+        )
+        for each, key in places
+        if excess(each, key) > 0
+    )
+
+
+def _find_lenders(
+    entitlements: Entitlements, node: NodeUsage, key: str
+) -> tuple[tuple[str, int], ...]:
+    """Return the siblings of which may be what a quota borrows, and how much of each at most.
+
+    Nothing says which part of a resource is whose. What siblings are entitled to and do not use is
+    lent as far as it is no longer free under the limit that they share.
+    """
+    tree, parent = node.tree, node.parent
+    assert parent is not None, f"{node.name} has no parent"
+    limit = parent.limits.get(key)
+    if parent is tree.root:
+        limit = tree.left(key) if tree.divides else None
+    if limit is None:
+        return ()
+    siblings = [each for each in parent.children if not each.is_special]
+    keeps = tree.divides or tree.keeps_mins
+    taken = [max(each.used.get(key, 0), each.reserve.get(key, 0) * keeps) for each in siblings]
+    unused = [
+        max(0, entitlements.of(each.name).get(key, 0) - amount)
+        for each, amount in zip(siblings, taken, strict=True)
+    ]
+    kept = sum(taken) - sum(each.used.get(key, 0) for each in siblings)
+    free = limit - parent.used.get(key, 0) - kept
+    lent = min(sum(unused) - free, entitlements.excess(node, key))
+    return tuple(
+        (each.name, min(amount, lent))
+        for each, amount in zip(siblings, unused, strict=True)
+        if amount > 0 and lent > 0
     )
 
 
@@ -68,8 +145,8 @@ def _guaranteed(node: NodeUsage, demand: Demand) -> Items:
     return [item for item in items if item[0] not in JOB_COUNTS]
 
 
-class Lent:
-    """What may be reclaimed for a demand: counts what is taken, and tells how much more may be.
+class LentUsage:
+    """What may be reclaimed for a demand: counts what is taken, and says how much more may be.
 
     A unit may be evicted if it holds a resource that the demand asks for, and each quota between it
     and the owner's chain is above its entitlement on that. All units that are taken together must
@@ -100,23 +177,23 @@ class Lent:
         self._own = trees.nodes.get(quota)
         wanted = [] if self._own is None else _guaranteed(self._own, demand)
         self._wanted = frozenset(key for key, _ in wanted)
-        self.taken: dict[Place, int] = {}
+        self.taken: dict[QuotaResource, int] = {}
         self._levels: dict[str, tuple[NodeUsage, ...]] = {}
         # What is released anyway is no longer borrowed.
-        self._gone: dict[Place, int] = {}
+        self._gone: dict[QuotaResource, int] = {}
         for owner in leaving:
             items, levels = self._charge_of(owner)
             for key, amount in items:
                 for each in levels:
                     self._gone[each, key] = self._gone.get((each, key), 0) + amount
 
-    def copy(self) -> Lent:
+    def copy(self) -> LentUsage:
         """Return an independent copy that has taken the same."""
         twin = copy(self)
         twin.taken = dict(self.taken)
         return twin
 
-    def places(self, owner: str) -> frozenset[Place]:
+    def places(self, owner: str) -> frozenset[QuotaResource]:
         """Return where an owner's charge counts; owners without a common place do not interact."""
         items, levels = self._charge_of(owner)
         return frozenset(place for place, _ in self._limited(items, levels))
@@ -148,7 +225,9 @@ class Lent:
             levels = self._levels[node.name] = _between(node, self._own)
         return _guaranteed(node, charge[1]), levels
 
-    def _limited(self, items: Items, levels: tuple[NodeUsage, ...]) -> Iterator[tuple[Place, int]]:
+    def _limited(
+        self, items: Items, levels: tuple[NodeUsage, ...]
+    ) -> Iterator[tuple[QuotaResource, int]]:
         """Yield the parts of a charge in quotas that are above their entitlement."""
         for each in levels:
             for key, amount in items:
@@ -156,5 +235,5 @@ class Lent:
                 if self._entitlements.excess(each, key) > 0:
                     yield (each, key), amount
 
-    def _excess(self, place: Place) -> int:
+    def _excess(self, place: QuotaResource) -> int:
         return self._entitlements.excess(*place) - self._gone.get(place, 0)

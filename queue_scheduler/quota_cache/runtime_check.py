@@ -23,12 +23,13 @@ import msgspec
 
 from queue_scheduler.decision import Grounds, Reason, Refusal
 from queue_scheduler.quota.water_filling import WaterFilling
+from queue_scheduler.quota_cache.admission_record import Runtimes
 from queue_scheduler.quota_cache.chain_levels import ChainLevels, Level
 from queue_scheduler.quota_cache.level_division import (
     Grants,
     LevelDivision,
     Memory,
-    may_be_unseeded,
+    may_usage_be_unseeded,
 )
 from queue_scheduler.quota_cache.tree_usage import (
     Items,
@@ -41,7 +42,7 @@ from queue_scheduler.quota_cache.unconstrained_levels import UnconstrainedLevels
 from shared_api.resource_list import Amounts
 
 
-class Breach(NamedTuple):
+class LevelRefusal(NamedTuple):
     """A refusal, and where it was found: at a level, and there in the subtree of a child.
 
     `beside` is that child where it is not on the way, with what it had and has.
@@ -58,7 +59,7 @@ class RuntimeCheck:
     """Asks one tree; made once per change of its quotas."""
 
     __slots__ = (
-        "_check_parent", "_foreseen", "_memories", "division", "levels", "plain",
+        "_check_parent", "_divided", "_memories", "division", "levels", "plain",
     )  # fmt: skip
 
     def __init__(self, tree: TreeUsage, unrefreshed: frozenset[str]) -> None:
@@ -67,13 +68,13 @@ class RuntimeCheck:
         self.division = LevelDivision(tree, unrefreshed)
         self.plain = UnconstrainedLevels(tree, self.division)
         self.levels = ChainLevels(tree, self.division, self.plain)
-        self._foreseen: list[tuple[Level, str, Memory]] = []
-        may_be_unseeded = any(
+        self._divided: list[tuple[Level, str, Memory]] = []
+        may_usage_be_unseeded = any(
             not node.children and any(node.reserve.values()) for node in tree.nodes.values()
         )
         self._memories = tuple(
             Memory(unseeded, is_unrefreshed)
-            for unseeded in ((False, True) if may_be_unseeded else (False,))
+            for unseeded in ((False, True) if may_usage_be_unseeded else (False,))
             for is_unrefreshed in ((False, True) if unrefreshed else (False,))
         )
 
@@ -84,14 +85,14 @@ class RuntimeCheck:
         copy.division = self.division.fork(tree)
         copy.plain = self.plain.fork(tree, copy.division)
         copy.levels = ChainLevels(tree, copy.division, copy.plain)
-        copy._foreseen = []
+        copy._divided = []
         return copy
 
     # --- questions ------------------------------------------------------------------------------
 
     def check(self, node: NodeUsage, items: Items) -> Refusal | None:
         """Return why koord-scheduler could refuse the pods of these amounts, or None."""
-        self._foreseen.clear()
+        self._divided.clear()
         doubtful: list[tuple[str, int]] = []
         for key, amount in items:
             if not self.plain.is_plain_chain(node, key, amount):
@@ -100,7 +101,7 @@ class RuntimeCheck:
         for key, amount in node.used.items():
             if amount > 0 and key not in asked and not self.plain.is_plain_chain(node, key, 0):
                 doubtful.append((key, 0))
-        seeds = may_be_unseeded(node)
+        seeds = may_usage_be_unseeded(node)
         if seeds:
             for key, amount in node.reserve.items():
                 if amount and key not in asked and not self.plain.is_plain_chain(node, key, 0):
@@ -109,18 +110,36 @@ class RuntimeCheck:
 
     def check_resource(self, node: NodeUsage, key: str, amount: int) -> Refusal | None:
         """Return the refusal on one resource alone: a cheap way to re-check a waiter."""
-        self._foreseen.clear()
+        self._divided.clear()
         if self.plain.is_plain_chain(node, key, amount):
             return None
-        return self._check_doubtful(node, [(key, amount)], seeds=may_be_unseeded(node))
+        return self._check_doubtful(node, [(key, amount)], seeds=may_usage_be_unseeded(node))
 
-    def come_true(self) -> None:
+    def keep_divisions(self) -> None:
         """Keep the divisions of the last `check`, whose demand has just been charged."""
-        for level, key, memory in self._foreseen:
+        for level, key, memory in self._divided:
             if level.granted_after is not None:
                 parent, total, grants = level.parent, level.total_after, level.granted_after
                 self.division.keep(parent, key, total, memory, grants)
-        self._foreseen.clear()
+        self._divided.clear()
+
+    def runtimes_found(self, node: NodeUsage, items: Items) -> Runtimes:
+        """Return the runtimes that the last `check` compared, the least of all states; often ().
+
+        That check must have let these amounts through. Where all levels certainly grant what is
+        asked for, nothing was divided, and there is no runtime.
+        """
+        if not self._divided or node.is_special:
+            return ()
+        asked = dict(items)
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for level, key, _ in self._divided:
+            child = level.child
+            is_compared = self._check_parent or child is node
+            if key in asked and is_compared and governs(level.parent, key):
+                place, compared = (child.name, key), (level.granted(), child.used.get(key, 0))
+                found[place] = min(compared, found.get(place, compared))
+        return tuple([(*place, *compared) for place, compared in found.items()])
 
     def forget_levels(self) -> None:
         """Forget all levels: the sums have changed without the tree's clock moving."""
@@ -139,7 +158,7 @@ class RuntimeCheck:
             if breach is None:
                 breach = self._over_parents(levels, key, amount)
             if amount or seeds:
-                self._foreseen += [(level, key, memory) for level in levels]
+                self._divided += [(level, key, memory) for level in levels]
                 if breach is None:
                     breach = self._hurt(levels, key, amount, memory)
             if breach is not None:
@@ -151,7 +170,7 @@ class RuntimeCheck:
         return None
 
     def _find_grounds(
-        self, levels: list[Level], breach: Breach, key: str, amount: int, memory: Memory
+        self, levels: list[Level], breach: LevelRefusal, key: str, amount: int, memory: Memory
     ) -> Grounds | None:
         """Return what the refusal follows from."""
         level, subject = breach.level, breach.beside
@@ -199,13 +218,13 @@ class RuntimeCheck:
 
     def _runtime(self, node: NodeUsage, key: str, memory: Memory) -> int:
         level = self.levels.descend(node, key, 0, memory)[-1]
-        if memory.unseeded and may_be_unseeded(node):
+        if memory.unseeded and may_usage_be_unseeded(node):
             return self.division.floor(node, key, level.total_before, memory)
         return level.granted()
 
     # --- the exact case -------------------------------------------------------------------------
 
-    def _over_limit(self, level: Level, key: str, amount: int) -> Breach | None:
+    def _over_limit(self, level: Level, key: str, amount: int) -> LevelRefusal | None:
         """Return the refusal if the child on the way is not covered with J."""
         node = level.child
         if node.is_special or not governs(level.parent, key):
@@ -213,9 +232,9 @@ class RuntimeCheck:
         runtime = level.granted()
         if node.used.get(key, 0) + amount <= runtime:
             return None
-        return Breach(_refusal(Reason.OVER_RUNTIME, node, key, runtime, amount), level)
+        return LevelRefusal(_refusal(Reason.OVER_RUNTIME, node, key, runtime, amount), level)
 
-    def _over_parents(self, levels: list[Level], key: str, amount: int) -> Breach | None:
+    def _over_parents(self, levels: list[Level], key: str, amount: int) -> LevelRefusal | None:
         """Return the refusal if an ancestor is not covered with J (setting checkParent)."""
         if not (self._check_parent and amount):
             return None
@@ -223,10 +242,12 @@ class RuntimeCheck:
             breach = self._over_limit(level, key, amount)
             if breach is not None:
                 reason = Reason.OVER_PARENT_RUNTIME
-                return Breach(msgspec.structs.replace(breach.refusal, reason=reason), level)
+                return LevelRefusal(msgspec.structs.replace(breach.refusal, reason=reason), level)
         return None
 
-    def _hurt(self, levels: list[Level], key: str, amount: int, memory: Memory) -> Breach | None:
+    def _hurt(
+        self, levels: list[Level], key: str, amount: int, memory: Memory
+    ) -> LevelRefusal | None:
         """Return the refusal if a quota that was covered without J is not covered with it."""
         for level in levels:
             if not governs(level.parent, key):
@@ -240,7 +261,7 @@ class RuntimeCheck:
 
     def _hurt_on_way(
         self, level: Level, asking: NodeUsage, key: str, amount: int, memory: Memory
-    ) -> Breach | None:
+    ) -> LevelRefusal | None:
         """Look at an ancestor of q that has demand of its own."""
         node = level.child
         if node is asking or not _holds(node):
@@ -255,9 +276,9 @@ class RuntimeCheck:
         if used > before:
             return None
         refusal = _refusal(Reason.HURTS_OTHERS, node, key, runtime, amount)
-        return Breach(msgspec.structs.replace(refusal, other=node.name), level)
+        return LevelRefusal(msgspec.structs.replace(refusal, other=node.name), level)
 
-    def _hurt_beside(self, level: Level, key: str, memory: Memory) -> Breach | None:
+    def _hurt_beside(self, level: Level, key: str, memory: Memory) -> LevelRefusal | None:
         """Look at the other children of a level, and at what is below them."""
         after = level.granted_after
         assert after is not None
@@ -276,7 +297,7 @@ class RuntimeCheck:
             had = before.get(child.name, 0)
             refusal = None if had == has else self._compare(child, key, had, has, memory)
             if refusal is not None:
-                return Breach(refusal, level, child, had, has)
+                return LevelRefusal(refusal, level, child, had, has)
         return None
 
     def _compare(
@@ -307,7 +328,7 @@ def _holds(node: NodeUsage) -> bool:
     return not node.children or has_demand(node)
 
 
-def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:
+def _is_lost_by_rounding(levels: list[Level], breach: LevelRefusal) -> bool:
     """Return whether no more is missing than rounding half up loses on the way to the breach."""
     missing = breach.refusal.missing
     for level in levels:

@@ -46,7 +46,7 @@ class Scope:
 Scopes: TypeAlias = Mapping[str, Scope]
 """By the name of the scope's quota; waiters without grounds are under ""."""
 
-NOBODY: Scopes = {}
+NO_SCOPES: Scopes = {}
 
 
 class RuntimeWakeIndex:
@@ -97,7 +97,7 @@ class RuntimeWakeIndex:
 
     def refused_on(self, tree_id: str, resource: str) -> Scopes:
         """Return the waiters for a runtime of this resource, by scope."""
-        return self._by_key.get((tree_id, resource), NOBODY)
+        return self._by_key.get((tree_id, resource), NO_SCOPES)
 
 
 def _family(grounds: Grounds | None) -> Family:

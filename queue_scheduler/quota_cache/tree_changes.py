@@ -110,12 +110,12 @@ class TreeChanges:
 
     # --- hypothetical charges -------------------------------------------------------------------
 
-    def put_aside(self) -> Noted:
-        """Return what was noted, for `put_back`: the charges that follow are hypothetical."""
+    def save_marks(self) -> Noted:
+        """Return what was noted, for `restore_marks`; called before hypothetical charges."""
         noted = Noted(self.touched, self.is_room_freed, self.is_entitled_anew)
         self.touched = {}
         return noted
 
-    def put_back(self, noted: Noted) -> None:
-        """Forget what was noted since `put_aside`."""
+    def restore_marks(self, noted: Noted) -> None:
+        """Replace what was noted since `save_marks` by what was noted before it."""
         self.touched, self.is_room_freed, self.is_entitled_anew = noted

@@ -133,6 +133,11 @@ class NodeUsage:
         twin.claim_changes = {}
         return twin
 
+    @property
+    def counted_keys(self) -> frozenset[str] | None:
+        """The resources that count in this quota; None: all."""
+        return self._keys
+
     def counts(self, key: str) -> bool:
         """Return whether amounts of a resource count in this quota."""
         return self._keys is None or key in self._keys
@@ -323,7 +328,7 @@ class TreeUsage:
                 if commits:
                     committed[key] += amount
 
-    def suppose(self, node: NodeUsage, items: Items) -> None:
+    def simulate(self, node: NodeUsage, items: Items) -> None:
         """Add a hypothetical charge; amounts may be negative.
 
         No change is noted. The caller must take it back before anything else is asked.

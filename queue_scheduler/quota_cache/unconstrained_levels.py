@@ -5,24 +5,24 @@ divide, is
 
 **plain** if T covers what all its children ask for (sum of `limited` <= T): then every child gets
 exactly that. Proof: a child that asks for no more than its floor gets it, or its floor if it does
-not lend, which is not more than it asks for (min <= max). The other children are *hungry*. What is
-then left, S, is at least what the hungry lack, G. Each round hands out all of S (largest remainder,
-W > 0, the sum of the weights of the hungry), of which no child keeps more than it lacks; so S - G
-stays, and while a child is hungry there is something to hand out. In every round a child is filled,
-or nothing comes back. So all are filled.
+not lend, which is not more than it asks for (min <= max). The other children are *unsatisfied*.
+What is then left, S, is at least what the unsatisfied lack, G. Each round hands out all of S
+(largest remainder, W > 0, the sum of the weights of the unsatisfied), of which no child keeps more
+than it lacks; so S - G stays, and while a child is unsatisfied there is something to hand out. In
+every round a child is filled, or nothing comes back. So all are filled.
 
 Exceptions:
 
   * a weight is 0 or less: such a child gets no more than its floor, so what it asks for must be
     within its (scaled) min;
   * default or system quota have a negative weight (overflow): they get nothing, and W must stay
-    positive whichever of the others are hungry: every other weight exceeds the absolute value of
-    their sum;
-  * shares are rounded half up: a round with n hungry may lose n/2 units, all rounds n(n+1)/4
+    positive whichever of the others are unsatisfied: every other weight exceeds the absolute value
+    of their sum;
+  * shares are rounded half up: a round with n unsatisfied may lose n/2 units, all rounds n(n+1)/4
     (with float64 less than n(n+1)/2). Then G is more than S by that at the end, but for what T
     exceeds the sum by; and n units are made up for (`runtime_division`). So all are filled where
     n is at most 3, or T exceeds the sum by n*n. Below the first level T is just the sum where
-    all lend, so if many are hungry a division is usual;
+    all lend, so if many are unsatisfied a division is usual;
   * float64 is no longer exact, or a quota that does not lend has min > max.
 
 If p is plain with J and without it, its other children get what they got, nothing below them
@@ -43,12 +43,12 @@ from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
 LARGEST_EXACT: Final = 2**50
 """Beyond this a float64 expression of koord-scheduler may be off by a unit."""
 
-FEW_HUNGRY: Final = 3
-"""With this many hungry children, rounding half up loses no more units than it makes up for."""
+FEW_UNSATISFIED: Final = 3
+"""With so many unsatisfied children, rounding half up loses no more units than it makes up for."""
 
 
 class UnconstrainedLevels:
-    """Tells which levels of one tree are plain."""
+    """Determines which levels of one tree are plain."""
 
     __slots__ = ("_check_parent", "_division", "_half_up", "_odd", "_tree", "_weak")
 
@@ -164,7 +164,7 @@ class UnconstrainedLevels:
         active = parent.active.get(key, 0)
         if child is None or not child.limited.get(key, 0):
             active += 1
-        return active <= FEW_HUNGRY or needed + active * active <= total
+        return active <= FEW_UNSATISFIED or needed + active * active <= total
 
     def is_plain_root(
         self, child: NodeUsage | None, key: str, needed: int, total: int, delta: int

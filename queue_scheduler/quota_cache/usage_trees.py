@@ -20,6 +20,7 @@ from queue_scheduler.quota.quota_settings import (
 )
 from queue_scheduler.quota.quota_spec import QuotaSpec, effective_weight
 from queue_scheduler.quota.quota_tree import QuotaForest, build_forest, tree_totals
+from queue_scheduler.quota_cache.admission_record import AdmissionNotes
 from queue_scheduler.quota_cache.full_runtime_check import check_from_scratch
 from queue_scheduler.quota_cache.limit_checks import (
     check_max,
@@ -33,7 +34,7 @@ from queue_scheduler.quota_cache.min_guarantee import Entitlements, ProtectedDem
 from queue_scheduler.quota_cache.quota_ledger import (
     Account,
     ChargedSums,
-    ForeignPod,
+    ForeignCharge,
     QuotaLedger,
 )
 from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
@@ -44,7 +45,10 @@ from shared_api.well_known_labels import DEFAULT_QUOTA, SYSTEM_QUOTA
 
 
 class UsageTrees:
-    """The NodeUsage of every quota by name (`nodes`), and the trees by tree id."""
+    """The NodeUsage of every quota by name (`nodes`), and the trees by tree id.
+
+    `notes` has, by quota, what notes its admissions, once there was one (`open_notes`).
+    """
 
     __slots__ = (
         "_counts_pending",
@@ -54,6 +58,7 @@ class UsageTrees:
         "entitlements",
         "forest",
         "nodes",
+        "notes",
         "settings",
         "trees",
         "walks",
@@ -72,6 +77,7 @@ class UsageTrees:
         self._mode = settings.mode
         self._is_quota_tree = settings.kind is QuotaKind.TREE
         self._problems: dict[str, list[QuotaProblem]] | None = None
+        self.notes: dict[str, AdmissionNotes] = {}
         self._counts_pending = settings.foreign_pending
         self.forest = forest
         self.trees = trees
@@ -120,10 +126,10 @@ class UsageTrees:
         node = self.nodes.get(quota) or self.trees[""].orphans
         _charge(node, demand, sign, commits=True, items=checked)
         if checked is not None and node.tree.divides and not self.settings.guarantee_usage:
-            self.walks[node.tree.tree.tree_id].come_true()
+            self.walks[node.tree.tree.tree_id].keep_divisions()
         return node
 
-    def charge_pod(self, pod: ForeignPod, sign: int) -> NodeUsage | None:
+    def charge_pod(self, pod: ForeignCharge, sign: int) -> NodeUsage | None:
         """Add or take back a foreign pod; return where, or None if such pods do not count."""
         if not (self.settings.counts_foreign and (pod.is_bound or self._counts_pending)):
             return None
@@ -199,6 +205,14 @@ class UsageTrees:
         walk = self.walks[node.tree.tree.tree_id]
         amount = next((amount for key, amount in items if key == refusal.resource), 0)
         return walk.check_resource(node, refusal.resource, amount)
+
+    def open_notes(self, quota: str) -> AdmissionNotes | None:
+        """Return what notes the admissions to a quota, for `notes`; None: it is in no tree."""
+        node = self.nodes.get(quota)
+        if node is None:
+            return None
+        notes = self.notes[quota] = AdmissionNotes(node, self.walks.get(node.tree.tree.tree_id))
+        return notes
 
     def forget_levels(self, tree: TreeUsage) -> None:
         """Forget what was computed from the sums, which have changed without the clock moving."""

@@ -1,15 +1,15 @@
 """Which waiters wait for which limit, so that a change wakes only those that it may enable.
 
-A waiter is a class of refused units. It is *enabled* if it would pass `check` now, and *in doubt*
-if it must be asked again to know that. How long a refusal holds depends on its kind:
+A waiter is a class of refused units. It is *enabled* if it would pass `check` now, and *doubtful*
+if only another check can tell. How long a refusal holds depends on its kind:
 
 * **sums** (max, min, the nodes' total): used + need > limit stays true until that very sum falls or
   that limit rises. Kept by node, rule, resource and need, and for each need in the order of ranks:
   so the first waiter whose need is within the room is found by one lookup per distinct need.
 * **guarantee**: a sum as well: what is left at a node beside what is protected there. It also ends
   for the waiters of a quota that no longer borrows. An owner is not refused for its own protected
-  demand, so its room differs from that of the others: it is in doubt whenever room is freed.
-* **contract** (runtimes): resources are divided independently, so an answer depends only on the
+  demand, so its room differs from that of the others: it is doubtful whenever room is freed.
+* **runtime**: resources are divided independently, so an answer depends only on the
   demands and the total of one resource in one tree, and rarely on all of them
   (`runtime_wake_index`).
 * the rest (no such quota, broken chain, no node): ends with a change of the quotas or nodes.
@@ -38,10 +38,10 @@ from queue_scheduler.quota_cache.limit_checks import SUM_REASONS
 from queue_scheduler.quota_cache.runtime_wake_index import RuntimeWakeIndex, Scopes
 from queue_scheduler.reason_traits import Trait, reasons_with
 
-Rank: TypeAlias = tuple[Any, ...]
+WaiterRank: TypeAlias = tuple[Any, ...]
 """Sorts waiters, smallest first; only compared with other ranks of the same caller."""
 
-Entry: TypeAlias = tuple[Rank, int, Hashable]
+WaiterEntry: TypeAlias = tuple[WaiterRank, int, Hashable]
 Verify: TypeAlias = Callable[["Waiting"], bool]
 """Returns whether a waiter is enabled; if not, it has passed the current refusal to `keep`."""
 
@@ -58,12 +58,12 @@ AT_ONCE: Final = ""
 RUNTIME_REASONS: Final = reasons_with(Trait.RUNTIME)
 
 
-RankOf: TypeAlias = Callable[[Any], Rank]
+RankOf: TypeAlias = Callable[[Any], WaiterRank]
 """Returns the current rank of a waiter, which is never smaller than an earlier one."""
 
 
 class Whole(NamedTuple):
-    """The second entry of a waiter that waits for its whole demand as well as for its least."""
+    """Names the second entry of a waiter, for its whole demand; its first is for its least."""
 
     waiter: Hashable
 
@@ -77,7 +77,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
     number: int
     waiter: Hashable
-    rank: Rank
+    rank: WaiterRank
     quota: str
     tree_id: str
     demand: Demand
@@ -89,15 +89,15 @@ class Waiting(msgspec.Struct, frozen=True):
     whole: Demand | None = None
 
 
-Node: TypeAlias = tuple[str, str]
-Needs: TypeAlias = dict[int, list[Entry]]
+LimitNode: TypeAlias = tuple[str, str]
+Needs: TypeAlias = dict[int, list[WaiterEntry]]
 
 
 class WakeIndex:
     """All waiters, by what they wait for, and those that are woken and not yet taken."""
 
     __slots__ = (
-        "_borrowers", "_by_contract", "_by_sum", "_domains", "_doubtful", "_due", "_next",
+        "_borrowers", "_by_runtime", "_by_sum", "_domains", "_doubtful", "_due", "_next",
         "_owners", "_queues", "_waiting", "_wholes", "_woken",
     )  # fmt: skip
 
@@ -105,19 +105,19 @@ class WakeIndex:
         self._next = 0
         self._waiting: dict[Hashable, Waiting] = {}
         self._wholes: dict[Hashable, Whole] = {}
-        self._by_sum: dict[Node, dict[Rule, Needs]] = {}
-        self._by_contract = RuntimeWakeIndex()
+        self._by_sum: dict[LimitNode, dict[Rule, Needs]] = {}
+        self._by_runtime = RuntimeWakeIndex()
         # Refused for a guarantee: by (tree, own quota), and by tree those that are owners.
-        self._borrowers: dict[Node, dict[Hashable, None]] = {}
+        self._borrowers: dict[LimitNode, dict[Hashable, None]] = {}
         self._owners: dict[str, dict[Hashable, None]] = {}
         # Waiters for one node compete for it, so all of them are in one domain.
-        self._domains: dict[Node, str] = {}
-        self._due: dict[str, dict[Node, None]] = {}
-        # Woken waiters and those in doubt, with their numbers, and the heap of both per domain,
+        self._domains: dict[LimitNode, str] = {}
+        self._due: dict[str, dict[LimitNode, None]] = {}
+        # Woken and doubtful waiters, with their numbers, and the heap of both per domain,
         # which still has entries of waiters that left.
         self._woken: dict[Hashable, int] = {}
         self._doubtful: dict[Hashable, int] = {}
-        self._queues: dict[str, list[Entry]] = {}
+        self._queues: dict[str, list[WaiterEntry]] = {}
 
     def fork(self) -> WakeIndex:
         """Return an independent copy."""
@@ -132,7 +132,7 @@ class WakeIndex:
             }
             for node, rules in self._by_sum.items()
         }
-        copy._by_contract = self._by_contract.fork()
+        copy._by_runtime = self._by_runtime.fork()
         copy._borrowers = {key: dict(waiters) for key, waiters in self._borrowers.items()}
         copy._owners = {key: dict(waiters) for key, waiters in self._owners.items()}
         copy._domains = dict(self._domains)
@@ -185,7 +185,7 @@ class WakeIndex:
         kind = refusal.kind
         is_sum = kind in SUM_REASONS and bool(refusal.resource)
         if kind in RUNTIME_REASONS:
-            self._by_contract.add(waiter, waiting.tree_id, refusal, waiting.seen_at)
+            self._by_runtime.add(waiter, waiting.tree_id, refusal, waiting.seen_at)
         elif kind is Reason.GUARANTEE_OF_OTHERS:
             self._borrowers.setdefault((waiting.tree_id, waiting.quota), {})[waiter] = None
             if waiting.is_owner:
@@ -205,7 +205,7 @@ class WakeIndex:
         refusal = waiting.refusal
         kind = refusal.kind
         if kind in RUNTIME_REASONS:
-            self._by_contract.remove(waiting.waiter, waiting.tree_id, refusal)
+            self._by_runtime.remove(waiting.waiter, waiting.tree_id, refusal)
         elif kind is Reason.GUARANTEE_OF_OTHERS:
             self._borrowers[waiting.tree_id, waiting.quota].pop(waiting.waiter, None)
             if waiting.is_owner:
@@ -221,12 +221,12 @@ class WakeIndex:
         """Return all waiters that are not woken, in order of arrival."""
         return sorted(self._waiting.values(), key=_number)
 
-    def refused_by_contract(self, tree_id: str, resource: str) -> Scopes:
+    def refused_by_runtime(self, tree_id: str, resource: str) -> Scopes:
         """Return the waiters that were refused by a runtime of this resource."""
-        return self._by_contract.refused_on(tree_id, resource)
+        return self._by_runtime.refused_on(tree_id, resource)
 
-    def named(self, waiter: Hashable) -> Waiting:
-        """Return what is known of a waiter."""
+    def entry_of(self, waiter: Hashable) -> Waiting:
+        """Return the entry of a waiter that is not woken."""
         return self._waiting[waiter]
 
     def borrowers(self, tree_id: str, quota: str | None = None) -> list[Waiting]:
@@ -249,16 +249,16 @@ class WakeIndex:
     # --- waking ---------------------------------------------------------------------------------
 
     def mark_due(self, tree_id: str, name: str) -> None:
-        """Note that there may be more room under the limits of a node."""
+        """Note that a node may have more room under its limits, so `first` looks at its waiters."""
         node = (tree_id, name)
         if node in self._by_sum:
             self._due.setdefault(self._domains[node], {})[node] = None
 
-    def doubt(self, waiting: Waiting) -> None:
+    def mark_doubtful(self, waiting: Waiting) -> None:
         """Mark a waiter for re-checking; it is verified when it is first in its domain."""
         if waiting.waiter not in self._doubtful:
             self._doubtful[waiting.waiter] = waiting.number
-            self._line_up(waiting, waiting.domain)
+            self._queue_for_check(waiting, waiting.domain)
 
     def wake_all(self, *, domains_differ: bool = False) -> None:
         """Wake all waiters; in no order of turns if their domains may have changed."""
@@ -267,16 +267,16 @@ class WakeIndex:
                 continue  # woken with the waiter that it belongs to
             self.remove(waiting.waiter)
             self._woken[waiting.waiter] = waiting.number
-            self._line_up(waiting, AT_ONCE if domains_differ else waiting.domain)
+            self._queue_for_check(waiting, AT_ONCE if domains_differ else waiting.domain)
         self._by_sum.clear()
         self._domains.clear()
         self._due.clear()
 
-    def _line_up(self, waiting: Waiting, domain: str) -> None:
+    def _queue_for_check(self, waiting: Waiting, domain: str) -> None:
         queue = self._queues.setdefault(domain, [])
         heapq.heappush(queue, (waiting.rank, waiting.number, waiting.waiter))
         if len(queue) > 2 * (len(self._woken) + len(self._doubtful)) + SLACK:
-            _drop_stale(queue, self._is_lined_up)
+            _drop_stale(queue, self._is_queued)
 
     def stirred(self) -> list[str]:
         """Return the domains in which a waiter may be enabled, in a fixed order."""
@@ -291,8 +291,8 @@ class WakeIndex:
         verify: Verify,
         *,
         rank_of: RankOf | None = None,
-        before: Rank | None = None,
-    ) -> Entry | None:
+        before: WaiterRank | None = None,
+    ) -> WaiterEntry | None:
         """Return the first enabled waiter of a domain, or None; it stays in the index.
 
         One that comes after `before` is returned without being verified.
@@ -303,20 +303,20 @@ class WakeIndex:
             candidates = self._first_due(domain, room, rank_of)
             queue = self._queues.get(domain)
             if queue is not None:
-                lined_up = _first(queue, self._is_lined_up, rank_of)
-                if lined_up is None:
+                queued = _first(queue, self._is_queued, rank_of)
+                if queued is None:
                     del self._queues[domain]
                 else:
-                    candidates.append(lined_up)
+                    candidates.append(queued)
             first = min(candidates, default=None)
             if first is None or (before is not None and before < first[0]):
                 return _of_waiter(first)
             if first[2] in self._woken or verify(self._waiting[first[2]]):
                 return _of_waiter(first)
 
-    def _first_due(self, domain: str, room: Room, rank_of: RankOf | None) -> list[Entry]:
+    def _first_due(self, domain: str, room: Room, rank_of: RankOf | None) -> list[WaiterEntry]:
         """Return the first waiter of each need that has room, at each node that is due."""
-        firsts: list[Entry] = []
+        firsts: list[WaiterEntry] = []
         for node in list(self._due.get(domain, ())):
             found = self._due_at(node, room, rank_of)
             if not found:
@@ -324,19 +324,19 @@ class WakeIndex:
             firsts += found
         return firsts
 
-    def _is_lined_up(self, entry: Entry) -> bool:
+    def _is_queued(self, entry: WaiterEntry) -> bool:
         return entry[1] in {self._woken.get(entry[2]), self._doubtful.get(entry[2])}
 
-    def _settle(self, domain: str, node: Node) -> None:
+    def _settle(self, domain: str, node: LimitNode) -> None:
         due = self._due[domain]
         del due[node]
         if not due:
             del self._due[domain]
 
-    def _due_at(self, node: Node, room: Room, rank_of: RankOf | None) -> list[Entry]:
+    def _due_at(self, node: LimitNode, room: Room, rank_of: RankOf | None) -> list[WaiterEntry]:
         """Return the first waiter of each need at a node for which there is room."""
         rules = self._by_sum.get(node, {})
-        found: list[Entry] = []
+        found: list[WaiterEntry] = []
         for rule, needs in list(rules.items()):
             left = room(*node, rule)
             for need, entries in list(needs.items()):
@@ -354,7 +354,7 @@ class WakeIndex:
             del self._domains[node]
         return found
 
-    def _is_current(self, node: Node, rule: Rule, entry: Entry) -> bool:
+    def _is_current(self, node: LimitNode, rule: Rule, entry: WaiterEntry) -> bool:
         waiting = self._waiting.get(entry[2])
         if waiting is None or waiting.number != entry[1]:
             return False
@@ -374,17 +374,17 @@ def _rule_of(refusal: Refusal) -> Rule:
     return (refusal.kind, refusal.resource, refusal.via)
 
 
-def _drop_stale(heap: list[Entry], is_current: Callable[[Entry], bool]) -> None:
+def _drop_stale(heap: list[WaiterEntry], is_current: Callable[[WaiterEntry], bool]) -> None:
     # A waiter may have two entries, one with an outdated rank: the later one counts.
     newest = {entry[1]: entry for entry in sorted(heap) if is_current(entry)}
     heap[:] = sorted(newest.values())
 
 
-def _rank_of_either(rank_of: RankOf, waiter: Hashable) -> Rank:
+def _rank_of_either(rank_of: RankOf, waiter: Hashable) -> WaiterRank:
     return rank_of(waiter.waiter if isinstance(waiter, Whole) else waiter)
 
 
-def _of_waiter(first: Entry | None) -> Entry | None:
+def _of_waiter(first: WaiterEntry | None) -> WaiterEntry | None:
     if first is not None and isinstance(first[2], Whole):
         return first[0], first[1], first[2].waiter
     return first
@@ -395,8 +395,8 @@ def _number(waiting: Waiting) -> int:
 
 
 def _first(
-    heap: list[Entry], is_current: Callable[[Entry], bool], rank_of: RankOf | None
-) -> Entry | None:
+    heap: list[WaiterEntry], is_current: Callable[[WaiterEntry], bool], rank_of: RankOf | None
+) -> WaiterEntry | None:
     """Return the first current entry, by its current rank; stale entries are dropped."""
     while heap:
         rank, number, waiter = heap[0]

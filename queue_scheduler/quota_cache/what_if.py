@@ -1,10 +1,10 @@
-"""What `check` would return for other charges: the sums are changed, asked, and changed back.
+"""What `check` would return for hypothetical charges, without a fork.
 
-A fork would give the same answers, and costs a copy. Here the hypothetical charges are applied to
-the sums of the trees, net per quota; the question is asked; and the charges are taken back. The
-sums are integers, so nothing is left over. What is kept by a reading of the tree's clock is
-forgotten before and after; the divisions of `level_division` watch the claims, and so find out.
-Waiters are not affected: neither the clock nor the marks of `TreeChanges` move.
+A fork would give the same answers, but copies everything. Here the charges are applied to the sums
+of the trees, as one net change per quota; the caller runs its check; and the charges are reverted.
+The sums are integers, so reverting restores them exactly. Values that are cached by the tree's
+clock are dropped before and after, since the clock does not move; `level_division` is notified of
+changed claims, and divides anew. No waiter is woken: the marks of `TreeChanges` are restored.
 """
 
 from __future__ import annotations
@@ -24,13 +24,19 @@ Added: TypeAlias = tuple[str, Demand]
 """A quota, and what would be charged to it in addition."""
 
 NetChange: TypeAlias = tuple[dict[str, int], dict[str, int]]
-"""By how much the charges of one quota change: in all, and the non-preemptible part."""
+"""By how much the charges of one quota change: (in total, the non-preemptible part of it)."""
 
 
 def net_changes(
     ledger: QuotaLedger, released: Iterable[str], added: Sequence[Added]
 ) -> dict[str, NetChange]:
-    """Return the changes per quota name if these owners had no charge, and `added` were charged."""
+    """Return the change of each quota, by name, if `released` were released and `added` charged.
+
+    Args:
+        ledger: What is charged now.
+        released: Owners of charges; those without a charge are ignored.
+        added: The hypothetical charges.
+    """
     changes: dict[str, NetChange] = {}
     gone = [charge for charge in map(ledger.charge_of, dict.fromkeys(released)) if charge]
     _add_up(changes, gone, -1)
@@ -39,11 +45,12 @@ def net_changes(
 
 
 def _add_up(changes: dict[str, NetChange], charges: Sequence[Added], sign: int) -> None:
-    # Equal units share one object of amounts, so most sums are products.
-    kinds = [(quota, id(one.amounts), one.non_preemptible) for quota, one in charges]
-    one_of = dict(zip(kinds, charges, strict=True))
+    """Add `charges` to `changes`, or subtract them (`sign` -1)."""
+    # Equal units share one object of amounts: multiply it by their number.
+    kinds = [(quota, id(demand.amounts), demand.non_preemptible) for quota, demand in charges]
+    example_of = dict(zip(kinds, charges, strict=True))
     for kind, count in Counter(kinds).items():
-        quota, demand = one_of[kind]
+        quota, demand = example_of[kind]
         change = changes.setdefault(quota, (defaultdict(int), defaultdict(int)))
         counted = [item for item in demand.amounts.items() if item[1] > 0]
         for part in change if demand.non_preemptible else change[:1]:
@@ -52,16 +59,16 @@ def _add_up(changes: dict[str, NetChange], charges: Sequence[Added], sign: int) 
 
 
 @contextmanager
-def supposed(
+def simulate_changes(
     trees: UsageTrees, protected: ProtectedDemands, changes: Mapping[str, NetChange]
 ) -> Iterator[None]:
-    """Apply the changes to the sums within the `with` block."""
+    """Apply the changes to the sums; revert them at the end of the `with` block."""
     moves: list[tuple[NodeUsage, Items, Items]] = []
     for quota, (amounts, np_amounts) in changes.items():
         node = trees.node_of_unit(quota)
         moves.append((node, _counted(node, amounts), _counted(node, np_amounts)))
-    concerned = {node.tree.tree.tree_id: node.tree for node, _, _ in moves}
-    noted = [(tree.changes, tree.changes.put_aside()) for tree in concerned.values()]
+    changed_trees = {node.tree.tree.tree_id: node.tree for node, _, _ in moves}
+    saved = [(tree.changes, tree.changes.save_marks()) for tree in changed_trees.values()]
     try:
         _move(trees, protected, moves)
         yield
@@ -71,15 +78,15 @@ def supposed(
             protected,
             [(node, _negative(items), _negative(np)) for node, items, np in moves],
         )
-        for marks, before in noted:
-            marks.put_back(before)
+        for tree_changes, marks in saved:
+            tree_changes.restore_marks(marks)
 
 
 def _move(
     trees: UsageTrees, protected: ProtectedDemands, moves: list[tuple[NodeUsage, Items, Items]]
 ) -> None:
     for node, items, np_items in moves:
-        node.tree.suppose(node, items)
+        node.tree.simulate(node, items)
         if np_items:
             node.tree.charge_non_preemptible(node, np_items)
         trees.forget_levels(node.tree)

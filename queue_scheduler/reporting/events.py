@@ -33,7 +33,7 @@ from shared_api.client.resource_types import (
 from shared_api.objects.meta import Uid
 from shared_api.process.clock import Clock
 
-LOOK_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
 """Between two steps. Notices are read by people, and each step takes a lock."""
 
 MAX_LINES: Final = 20
@@ -56,7 +56,7 @@ _API_VERSIONS: Final = {
 log = structlog.get_logger("events")
 
 
-class EventSink(Protocol):
+class NoticeSink(Protocol):
     """Records events."""
 
     def record(
@@ -67,7 +67,7 @@ class EventSink(Protocol):
 
 
 class ObjectEvents:
-    """An `EventSink` over the recorder; silent while this replica does not lead."""
+    """A `NoticeSink` over the recorder; silent while this replica does not lead."""
 
     def __init__(self, recorder: EventRecorder, may_write: Callable[[], bool]) -> None:
         self._recorder = recorder
@@ -135,12 +135,12 @@ class NoticeLog:
 
 
 class EventReporter:
-    """The step that writes notices: the engine's, and those that others `tell`."""
+    """The step that writes notices: the engine's, and those that others `report`."""
 
     def __init__(
         self,
         shared: SharedEngine,
-        events: EventSink,
+        events: NoticeSink,
         may_write: Callable[[], bool],
         clock: Clock,
     ) -> None:
@@ -151,7 +151,7 @@ class EventReporter:
         # Added to by any thread, taken from by the step.
         self._told: deque[Notice] = deque(maxlen=MAX_TOLD)
 
-    def tell(self, notice: Notice) -> None:
+    def report(self, notice: Notice) -> None:
         """Have a notice written at the next step. From any thread."""
         self._told.append(notice)
 
@@ -166,7 +166,7 @@ class EventReporter:
             while self._told:
                 self._pass_on(self._told.popleft())
             self._log.fold()
-        return LOOK_SECONDS
+        return POLL_SECONDS
 
     def _pass_on(self, notice: Notice) -> None:
         self._events.record(

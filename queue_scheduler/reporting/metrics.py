@@ -27,8 +27,8 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt, Reason, Refused
 from queue_scheduler.engine.audit import Kind
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.quota_cache.quota_views import QuotaView
 from shared_api.metrics import CounterOfObjects
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -118,7 +118,7 @@ class SchedulerMetrics:
         self._put_back = Counter(
             "koord_queue_units_without_nodes",
             "Times that a unit of a strict queue gave its quota back, since its nodes were refused"
-            " or nobody answered",
+            " or no answer came",
             ("verdict",),
             registry=registry,
         )
@@ -276,7 +276,7 @@ def _read_queue(engine: Engine, name: str) -> QueueFigure | None:
         return None
     pending = Tally(queue.count_by_reason())
     pending.update(engine.units.held.by_reason(name))
-    return QueueFigure(name, pending, engine.units.admitted_count(name))
+    return QueueFigure(name, pending, engine.units.admitted.count(name))
 
 
 def _queue_families(figures: list[QueueFigure], nowhere: Mapping[Reason, int]) -> Iterator[Metric]:

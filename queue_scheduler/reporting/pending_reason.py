@@ -5,7 +5,7 @@ A unit that starts within two seconds gets no such write. After that the conditi
 Numbers change all the time and are in the debug API. The writes use the low lane, after every write
 of a phase.
 
-    a reason that somebody has to mend (`TO_MEND`)   at once
+    a reason that needs action (`TO_MEND`)           at once
     of the first `FIRST_UNITS` of a queue            behind these
     all others                                       `LATER_PER_SECOND`, while they wait
 
@@ -33,7 +33,7 @@ from typing import Any, Final
 import structlog
 
 from queue_scheduler.cache.unit_state import UnitState, is_disowned
-from queue_scheduler.cycles.dequeue_cycle import WritersCache, WriteSink
+from queue_scheduler.cycles.dequeue_cycle import WritersCache
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
@@ -43,7 +43,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Outcome, Rejected, Written, status_report
+from shared_api.client.writes import Outcome, Rejected, WriteSink, Written, status_report
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
@@ -58,7 +58,7 @@ FIRST_REPORT_SECONDS: Final = 2.0
 SWEEP_SECONDS: Final = 5.0
 """Between two passes over the queues whose reasons changed."""
 
-LEAST_REST_SECONDS: Final = 0.25
+MIN_REST_SECONDS: Final = 0.25
 """Between two steps, so that the thread wakes once for all units whose two seconds end in it."""
 
 TOLD_REASONS: Final = reasons_with(Trait.NEEDS_CORRECTION)
@@ -84,7 +84,7 @@ MAX_IN_FLIGHT: Final = 500
 """Reports that are in flight. The others wait as keys for their turn in the low lane, a hundred a
 second by default; as writes they would take some kilobytes each, and be old at their turn."""
 
-BOOKED: Final = "Quota is reserved: its namespace may name the quota"
+CHARGED_AGAIN: Final = "Quota is reserved: its namespace may name the quota"
 """The message of an adopted unit that is charged after it was not."""
 
 log = structlog.get_logger("pending_reason")
@@ -110,7 +110,7 @@ class PendingReasonWriter:
         writes: Takes the patches.
         cache: Of the units. Those of which only a part can be read are left to
         `undecodable_objects`.
-        tell: Takes the notices that become events.
+        report: Takes the notices that become events.
         may_write: False while this process does not lead.
     """
 
@@ -119,7 +119,7 @@ class PendingReasonWriter:
         shared: SharedEngine,
         writes: WriteSink,
         cache: WritersCache[QueueUnit],
-        tell: Callable[[Notice], None],
+        report: Callable[[Notice], None],
         may_write: Callable[[], bool],
         clock: Clock,
         due: WorkQueue[str],
@@ -127,7 +127,7 @@ class PendingReasonWriter:
         self._shared = shared
         self._writes = writes
         self._cache = cache
-        self._tell = tell
+        self._report_notice = report
         self._may_write = may_write
         self._clock = clock
         self._due = due
@@ -179,7 +179,7 @@ class PendingReasonWriter:
                 # Not at once: the unit may be new, and start within its two seconds.
                 self._due.add_after(changed, FIRST_REPORT_SECONDS)
         self._forget_left()
-        ready = self._look_at_due()
+        ready = self._consider_due()
         if ready == 0.0 or self._report_ranked():
             return 0.0
         rests = [self._sweep_at - self._clock.monotonic()]
@@ -189,14 +189,14 @@ class PendingReasonWriter:
             rests.append(self._later_at - self._clock.monotonic())
         if self._ranked[_Rank.FIRST]:
             rests.append(0.0)  # until some that are in flight are written
-        return max(LEAST_REST_SECONDS, min(rests))
+        return max(MIN_REST_SECONDS, min(rests))
 
-    def _look_at_due(self) -> float | None:
+    def _consider_due(self) -> float | None:
         """Consider units whose time has come; return how many seconds to rest, or None."""
         for _ in range(UNITS_PER_STEP):
             if len(self._in_flight) >= MAX_IN_FLIGHT:
-                return LEAST_REST_SECONDS
-            ready = self._due.work(self._look_at)
+                return MIN_REST_SECONDS
+            ready = self._due.work(self._consider)
             if ready != 0.0:
                 return ready
         return 0.0
@@ -264,7 +264,7 @@ class PendingReasonWriter:
         self._first = frozenset(first)
         return keys, queues
 
-    def _look_at(self, key: str) -> None:
+    def _consider(self, key: str) -> None:
         self._report(key, _Rank.AT_ONCE)
         self._due.forget(key)
 
@@ -326,7 +326,7 @@ class PendingReasonWriter:
                 self._cache.note_written(unit)
                 self._shared.tell(Engine.on_queue_unit, unit)
                 if refusal is not None and refusal.reason in TOLD_REASONS:
-                    self._tell(build_notice(unit, refusal))
+                    self._report_notice(build_notice(unit, refusal))
             case Rejected(error=Conflict() | NotFound()):
                 pass  # the newer object brings it back here
             case Rejected(error=error):
@@ -368,9 +368,9 @@ def build_waiting_patch(unit: QueueUnit, refusal: Refusal, now: Timestamp) -> di
 def build_admitted_patch(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:
     """Return the merge patch that says that an adopted unit is charged; guarded like the other."""
     condition = Condition(
-        type=QUOTA_RESERVED, status="True", reason="QuotaReserved", message=BOOKED
+        type=QUOTA_RESERVED, status="True", reason="QuotaReserved", message=CHARGED_AGAIN
     )
-    return _build_patch(unit, condition, BOOKED, now)
+    return _build_patch(unit, condition, CHARGED_AGAIN, now)
 
 
 def _build_patch(

@@ -12,13 +12,12 @@ from typing import Any, Final
 
 import structlog
 
-from queue_scheduler.cycles.dequeue_cycle import WriteSink
-from queue_scheduler.reporting.events import EventSink
+from queue_scheduler.reporting.events import NoticeSink
 from shared_api.client.errors import ApiFailure, DecodeFailure, NotFound
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import QUEUE_UNITS, QUEUES
 from shared_api.client.response_decoding import read_json
-from shared_api.client.writes import Dropped, Outcome, Unknown, status_report
+from shared_api.client.writes import Dropped, Outcome, Unknown, WriteSink, status_report
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue import READY
 from shared_api.process.clock import Clock
@@ -61,7 +60,7 @@ class UndecodableObjects:
     def __init__(
         self,
         caches: Mapping[str, Unreadable],
-        events: EventSink,
+        events: NoticeSink,
         writes: WriteSink,
         read_raw: Callable[[str], bytes],
         may_write: Callable[[], bool],
@@ -80,10 +79,10 @@ class UndecodableObjects:
     def on_undecodable(self, kind: str) -> Callable[[DecodeFailure], None]:
         """Return the handler of one kind, for its informer."""
 
-        def look_at(failure: DecodeFailure) -> None:
+        def on_failure(failure: DecodeFailure) -> None:
             self._due.add((kind, failure.key))
 
-        return look_at
+        return on_failure
 
     def step(self) -> float | None:
         """Report one object; return how many seconds to rest, None: until woken."""
@@ -96,12 +95,14 @@ class UndecodableObjects:
 
     def _try(self, place: tuple[str, str]) -> None:
         try:
-            self._look_at(*place)
+            self._inspect(*place)
             self._due.forget(place)
         except NotFound:
             self._due.forget(place)
         except ApiFailure as failure:
-            log.warning("unreadable object, and no look at it", place=place, error=str(failure))
+            log.warning(
+                "unreadable object, and it cannot be inspected", place=place, error=str(failure)
+            )
             self._due.add_rate_limited(place, at_least_seconds=failure.retry_after_seconds)
 
     def _forget_readable(self) -> None:
@@ -110,7 +111,7 @@ class UndecodableObjects:
             there = {(kind, key) for kind, cache in self._caches.items() for key in cache()}
             self._told = {place: said for place, said in self._told.items() if place in there}
 
-    def _look_at(self, kind: str, key: str) -> None:
+    def _inspect(self, kind: str, key: str) -> None:
         failure = self._caches[kind]().get(key)
         if failure is None:
             return

@@ -8,11 +8,10 @@ from typing import Any
 
 from starlette.routing import Route
 
-from queue_scheduler.cycles.dequeue_cycle import WriteSink
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.reporting.events import EventSink
+from queue_scheduler.reporting.events import NoticeSink
 from shared_api.client.resource_types import QUEUES
-from shared_api.client.writes import Outcome, status_report
+from shared_api.client.writes import Outcome, WriteSink, status_report
 from shared_api.debug_api.router_group import Guard, RouterGroup
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.shared_informer import SharedInformer
@@ -46,7 +45,7 @@ class PluginHandle:
     """Implements `framework.handle.Handle`."""
 
     def __init__(
-        self, caches: StoreCaches, oversell_rate: Fraction, events: EventSink, writes: WriteSink
+        self, caches: StoreCaches, oversell_rate: Fraction, events: NoticeSink, writes: WriteSink
     ) -> None:
         self._caches = caches
         self._oversell_rate = oversell_rate

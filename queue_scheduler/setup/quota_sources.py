@@ -21,8 +21,8 @@ from queue_scheduler.plugins.resource_quota import NAME as RESOURCE_QUOTA
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.queue_objects.queue_reconciler import QueueSource
 from queue_scheduler.queue_objects.tree_queues import DefaultQueue, TreeQueues
-from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.quota_cache.quota_views import QuotaView
 from shared_api.client.discovery import KindProbe
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import (
@@ -123,14 +123,14 @@ class QuotaSources:
         return NO_QUOTAS if len(_KEEPERS & self._plugins) == 1 else SOME_QUOTAS
 
     def build_queue_sources(
-        self, queues: SharedInformer[Queue], namespace: str, look_at: Callable[[str], None]
+        self, queues: SharedInformer[Queue], namespace: str, reconcile: Callable[[str], None]
     ) -> list[QueueSource]:
         """Return the sources of queues other than ElasticQuotas.
 
         Args:
             queues: The cache of queues.
             namespace: The namespace of the queues.
-            look_at: Called with the names of queues that may have to be created or changed.
+            reconcile: Called with the names of queues that may have to be created or changed.
         """
         found: list[QueueSource] = []
         trees = self.informers.get(ELASTIC_QUOTA_TREES)
@@ -141,12 +141,12 @@ class QuotaSources:
                 lambda name: queues.store.get(f"{namespace}/{name}"),
                 self._node_queue_policy,
             )
-            trees.add_handler(of_nodes.on_tree(look_at))
-            queues.add_handler(of_nodes.on_queue(look_at))
+            trees.add_handler(of_nodes.on_tree(reconcile))
+            queues.add_handler(of_nodes.on_queue(reconcile))
             found.append(of_nodes)
         if {DEFAULT_GROUP, RESOURCE_QUOTA} & self._plugins:
             found.append(DefaultQueue())
-            look_at(DEFAULT_QUEUE)
+            reconcile(DEFAULT_QUEUE)
         return found
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -27,32 +26,31 @@ from queue_scheduler.cache.admission_check_rules import (
     Withdraw,
     entries_of,
 )
-from queue_scheduler.cycles.dequeue_cycle import note_awaited, waited_seconds
-from queue_scheduler.cycles.eviction_patches import (
-    admission_of,
-    backoff_of,
-    build_put_back,
-    build_request,
-    build_withdrawal,
-    eviction_of,
-)
+from queue_scheduler.cycles.dequeue_cycle import waited_seconds
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.check_facts import (
-    CheckFacts,
     has_checks,
     is_with_checks,
     read_check_facts,
 )
 from queue_scheduler.engine.deadlines import activity_told_at, checks_end_at, is_due
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queueing.strict_mode import request_nodes
 from queue_scheduler.unit_controllers.unit_reconciler import (
-    Look,
     RequeueAfter,
+    Result,
     SendStatus,
     UnitAccess,
     UnitReconciler,
-    look_again_at,
+    requeue_at,
+)
+from queue_scheduler.unit_writes.admission_patches import build_admission
+from queue_scheduler.unit_writes.eviction_patches import (
+    admission_of,
+    backoff_of,
+    build_put_back,
+    build_request,
+    build_withdrawal,
+    eviction_of,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import ADMISSION_CHECK
@@ -65,17 +63,11 @@ from shared_api.queue_unit_phases import (
     ADMITTED,
     CHECKS_AWAITED,
     CHECKS_OPEN,
-    Phase,
-    Writer,
     condition_body,
-    status_of_move,
     with_condition,
 )
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ADMISSION_CHECK_TIMEOUT, STOP_POLICY, read_annotation
-
-ALL_READY: Final = "all admission checks success"
-"""Upstream's message."""
 
 LONGEST_REST_SECONDS: Final = 60.0
 """Times end by the wall clock, which may be set; rests are measured by the monotonic clock."""
@@ -123,32 +115,32 @@ class AdmissionCheckCycle:
         self._clock = clock
         self._rng = rng
         self._timeout = timeout_seconds
-        self._tell = access.tell
+        self._report = access.report
         self._observer = observer
         # Since when a unit's condition names other inactive checks than there are; by the step.
         self._outdated_since: dict[str, float] = {}
-        self._looks = UnitReconciler(access, self._look_at, _find_with_checks)
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_with_checks)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and has_checks(new):
-            self._looks.add(new.metadata.key)
+            self._reconciler.add(new.metadata.key)
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
         """Reconcile all units when a queue lists other checks; the engine must know already."""
         if _asked_of(old) != _asked_of(new):
-            self._looks.add_all()
+            self._reconciler.add_all()
 
     def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         """Reconcile all units when a check changes; the engine must know already."""
         if old is None or new is None or old.status != new.status:
-            self._looks.add_all()
+            self._reconciler.add_all()
 
     def step(self) -> float | None:
         """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._looks.step()
+        return self._reconciler.step()
 
-    def _look_at(self, key: str) -> Look:
+    def _reconcile(self, key: str) -> Result:
         since = self._outdated_since.pop(key, self._clock.monotonic())
         facts = self._shared.ask(read_check_facts, key)
         if facts is None:
@@ -162,12 +154,12 @@ class AdmissionCheckCycle:
             case None:
                 return None
             case WaitForChecks():
-                rest = look_again_at(until, now, LONGEST_REST_SECONDS)
+                rest = requeue_at(until, now, LONGEST_REST_SECONDS)
                 return self._wait(unit, verdict, rest.seconds, since)
             case GoOn():
-                told = partial(self._on_admitted, facts.queue_name)
-                status = _build_admission(facts, verdict, now)
-                return SendStatus(unit, status, told, known_by=admission_of)
+                on_written = partial(self._on_admitted, facts.queue_name)
+                status = build_admission(facts, verdict, now)
+                return SendStatus(unit, status, on_written, known_by=admission_of)
             case AddEntries(checks=checks):
                 entries = entries_of(unit, checks, rfc3339(now))
                 return SendStatus(unit, {"admissionChecks": entries})
@@ -175,14 +167,14 @@ class AdmissionCheckCycle:
                 return SendStatus(unit, build_withdrawal(unit, facts.queue_name, now), frees=True)
             case PutBack():
                 status = build_put_back(unit, verdict.message, now, self._rng)
-                told = partial(self._on_failed, verdict)
-                return SendStatus(unit, status, told, known_by=backoff_of, frees=True)
+                on_written = partial(self._on_failed, verdict)
+                return SendStatus(unit, status, on_written, known_by=backoff_of, frees=True)
             case AskBack():
                 status = build_request(unit, ADMISSION_CHECK, verdict.message, now)
-                told = partial(self._on_failed, verdict)
-                return SendStatus(unit, status, told, known_by=eviction_of)
+                on_written = partial(self._on_failed, verdict)
+                return SendStatus(unit, status, on_written, known_by=eviction_of)
 
-    def _wait(self, unit: QueueUnit, verdict: WaitForChecks, rest: float, since: float) -> Look:
+    def _wait(self, unit: QueueUnit, verdict: WaitForChecks, rest: float, since: float) -> Result:
         """Wait, and write which inactive checks hold the unit once that has lasted a while."""
         status = build_inactivity(unit, verdict.inactive, rfc3339(self._clock.now()))
         if status is not None:
@@ -199,7 +191,7 @@ class AdmissionCheckCycle:
     def _on_failed(self, verdict: PutBack | AskBack, unit: QueueUnit) -> None:
         for check in verdict.checks:
             self._observer.on_check_failed(check, verdict.why)
-        self._tell(
+        self._report(
             Notice(
                 kind=QUEUE_UNITS.kind,
                 key=unit.metadata.key,
@@ -238,26 +230,3 @@ def build_inactivity(
     waits = Condition(type=ADMITTED, status="False", reason=CHECKS_AWAITED, message=message)
     conditions = with_condition(unit.status.conditions, waits, now=now)
     return {"conditions": [condition_body(each) for each in conditions]}
-
-
-def _build_admission(facts: CheckFacts, verdict: GoOn, now: datetime) -> dict[str, Any]:
-    unit = facts.unit
-    if facts.options.waits_for_pods:
-        unit = note_awaited(unit, facts.queue_name, rfc3339(now))
-    return build_admission(unit, verdict, now)
-
-
-def build_admission(unit: QueueUnit, verdict: GoOn, now: datetime) -> dict[str, Any]:
-    """Return the status of a unit whose checks are all Ready, to be merged.
-
-    The time within which its pods must run counts from here on. Entries of checks that the queue no
-    longer lists are removed: they would be taken for checks that have not answered.
-    """
-    stamp = rfc3339(now)
-    status = status_of_move(unit, verdict.to, writer=Writer.SCHEDULER, now=stamp, message=ALL_READY)
-    status["lastAllocateTime"] = stamp
-    if verdict.to is Phase.SCHED_READY:
-        status |= request_nodes(unit)
-    if len(unit.status.admission_checks) != len(verdict.checks):
-        status["admissionChecks"] = entries_of(unit, verdict.checks, stamp)
-    return status

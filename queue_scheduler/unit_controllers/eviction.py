@@ -21,31 +21,30 @@ from datetime import datetime
 from typing import Any, Final
 
 from queue_scheduler.cache.unit_state import UnitState
-from queue_scheduler.cycles.eviction_patches import build_put_back, build_request
 from queue_scheduler.engine.deadlines import is_due, pods_end_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unmanaged_units import is_asked_for, is_concerned, is_leaving
 from queue_scheduler.unit_controllers.unit_reconciler import (
-    Look,
+    Result,
     SendStatus,
     UnitAccess,
     UnitReconciler,
-    look_again_at,
+    requeue_at,
+)
+from queue_scheduler.unit_writes.eviction_patches import (
+    build_deactivation,
+    build_freed,
+    build_request,
 )
 from shared_api.evictions import (
     BACKOFF_TIMEOUT,
-    DEACTIVATED,
-    LATE,
-    ends_in_backoff,
-    eviction_reason,
+    RUNNING_TIMEOUT_MESSAGE,
     is_given_back,
 )
-from shared_api.objects.meta import find_condition
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
-    EVICTED,
     Phase,
     Writer,
     is_being_evicted,
@@ -56,7 +55,6 @@ from shared_api.timestamps import rfc3339
 LONGEST_REST_SECONDS: Final = 60.0
 """Times end by the wall clock, which may be set; rests are measured by the monotonic clock."""
 
-TOLD_INACTIVE: Final = "Evicted because the queue unit is deactivated"
 GIVEN_BACK: Final = "Enqueued: its admissions were lowered to 0 replicas"
 RUNNING: Final = "Running"
 
@@ -76,24 +74,24 @@ class UnitEvictions:
         self._rng = rng
         # Units whose quota is released when their last pod is gone; few, and never for long.
         self._waiting: dict[str, None] = {}
-        self._looks = UnitReconciler(access, self._look_at, _find_concerned)
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_concerned)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and is_concerned(new):
-            self._looks.add(new.metadata.key)
+            self._reconciler.add(new.metadata.key)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Reconcile units that wait for pods to end, when one has; the engine must know already."""
         if old is not None and (new is None or not new.is_living):
             for key in tuple(self._waiting):
-                self._looks.add(key)
+                self._reconciler.add(key)
 
     def step(self) -> float | None:
         """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._looks.step()
+        return self._reconciler.step()
 
-    def _look_at(self, key: str) -> Look:
+    def _reconcile(self, key: str) -> Result:
         # Before the pods are counted: one that ends meanwhile then has the unit reconciled again.
         self._waiting[key] = None
         unit, has_pods = self._shared.ask(_read_unit, key)
@@ -107,14 +105,14 @@ class UnitEvictions:
             return SendStatus(unit, self._build_status(unit, now))
         until = pods_end_at(unit, now)
         if not is_due(until, now):
-            return look_again_at(until, now, LONGEST_REST_SECONDS)
-        return SendStatus(unit, build_request(unit, BACKOFF_TIMEOUT, LATE, now))
+            return requeue_at(until, now, LONGEST_REST_SECONDS)
+        return SendStatus(unit, build_request(unit, BACKOFF_TIMEOUT, RUNNING_TIMEOUT_MESSAGE, now))
 
     def _build_status(self, unit: QueueUnit, now: datetime) -> dict[str, Any]:
         if is_being_evicted(unit):
             return build_freed(unit, now, self._rng)
         if unit.spec.active is False:
-            return build_request(unit, DEACTIVATED, TOLD_INACTIVE, now)
+            return build_deactivation(unit, now)
         given_back = is_given_back(unit)
         to = Phase.ENQUEUED if given_back else Phase.RUNNING
         message = GIVEN_BACK if given_back else RUNNING
@@ -135,15 +133,3 @@ def _read_unit(engine: Engine, key: str) -> tuple[QueueUnit | None, bool]:
     if record is None:
         return None, False
     return record.unit, engine.units.usage.pods.has_living(record.uid)
-
-
-def build_freed(unit: QueueUnit, now: datetime, rng: random.Random) -> dict[str, Any]:
-    """Return the status of a unit whose eviction is carried out, to be merged."""
-    if ends_in_backoff(unit):
-        evicted = find_condition(unit.status.conditions, EVICTED)
-        message = evicted.message if evicted is not None and evicted.message else "Backoff"
-        return build_put_back(unit, message, now, rng)
-    message = f"Enqueued after eviction: {eviction_reason(unit)}"
-    return status_of_move(
-        unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=rfc3339(now), message=message
-    )

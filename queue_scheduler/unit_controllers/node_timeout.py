@@ -5,9 +5,9 @@ released; or to SchedFailed: then its quota is released here, and it waits, each
 before it is tried again. The same happens if there is no answer in time. In a stopped queue no unit
 starts, so a unit that waits for nodes is pending again before it has its answer::
 
-    SchedReady  --> looked at --> in time: looked at again when that is over
+    SchedReady  --> reconciled -> in time: reconciled again when that is over
                           |  \--> too late ----\
-    SchedFailed --> looked at ------------------+--> TimeoutBackoff, an event, the queue goes on
+    SchedFailed --> reconciled -----------------+--> TimeoutBackoff, an event, the queue goes on
                           |
                           \--> asks, and its queue is stopped --> Enqueued
 
@@ -19,27 +19,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from queue_scheduler.cycles.eviction_patches import (
-    backoff_of,
-    build_put_back,
-    build_withdrawal,
-    with_eviction,
-)
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.deadlines import is_due, nodes_end_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.reporting.metrics import REFUSED, UNANSWERED
 from queue_scheduler.unit_controllers.unit_reconciler import (
-    Look,
+    Result,
     SendStatus,
     UnitAccess,
     UnitReconciler,
-    look_again_at,
+    requeue_at,
+)
+from queue_scheduler.unit_writes.eviction_patches import (
+    backoff_of,
+    build_backoff_status,
+    build_withdrawal,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import SCHEDULING_FAILED
@@ -75,28 +71,28 @@ class NodeTimeouts:
         timeout_seconds: float,
     ) -> None:
         self._shared = access.shared
-        self._tell = access.tell
+        self._report = access.report
         self._count = count
         self._clock = clock
         self._rng = rng
         self._timeout_seconds = timeout_seconds
-        self._looks = UnitReconciler(access, self._look_at, _find_asking)
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_asking)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and phase_of(new) in _ASKING:
-            self._looks.add(new.metadata.key)
+            self._reconciler.add(new.metadata.key)
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
         """Reconcile all units when a queue stops or continues; the engine must know already."""
         if _stop_policy_of(old) != _stop_policy_of(new):
-            self._looks.add_all()
+            self._reconciler.add_all()
 
     def step(self) -> float | None:
         """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._looks.step()
+        return self._reconciler.step()
 
-    def _look_at(self, key: str) -> Look:
+    def _reconcile(self, key: str) -> Result:
         asking = self._shared.ask(_find_unit, key)
         if asking is None:
             return None
@@ -108,14 +104,14 @@ class NodeTimeouts:
                 return SendStatus(unit, build_withdrawal(unit, stopped_queue, now), frees=True)
             until = nodes_end_at(unit, self._timeout_seconds, now)
             if not is_due(until, now):
-                return look_again_at(until, now, LONGEST_REST_SECONDS)
+                return requeue_at(until, now, LONGEST_REST_SECONDS)
             why = f"no answer for {self._timeout_seconds:g} s"
             verdict = UNANSWERED
         status = build_backoff_status(unit, why, now, self._rng)
 
         def on_written(written: QueueUnit) -> None:
             self._count(verdict)
-            self._tell(build_notice(written, why))
+            self._report(build_notice(written, why))
 
         return SendStatus(unit, status, on_written, known_by=backoff_of, frees=True)
 
@@ -137,17 +133,6 @@ def _find_unit(engine: Engine, key: str) -> tuple[QueueUnit, str | None] | None:
 
 def _stop_policy_of(queue: Queue | None) -> str | None:
     return None if queue is None else read_annotation(queue.metadata.annotations, STOP_POLICY)
-
-
-def build_backoff_status(
-    unit: QueueUnit, why: str, now: datetime, rng: random.Random
-) -> dict[str, Any]:
-    """Return the status that puts a unit without nodes into backoff, to be merged."""
-    conditions = with_eviction(unit, SCHEDULING_FAILED, why, now)
-    unit = msgspec.structs.replace(
-        unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
-    )
-    return build_put_back(unit, why, now, rng)
 
 
 def build_notice(unit: QueueUnit, why: str) -> Notice:

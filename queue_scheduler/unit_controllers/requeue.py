@@ -4,9 +4,9 @@ The eviction writes until when a unit waits (`status.requeueState.requeueAt`); i
 written here, so that only one program measures the time. Nothing is remembered outside the objects:
 the first list of a new process has every unit in backoff, including those whose time is over.
 
-    unit in backoff --> looked at --> too early: looked at again at `requeueAt`
+    unit in backoff --> reconciled -> too early: reconciled again at `requeueAt`
                                  \-> patch --> written   the engine queues it
-                                           \-> otherwise looked at again
+                                           \-> otherwise reconciled again
 
 No unit waits forever: one whose `requeueAt` is missing or cannot be read returns at once. An
 inactive or invalid unit returns as well, and is on hold in phase Enqueued.
@@ -14,27 +14,24 @@ inactive or invalid unit returns as well, and is on hold in phase Enqueued.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from queue_scheduler.engine.deadlines import backoff_ends_at, is_due
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.unit_reconciler import (
-    Look,
+    Result,
     SendStatus,
     UnitAccess,
     UnitReconciler,
-    look_again_at,
+    requeue_at,
 )
-from shared_api.objects.meta import Timestamp
+from queue_scheduler.unit_writes.eviction_patches import build_return_status
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
-from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.queue_unit_phases import Phase
 from shared_api.timestamps import rfc3339
-
-RETURNED: Final = "Enqueued because backoff timeout"
-"""Upstream's message."""
 
 LONGEST_REST_SECONDS: Final = 30.0
 """`requeueAt` is wall time, and rests are measured by the monotonic clock: after so long the wall
@@ -49,18 +46,18 @@ class BackoffRequeue:
     def __init__(self, access: UnitAccess, clock: Clock) -> None:
         self._shared = access.shared
         self._clock = clock
-        self._looks = UnitReconciler(access, self._look_at, _find_in_backoff)
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_in_backoff)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and new.status.phase == Phase.TIMEOUT_BACKOFF:
-            self._looks.add(new.metadata.key)
+            self._reconciler.add(new.metadata.key)
 
     def step(self) -> float | None:
         """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._looks.step()
+        return self._reconciler.step()
 
-    def _look_at(self, key: str) -> Look:
+    def _reconcile(self, key: str) -> Result:
         record = self._shared.ask(Engine.record, key)
         if record is None or record.unit.status.phase != Phase.TIMEOUT_BACKOFF:
             return None
@@ -69,7 +66,7 @@ class BackoffRequeue:
         if until is None:
             _log_unreadable(record.unit)
         elif not is_due(until, now):
-            return look_again_at(until, now, LONGEST_REST_SECONDS)
+            return requeue_at(until, now, LONGEST_REST_SECONDS)
         return SendStatus(record.unit, build_return_status(record.unit, rfc3339(now)))
 
 
@@ -85,11 +82,3 @@ def _log_unreadable(unit: QueueUnit) -> None:
     state = unit.status.requeue_state
     if state is not None and state.requeue_at:
         log.warning("requeueAt cannot be read", unit=unit.metadata.key, value=state.requeue_at)
-
-
-def build_return_status(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:
-    """Return the status that requeues a unit, to be merged.
-
-    The requeue state stays until pods run: the next backoff continues its count.
-    """
-    return status_of_move(unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=now, message=RETURNED)

@@ -5,9 +5,9 @@ charged to its quota as soon as they live. What is decided here is whether they 
 whether they fit the quota like any other demand, and are then kept for the job while its pods come
 and go.
 
-    unit has grown --> looked at --> fits --> patch --> written
-                                          \-> refused, or a conflict: looked at again
-                                \-> refused: looked at again every few seconds
+    unit has grown --> reconciled -> fits --> patch --> written
+                                          \-> refused, or a conflict: reconciled again
+                                \-> refused: reconciled again every few seconds
 
 No start depends on this, so a refused growth takes no place in the queue, and is tried again every
 `AGAIN_SECONDS`.
@@ -24,8 +24,8 @@ from queue_scheduler.decision import Growth
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.growth import has_grown
 from queue_scheduler.unit_controllers.unit_reconciler import (
-    Look,
     RequeueAfter,
+    Result,
     SendStatus,
     UnitAccess,
     UnitReconciler,
@@ -60,18 +60,18 @@ class ScaleUp:
         self._clock = clock
         # A key is worked on by one thread at a time, the step's or a writer's.
         self._pending: dict[str, Growth] = {}
-        self._looks = UnitReconciler(access, self._look_at, _find_grown)
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_grown)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that has grown; the engine must have it already."""
         if new is not None and has_grown(new):
-            self._looks.add(new.metadata.key)
+            self._reconciler.add(new.metadata.key)
 
     def step(self) -> float | None:
         """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._looks.step()
+        return self._reconciler.step()
 
-    def _look_at(self, key: str) -> Look:
+    def _reconcile(self, key: str) -> Result:
         pending = self._pending.get(key)
         if pending is not None and not self._settle(pending):
             return RequeueAfter(READ_AGAIN_SECONDS)
@@ -100,7 +100,7 @@ class ScaleUp:
         except NotFound:
             del self._pending[growth.unit]
             self._shared.tell(Engine.on_growth_failed, growth)
-            return False  # by then the watch has told of it
+            return False  # by then the watch has reported it
         except ApiFailure as failure:
             log.warning("unit cannot be read yet", unit=growth.unit, error=str(failure))
             return False

@@ -89,7 +89,7 @@ class SelfAudit:
         shared: The engine.
         stores: The caches.
         is_ready: Whether the caches are complete, and the engine has seen all of them.
-        tell: Takes events.
+        report: Takes events.
         observer: Counts differences.
         clock: The time of rounds.
         repairs: Whether units that differ are placed again.
@@ -100,7 +100,7 @@ class SelfAudit:
         shared: SharedEngine,
         stores: Stores,
         is_ready: Callable[[], bool],
-        tell: Callable[[Notice], None],
+        report: Callable[[Notice], None],
         observer: AuditObserver,
         clock: Clock,
         *,
@@ -110,7 +110,7 @@ class SelfAudit:
         self._stores = stores
         self._caches = Caches(stores.read_unit, stores.pods.get)
         self._is_ready = is_ready
-        self._tell = tell
+        self._send = report
         self._observer = observer
         self._clock = clock
         self._repairs = repairs
@@ -185,7 +185,7 @@ class SelfAudit:
         self._observer.on_audit_difference(difference.kind)
         notice = _notice_of(difference, is_repaired=self._repairs)
         if notice is not None:
-            self._tell(notice)
+            self._send(notice)
         else:
             log.warning("a charge of no unit differs", uid=difference.uid, note=_note(difference))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from queue_scheduler.cycles.dequeue_cycle import UnitReader, WriteSink
+from queue_scheduler.cycles.dequeue_cycle import UnitReader
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
@@ -24,6 +24,7 @@ from queue_scheduler.unit_controllers.unit_reconciler import UnitAccess
 from shared_api.client.discovery import served_version
 from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS
+from shared_api.client.writes import WriteSink
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.objects.admission_check import AdmissionCheck
@@ -49,7 +50,7 @@ class UnitParts:
     may_write: Callable[[], bool]
     clock: Clock
     rng: random.Random
-    tell: Callable[[Notice], None]
+    report: Callable[[Notice], None]
 
 
 class UnitControllers:
@@ -122,7 +123,7 @@ class UnitControllers:
             may_write=parts.may_write,
             due=due,
             read_unit=parts.read_unit,
-            tell=parts.tell,
+            report=parts.report,
         )
 
 

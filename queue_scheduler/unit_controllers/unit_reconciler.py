@@ -1,13 +1,13 @@
 r"""Reconciles units whose time or state requires a write by the scheduler, one after another.
 
 This is what the unit controllers share. Each says which units it reconciles, and what follows from
-the newest object of a unit (`Look`); the rest is here::
+the newest object of a unit (`Result`); the rest is here::
 
-    unit --> looked at --> nothing to do        forgotten, until news of it come
-                      \--> later                looked at again then
+    unit --> reconciled -> nothing to do        forgotten, until news of it come
+                      \--> later                reconciled again then
                        \-> patch --> written    the engine hears of it
-                                \-> refused     told, and looked at again
-                                 \> conflict, or no answer: looked at again, by what is known then;
+                                \-> refused     reported, and reconciled again
+                                 \> conflict, or no answer: reconciled again, by what is known then;
                                                 of a unit that seems unchanged, by what is read
 
 A write that is found in the unit is reported as if its answer had come. A repeated conflict with a
@@ -29,7 +29,7 @@ import msgspec
 import structlog
 from msgspec import convert
 
-from queue_scheduler.cycles.dequeue_cycle import LOST_TO_NOBODY, UnitReader, WriteSink
+from queue_scheduler.cycles.dequeue_cycle import CONFLICT_WITHOUT_CHANGE, UnitReader
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
@@ -40,6 +40,7 @@ from shared_api.client.writes import (
     Outcome,
     Rejected,
     Unknown,
+    WriteSink,
     Written,
     status_change,
 )
@@ -92,14 +93,14 @@ class RequeueAfter(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Look = SendStatus | RequeueAfter | None
+Result = SendStatus | RequeueAfter | None
 """None: there is nothing to do until the unit changes."""
 
 
-def look_again_at(at: datetime | None, now: datetime, longest_seconds: float) -> RequeueAfter:
+def requeue_at(at: datetime | None, now: datetime, longest_seconds: float) -> RequeueAfter:
     """Return the rest until a wall time, at most so long; None: no time is set.
 
-    Rests are measured by the clock that does not jump: somebody may set the wall clock meanwhile.
+    Rests are measured by the clock that does not jump: the wall clock may be set meanwhile.
     """
     if at is None:
         return RequeueAfter(longest_seconds)
@@ -111,13 +112,13 @@ class UnitAccess:
     """How a controller reads and writes units.
 
     Attributes:
-        shared: Asked for the newest object of a unit; told of what was written.
+        shared: Has the newest object of a unit; receives what was written.
         writes: Takes the patches.
         note_written: Takes what the server answered.
         may_write: False while this process does not lead; what makes it True must wake the step.
-        due: Keys of units to look at.
+        due: Keys of units to reconcile.
         read_unit: Reads a unit of which it is not known what the server holds.
-        tell: Takes the notices that become events.
+        report: Takes the notices that become events.
     """
 
     shared: SharedEngine
@@ -126,7 +127,7 @@ class UnitAccess:
     may_write: Callable[[], bool]
     due: WorkQueue[str]
     read_unit: UnitReader
-    tell: Callable[[Notice], None]
+    report: Callable[[Notice], None]
 
 
 class UnitReconciler:
@@ -134,7 +135,7 @@ class UnitReconciler:
 
     Args:
         access: The ways in and out.
-        look_at: Returns what to do about the unit of a key.
+        reconcile: Returns what to do about the unit of a key.
         find: Returns the keys of all units that may have to be reconciled; called when this process
             begins to lead, under the engine's lock.
     """
@@ -142,11 +143,11 @@ class UnitReconciler:
     def __init__(
         self,
         access: UnitAccess,
-        look_at: Callable[[str], Look],
+        reconcile: Callable[[str], Result],
         find: Callable[[Engine], list[str]],
     ) -> None:
         self._access = access
-        self._look_at = look_at
+        self._reconcile = reconcile
         self._find = find
         # Added to by the step, taken from by writers.
         self._in_flight: set[str] = set()
@@ -199,7 +200,7 @@ class UnitReconciler:
         due = self._access.due
         if not self._close(key):
             return None
-        match self._look_at(key):
+        match self._reconcile(key):
             case None:
                 self._forget(key)
             case RequeueAfter(seconds=seconds):
@@ -241,7 +242,7 @@ class UnitReconciler:
                 due.add(key)
             case Rejected(error=error) if _is_answer(error):
                 if not isinstance(error, NotFound):
-                    self._tell_refusal(key, send.unit, str(error))
+                    self._report_refusal(key, send.unit, str(error))
                 due.add_rate_limited(key)
             case Rejected(error=Conflict()):
                 self._open[key] = _Open(send, is_conflict=True)
@@ -269,7 +270,7 @@ class UnitReconciler:
             return False
         del self._open[key]
         if unit is None or unit.metadata.uid != meta.uid:
-            return True  # the watch tells of it
+            return True  # the watch reports it
         if unit.metadata.resource_version == meta.resource_version:
             if opened.is_conflict:
                 self._note_conflict(key, unit)
@@ -294,15 +295,15 @@ class UnitReconciler:
         refused = self._refused_of(key, unit)
         refused.conflicts += 1
         if refused.conflicts >= FEWEST_CONFLICTS:
-            self._tell_refusal(key, unit, LOST_TO_NOBODY)
+            self._report_refusal(key, unit, CONFLICT_WITHOUT_CHANGE)
 
-    def _tell_refusal(self, key: str, unit: QueueUnit, why: str) -> None:
+    def _report_refusal(self, key: str, unit: QueueUnit, why: str) -> None:
         """Report, once for each version of a unit, that the server refuses a write."""
         refused = self._refused_of(key, unit)
-        if refused.told == why:
+        if refused.reported == why:
             return
-        refused.told = why
-        self._access.tell(
+        refused.reported = why
+        self._access.report(
             Notice(
                 kind=QUEUE_UNITS.kind,
                 key=key,
@@ -339,12 +340,12 @@ class _Refused:
     Attributes:
         version: That version.
         conflicts: How often it answered with a conflict.
-        told: The message that was reported last.
+        reported: The message that was reported last.
     """
 
     version: str
     conflicts: int = 0
-    told: str = ""
+    reported: str = ""
 
 
 def _is_answer(error: ApiError) -> bool:

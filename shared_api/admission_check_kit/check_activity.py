@@ -51,7 +51,7 @@ class CheckActivity:
         observer: Called for changes and errors.
     """
 
-    def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
+    def __init__(  # noqa: PLR0913 - the collaborators of a reconcile, each named by the caller
         self,
         judge: Judge,
         *,
@@ -76,9 +76,9 @@ class CheckActivity:
 
     def step(self) -> float | None:
         """Reconcile one check; return the seconds until there is another (None: until woken)."""
-        return self._queue.work(self._look_at)
+        return self._queue.work(self._reconcile)
 
-    def _look_at(self, name: str) -> None:
+    def _reconcile(self, name: str) -> None:
         check, version = self._own_check(name), self._served()
         if check is None or version is None or not self._gate.is_open():
             self._queue.forget(name)

@@ -18,7 +18,7 @@ import structlog
 
 from shared_api.admission_check_kit.check_activity import CheckActivity
 from shared_api.admission_check_kit.check_notices import CheckNotices
-from shared_api.admission_check_kit.judging import Judge, LooksAfterUnits, NeedsSurroundings
+from shared_api.admission_check_kit.judging import CleansUpUnits, Judge, NeedsContext
 from shared_api.admission_check_kit.unit_checks import UnitChecks
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import served_version
@@ -59,7 +59,7 @@ log = structlog.get_logger("check_controller")
 
 
 class CheckController:
-    """The `Work` of a check controller, and the `Surroundings` of its judge.
+    """The `Work` of a check controller, and the `CheckContext` of its judge.
 
     Args:
         host: The process.
@@ -100,19 +100,19 @@ class CheckController:
         self._checks = self.follow(
             ADMISSION_CHECK_VERSIONS, self._on_check, store=self._checks_store
         )
-        self._takeover = LeaderWarmup(
+        self._warmup = LeaderWarmup(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
             caches=self._caches,
             on_open=lambda: self._wake("opening"),
         )
         self._is_open = False
-        self._run("takeover", self._takeover.step)
+        self._run("takeover", self._warmup.step)
         self._run("opening", self.step)
         self._unit_keys = self._work_queue("admission-check-units")
         self._check_names = self._work_queue("admission-checks")
-        self._build_looks(workers)
-        if isinstance(judge, NeedsSurroundings):
+        self._build_reconcilers(workers)
+        if isinstance(judge, NeedsContext):
             judge.attach(self)
 
     # --- for the judge --------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class CheckController:
 
     def may_write(self) -> bool:
         """Return whether a write that begins now ends while this process leads."""
-        return self._takeover.may_write()
+        return self._warmup.may_write()
 
     def follow(
         self,
@@ -143,7 +143,7 @@ class CheckController:
         store: IndexedStore[Any] | None = None,
         settings: InformerSettings | None = None,
     ) -> KindWatch[Any]:
-        """Keep a cache of a kind; see `Surroundings`."""
+        """Keep a cache of a kind; see `CheckContext`."""
         kept: IndexedStore[Any] = IndexedStore() if store is None else store
         chosen = InformerSettings() if settings is None else settings
 
@@ -154,7 +154,7 @@ class CheckController:
 
         def start(informer: SharedInformer[Any]) -> None:
             self._start_informer(informer)
-            self.look_at_all()  # the judge may depend on whether the kind is served
+            self.recheck_all()  # the judge may depend on whether the kind is served
 
         best = versions[0]
         watch: KindWatch[Any] = KindWatch(
@@ -163,32 +163,32 @@ class CheckController:
             make_informer=make,
             clock=self._host.clock,
             start=start,
-            on_gone=self.look_at_all,
+            on_gone=self.recheck_all,
         )
         self._watches.append(watch)
         self._notices.show_kind(best.kind, watch.is_served)
         self._run(f"kind-{best.plural}", watch.step)
         return watch
 
-    def look_at_unit(self, key: str) -> None:
+    def recheck_unit(self, key: str) -> None:
         """Queue a unit to be judged again."""
         self._unit_keys.add(key)
 
-    def look_at_check(self, name: str) -> None:
+    def recheck_check(self, name: str) -> None:
         """Queue an AdmissionCheck, and all units that need it, to be judged again."""
         self._check_names.add(name)
         for unit in self._units_store.by_index(BY_CHECK, name):
             self._unit_keys.add(unit.metadata.key)
 
-    def look_at_all(self) -> None:
+    def recheck_all(self) -> None:
         """Queue all units and checks to be judged again."""
         for check in self._checks_store.list():
             self._check_names.add(check.metadata.name)
         for unit in self._units_store.list():
             if unit.status.admission_checks:
                 self._unit_keys.add(unit.metadata.key)
-        if isinstance(self._judge, LooksAfterUnits):
-            for key in self._judge.looked_after():
+        if isinstance(self._judge, CleansUpUnits):
+            for key in self._judge.units_to_clean_up():
                 self._unit_keys.add(key)
 
     # --- parts ----------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class CheckController:
             on_ready=lambda: self._wake(name),
         )
 
-    def _build_looks(self, workers: int) -> None:
+    def _build_reconcilers(self, workers: int) -> None:
         units = UnitChecks(
             self._judge,
             units=self._units_store,
@@ -274,7 +274,7 @@ class CheckController:
     def _on_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         check = new if new is not None else old
         if check is not None and check.spec.controller_name == self._controller_name:
-            self.look_at_check(check.metadata.name)
+            self.recheck_check(check.metadata.name)
 
     def _run(self, name: str, step: Step) -> LoopThread:
         thread = self._host.spawn(name, step)
@@ -301,7 +301,7 @@ class CheckController:
 
     def step(self) -> float | None:
         """Check whether units may be judged; return the seconds to rest (None: until woken)."""
-        if not self._takeover.is_open():
+        if not self._warmup.is_open():
             return None
         informer = self._checks.informer
         was_open = self._is_open
@@ -309,7 +309,7 @@ class CheckController:
         if self._is_open and not was_open:
             # Keys that were queued until now were dropped.
             log.info("judging units", controller=self._controller_name)
-            self.look_at_all()
+            self.recheck_all()
         return OPENING_SECONDS if informer is not None and not self._is_open else OPEN_SECONDS
 
     def start(self) -> None:

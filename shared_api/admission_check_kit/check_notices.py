@@ -18,7 +18,7 @@ from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
 MAX_CHECK_NAMES: Final = 100
 """Most admission checks that metrics show by name."""
 
-MAX_TOLD_CHARS: Final = 500
+MAX_MESSAGE_CHARS: Final = 500
 """Longest part of a verdict's message that an event quotes."""
 
 _REASONS: Final = {
@@ -100,6 +100,6 @@ class CheckNotices:
                 type=EventType.WARNING,
                 reason=reason,
                 action=reason,
-                note=note[:MAX_TOLD_CHARS],
+                note=note[:MAX_MESSAGE_CHARS],
             )
         )

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
-from shared_api.admission_check_kit.verdicts import Verdict
+from shared_api.admission_check_kit.verdicts import CheckVerdict
 from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import KindWatch
@@ -41,7 +41,7 @@ ACTIVE: Final = Activity()
 class Judge(Protocol):
     """Decides whether units may start."""
 
-    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
+    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict:
         """Return whether a unit may start.
 
         Called while the unit is Reserved and its check is Pending or Ready: a Ready check may
@@ -59,7 +59,7 @@ class Judge(Protocol):
 class JudgesAdmitted(Protocol):
     """A judge that can withdraw its consent after a unit was admitted."""
 
-    def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
+    def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict | None:
         """Return whether a unit that has started may continue; called while its check is Ready.
 
         Retry or Rejected makes the scheduler evict it; None and other verdicts change nothing.
@@ -77,17 +77,17 @@ class JudgesChecks(Protocol):
 
 
 @runtime_checkable
-class LooksAfterUnits(Protocol):
+class CleansUpUnits(Protocol):
     """A judge that creates objects for units, and must delete them."""
 
-    def looked_after(self) -> Collection[str]:
+    def units_to_clean_up(self) -> Collection[str]:
         """Return the keys (`namespace/name`) of the units that have such objects.
 
         Called when this process begins to judge, to find objects that are no longer needed.
         """
         ...
 
-    def look_after(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
+    def clean_up(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
         """Delete the objects that a unit no longer needs.
 
         Called at the end of every reconcile of a unit, including units that no longer exist.
@@ -103,7 +103,7 @@ class LooksAfterUnits(Protocol):
         ...
 
 
-class Surroundings(Protocol):
+class CheckContext(Protocol):
     """What a controller offers to its judge: caches of further kinds, and requeueing."""
 
     @property
@@ -141,23 +141,23 @@ class Surroundings(Protocol):
         """
         ...
 
-    def look_at_unit(self, key: str) -> None:
+    def recheck_unit(self, key: str) -> None:
         """Queue a unit, by `namespace/name`, to be judged again."""
         ...
 
-    def look_at_check(self, name: str) -> None:
+    def recheck_check(self, name: str) -> None:
         """Queue an AdmissionCheck, and all units that need it, to be judged again."""
         ...
 
-    def look_at_all(self) -> None:
+    def recheck_all(self) -> None:
         """Queue all units and checks to be judged again."""
         ...
 
 
 @runtime_checkable
-class NeedsSurroundings(Protocol):
+class NeedsContext(Protocol):
     """A judge that follows further kinds, or writes."""
 
-    def attach(self, around: Surroundings) -> None:
-        """Receive the surroundings; called once, before anything starts."""
+    def attach(self, context: CheckContext) -> None:
+        """Receive the context; called once, before anything starts."""
         ...

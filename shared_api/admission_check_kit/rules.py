@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from shared_api.admission_check_kit.judging import ACTIVE, Activity
-from shared_api.admission_check_kit.verdicts import CheckState, Verdict
+from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import QueueUnit
 
 P = TypeVar("P")
 
-Rule = Callable[[QueueUnit, P], Verdict]
+Rule = Callable[[QueueUnit, P], CheckVerdict]
 """Returns whether a unit may start, by the parameters of its check; see `judging.Judge.judge`."""
 
 Reader = Callable[[AdmissionCheck], P]
@@ -49,12 +49,12 @@ class RuleJudge(Generic[P]):
             return Activity(is_active=False, reason=bad.reason, message=bad.message)
         return ACTIVE
 
-    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
+    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict:
         """Return the verdict of the rule; Pending if the parameters are not valid."""
         try:
             parameters = self._read(check)
         except BadParameters as bad:
-            return Verdict(CheckState.PENDING, bad.message)
+            return CheckVerdict(CheckState.PENDING, bad.message)
         return self._rule(unit, parameters)
 
 

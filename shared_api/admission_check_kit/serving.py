@@ -135,7 +135,7 @@ def parse_check_flags(
     parser.add_argument(
         "--workers",
         type=int,
-        help="units that are judged at once (default: as --writers)",
+        help="units that are checked in parallel (default: as --writers)",
     )
     got = parser.parse_args(with_two_dashes(arguments))
     name = got.controller_name

@@ -14,15 +14,15 @@ from typing import Final, Protocol
 
 import structlog
 
-from shared_api.admission_check_kit.judging import Judge, JudgesAdmitted, LooksAfterUnits
+from shared_api.admission_check_kit.judging import CleansUpUnits, Judge, JudgesAdmitted
 from shared_api.admission_check_kit.verdicts import (
     OPEN_STATES,
     CheckState,
-    Verdict,
+    CheckVerdict,
     checks_patch,
     differs_in_words_only,
     find_state,
-    is_admitted,
+    has_passed_checks,
     is_asked_about,
     state_after,
 )
@@ -49,7 +49,7 @@ log = structlog.get_logger("unit_checks")
 
 
 class Gate(Protocol):
-    """Tells whether this process decides, and whether it may write."""
+    """Knows whether this process decides, and whether it may write."""
 
     def is_open(self) -> bool:
         """Return whether units are judged: this process leads, and its caches are complete."""
@@ -90,7 +90,7 @@ class UnitChecks:
         observer: Called for changes and errors.
     """
 
-    def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
+    def __init__(  # noqa: PLR0913 - the collaborators of a reconcile, each named by the caller
         self,
         judge: Judge,
         *,
@@ -128,9 +128,9 @@ class UnitChecks:
     def step(self) -> float | None:
         """Reconcile one unit; return the seconds until there is another (None: until woken)."""
         # A judge may raise anything; the loop logs and counts it.
-        return self._queue.work(self._look_at)
+        return self._queue.work(self._reconcile)
 
-    def _look_at(self, key: str) -> None:
+    def _reconcile(self, key: str) -> None:
         if not self._gate.is_open():
             return  # all keys are queued when the gate opens
         try:
@@ -141,7 +141,7 @@ class UnitChecks:
             log.debug("the unit has changed", unit=key, error=str(news))
             self._read_again(key)
         except ApiFailure as failure:
-            log.warning("could not look at a unit", unit=key, error=str(failure))
+            log.warning("could not reconcile a unit", unit=key, error=str(failure))
             self._observer.on_error()
             self._queue.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
         else:
@@ -178,14 +178,14 @@ class UnitChecks:
             if own:
                 self._queue.hand_over()  # a judge, like a write, may block
             rest = self._write(unit, self._ask(unit, own))
-        if isinstance(self._judge, LooksAfterUnits):
-            self._judge.look_after(key, unit, own.keys())
+        if isinstance(self._judge, CleansUpUnits):
+            self._judge.clean_up(key, unit, own.keys())
         return rest
 
-    def _ask(self, unit: QueueUnit, own: Mapping[str, AdmissionCheck]) -> dict[str, Verdict]:
+    def _ask(self, unit: QueueUnit, own: Mapping[str, AdmissionCheck]) -> dict[str, CheckVerdict]:
         """Return the judge's verdicts on the checks that are open, by name."""
-        verdicts: dict[str, Verdict] = {}
-        asked, admitted = is_asked_about(unit), is_admitted(unit)
+        verdicts: dict[str, CheckVerdict] = {}
+        asked, admitted = is_asked_about(unit), has_passed_checks(unit)
         for name, check in own.items():
             state = find_state(unit, name)
             if state is None or state.state not in OPEN_STATES:
@@ -198,19 +198,18 @@ class UnitChecks:
                     verdicts[name] = taken_back
         return verdicts
 
-    def _ask_about_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
+    def _ask_about_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict | None:
         if not isinstance(self._judge, JudgesAdmitted):
             return None
         verdict = self._judge.judge_admitted(unit, check)
         evicts = verdict is not None and verdict.state in {CheckState.RETRY, CheckState.REJECTED}
         return verdict if evicts else None
 
-    def _write(self, unit: QueueUnit, verdicts: Mapping[str, Verdict]) -> float | None:
+    def _write(self, unit: QueueUnit, verdicts: Mapping[str, CheckVerdict]) -> float | None:
         """Write the states that verdicts change; return the seconds to the next time, or None."""
         now = rfc3339(self._clock.now())
-        rests = [
-            v.look_again_seconds for v in verdicts.values() if v.look_again_seconds is not None
-        ]
+        asked = (each.recheck_seconds for each in verdicts.values())
+        rests = [seconds for seconds in asked if seconds is not None]
         changed: dict[str, AdmissionCheckState] = {}
         worded: list[str] = []
         for name, verdict in verdicts.items():

@@ -42,7 +42,7 @@ OPEN_STATES: Final = frozenset({CheckState.PENDING.value, CheckState.READY.value
 the unit is Reserved again, it adds a new entry for the check, which is Pending."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CheckVerdict(msgspec.Struct, frozen=True):
     """The decision of a check about a unit.
 
     Attributes:
@@ -52,7 +52,7 @@ class Verdict(msgspec.Struct, frozen=True):
         pod_set_updates: With Ready: what the pods need; the controllers put it into the job's pod
             templates when they release it.
         requeue_after_seconds: With Retry: the least time that the unit waits.
-        look_again_seconds: After how long the unit is judged again even if nothing has changed;
+        recheck_seconds: After how long the unit is judged again even if nothing has changed;
             None: only by the periodic resync.
     """
 
@@ -60,7 +60,7 @@ class Verdict(msgspec.Struct, frozen=True):
     message: str = ""
     pod_set_updates: tuple[PodSetUpdate, ...] = ()
     requeue_after_seconds: int | None = None
-    look_again_seconds: float | None = None
+    recheck_seconds: float | None = None
 
 
 def is_asked_about(unit: QueueUnit) -> bool:
@@ -69,7 +69,7 @@ def is_asked_about(unit: QueueUnit) -> bool:
     return waits and unit.metadata.deletion_timestamp is None
 
 
-def is_admitted(unit: QueueUnit) -> bool:
+def has_passed_checks(unit: QueueUnit) -> bool:
     """Return whether the unit's checks have let it start, and it has not ended or been evicted.
 
     In strict mode its job may not be released yet, while nodes are sought for it.
@@ -87,7 +87,7 @@ def find_state(unit: QueueUnit, check: str) -> AdmissionCheckState | None:
 
 
 def state_after(
-    before: AdmissionCheckState, verdict: Verdict, now: Timestamp
+    before: AdmissionCheckState, verdict: CheckVerdict, now: Timestamp
 ) -> AdmissionCheckState:
     """Return the state of a check with a verdict applied.
 

@@ -75,7 +75,7 @@ class CredentialRefresher:
         self._fresh = first
         self._expires_at = self._end_of(first)
         self._state = _state(first.files)
-        self._look_at = clock.monotonic() + CHECK_SECONDS
+        self._check_at = clock.monotonic() + CHECK_SECONDS
         self._renewal: threading.Event | None = None  # the running one; set when it has ended
         self._renewable_at = float("-inf")
         self._failure: SettingsError | None = None  # of the last renewal
@@ -89,7 +89,7 @@ class CredentialRefresher:
         Raises:
             SettingsError: The login has expired, and there is no new one within the limit.
         """
-        if self._clock.monotonic() < self._look_at:
+        if self._clock.monotonic() < self._check_at:
             return self._fresh.login
         with self._lock:
             renewal, is_new = self._begin() if self._is_due() else (self._renewal, False)
@@ -156,7 +156,7 @@ class CredentialRefresher:
     def _schedule_look(self) -> bool:
         """Set when `current` checks again; return whether the credentials have expired."""
         life = self._seconds_of_life()
-        self._look_at = self._clock.monotonic() + min(CHECK_SECONDS, max(life, 0.0))
+        self._check_at = self._clock.monotonic() + min(CHECK_SECONDS, max(life, 0.0))
         return life <= 0
 
     # Called with or without the lock.

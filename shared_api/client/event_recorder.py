@@ -22,14 +22,14 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
 from shared_api.client.errors import AlreadyExists, NotFound
 from shared_api.client.flow_control import Lane
 from shared_api.client.resource_types import EVENTS
-from shared_api.client.writes import Outcome, Rejected, Verb, Write, Written
+from shared_api.client.writes import Outcome, Rejected, Verb, Write, WriteSink, Written
 from shared_api.timestamps import rfc3339_micro
 
 if TYPE_CHECKING:
@@ -97,13 +97,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     """Text for users. It should not contain changing numbers: each text is an event of its own."""
     related: ObjectReference | None = None
-
-
-class WriteSink(Protocol):
-    """The part of the write dispatcher that the recorder uses."""
-
-    def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
-        """Send a write later; call `on_outcome` exactly once with its outcome."""
 
 
 class EventRecorder:

@@ -41,7 +41,7 @@ MAX_LINE_BYTES: Final = 16_777_216
 TIMEOUT_STEP_SECONDS: Final = 0.05
 """Socket timeouts are rounded down to multiples of this: most calls then find the timeout already
 set, which saves a system call. A call may end by this much before its deadline, never after it."""
-LOOK_SECONDS: Final = TIMEOUT_STEP_SECONDS
+POLL_SECONDS: Final = TIMEOUT_STEP_SECONDS
 """How long a read that does not wait for news waits for the rest of a TLS record, if no earlier
 read of the stream has set a timeout. The request's own deadline would be half a minute."""
 _FIRST_FINAL_STATUS: Final = 200
@@ -196,7 +196,7 @@ class HttpConnection:
         self._send(data, deadline)
         while not self._parts.status:
             self.receive(deadline)
-        self._set_timeout(LOOK_SECONDS)
+        self._set_timeout(POLL_SECONDS)
         return HttpStream(self, self._parts, self._clock)
 
     def receive(self, deadline: float | None) -> None:

@@ -38,9 +38,9 @@ from shared_api.client.errors import (
 from shared_api.client.flow_control import FlowControl, Lane, may_have_acted, retry_pause
 from shared_api.client.response_decoding import (
     AnswerReader,
-    EventType,
     Page,
     WatchEvent,
+    WatchEventType,
     WatchStream,
 )
 from shared_api.client.transport import Request, Response, ResponseStream, Transport
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DecodeFailure",
-    "EventType",
     "Lane",
     "Page",
     "PatchType",
@@ -59,6 +58,7 @@ __all__ = [
     "ResourceClient",
     "ResourceType",
     "WatchEvent",
+    "WatchEventType",
     "WatchStream",
 ]
 

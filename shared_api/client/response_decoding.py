@@ -29,7 +29,7 @@ _BRACKET: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
 _OPENING: Final = (b"[", b"{")
 _CLOSING: Final = (b"]", b"}")
 
-EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+WatchEventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -44,7 +44,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One event of a watch."""
 
-    type: EventType
+    type: WatchEventType
     object: T | None = None
     """The object after the change, or before a deletion. None in BOOKMARK and ERROR, and if it
     could not be decoded."""
@@ -92,7 +92,7 @@ class _ListOf(msgspec.Struct, Generic[T]):
 
 
 class _EventLine(msgspec.Struct):
-    type: EventType
+    type: WatchEventType
     object: msgspec.Raw
 
 

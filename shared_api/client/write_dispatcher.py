@@ -122,11 +122,11 @@ _Key = tuple[str, str, str, str]
 class _Pending:
     """A write that waits or is in flight, with the callbacks for its outcome."""
 
-    __slots__ = ("told", "write")
+    __slots__ = ("callbacks", "write")
 
-    def __init__(self, write: Write[Any], told: list[OnOutcome]) -> None:
+    def __init__(self, write: Write[Any], callbacks: list[OnOutcome]) -> None:
         self.write = write
-        self.told = told
+        self.callbacks = callbacks
 
 
 class _Object:
@@ -203,7 +203,7 @@ class WriteDispatcher:
                 worker = self._resting.popitem()[0] if self._resting else None
         if worker is not None:
             worker.wake()
-        _tell(dropped, Dropped(reason))
+        _call_all(dropped, Dropped(reason))
 
     def has_room(self) -> bool:
         """Return whether more normal writes should be submitted now; takes no lock."""
@@ -222,7 +222,7 @@ class WriteDispatcher:
         """
         with self._lock:
             self._stopped = True
-            dropped = [told for each in self._objects.values() for told in _all_told(each)]
+            dropped = [call for each in self._objects.values() for call in _all_callbacks(each)]
             self._objects = {key: o for key, o in self._objects.items() if o.in_flight}
             for each in self._objects.values():
                 each.waiting.clear()
@@ -231,7 +231,7 @@ class WriteDispatcher:
                 self._waiting[lane] = 0
             if not any(self._in_flight.values()):
                 self._settled.set()
-        _tell(dropped, Dropped("writing has ended"))
+        _call_all(dropped, Dropped("writing has ended"))
         return self._clock.wait(self._settled, wait_seconds)
 
     def new_worker(self) -> WriteWorker:
@@ -270,7 +270,7 @@ class WriteDispatcher:
             # Reported before the object's next write can be taken, so that outcomes are reported in
             # the order of the writes.
             try:
-                _tell(pending.told, outcome)
+                _call_all(pending.callbacks, outcome)
             finally:
                 self._finish(key, pending, outcome)
         return 0.0
@@ -310,23 +310,23 @@ class WriteDispatcher:
             each = self._objects[key] = _Object()
         dropped: list[OnOutcome] = []
         if any(is_pointless_beside(new.write, old.write) for old in each.waiting):
-            return new.told
+            return new.callbacks
         for old in [old for old in each.waiting if supersedes(new.write, old.write)]:
             each.waiting.remove(old)
             self._waiting[old.write.lane] -= 1
-            dropped.extend(old.told)
+            dropped.extend(old.callbacks)
         last = each.waiting[-1] if each.waiting else None
         merged = merge(last.write, new.write) if last is not None else None
         if last is not None and merged is not None:
             last.write = merged
-            last.told.extend(new.told)
+            last.callbacks.extend(new.callbacks)
         else:
             each.waiting.append(new)
             self._waiting[new.write.lane] += 1
-        self._line_up(key, each)
+        self._make_ready(key, each)
         return dropped
 
-    def _line_up(self, key: _Key, each: _Object) -> None:
+    def _make_ready(self, key: _Key, each: _Object) -> None:
         """Put an object without a write in flight into the ready queue of its most urgent write."""
         if each.in_flight is not None:
             return
@@ -379,7 +379,7 @@ class WriteDispatcher:
             each = self._objects[key]
             each.in_flight = None
             self._in_flight[pending.write.lane] -= 1
-            self._line_up(key, each)
+            self._make_ready(key, each)
             if self._stopped and not any(self._in_flight.values()):
                 self._settled.set()
             room_again = self._full and self._outstanding() <= ROOM_AGAIN
@@ -407,12 +407,12 @@ def _key_of(write: Write[Any]) -> _Key:
     return (kind.group, kind.plural, write.namespace, write.name)
 
 
-def _tell(told: list[OnOutcome], outcome: Outcome[Any]) -> None:
+def _call_all(callbacks: list[OnOutcome], outcome: Outcome[Any]) -> None:
     # A callback that raises does not keep the others from being called.
     with ExitStack() as stack:
-        for on_outcome in reversed(told):
+        for on_outcome in reversed(callbacks):
             stack.callback(on_outcome, outcome)
 
 
-def _all_told(each: _Object) -> list[OnOutcome]:
-    return [told for pending in each.waiting for told in pending.told]
+def _all_callbacks(each: _Object) -> list[OnOutcome]:
+    return [call for pending in each.waiting for call in pending.callbacks]

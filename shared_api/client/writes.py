@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -68,6 +68,15 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 Outcome = Written[T] | Rejected | Unknown | Dropped
+
+
+class WriteSink(Protocol):
+    """Takes writes to be sent (`WriteDispatcher`)."""
+
+    def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
+        """Send a write later; call `on_outcome` exactly once with its outcome."""
+        ...
+
 
 _ABSENT: Final = object()
 
@@ -147,7 +156,7 @@ def merge(waiting: Write[Any], new: Write[Any]) -> Write[Any] | None:
     is_decided = new.lane is Lane.NORMAL and bool(guards[0])
     if is_decided and contradict(waiting.body, new.body):
         return None
-    body = merge_patches(waiting.body, new.body)
+    body = combine_patches(waiting.body, new.body)
     return None if body is None else msgspec.structs.replace(new, body=body)
 
 
@@ -160,7 +169,7 @@ def _guards_of(write: Write[Any]) -> tuple[str, str]:
 def contradict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two merge patches set some field to different values.
 
-    A list counts as one value: whoever changes one item writes all of them.
+    A list counts as one value: to change one item is to write all of them.
     """
     for key in one.keys() & other.keys():
         left, right = one[key], other[key]
@@ -172,7 +181,7 @@ def contradict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return False
 
 
-def merge_patches(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | None:
+def combine_patches(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return one merge patch that does what `old` and then `new` would do; None if there is none.
 
     There is none if `old` replaces a whole value (by null, a text, a list) into which `new` then
@@ -186,7 +195,7 @@ def merge_patches(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, A
         if isinstance(value, Mapping) and before is not _ABSENT:
             if not isinstance(before, Mapping):
                 return None
-            inner = merge_patches(before, value)
+            inner = combine_patches(before, value)
             if inner is None:
                 return None
             merged[key] = inner

@@ -42,7 +42,7 @@ def list_units_there(request: Request) -> Right:
 
 
 def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead:
-    """Return a function that tells which namespaces may be read: all, if no token is needed."""
+    """Return a function that says which namespaces may be read: all, if no token is needed."""
     if not isinstance(access, ReviewedAccess):
         return lambda _: True
     known: dict[str, bool] = {}

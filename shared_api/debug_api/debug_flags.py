@@ -29,10 +29,14 @@ def add_debug_flags(parser: argparse.ArgumentParser, *, address: str) -> None:
         "--debug-hosts",
         default="",
         metavar="NAMES",
-        help="names besides localhost that requests may have in their header Host, on a loopback"
-        " address without TLS",
+        help="names, in addition to localhost, that the header Host may have on a loopback address"
+        " without TLS",
     )
-    add("--debug-tls-certificate", default="", help="PEM file; needed off the loopback address")
+    add(
+        "--debug-tls-certificate",
+        default="",
+        help="PEM file; required on other addresses than loopback",
+    )
     add("--debug-tls-key", default="", help="PEM file of the certificate's key")
 
 

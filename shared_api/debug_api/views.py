@@ -2,7 +2,42 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+FactsT = TypeVar("FactsT")
+ValueT = TypeVar("ValueT")
+
+_REQUIRED: Final[object] = PydanticUndefined
+
+
+class _Source(NamedTuple):
+    read: Callable[[Any], Any]
+
+
+class FieldsOf(Generic[FactsT]):
+    """Declares fields of a view, each with the function that reads it from the facts.
+
+    So a field is written in one place::
+
+        of_job = FieldsOf[JobFacts]()
+
+        class JobView(View):
+            name: str = of_job(lambda job: job.metadata.name)
+
+        JobView.of(job)
+    """
+
+    def __call__(self, read: Callable[[FactsT], ValueT], *, default: object = _REQUIRED) -> ValueT:
+        """Return a field; `default` is what the contract says of a missing one."""
+        field: FieldInfo = cast("Any", Field(default=default))
+        field.metadata.append(_Source(read))
+        return cast("ValueT", field)
 
 
 def _camel(name: str) -> str:
@@ -14,6 +49,22 @@ class View(BaseModel):
     """Frozen, camelCase as everything in Kubernetes."""
 
     model_config = ConfigDict(frozen=True, alias_generator=_camel, populate_by_name=True)
+
+    @classmethod
+    def of(cls, facts: object, **others: object) -> Self:
+        """Return the view of facts; `others` are the fields that are not read from them."""
+        values = {name: read(facts) for name, read in _sources(cls)}
+        return cls(**values, **others)
+
+
+@cache
+def _sources(view: type[View]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    return tuple(
+        (name, each.read)
+        for name, field in view.model_fields.items()
+        for each in field.metadata
+        if isinstance(each, _Source)
+    )
 
 
 class ProblemView(View):

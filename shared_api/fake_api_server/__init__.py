@@ -2,8 +2,8 @@
 
 Its modules, from the outside in:
 
-1. ``server``: the entry point. ``faults``: injected failures of requests; ``direct_access``: reads
-   and writes that bypass them.
+1. ``server``: the entry point. ``faults``: injected failures of requests; ``open_watches``: what a
+   test does to watches; ``direct_access``: reads and writes that bypass both.
 2. ``http_server``: sockets, threads, HTTP; serves any transport.
 3. ``request_router``: maps a path and a method to a call; ``response_formats``, ``table_printer``,
    ``builtin_columns``, ``discovery_documents``, ``access_reviews``, ``api_errors``: responses.

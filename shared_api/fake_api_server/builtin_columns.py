@@ -14,7 +14,7 @@ from shared_api.fake_api_server.table_printer import (
     AGE,
     NAME,
     Cell,
-    Column,
+    TableColumn,
     age,
     age_of,
     human_duration,
@@ -89,13 +89,13 @@ def _selector(body: Body, _now: datetime) -> JsonValue:
 
 JOB_COLUMNS: Final = (
     NAME,
-    Column("Status", _job_status),
-    Column("Completions", _job_completions),
-    Column("Duration", _job_duration),
+    TableColumn("Status", _job_status),
+    TableColumn("Completions", _job_completions),
+    TableColumn("Duration", _job_duration),
     AGE,
-    Column("Containers", _template_containers("name"), priority=1),
-    Column("Images", _template_containers("image"), priority=1),
-    Column("Selector", _selector, priority=1),
+    TableColumn("Containers", _template_containers("name"), priority=1),
+    TableColumn("Images", _template_containers("image"), priority=1),
+    TableColumn("Selector", _selector, priority=1),
 )
 
 
@@ -133,14 +133,14 @@ def _none(_body: Body, _now: datetime) -> JsonValue:
 
 POD_COLUMNS: Final = (
     NAME,
-    Column("Ready", _pod_ready),
-    Column("Status", _pod_status),
-    Column("Restarts", _pod_restarts),
+    TableColumn("Ready", _pod_ready),
+    TableColumn("Status", _pod_status),
+    TableColumn("Restarts", _pod_restarts),
     AGE,
-    Column("IP", _field("status", "podIP"), priority=1),
-    Column("Node", _field("spec", "nodeName"), priority=1),
-    Column("Nominated Node", _field("status", "nominatedNodeName"), priority=1),
-    Column("Readiness Gates", _none, priority=1),
+    TableColumn("IP", _field("status", "podIP"), priority=1),
+    TableColumn("Node", _field("spec", "nodeName"), priority=1),
+    TableColumn("Nominated Node", _field("status", "nominatedNodeName"), priority=1),
+    TableColumn("Readiness Gates", _none, priority=1),
 )
 
 
@@ -171,15 +171,15 @@ def _node_info(key: str, absent: str) -> Cell:
 
 NODE_COLUMNS: Final = (
     NAME,
-    Column("Status", _node_status),
-    Column("Roles", _node_roles),
+    TableColumn("Status", _node_status),
+    TableColumn("Roles", _node_roles),
     AGE,
-    Column("Version", _node_info("kubeletVersion", "")),
-    Column("Internal-IP", _none, priority=1),
-    Column("External-IP", _none, priority=1),
-    Column("OS-Image", _node_info("osImage", _UNKNOWN), priority=1),
-    Column("Kernel-Version", _node_info("kernelVersion", _UNKNOWN), priority=1),
-    Column("Container-Runtime", _node_info("containerRuntimeVersion", _UNKNOWN), priority=1),
+    TableColumn("Version", _node_info("kubeletVersion", "")),
+    TableColumn("Internal-IP", _none, priority=1),
+    TableColumn("External-IP", _none, priority=1),
+    TableColumn("OS-Image", _node_info("osImage", _UNKNOWN), priority=1),
+    TableColumn("Kernel-Version", _node_info("kernelVersion", _UNKNOWN), priority=1),
+    TableColumn("Container-Runtime", _node_info("containerRuntimeVersion", _UNKNOWN), priority=1),
 )
 
 
@@ -214,26 +214,30 @@ def _event_count(body: Body, _now: datetime) -> JsonValue:
 
 
 EVENT_COLUMNS: Final = (
-    Column("Last Seen", _event_last_seen),
-    Column("Type", _field("type", absent="")),
-    Column("Reason", _field("reason", absent="")),
-    Column("Object", _event_object),
-    Column("Subobject", _field("involvedObject", "fieldPath", absent=""), priority=1),
-    Column("Source", _event_source, priority=1),
-    Column("Message", _field("message", absent="")),
-    Column("First Seen", _event_first_seen, priority=1),
-    Column("Count", _event_count, priority=1),
-    Column("Name", NAME.cell, format="name", priority=1),
+    TableColumn("Last Seen", _event_last_seen),
+    TableColumn("Type", _field("type", absent="")),
+    TableColumn("Reason", _field("reason", absent="")),
+    TableColumn("Object", _event_object),
+    TableColumn("Subobject", _field("involvedObject", "fieldPath", absent=""), priority=1),
+    TableColumn("Source", _event_source, priority=1),
+    TableColumn("Message", _field("message", absent="")),
+    TableColumn("First Seen", _event_first_seen, priority=1),
+    TableColumn("Count", _event_count, priority=1),
+    TableColumn("Name", NAME.cell, format="name", priority=1),
 )
 
 # ---------------------------------------------------------------------------------- small kinds
 
-NAMESPACE_COLUMNS: Final = (NAME, Column("Status", _field("status", "phase", absent="")), AGE)
-LEASE_COLUMNS: Final = (NAME, Column("Holder", _field("spec", "holderIdentity", absent="")), AGE)
+NAMESPACE_COLUMNS: Final = (NAME, TableColumn("Status", _field("status", "phase", absent="")), AGE)
+LEASE_COLUMNS: Final = (
+    NAME,
+    TableColumn("Holder", _field("spec", "holderIdentity", absent="")),
+    AGE,
+)
 PRIORITY_CLASS_COLUMNS: Final = (
     NAME,
-    Column("Value", _field("value", absent=0), type="integer"),
-    Column("Global-Default", _field("globalDefault", absent=False), type="boolean"),
-    Column("Age", age_of),
-    Column("PreemptionPolicy", _field("preemptionPolicy", absent="")),
+    TableColumn("Value", _field("value", absent=0), type="integer"),
+    TableColumn("Global-Default", _field("globalDefault", absent=False), type="boolean"),
+    TableColumn("Age", age_of),
+    TableColumn("PreemptionPolicy", _field("preemptionPolicy", absent="")),
 )

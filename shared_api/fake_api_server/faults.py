@@ -7,7 +7,7 @@ the server's seeded generator decides.
     server.faults.fail(503, times=2, match=Match(verb="patch", plural="queueunits"))
     server.faults.lose_answer(match=Match(subresource="status"))      # written, unconfirmed
     server.faults.delay(3.0, match=Match(plural="leases"))
-    server.drop_watches(Match(plural="jobs")); server.compact()       # at once; see FakeApiServer
+    server.watches.drop(Match(plural="jobs")); server.compact()       # at once; see FakeApiServer
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 
 from shared_api.fake_api_server.builtin_kinds import NAMESPACE_FINALIZER, NAMESPACES
 from shared_api.fake_api_server.object_storage import (
-    Change,
     ObjectKey,
     ObjectStorage,
+    StoredChange,
     Table,
     TableKey,
 )
@@ -92,7 +92,7 @@ class GarbageCollector:
 
     # ------------------------------------------------------------------------- noticing
 
-    def _on_change(self, table: Table, change: Change) -> None:
+    def _on_change(self, table: Table, change: StoredChange) -> None:
         place = _Place(table.key, change.current.key)
         metadata = change.current.body["metadata"]
         before = change.previous.body["metadata"] if change.previous else {}

@@ -30,9 +30,9 @@ from shared_api.fake_api_server.api_errors import (
 )
 from shared_api.fake_api_server.faults import RequestInfo
 from shared_api.fake_api_server.object_storage import (
-    Change,
     ObjectKey,
     ObjectStorage,
+    StoredChange,
     StoredObject,
     Table,
     after_key,
@@ -192,7 +192,7 @@ class ReadPath:
         now = self._storage.version
         if start is None:
             for stored in in_namespace(table.snapshot(now), feed.namespace):
-                feed.take(Change("ADDED", stored.version, stored, None))
+                feed.take(StoredChange("ADDED", stored.version, stored, None))
             return
         for change in table.changes_after(start):
             feed.take(change)
@@ -210,7 +210,7 @@ class _Feed:
         self._predicate = predicate
         self._is_first = True
 
-    def take(self, change: Change) -> None:
+    def take(self, change: StoredChange) -> None:
         """Push the line for a change, if the watch selects the object before or after it."""
         current, previous = change.current, change.previous
         if self.namespace and current.namespace != self.namespace:

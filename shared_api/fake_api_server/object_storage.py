@@ -65,7 +65,7 @@ class StoredObject:
         return self._json
 
 
-class Change(NamedTuple):
+class StoredChange(NamedTuple):
     """A change of an object, and its version."""
 
     type: ChangeType
@@ -76,9 +76,9 @@ class Change(NamedTuple):
     """The object before it; None for ADDED."""
 
 
-ChangeListener: TypeAlias = Callable[[Change], None]
+ChangeListener: TypeAlias = Callable[[StoredChange], None]
 """Called with each change of a table, before the request that caused it is answered."""
-ChangeObserver: TypeAlias = Callable[["Table", Change], None]
+ChangeObserver: TypeAlias = Callable[["Table", StoredChange], None]
 """Called with each change of any table, after its listeners."""
 
 
@@ -94,10 +94,10 @@ class Table:
         self.limit = limit
         self.forgotten = born
         """The newest version whose change is no longer known."""
-        self._changes: list[Change] = []
+        self._changes: list[StoredChange] = []
         self._snapshots: OrderedDict[int, list[StoredObject]] = OrderedDict()
 
-    def record(self, change: Change) -> None:
+    def record(self, change: StoredChange) -> None:
         """Append a change to the history and call the listeners."""
         self._changes.append(change)
         # Deleting half at a time costs one move per change on average.
@@ -112,7 +112,7 @@ class Table:
         self._snapshots.clear()
         self.forgotten = now
 
-    def changes_after(self, version: int) -> list[Change]:
+    def changes_after(self, version: int) -> list[StoredChange]:
         """Return the changes that came after a version.
 
         Raises:
@@ -192,21 +192,21 @@ class ObjectStorage:
         assert key not in table.objects, f"{key} is taken"
         stored = self._stamp(key, body)
         table.objects[key] = stored
-        self._publish(table, Change("ADDED", stored.version, stored, None))
+        self._publish(table, StoredChange("ADDED", stored.version, stored, None))
         return stored
 
     def replace(self, table: Table, old: StoredObject, body: Body) -> StoredObject:
         """Store the next version of an object."""
         stored = self._stamp(old.key, body)
         table.objects[old.key] = stored
-        self._publish(table, Change("MODIFIED", stored.version, stored, old))
+        self._publish(table, StoredChange("MODIFIED", stored.version, stored, old))
         return stored
 
     def remove(self, table: Table, old: StoredObject, body: Body) -> StoredObject:
         """Remove an object; `body` is its last state, which watches get."""
         stored = self._stamp(old.key, body)
         del table.objects[old.key]
-        self._publish(table, Change("DELETED", stored.version, stored, old))
+        self._publish(table, StoredChange("DELETED", stored.version, stored, old))
         return stored
 
     def find(self, table_key: TableKey, key: ObjectKey) -> StoredObject | None:
@@ -219,7 +219,7 @@ class ObjectStorage:
         metadata = {**body["metadata"], "resourceVersion": str(self.version)}
         return StoredObject(key, {**body, "metadata": metadata}, self.version)
 
-    def _publish(self, table: Table, change: Change) -> None:
+    def _publish(self, table: Table, change: StoredChange) -> None:
         table.record(change)
         for observer in self.observers:
             observer(table, change)

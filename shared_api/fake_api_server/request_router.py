@@ -35,7 +35,12 @@ from shared_api.fake_api_server.custom_resources import (
 from shared_api.fake_api_server.discovery_documents import OPENAPI_V2_TYPE, document
 from shared_api.fake_api_server.faults import RequestInfo
 from shared_api.fake_api_server.list_and_watch import ReadPath
-from shared_api.fake_api_server.object_storage import Change, ObjectStorage, StoredObject, Table
+from shared_api.fake_api_server.object_storage import (
+    ObjectStorage,
+    StoredChange,
+    StoredObject,
+    Table,
+)
 from shared_api.fake_api_server.patching import (
     Body,
     JsonValue,
@@ -326,7 +331,7 @@ class RequestRouter:
     def _now(self) -> datetime:
         return self._clock.now()
 
-    def _on_change(self, table: Table, change: Change) -> None:
+    def _on_change(self, table: Table, change: StoredChange) -> None:
         """Serve the kinds of a CRD as soon as it is stored."""
         if table.key != CRD_TABLE:
             return

@@ -17,9 +17,9 @@ import msgspec
 from shared_api.fake_api_server.api_errors import Cause
 from shared_api.fake_api_server.object_storage import ObjectKey, StoredObject, TableKey
 from shared_api.fake_api_server.patching import Body, JsonValue
-from shared_api.fake_api_server.schema_validation import Schema
+from shared_api.fake_api_server.schema_validation import ObjectSchema
 from shared_api.fake_api_server.selectors import FieldPath
-from shared_api.fake_api_server.table_printer import PLAIN_COLUMNS, Column
+from shared_api.fake_api_server.table_printer import PLAIN_COLUMNS, TableColumn
 
 METADATA_FIELDS: Final[Mapping[str, FieldPath]] = {
     "metadata.name": ("metadata", "name"),
@@ -42,7 +42,7 @@ class ServerContext(Protocol):
 
 Prepare: TypeAlias = Callable[[Body, ServerContext], Body]
 """Fills in what the server sets in a new object. May raise RequestFailed (admission)."""
-Check: TypeAlias = Callable[[Body, Body | None], list[Cause]]
+ObjectCheck: TypeAlias = Callable[[Body, Body | None], list[Cause]]
 """Returns what is invalid in an object, given its stored version (None: it is new)."""
 Convert: TypeAlias = Callable[[Body], Body]
 
@@ -85,14 +85,14 @@ class ServedResource:
     """Strategic merge patches are accepted."""
     is_custom: bool = False
     selectable: Mapping[str, FieldPath] = field(default_factory=dict)
-    columns: tuple[Column, ...] = PLAIN_COLUMNS
-    schema: Schema | None = None
+    columns: tuple[TableColumn, ...] = PLAIN_COLUMNS
+    schema: ObjectSchema | None = None
     openapi: Mapping[str, JsonValue] | None = None
     """The schema as in the CRD, for `kubectl explain`."""
     prepare: Prepare = _unchanged
     fill: Convert | None = None
     """Sets defaults at updates too (a patch may have replaced a list of containers)."""
-    check: Check = _nothing_wrong
+    check: ObjectCheck = _nothing_wrong
     to_wire: Convert | None = None
     """Converts the stored form to that of this version; None if they are the same."""
     from_wire: Convert | None = None

@@ -46,7 +46,7 @@ _NOTHING: Final[Body] = {}
 _ROOT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
-class Schema:
+class ObjectSchema:
     """One node of a compiled schema."""
 
     __slots__ = (
@@ -83,8 +83,8 @@ class Schema:
         self.nullable = bool(source.get("nullable"))
         self.has_default = "default" in source
         self.default: JsonValue = source.get("default")
-        self._properties: dict[str, Schema] = {
-            name: _compile_child(child) or Schema({}, free=frozenset())
+        self._properties: dict[str, ObjectSchema] = {
+            name: _compile_child(child) or ObjectSchema({}, free=frozenset())
             for name, child in source.get("properties", {}).items()
             if name not in free
         }
@@ -93,7 +93,7 @@ class Schema:
         self._needed = {*self._required, *self._defaults}
         additional = source.get("additionalProperties")
         self._additional = (
-            Schema(additional, free=_free_fields(additional))
+            ObjectSchema(additional, free=_free_fields(additional))
             if isinstance(additional, dict)
             else None
         )
@@ -111,8 +111,8 @@ class Schema:
         self._pattern_text: str = source.get("pattern", "")
         self._pattern = _compile_pattern(self._pattern_text)
         self._bounds = {name: source[name] for name in _BOUNDS if name in source}
-        self._all_of = [Schema(one, free=frozenset()) for one in source.get("allOf", ())]
-        self._any_of = [Schema(one, free=frozenset()) for one in source.get("anyOf", ())]
+        self._all_of = [ObjectSchema(one, free=frozenset()) for one in source.get("allOf", ())]
+        self._any_of = [ObjectSchema(one, free=frozenset()) for one in source.get("anyOf", ())]
         self._types = self._python_types()
         # An int-or-string also has an anyOf; checking the Python types is enough.
         self._has_junctions = bool(
@@ -377,9 +377,9 @@ _BOUNDS: Final = (
 )
 
 
-def compile_schema(source: Mapping[str, JsonValue]) -> Schema:
+def compile_schema(source: Mapping[str, JsonValue]) -> ObjectSchema:
     """Compile the `openAPIV3Schema` of a CRD version; `metadata` is not part of it."""
-    return Schema(source, free=_ROOT_FIELDS)
+    return ObjectSchema(source, free=_ROOT_FIELDS)
 
 
 def joined_unknown(unknown: Sequence[str]) -> str:
@@ -397,8 +397,8 @@ def _at(items: list[JsonValue], i: int) -> JsonValue:
     return items[i] if i < len(items) else None
 
 
-def _compile_child(source: JsonValue) -> Schema | None:
-    return Schema(source, free=_free_fields(source)) if isinstance(source, dict) else None
+def _compile_child(source: JsonValue) -> ObjectSchema | None:
+    return ObjectSchema(source, free=_free_fields(source)) if isinstance(source, dict) else None
 
 
 def _free_fields(source: Mapping[str, JsonValue]) -> frozenset[str]:

@@ -15,8 +15,8 @@ Over real HTTP on loopback, for the demo, kubectl and curl:
 Determinism: with `waits=False` (the default), no call waits and no time passes except for the
 delays that a test asks for. The same calls in the same order with the same seed give the same
 answers, including uids and versions. Watch streams hold lines until they are read, and `read_line`
-raises `StreamIdle` at once if there are none (see `watch_stream`); `unread_lines` counts the lines
-that are left. With `waits=True`, readers wait on the clock.
+raises `StreamIdle` at once if there are none (see `watch_stream`); `watches.unread_lines` counts
+the lines that are left. With `waits=True`, readers wait on the clock.
 
 The conformance suite, which also runs against a real server, covers what is imitated. Known
 differences: no managedFields and no server-side apply (415); built-in kinds have no schema; CEL
@@ -32,7 +32,6 @@ import random
 import re
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
@@ -44,11 +43,12 @@ from shared_api.fake_api_server.access_reviews import AccessReviews
 from shared_api.fake_api_server.api_errors import RequestFailed
 from shared_api.fake_api_server.builtin_kinds import STANDARD_NAMESPACES, builtin_kinds
 from shared_api.fake_api_server.direct_access import DirectAccess
-from shared_api.fake_api_server.faults import ANY_REQUEST, Fault, Faults, Match, RequestInfo
+from shared_api.fake_api_server.faults import Fault, Faults, RequestInfo
 from shared_api.fake_api_server.garbage_collector import GarbageCollector
 from shared_api.fake_api_server.http_server import HttpFace
-from shared_api.fake_api_server.list_and_watch import ReadPath, error_line
+from shared_api.fake_api_server.list_and_watch import ReadPath
 from shared_api.fake_api_server.object_storage import HISTORY_CHANGES, ChangeObserver, ObjectStorage
+from shared_api.fake_api_server.open_watches import OpenWatches
 from shared_api.fake_api_server.request_router import (
     AskedRequest,
     RequestRouter,
@@ -80,6 +80,7 @@ class FakeApiServer:
 
     Attributes:
         faults: failures to inject into requests.
+        watches: the open watches, to break, end or stall.
         reviews: the answers to TokenReview and SubjectAccessReview.
         direct: reads and writes to set up and check a test, without faults and journal.
         journal: the last requests, in order.
@@ -119,10 +120,10 @@ class FakeApiServer:
         self._router = RequestRouter(self._storage, self._registry, writes, reads, clock)
         self._collector = GarbageCollector(self._storage, self._registry, writes)
         self._collects_garbage = collects_garbage
-        self._streams: list[FakeStream] = []
         self._is_down = False
         self._is_closed = False
         self.faults = Faults(rng)
+        self.watches = OpenWatches(self._lock)
         self.direct = DirectAccess(self._answer_directly, self._registry)
         self.journal: deque[JournalEntry] = deque(maxlen=JOURNAL_LENGTH)
         self.counts: Counter[tuple[str, str, str]] = Counter()
@@ -183,11 +184,11 @@ class FakeApiServer:
             raise Timeout(f"no answer within {timeout_seconds} s", sent=True)
         with self._lock:
             try:
-                stream = self._router.open_watch(asked, self._forget_stream)
+                stream = self._router.open_watch(asked, self.watches.forget)
             except RequestFailed as refused:
                 stream = self._as_stream(asked.info, refusal(refused))
             if stream.is_open:
-                self._streams.append(stream)
+                self.watches.add(stream)
             self._note(asked.info, stream.status)
         return stream
 
@@ -195,7 +196,7 @@ class FakeApiServer:
         """End all watches; later requests raise ConnectionLost."""
         with self._lock:
             self._is_closed = True
-        self.drop_watches()
+        self.watches.drop()
 
     def serve_http(self, *, host: str = "127.0.0.1", port: int = 0) -> HttpFace:
         """Return an HTTP server for this, to be started or entered; port 0 chooses a free port."""
@@ -215,42 +216,12 @@ class FakeApiServer:
         """Break every watch and refuse every connection until `come_up`."""
         with self._lock:
             self._is_down = True
-        self.drop_watches()
+        self.watches.drop()
 
     def come_up(self) -> None:
         """Serve again, with all objects."""
         with self._lock:
             self._is_down = False
-
-    def drop_watches(self, match: Match = ANY_REQUEST) -> int:
-        """Break matching watches, without their unread lines; return how many matched."""
-        return self._each_stream(match, FakeStream.break_off)
-
-    def end_watches(self, match: Match = ANY_REQUEST) -> int:
-        """End matching watches in order, as at their timeout; return how many matched."""
-        return self._each_stream(match, FakeStream.end)
-
-    def expire_watches(self, match: Match = ANY_REQUEST) -> int:
-        """Send matching watches an ERROR event with 410 and end them; return how many matched."""
-        gone = RequestFailed(HTTPStatus.GONE, "Expired", "too old resource version")
-
-        def expire(stream: FakeStream) -> None:
-            stream.push(error_line(gone))
-            stream.end()
-
-        return self._each_stream(match, expire)
-
-    def stall_watches(self, match: Match = ANY_REQUEST) -> int:
-        """Send nothing to matching watches until `resume_watches`; return how many matched."""
-        return self._each_stream(match, FakeStream.stall)
-
-    def resume_watches(self, match: Match = ANY_REQUEST) -> int:
-        """Send stalled watches what was held back; return how many matched."""
-        return self._each_stream(match, FakeStream.resume)
-
-    def repeat_events(self, times: int, match: Match = ANY_REQUEST) -> int:
-        """Send matching watches their next `times` events twice each; return how many matched."""
-        return self._each_stream(match, lambda stream: stream.repeat_events(times))
 
     def compact(self, plural: str | None = None) -> None:
         """Forget the history, of one kind or all: watches and lists of older versions get 410."""
@@ -263,18 +234,6 @@ class FakeApiServer:
         """Delete objects whose owners are deleted; for a server with `collects_garbage=False`."""
         with self._lock:
             self._collector.collect()
-
-    @property
-    def unread_lines(self) -> int:
-        """The number of readable lines in all open watches; 0 if every reader is up to date."""
-        with self._lock:
-            return sum(stream.unread_lines for stream in self._streams)
-
-    @property
-    def open_watches(self) -> list[RequestInfo]:
-        """The requests of the open watches."""
-        with self._lock:
-            return [stream.info for stream in self._streams]
 
     # -------------------------------------------------------------------------- private
 
@@ -323,18 +282,6 @@ class FakeApiServer:
         stream.push(response.body)
         stream.end()
         return stream
-
-    def _forget_stream(self, stream: FakeStream) -> None:
-        with self._lock:
-            if stream in self._streams:
-                self._streams.remove(stream)
-
-    def _each_stream(self, match: Match, do: Callable[[FakeStream], None]) -> int:
-        with self._lock:
-            streams = [stream for stream in self._streams if match.holds(stream.info)]
-            for stream in streams:
-                do(stream)
-            return len(streams)
 
 
 def _seconds(duration: str) -> float:

@@ -29,7 +29,7 @@ _STEP: Final = re.compile(
 _UNKNOWN: Final = "<unknown>"
 
 
-class Column(msgspec.Struct, frozen=True):
+class TableColumn(msgspec.Struct, frozen=True):
     """One column of a Table."""
 
     name: str
@@ -66,16 +66,16 @@ def created_at(body: Body, _now: datetime) -> JsonValue:
     return body["metadata"].get("creationTimestamp")
 
 
-NAME: Final = Column("Name", name_of, format="name", description="Name of the object.")
-AGE: Final = Column("Age", age_of, description="Time since the object was created.")
-CREATED_AT: Final = Column("Created At", created_at, type="date")
+NAME: Final = TableColumn("Name", name_of, format="name", description="Name of the object.")
+AGE: Final = TableColumn("Age", age_of, description="Time since the object was created.")
+CREATED_AT: Final = TableColumn("Created At", created_at, type="date")
 PLAIN_COLUMNS: Final = (NAME, CREATED_AT)
 """The columns of a kind without specific ones."""
-CUSTOM_PLAIN_COLUMNS: Final = (NAME, Column("Age", age_of, type="date"))
+CUSTOM_PLAIN_COLUMNS: Final = (NAME, TableColumn("Age", age_of, type="date"))
 """The columns of a CRD that defines none."""
 
 
-def json_path_column(source: Body) -> Column:
+def json_path_column(source: Body) -> TableColumn:
     """Return the column of an entry of `additionalPrinterColumns`."""
     path, kind = source["jsonPath"], source.get("type", "string")
     steps = _parse_path(path)
@@ -90,7 +90,7 @@ def json_path_column(source: Body) -> Column:
             return " ".join(_text(value) for value in found)
         return found[0]
 
-    return Column(
+    return TableColumn(
         source["name"],
         cell,
         type=kind,
@@ -192,7 +192,7 @@ def human_duration(seconds: float) -> str:
 
 
 def table(
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     objects: Iterable[StoredObject],
     list_metadata: Body,
     now: datetime,

@@ -1,4 +1,4 @@
-"""Tells when a cache has caught up with a state of the server."""
+"""Determines when a cache has caught up with a state of the server."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from shared_api.informer.indexed_store import T
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.process.clock import Clock
 
-LOOK_SECONDS: Final = 5.0
+POLL_SECONDS: Final = 5.0
 """Interval between checks whether the kind is served; a change must be noticed within 10 s."""
 
 PENDING_LOOKS: Final = 2
@@ -60,7 +60,7 @@ class KindWatch(Generic[T]):
         self._start = start
         self._on_gone = on_gone
         self._is_expected = is_expected
-        self._look_at = 0.0
+        self._poll_at = 0.0
         self._was_asked = False
         self._missing = 0
         self._trouble = ""
@@ -68,16 +68,16 @@ class KindWatch(Generic[T]):
 
     def step(self) -> float:
         """Check whether the kind is served, if due; return the seconds until the next check."""
-        rest = self._look_at - self._clock.monotonic()
+        rest = self._poll_at - self._clock.monotonic()
         if rest > 0:
             return rest
-        self._look_at = self._clock.monotonic() + LOOK_SECONDS
+        self._poll_at = self._clock.monotonic() + POLL_SECONDS
         try:
             found = self._find()
             self._trouble = ""
         except ApiFailure as failure:
             self._trouble = str(failure)
-            return LOOK_SECONDS
+            return POLL_SECONDS
         if isinstance(found, ResourceType):
             self._missing, self._why_not = 0, ""
             if found != self.resource_type:
@@ -85,7 +85,7 @@ class KindWatch(Generic[T]):
         else:
             self._miss(found or "is not served, waiting for its CRD")
         self._was_asked = True
-        return LOOK_SECONDS
+        return POLL_SECONDS
 
     def is_served(self) -> bool:
         """Return whether the kind was served at the last check."""
@@ -122,8 +122,8 @@ class KindWatch(Generic[T]):
             if self._missing >= PENDING_LOOKS:
                 self._end(self.informer)
         elif is_news:
-            tell = log.warning if self._is_expected else log.info
-            tell("kind is not followed", kind=self.name, why=why)
+            write = log.warning if self._is_expected else log.info
+            write("kind is not followed", kind=self.name, why=why)
 
     def _end(self, informer: SharedInformer[T]) -> None:
         log.warning("kind is not followed any more", kind=self.name, why=self._why_not)

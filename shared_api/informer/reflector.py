@@ -387,7 +387,7 @@ class Reflector(Generic[T]):
             self._sink.on_event(event)
         watching.events += 1
         self._fruitless_lists = 0
-        # Last: whoever reads this version may rely on the sink having everything up to it.
+        # Last: readers of this version rely on the sink having everything up to it.
         self._resource_version = event.resource_version or self._resource_version
         return True
 

@@ -10,8 +10,8 @@ uid under an old name (reported as deleted, then added). The resync repeats what
 raised has left undone.
 
 ``new`` has a lower version than what was reported or written before only after the server's history
-was replaced (restored from a backup), and is valid all the same. Handlers can tell by
-``is_rewound`` while they are called.
+was replaced (restored from a backup), and is valid all the same. ``is_rewound`` says
+so while handlers are called.
 
 ``indexed_store`` explains the store (own writes, order of versions), ``reflector`` the connection.
 """
@@ -265,7 +265,7 @@ class SharedInformer(Generic[T]):
         return self.has_synced(), f"{detail}; {trouble}" if trouble else detail
 
     def start_fresh_read(self) -> FreshRead:
-        """Ask the server for its current version; return a value that tells when it is cached.
+        """Ask the server for its current version; return a value that knows when it is cached.
 
         Raises:
             ApiFailure: The server could not be asked.

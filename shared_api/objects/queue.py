@@ -23,7 +23,7 @@ from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
 READY: Final = "Ready"
 
 MAX_ADMISSION_CHECKS: Final = 8
-"""A unit's status has room for the states of so many checks (upstream's limit)."""
+"""The number of check states that fit into the status of a unit (upstream's limit)."""
 MAX_SELECTOR_TERMS: Final = 32
 MAX_SHOWN_ITEMS: Final = 100
 """Waiting units that the status lists; more would make every write of it expensive."""
@@ -77,13 +77,13 @@ class AdmissionCheckReference(WireStruct, frozen=True):
 
 
 class QueueSpec(WireStruct, frozen=True):
-    """What the queue's owner wants."""
+    """The desired state of the queue."""
 
     queue_policy: Annotated[
         str,
         text(
-            "Order in which units are tried: Priority, Block, FIFO, Intelligent, or one that a"
-            " plugin brings.",
+            "Order in which units are tried: Priority, Block, FIFO, Intelligent, or a policy of"
+            " a plugin.",
             longest=LABEL_LENGTH,
         ),
     ] = ""
@@ -91,9 +91,9 @@ class QueueSpec(WireStruct, frozen=True):
         int | None,
         int32("Queues of higher priority are tried first; absent: 0.", least=INT32_MIN),
     ] = None
-    priority_class_name: Annotated[
-        str, text("Kept as given; not resolved.", longest=SUBDOMAIN_LENGTH)
-    ] = ""
+    priority_class_name: Annotated[str, text("Stored, and not used.", longest=SUBDOMAIN_LENGTH)] = (
+        ""
+    )
     # No key: the same check may stand twice, with two selectors.
     admission_checks: Annotated[
         tuple[AdmissionCheckReference, ...],
@@ -105,7 +105,7 @@ class QueueSpec(WireStruct, frozen=True):
 
 
 class QueueItemDetail(WireStruct, frozen=True):
-    """One waiting unit."""
+    """One pending unit."""
 
     name: Annotated[str, text("The unit's name.", longest=SUBDOMAIN_LENGTH)] = ""
     namespace: Annotated[str, text("The unit's namespace.", longest=LABEL_LENGTH)] = ""
@@ -114,7 +114,7 @@ class QueueItemDetail(WireStruct, frozen=True):
 
 
 class QueueStatus(WireStruct, frozen=True):
-    """What the scheduler last saw; written at most once a second, and only on change."""
+    """The observed state; written at most once a second, and only on change."""
 
     queue_item_details: Annotated[
         dict[
@@ -124,21 +124,21 @@ class QueueStatus(WireStruct, frozen=True):
                 items("Units in the order in which they are tried.", most=MAX_SHOWN_ITEMS),
             ],
         ],
-        entries("The first waiting units, under the key `active`.", most=MAX_ITEM_LISTS),
+        entries("The first pending units, under the key `active`.", most=MAX_ITEM_LISTS),
     ] = {}
-    pending: Annotated[int, int32("Units that wait.")] = 0
+    pending: Annotated[int, int32("Units that are pending or on hold.")] = 0
     admitted: Annotated[int, int32("Units that hold quota.")] = 0
     policy_in_force: Annotated[
         str,
         text(
-            "The policy that orders the units: the last known one that the spec named.",
+            "The policy that orders the units: the last valid one that the spec named.",
             longest=LABEL_LENGTH,
         ),
     ] = ""
     stop_policy_in_force: Annotated[
         str,
         text(
-            "Whether the queue is stopped: the last known word of its annotation"
+            "Whether the queue is stopped: the last valid value of its annotation"
             " koord-queue/stop-policy.",
             longest=LABEL_LENGTH,
         ),
@@ -150,7 +150,7 @@ class QueueStatus(WireStruct, frozen=True):
 
 
 class Queue(WireStruct, frozen=True):
-    """An order in which units wait; it counts in the scheduler's --queue-namespace alone."""
+    """An order in which units wait; it counts only in the scheduler's --queue-namespace."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: QueueSpec = QueueSpec()

@@ -92,8 +92,8 @@ CONSUMER_STAYS: Final = rule(
     field_path=".spec",
 )
 
-Demand = dict[str, Annotated[QuantityText, rules(_NOT_NEGATIVE)]]
-"""A resource list that asks for something; decoded like any other."""
+DemandQuantities = dict[str, Annotated[QuantityText, rules(_NOT_NEGATIVE)]]
+"""A resource list whose amounts must not be negative; decoded like any other."""
 
 
 class ConsumerReference(WireStruct, frozen=True):
@@ -117,25 +117,27 @@ class PodSet(WireStruct, frozen=True):
     ] = "main"
     count: Annotated[int, int32("How many pods.", defaulted=True)] = 1
     min_count: Annotated[
-        int | None, int32("With how many pods the job can do, if not with all.", least=1)
+        int | None, int32("The fewest pods that the job can run with; absent: all.", least=1)
     ] = None
     template: Annotated[
         PodTemplate,
-        part("The pod's template, as far as scheduling, autoscaling and checks read it."),
+        part("The fields of the pod template that scheduling, autoscaling and checks read."),
     ] = PodTemplate()
 
 
 class QueueUnitSpec(WireStruct, frozen=True):
-    """What the job wants. Its demand is `podSet`, else `request`, else `resource`."""
+    """The demand of the job: `podSet`, or else `request`, or else `resource`."""
 
     consumer_ref: Annotated[
         Annotated[ConsumerReference, rules(_SAME_CONSUMER)] | None,
         part("The job that the unit stands for.", atomic=True),
     ] = None
-    priority: Annotated[int, int32("Higher goes first.", least=INT32_MIN, defaulted=True)] = 0
+    priority: Annotated[
+        int, int32("Units of higher priority go first.", least=INT32_MIN, defaulted=True)
+    ] = 0
     queue: Annotated[str, text("Name of the queue.", longest=SUBDOMAIN_LENGTH)] = ""
     resource: Annotated[
-        Demand, entries("Deprecated: total demand of the job.", most=MAX_RESOURCES)
+        DemandQuantities, entries("Deprecated: total demand of the job.", most=MAX_RESOURCES)
     ] = {}
     pod_set: Annotated[
         tuple[Annotated[PodSet, rules(_MIN_WITHIN_COUNT)], ...],
@@ -151,19 +153,20 @@ class QueueUnitSpec(WireStruct, frozen=True):
         str, text("The job's priority class.", longest=SUBDOMAIN_LENGTH)
     ] = ""
     request: Annotated[
-        Demand,
+        DemandQuantities,
         entries("Total demand of a job that is not described by pods.", most=MAX_RESOURCES),
     ] = {}
     active: Annotated[
         bool | None, flag("False stops the job and keeps it out of the queue; absent: true.")
     ] = None
     maximum_execution_time_seconds: Annotated[
-        int | None, int32("How long the job's pods may be ready in all; absent: for ever.")
+        int | None,
+        int32("How long the job's pods may run, all runs together; absent: without limit."),
     ] = None
 
 
 class ReclaimState(WireStruct, frozen=True):
-    """Replicas that the scheduler asks back."""
+    """Replicas that the scheduler reclaims."""
 
     replicas: Annotated[int, int64("How many.")] = 0
 
@@ -186,11 +189,11 @@ class Admission(WireStruct, frozen=True):
     resources: Annotated[
         ResourceQuantities,
         entries(
-            "What was granted to all of them together, whatever the spec says later.",
+            "What all of them were granted together; later changes of the spec do not count.",
             most=MAX_RESOURCES,
         ),
     ] = {}
-    reclaim_state: Annotated[ReclaimState | None, part("What the scheduler asks back.")] = None
+    reclaim_state: Annotated[ReclaimState | None, part("What the scheduler reclaims.")] = None
 
 
 class Toleration(WireStruct, frozen=True):
@@ -201,12 +204,13 @@ class Toleration(WireStruct, frozen=True):
     value: Annotated[str, text("The taint's value.", longest=LABEL_LENGTH)] = ""
     effect: Annotated[str, text("The taint's effect; empty: all.", longest=LABEL_LENGTH)] = ""
     toleration_seconds: Annotated[
-        int | None, int64("How long a NoExecute taint is tolerated; absent: for ever.", least=None)
+        int | None,
+        int64("How long a NoExecute taint is tolerated; absent: without limit.", least=None),
     ] = None
 
 
 class PodSetUpdate(WireStruct, frozen=True):
-    """What an admission check wants changed in a pod set's template."""
+    """Changes that an admission check requests in the template of a pod set."""
 
     name: Annotated[str, text("The pod set.", longest=LABEL_LENGTH, required=True)] = ""
     labels: Annotated[
@@ -235,7 +239,7 @@ class AdmissionCheckState(WireStruct, frozen=True):
     state: Annotated[
         str,
         text(
-            "The verdict; Retry gives the quota back for a while, Rejected for good.",
+            "The verdict; Retry and Rejected release the quota, and the unit is requeued.",
             longest=LABEL_LENGTH,
             choices=("Pending", "Ready", "Retry", "Rejected"),
             required=True,
@@ -246,12 +250,12 @@ class AdmissionCheckState(WireStruct, frozen=True):
     )
     message: Annotated[str, text("The verdict's reason.", longest=MESSAGE_LENGTH)] = ""
     requeue_after_seconds: Annotated[
-        int | None, int32("With Retry: how long to wait at least.")
+        int | None, int32("With Retry: the shortest wait before the unit is tried again.")
     ] = None
     retry_count: Annotated[int | None, int32("How often the verdict was Retry.")] = None
     pod_set_updates: Annotated[
         tuple[PodSetUpdate, ...],
-        items("What the check wants changed before the job starts.", most=MAX_POD_SETS),
+        items("Changes to apply before the job starts.", most=MAX_POD_SETS),
     ] = ()
 
 
@@ -263,9 +267,9 @@ class PodState(WireStruct, frozen=True):
 
 
 class RequeueState(WireStruct, frozen=True):
-    """How often the unit was put back, and when it may be tried again."""
+    """How often the unit was requeued, and when it may be tried again."""
 
-    count: Annotated[int, int32("How often it was put back.")] = 0
+    count: Annotated[int, int32("How often it was requeued.")] = 0
     requeue_at: Annotated[Timestamp | None, moment("When it may be tried again.")] = None
 
 
@@ -277,34 +281,34 @@ class ReclaimablePod(WireStruct, frozen=True):
 
 
 class Placement(WireStruct, frozen=True):
-    """Where an admission is booked, whatever labels and spec say later."""
+    """What an admission is charged to; later changes of labels and spec do not count."""
 
     quota: Annotated[
         str, text("The quota that the admission is charged to.", longest=SUBDOMAIN_LENGTH)
     ] = ""
     queue: Annotated[
-        str, text("The queue that the unit named as it was admitted.", longest=SUBDOMAIN_LENGTH)
+        str, text("The queue that the unit named when it was admitted.", longest=SUBDOMAIN_LENGTH)
     ] = ""
     labels: Annotated[
         dict[str, Annotated[str, text("A label's value.", longest=LABEL_LENGTH)]],
         entries(
-            "The unit's labels about quota and preemption as it was admitted.", most=MAX_LABELS
+            "The unit's labels about quota and preemption when it was admitted.", most=MAX_LABELS
         ),
     ] = {}
 
 
 class QueueUnitStatus(WireStruct, frozen=True):
-    """Where the unit is in its life. Written by the two programs and by check controllers."""
+    """The state of the unit. Written by the two programs and by check controllers."""
 
     # Its known values are those of `queue_unit_phases`, which stands on this module; the
     # generator puts them into the CRD.
     phase: Annotated[str, text("The unit's phase.", longest=LABEL_LENGTH, defaulted=True)] = (
         "Enqueued"
     )
-    attempts: Annotated[int, int64("How often nodes were asked for in strict mode.")] = 0
+    attempts: Annotated[int, int64("How often nodes were requested in strict mode.")] = 0
     message: Annotated[str, text("Why the unit waits.", longest=MESSAGE_LENGTH)] = ""
     last_update_time: Annotated[
-        Timestamp | None, moment("When the phase or the counts last moved.")
+        Timestamp | None, moment("When the phase or the counts last changed.")
     ] = None
     last_allocate_time: Annotated[
         Timestamp | None, moment("When the unit was last granted quota.")
@@ -321,34 +325,34 @@ class QueueUnitStatus(WireStruct, frozen=True):
     conditions: Annotated[
         tuple[Condition, ...],
         items(
-            "The same story for people: QuotaReserved, Admitted, PodsReady, Finished, Evicted."
+            "The state in more detail: QuotaReserved, Admitted, PodsReady, Finished, Evicted."
             " Adopted proves that the job ran before the queue knew of it.",
             most=MAX_CONDITIONS,
             key="type",
         ),
     ] = ()
-    requeue_state: Annotated[RequeueState | None, part("How often the unit was put back.")] = None
+    requeue_state: Annotated[RequeueState | None, part("How often the unit was requeued.")] = None
     reclaimable_pods: Annotated[
         tuple[ReclaimablePod, ...],
         items("Pods whose quota is no longer needed.", most=MAX_POD_SETS, key="name"),
     ] = ()
     accumulated_past_execution_time_seconds: Annotated[
-        int | None, int32("How long the job's pods were ready in earlier runs.")
+        int | None, int32("How long the job's pods ran in earlier runs.")
     ] = None
     pod_owners: Annotated[
         tuple[Annotated[Uid, text("A uid.", longest=UID_LENGTH)], ...],
         items(
-            "Uids of the job's children whose pods carry no mark of the unit.",
+            "Uids of the job's children whose pods are not marked with the unit.",
             most=MAX_POD_OWNERS,
             unique=True,
         ),
     ] = ()
     placement: Annotated[
-        Placement | None, part("Where the admission is booked until the unit is freed.")
+        Placement | None, part("What the admission is charged to, until its usage is released.")
     ] = None
     job_creation_timestamp: Annotated[
         Timestamp | None,
-        moment("When the job was created, if that was before its unit: its place in the queue."),
+        moment("When the job was created, if earlier than the unit; it orders the unit then."),
     ] = None
 
 

@@ -29,7 +29,7 @@ class Waitable(Protocol):
 
 
 class Clock(Protocol):
-    """Tells the time and waits; safe to use from any thread."""
+    """Reads the time and waits; safe to use from any thread."""
 
     def monotonic(self) -> float:
         """Return the seconds since some fixed point in time; never decreases."""

@@ -21,7 +21,7 @@ WANTED: Final[Mapping[str, int]] = {"health": 64, "metrics": 64, "debug": 128}
 """Connections by port. A kubelet, a Prometheus or two and a few people need few; the rest is room
 for slow clients while others are evicted."""
 
-LEAST_SHARE: Final = 8
+MIN_SHARE: Final = 8
 """With fewer, connections would evict each other."""
 
 
@@ -57,8 +57,8 @@ def divide_open_files(limit: int, wanted: Mapping[str, int] = WANTED) -> dict[st
     total = sum(wanted.values())
     left = min(total, limit - RESERVED)
     shares = {port: each * left // total for port, each in wanted.items()}
-    if min(shares.values()) < LEAST_SHARE:
-        least = RESERVED + -(-LEAST_SHARE * total // min(wanted.values()))
+    if min(shares.values()) < MIN_SHARE:
+        least = RESERVED + -(-MIN_SHARE * total // min(wanted.values()))
         msg = (
             f"the process may open {limit} files, at least {least} are needed: "
             "raise the limit (ulimit -n, LimitNOFILE)"

@@ -23,7 +23,7 @@ EPOCH = datetime(2026, 11, 1, 10, 0, 0, tzinfo=UTC)
 """The initial wall time, an arbitrary fixed point in time."""
 
 REAL_POLL_SECONDS = 0.002
-"""How often a blocked ``wait`` checks its event, which can be set without this clock's knowing."""
+"""How often a blocked ``wait`` checks its event, which can be set without notifying the clock."""
 
 REAL_PATIENCE_SECONDS = 10.0
 """How long ``wait_for_sleepers`` waits for threads before it fails."""
@@ -39,8 +39,8 @@ class VirtualClock:
         self._moved = threading.Condition()
         self._monotonic = start
         self._wall_offset = EPOCH - timedelta(seconds=start)
-        self._tickets = 0
-        self._deadlines: dict[int, float] = {}  # of the sleeping threads, by ticket
+        self._sleepers = 0  # so far; numbers them
+        self._deadlines: dict[int, float] = {}  # of the sleeping threads, by their number
 
     def monotonic(self) -> float:
         """Return the virtual monotonic time in seconds."""
@@ -104,9 +104,9 @@ class VirtualClock:
 
     def _block(self, event: Waitable, deadline: float) -> bool:
         with self._moved:
-            self._tickets += 1
-            ticket = self._tickets
-            self._deadlines[ticket] = deadline
+            self._sleepers += 1
+            sleeper = self._sleepers
+            self._deadlines[sleeper] = deadline
             self._moved.notify_all()
         try:
             while not event.wait(REAL_POLL_SECONDS):
@@ -114,6 +114,6 @@ class VirtualClock:
                     break
         finally:
             with self._moved:
-                del self._deadlines[ticket]
+                del self._deadlines[sleeper]
                 self._moved.notify_all()
         return event.is_set()

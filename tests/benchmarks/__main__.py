@@ -29,6 +29,7 @@ from tests.benchmarks import (
     kueue_shape,
     preemption_figures,
     probe_lateness,
+    replay_figures,
     scheduler_memory,
     scrape,
 )
@@ -109,6 +110,12 @@ STAGES = (
         "what a round of the self-audit costs with 10,000 units, and how long it holds the lock",
         15,
         lambda options: audit_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "replay",
+        "jobs per second of a trace in virtual time, beside lives in memory without one",
+        60,
+        lambda options: replay_figures.run(quick=options.quick),
     ),
     Stage("transport", "what one write costs our client", 10, _transport),
     Stage(

@@ -324,7 +324,10 @@ def test_a_spark_application_is_held_only_if_its_sizes_can_be_read(mark: str, sp
     @given(st.from_regex(_pattern("spark", mark)))
     def check(text: str) -> None:
         body = {"spec": {field: {inner: text} if inner else text}}
-        assert SparkApplicationAdapter().why_not_hold(msgspec.convert(body, SparkApplication)) == ""
+        assert (
+            SparkApplicationAdapter().why_not_suspendable(msgspec.convert(body, SparkApplication))
+            == ""
+        )
 
     check()
 
@@ -343,5 +346,5 @@ def test_the_policy_checks_every_setting_of_spark_that_is_read() -> None:
             "spec": {"type": "Python", "sparkConf": {**dict.fromkeys(on, "true"), setting: "?"}}
         }
         job = msgspec.convert(body, SparkApplication)
-        assert setting in SparkApplicationAdapter().why_not_hold(job)
+        assert setting in SparkApplicationAdapter().why_not_suspendable(job)
         assert f"'{setting}'" in said

@@ -131,8 +131,11 @@ def test_a_chart_that_depends_on_this_one_may_set_global_values() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"isNeedNotebookExtension": True}, "notebook jobs are not available"),
-        ({"controller": {"enableVisibilityServer": True}}, "visibility API is not available"),
+        ({"isNeedNotebookExtension": True}, "does not have notebook jobs"),
+        (
+            {"controller": {"enableVisibilityServer": True}},
+            "does not have the aggregated visibility API",
+        ),
         (
             {"leaderElection": {"enabled": False}, "scheduler": {"replicas": 2}},
             "scheduler.replicas above 1 needs leaderElection.enabled",
@@ -141,8 +144,14 @@ def test_a_chart_that_depends_on_this_one_may_set_global_values() -> None:
             {"leaderElection": {"enabled": False}, "controllers": {"replicas": 2}},
             "controllers.replicas above 1 needs leaderElection.enabled",
         ),
-        ({"leaderElection": {"renewDeadlineSeconds": 15}}, "must be above renewDeadlineSeconds"),
-        ({"leaderElection": {"retryPeriodSeconds": 10}}, "above 1.2 times retryPeriodSeconds"),
+        (
+            {"leaderElection": {"renewDeadlineSeconds": 15}},
+            "must be greater than renewDeadlineSeconds",
+        ),
+        (
+            {"leaderElection": {"retryPeriodSeconds": 10}},
+            "greater than 1.2 times retryPeriodSeconds",
+        ),
         (
             {
                 "leaderElection": {
@@ -151,7 +160,7 @@ def test_a_chart_that_depends_on_this_one_may_set_global_values() -> None:
                     "retryPeriodSeconds": 1,
                 }
             },
-            "at least retryPeriodSeconds and the 4 seconds of a write",
+            "at least retryPeriodSeconds plus 4 seconds for a write",
         ),
         ({"debugApi": {"expose": True}}, "debugApi.expose needs debugApi.tls.secretName"),
         (
@@ -165,7 +174,7 @@ def test_a_chart_that_depends_on_this_one_may_set_global_values() -> None:
         ),
         (
             {"admissionPolicy": {"enabled": True}, "extension": {"batchjob": {"enable": False}}},
-            "nobody would release what the policy suspends",
+            "jobs that the policy suspends would never be released",
         ),
         (
             {
@@ -173,7 +182,7 @@ def test_a_chart_that_depends_on_this_one_may_set_global_values() -> None:
                 "extension": {"batchjob": {"enable": False}},
                 "controllers": {"config": {"kinds": [UNHELD]}},
             },
-            "nobody would release what the policy suspends",
+            "jobs that the policy suspends would never be released",
         ),
     ],
 )
@@ -249,10 +258,13 @@ def test_upstreams_own_values_cause_only_relevant_notes() -> None:
         ({}, "(Kubernetes 1.30): the controllers suspend it again"),
         ({"admissionPolicy": {"enabled": True, "guardRelease": True}}, "may `release` queueunits"),
         ({"admissionPolicy": {"guardRelease": False}}, "admissionPolicy.guardRelease is false"),
-        ({"quotaNamespaces": "listed"}, "in admissionPolicy.quotasFrom to have them refused"),
+        (
+            {"quotaNamespaces": "listed"},
+            "list the namespaces of your quotas in admissionPolicy.quotasFrom",
+        ),
         (
             {"quotaNamespaces": "listed", "admissionPolicy": {"quotasFrom": ["q"]}},
-            "Bare pods are not held to that",
+            "This does not restrict bare pods",
         ),
         ({"extension": {"batchjob": {"enable": False}}}, "none: no extension is enabled"),
         (values_with("ray"), "RayJob (ray.io/v1), with shutdownAfterJobFinishes"),
@@ -268,8 +280,8 @@ def test_upstreams_own_values_cause_only_relevant_notes() -> None:
         ),
         ({"crds": {"keep": False}}, "deletes all queues and units"),
         ({"crds": {"enabled": False}}, "The CRDs are not part of this release"),
-        ({"rbac": {"create": False}}, "No roles were made"),
-        ({"metrics": {"serviceMonitor": {"enabled": True}}}, "carry its release as a label"),
+        ({"rbac": {"create": False}}, "No roles were created"),
+        ({"metrics": {"serviceMonitor": {"enabled": True}}}, "with its release as a label"),
     ],
 )
 def test_notes_have_the_next_steps(values: Json, said: str) -> None:
@@ -283,7 +295,7 @@ def test_notes_describe_how_each_kind_is_held() -> None:
     at_birth, _, later = notes.partition("right after their creation;")
     assert "Workflow (argoproj.io/v1alpha1), with the annotation" in at_birth
     assert "SparkApplication" in at_birth
-    assert "SparkApplication that is not labelled" in at_birth
+    assert "SparkApplication that is not labeled" in at_birth
     assert "Widget (example.com/v1)" in later
 
 
@@ -291,5 +303,5 @@ def test_notes_omit_what_does_not_apply() -> None:
     assert "bearer token" not in render_notes({"metrics": {"secure": False}})
     secret = {"metrics": {"tls": {"secretName": "s"}}}
     assert "clear text" not in render_notes(secret)
-    assert "not labelled" not in render_notes({"admissionPolicy": {"enabled": True}})
+    assert "not labeled" not in render_notes({"admissionPolicy": {"enabled": True}})
     assert "controllers-metrics" not in render_notes({"extension": {"batchjob": {"enable": False}}})

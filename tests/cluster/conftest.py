@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 
-from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import JOBS, QUOTA_LABEL, QueueWorld, until
+from tests.cluster.queue_world import JOBS, QUOTA_LABEL, Cluster, QueueWorld, until
 
 LONGEST: Final = (
     "test_kill_and_restart.py",
@@ -40,13 +39,6 @@ EARLY: Final = "early"
 """A quota, and its Job that runs before the programs start and exceeds the quota."""
 
 
-class Cluster(NamedTuple):
-    """What tests of Jobs use."""
-
-    world: QueueWorld
-    scheduler: ProgramProcess
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest files first."""
     rank = {name: number for number, name in enumerate(LONGEST)}
@@ -61,8 +53,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
         world.create_job(EARLY, EARLY, cpu="2", run_seconds=600)
         until(lambda: world.running_pods(EARLY))
         scheduler = world.start_scheduler("--leader-elect=false")
-        world.start_controllers("--leader-elect=false")
-        yield Cluster(world, scheduler)
+        yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))
 
 
 @pytest.fixture

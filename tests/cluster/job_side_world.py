@@ -196,7 +196,7 @@ class PlayedJob:
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Make pods; they run at once, or wait for a node for ever. Return their names.
+        """Make pods; they run at once, or wait for a node forever. Return their names.
 
         `is_held`: no scheduler is to look at them.
         """

@@ -81,7 +81,7 @@ class KindWorld:
         """Wait until this many CPUs are charged to a quota; "0" for none."""
 
         def as_wanted() -> bool:
-            booked = quota_view(self.scheduler, quota)["booked"]
+            booked = quota_view(self.scheduler, quota)["charged"]
             return bool(booked.get("cpu", "0") == cpu)
 
         until(as_wanted)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.cluster.queue_world import QueueWorld, condition, until
+from tests.cluster.queue_world import QueueWorld, until
 from tests.cluster.served_kinds import install_crds
+from tests.object_states import condition_of
 from tests.sample_jobs import crd
 
 Json = dict[str, Any]
@@ -55,4 +56,4 @@ def create_check_for_nodes(world: QueueWorld, name: str, spec: Json) -> None:
 def activity(world: QueueWorld, check: str, version: str = "v1beta2") -> Json:
     """Return the condition Active of a check, as soon as it is set."""
     path = path_of(CHECK, check, version)
-    return until(lambda: condition(world.api.request("GET", path), "Active"))
+    return until(lambda: condition_of(world.api.request("GET", path), "Active"))

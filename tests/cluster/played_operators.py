@@ -1,7 +1,7 @@
 """Operators of all kinds of jobs, played on a real API server: what they make, and what they say.
 
 Pods are scheduled by the real scheduler and run by kwok; Jobs that operators make have the real
-Job controller; what nobody owns any more the garbage collector takes. A call does what an operator
+Job controller; the garbage collector deletes objects without an owner. A call does what an operator
 does in one step of a job's life, and returns when that can be seen.
 """
 
@@ -74,13 +74,7 @@ class Objects:
 
     def get(self, path: str) -> Json | None:
         """Return an object, None where it is not there."""
-        try:
-            found: Json = self.api.request("GET", path)
-        except ApiError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            return None
-        return found
+        return self.api.find(path)
 
     def create(self, collection: str, body: Json) -> Json:
         """Create an object, once its name is free."""
@@ -116,7 +110,7 @@ class Objects:
         return [pod for pod in self.find("pods", name) if is_living(pod)]
 
     def running_pods(self, name: str) -> list[Json]:
-        """Return the pods of a job that run, and that nobody has deleted."""
+        """Return the pods of a job that run, and that were not deleted."""
         return [pod for pod in self.find("pods", name) if is_running(pod)]
 
 
@@ -295,7 +289,7 @@ class Operator:
         self._say(name, Stage.SUCCEEDED if succeeded else Stage.FAILED)
 
     def end_pods(self, name: str, phase: str = "Succeeded") -> None:
-        """End all pods of a job, as their kubelet would; whoever made them may be faster."""
+        """End all pods of a job, as their kubelet would; their controller may be faster."""
         for pod in self.objects.living_pods(name):
             path = f"{_COLLECTIONS['pods']}/{pod['metadata']['name']}"
             try:

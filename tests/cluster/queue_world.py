@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -19,7 +19,7 @@ from tests.cluster.judgement import is_running
 from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
-from tests.object_states import is_living
+from tests.object_states import condition_of, is_living
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -326,6 +326,10 @@ class QueueWorld:
         found: list[Json] = self.api.request("GET", path)["items"]
         return found
 
+    def quota_reserved(self, job: str) -> Json:
+        """Return the condition QuotaReserved of a job's unit, {} while it has none."""
+        return condition_of(self.unit_of(job), "QuotaReserved")
+
     def running_pods(self, job: str) -> list[Json]:
         """Return the running pods of a Job, without those being deleted."""
         return [pod for pod in self.pods(job) if is_running(pod)]
@@ -370,6 +374,14 @@ class QueueWorld:
             and kind in {"", event["regarding"].get("kind")}
             and event["reportingController"].startswith("koord-queue/")
         }
+
+
+class Cluster(NamedTuple):
+    """A world, and the two programs in it."""
+
+    world: QueueWorld
+    scheduler: ProgramProcess
+    controllers: ProgramProcess
 
 
 def debug(program: ProgramProcess, path: str) -> Json:
@@ -434,15 +446,9 @@ def label_pods(world: QueueWorld, namespace: str, job: str, quota: str) -> list[
     return paths
 
 
-def condition(thing: Json, condition_type: str) -> Json:
-    """Return a condition of an object, {} where it has none of that type."""
-    conditions = thing.get("status", {}).get("conditions", [])
-    return next((c for c in conditions if c["type"] == condition_type), {})
-
-
 def reason_of(unit: Json) -> str:
     """Return the reason of a unit's condition QuotaReserved, "" while it has none."""
-    return str(condition(unit, "QuotaReserved").get("reason", ""))
+    return str(condition_of(unit, "QuotaReserved").get("reason", ""))
 
 
 def let_the_second_of_the_release_pass() -> None:

@@ -37,12 +37,12 @@ from tests.cluster.queue_world import (
     STILL_SECONDS,
     UNITS,
     QueueWorld,
-    condition,
     let_the_second_of_the_release_pass,
     until,
 )
 from tests.cluster.rbac_objects import RBAC, binding
 from tests.controlplane.api_client import ApiError
+from tests.object_states import condition_of
 
 Json = dict[str, Any]
 
@@ -207,7 +207,7 @@ def submit(town: Town, name: str, *checks: str, room_for: int = 1, timeout: str 
     asked = [{"name": check} for check in checks]
     world.create_queue(name, "Priority", annotations, admissionChecks=asked)
     world.create_quota(name, cpu_max=PODS * room_for)
-    until(lambda: condition(world.queue(name), "Ready"))
+    until(lambda: condition_of(world.queue(name), "Ready"))
     submit_to(town, name, name)
 
 
@@ -290,7 +290,7 @@ def test_a_running_job_survives_an_expired_booking_but_not_revoked_capacity(town
         town.autoscaler.expire(requests[job])
     town.autoscaler.revoke(requests[goes])
     unit = put_back(town, goes)
-    evicted = condition(unit, "Evicted")
+    evicted = condition_of(unit, "Evicted")
     assert evicted["reason"] == "AdmissionCheck"
     assert "CapacityRevoked" in evicted["message"]
     assert world.is_suspended(goes)
@@ -324,7 +324,7 @@ def test_nodes_that_are_lost_before_the_start_are_requested_again(town: Town) ->
     for job, state in lost.items():
         unit, check = put_back(town, job), job.removeprefix("lost-")
         assert town.says(job, check) == state
-        evicted = condition(unit, "Evicted")["message"]
+        evicted = condition_of(unit, "Evicted")["message"]
         assert evicted.startswith(f"admission check failed: {check} says {state}")
         assert ("CapacityRevoked" if job == "lost-queued" else "BookingExpired") in evicted
         assert unit["status"]["requeueState"]["count"] == 1
@@ -355,7 +355,7 @@ def test_a_request_that_fails_puts_the_unit_back(town: Town) -> None:
         ("fails-capacity", "could not find requested capacity"),
         ("fails-atomic", "is expired"),
     ):
-        assert words in condition(put_back(town, job), "Evicted")["message"]
+        assert words in condition_of(put_back(town, job), "Evicted")["message"]
         assert town.world.is_suspended(job)
 
 
@@ -375,7 +375,7 @@ def test_a_check_that_never_answers_is_named_when_its_time_is_over(town: Town) -
     told = "admission checks not Ready within 1 s of the reservation: approval"
     for job in ("silent", "half-silent"):
         unit = put_back(town, job)
-        evicted = condition(unit, "Evicted")
+        evicted = condition_of(unit, "Evicted")
         assert (evicted["status"], evicted["message"]) == ("True", told)
         assert unit["status"].get("admissions", []) == []
         assert world.is_suspended(job)
@@ -438,7 +438,7 @@ def test_the_example_of_a_check_works_as_a_program(town: Town) -> None:
     assert town.check("at-later", "later")["message"] == f"opens at {later} h"
     assert (world.phase_of_job("at-later"), world.is_suspended("at-later")) == ("Reserved", True)
 
-    held = until(lambda: condition(world.unit_of("at-never"), "QuotaReserved"))
+    held = until(lambda: condition_of(world.unit_of("at-never"), "QuotaReserved"))
     assert (held["status"], held["reason"]) == ("False", "AdmissionCheckInactive")
     assert never["message"] in held["message"]
     assert world.is_suspended("at-never")

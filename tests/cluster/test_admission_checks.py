@@ -40,7 +40,7 @@ NOW: Final = "2026-11-01T10:00:00Z"
 GPU: Final = {"nvidia.com/gpu": "1"}
 
 
-class Cluster(NamedTuple):
+class CheckCluster(NamedTuple):
     """A world, the third program in it, and the autoscaler."""
 
     world: QueueWorld
@@ -53,7 +53,7 @@ class Cluster(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
+def cluster(controlplane_binaries: Path) -> Iterator[CheckCluster]:
     """The third program alone, as the chart installs it, and a check with its config."""
     with QueueWorld(controlplane_binaries, jobs=True, users={ACCOUNT: ()}) as world:
         install_check_kinds(world)
@@ -66,11 +66,11 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
         world.plane.kubectl("apply", "--filename", "-", input=as_manifest(roles))
         create_check_for_nodes(world, NODES, CONFIG_SPEC)
         program = world.start(CHECK_CONTROLLER, "--metrics-secure=true", user=ACCOUNT)
-        yield Cluster(world, program, PlayedAutoscaler(world.api))
+        yield CheckCluster(world, program, PlayedAutoscaler(world.api))
 
 
 @pytest.fixture
-def world(cluster: Cluster) -> Iterator[QueueWorld]:
+def world(cluster: CheckCluster) -> Iterator[QueueWorld]:
     """The cluster; afterwards, that the program has not been refused anything."""
     yield cluster.world
     assert "403 Forbidden" not in cluster.program.log()
@@ -118,7 +118,7 @@ def is_ready(world: QueueWorld, unit: str) -> bool:
 
 
 def test_a_unit_gets_its_nodes_and_leaves_nothing_behind(
-    cluster: Cluster, world: QueueWorld
+    cluster: CheckCluster, world: QueueWorld
 ) -> None:
     reserve(world, "gets", GPU)
     (request,) = until(lambda: cluster.requests_for("gets"))
@@ -143,7 +143,7 @@ def test_a_unit_gets_its_nodes_and_leaves_nothing_behind(
     until(lambda: not templates(world, "gets"), OWN_TIMES_SECONDS)
 
 
-def test_a_failure_puts_the_unit_back(cluster: Cluster, world: QueueWorld) -> None:
+def test_a_failure_puts_the_unit_back(cluster: CheckCluster, world: QueueWorld) -> None:
     reserve(world, "fails", GPU)
     (request,) = until(lambda: cluster.requests_for("fails"))
     cluster.autoscaler.take_up(request)
@@ -153,7 +153,9 @@ def test_a_failure_puts_the_unit_back(cluster: Cluster, world: QueueWorld) -> No
     assert state_of(world, "fails")["retryCount"] == 1
 
 
-def test_a_unit_without_managed_resources_is_ready(cluster: Cluster, world: QueueWorld) -> None:
+def test_a_unit_without_managed_resources_is_ready(
+    cluster: CheckCluster, world: QueueWorld
+) -> None:
     reserve(world, "small", {"cpu": "1"})
     until(lambda: is_ready(world, "small"))
     assert not cluster.requests_for("small")

@@ -360,7 +360,7 @@ SURVIVE: Final = {
 def test_only_jobs_that_survive_a_suspension_are_held(
     plane: ControlPlane, key: str, body: Json, want: bool
 ) -> None:
-    assert (ADAPTERS[key].why_not_hold(decoded(key, body)) == "") is want
+    assert (ADAPTERS[key].why_not_suspendable(decoded(key, body)) == "") is want
     assert is_held(plane, key, body) is want
 
 
@@ -413,7 +413,7 @@ def test_a_declared_kind_is_held_where_its_pods_can_be_read(
     plane: ControlPlane, body: Json, want: bool
 ) -> None:
     adapter = DeclaredAdapter(msgspec.convert(WIDGET, DeclaredKind))
-    assert (adapter.why_not_hold(msgspec.convert(body, DeclaredJob)) == "") is want
+    assert (adapter.why_not_suspendable(msgspec.convert(body, DeclaredJob)) == "") is want
     made = created_widget(plane, body)
     assert (value_at(made, ("spec", "policy", "suspend")) is True) is want
     assert value_at(made, ("spec", "policy", "other")) == value_at(

@@ -29,7 +29,6 @@ from tests.cluster.queue_world import (
     STILL_SECONDS,
     UNITS,
     QueueWorld,
-    condition,
     stays,
     until,
 )
@@ -307,8 +306,8 @@ def test_a_refusal_holds_the_job_with_its_message_until_it_is_gone(world: QueueW
     until(lambda: is_barred(world))
     world.create_quota("barred", cpu_max=10)
     world.create_job("barred", "barred", suspend=True, template=template("barred"))
-    until(lambda: why_it_waits(world, "barred").get("reason") == "PodsRefused")
-    said = why_it_waits(world, "barred")["message"]
+    until(lambda: world.quota_reserved("barred").get("reason") == "PodsRefused")
+    said = world.quota_reserved("barred")["message"]
     assert "pods of team barred are barred" in said
     assert "koord-queue-preview" not in said
     stays(lambda: world.is_suspended("barred"))
@@ -316,17 +315,12 @@ def test_a_refusal_holds_the_job_with_its_message_until_it_is_gone(world: QueueW
     until(lambda: world.running_pods("barred"))
 
 
-def why_it_waits(world: QueueWorld, job: str) -> Json:
-    found: Json = condition(world.unit_of(job), "QuotaReserved")
-    return found
-
-
 def test_a_class_that_is_created_lets_a_job_start(world: QueueWorld) -> None:
     world.create_quota("classy", cpu_max=10)
     classy = template("classy", priorityClassName="late")
     world.create_job("classy", "classy", suspend=True, template=classy)
-    until(lambda: why_it_waits(world, "classy").get("reason") == "PodsRefused")
-    assert "no PriorityClass with name late was found" in why_it_waits(world, "classy")["message"]
+    until(lambda: world.quota_reserved("classy").get("reason") == "PodsRefused")
+    assert "no PriorityClass with name late was found" in world.quota_reserved("classy")["message"]
     world.create_priority_class("late", 5)
     until(lambda: world.running_pods("classy"))
 

@@ -17,20 +17,20 @@ import httpx
 import pytest
 
 from tests.cluster.api_audit import CONTROLLERS_AGENT
-from tests.cluster.conftest import Cluster
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     ELASTIC_QUOTA_CRD,
     JOBS,
     QUOTA_LABEL,
     UNITS,
+    Cluster,
     QueueWorld,
-    condition,
     reason_of,
     unit_view,
     until,
 )
 from tests.controlplane.api_client import ApiError
+from tests.object_states import condition_of
 
 ABSURD: Final = "9e999999999"
 DEEP: Final = 9000
@@ -115,13 +115,13 @@ def test_a_job_with_an_odd_amount_holds_up_no_other_job(
 ) -> None:
     """A Job that the API server accepts is queued; the next Job runs.
 
-    An exponent like that of `ABSURD` keeps the API server itself busy for ever.
+    An exponent like that of `ABSURD` keeps the API server itself busy forever.
     """
     world.create_quota(f"odd-{name}", cpu_max=2)
     world.create_job(f"odd-{name}", f"odd-{name}", cpu=amount, suspend=True)
     until(lambda: world.unit_of(f"odd-{name}"))
     world.create_job(f"odd-{name}-next", f"odd-{name}", suspend=True)
-    until(lambda: condition(world.job(f"odd-{name}-next"), "Complete"))
+    until(lambda: condition_of(world.job(f"odd-{name}-next"), "Complete"))
 
 
 def test_a_job_whose_template_has_200_kilobytes(world: QueueWorld) -> None:
@@ -145,7 +145,7 @@ def test_a_job_whose_template_has_200_kilobytes(world: QueueWorld) -> None:
     world.api.request("POST", JOBS.format("default"), body)
     unit = until(lambda: world.unit_of("fat"))
     assert len(str(unit)) < 5000
-    until(lambda: condition(world.job("fat"), "Complete"))
+    until(lambda: condition_of(world.job("fat"), "Complete"))
     big = [pod_set(containers=[container])]
     world.create_unit("fat-by-hand", "fat", cpu=1, podSet=big)
     until(lambda: world.phase("fat-by-hand") == "Dequeued")
@@ -164,7 +164,7 @@ def test_two_controllers_with_the_same_flags_and_no_election_do_no_harm(
         world.create_job(name, "twins", suspend=number % 2 == 0, run_seconds=5)
     # One may release a Job, and the other suspend it again before it sees the admission. If the
     # Job controller saw neither, it confirms nothing, and a minute passes before the next step.
-    until(lambda: all(condition(world.job(name), "Complete") for name in names), 450.0)
+    until(lambda: all(condition_of(world.job(name), "Complete") for name in names), 450.0)
     units = [unit for unit in world.units() if unit["metadata"]["name"].startswith("twin-")]
     assert sorted(unit["spec"]["consumerRef"]["name"] for unit in units) == names
     until(lambda: {phase_seen(cluster.scheduler, name) for name in names} == {"Succeed"})

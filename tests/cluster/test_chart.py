@@ -235,10 +235,10 @@ def test_crds_that_existed_before(controlplane_binaries: Path, key: str, before:
         plane.await_kinds(*OUR_KINDS)
         new = ("--create-namespace",) if before == "kubectl" else ()
         # They equal those of the chart: they stay unchanged, and the notes say so.
-        told = _helm(plane, "install", *new, release="other", helm=helm)
-        assert "The CRDs were there before" in told
+        notes = _helm(plane, "install", *new, release="other", helm=helm)
+        assert "The CRDs were installed before" in notes
         _age(plane)
-        refused = r"not this release's \((Helm did not install it|it belongs to release koord)"
+        refused = r"to this release \((Helm did not install it|it belongs to release koord)"
         with pytest.raises(HelmFailed, match=refused) as failure:
             _helm(plane, "upgrade", release="other", helm=helm)
         assert "--take-ownership" in str(failure.value)

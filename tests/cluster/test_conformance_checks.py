@@ -17,16 +17,9 @@ from tests.check_situations import (
     admission_check,
 )
 from tests.cluster.kueue_objects import CHECK, path_of, take_newer_version_away
-from tests.cluster.queue_world import (
-    MERGE,
-    PATIENCE_SECONDS,
-    UNITS,
-    QueueWorld,
-    condition,
-    until,
-    within,
-)
+from tests.cluster.queue_world import MERGE, PATIENCE_SECONDS, UNITS, QueueWorld, until, within
 from tests.cluster.served_kinds import install_crds
+from tests.object_states import condition_of
 
 CHECKS = path_of(CHECK)
 OLDER_CHECKS = path_of(CHECK, version="v1beta1")
@@ -55,7 +48,9 @@ class RealCluster:
         self._world.patch_queue(name, body)
         # Units come by another watch, and may arrive before this. No check exists here, or
         # is active, and the queue reports that.
-        until(lambda: condition(self._world.queue(name), "Ready").get("reason", "Ready") != "Ready")
+        until(
+            lambda: condition_of(self._world.queue(name), "Ready").get("reason", "Ready") != "Ready"
+        )
 
     def has_queue(self, name: str) -> bool:
         return self._world.has_queue(name)
@@ -89,7 +84,7 @@ def test_kueues_check_that_is_not_active_holds_units_until_it_is(world: QueueWor
     world.api.request("POST", CHECKS, admission_check("nodes"))
     say(world, f"{CHECKS}/nodes", "False", "no controller")
     queue = partial(world.queue, "kueue")
-    until(lambda: condition(queue(), "Ready").get("reason") == "AdmissionCheckInactive")
+    until(lambda: condition_of(queue(), "Ready").get("reason") == "AdmissionCheckInactive")
     situation.create("u")
     until(lambda: situation.condition("u", "QuotaReserved").get("reason") == INACTIVE)
     say(world, f"{CHECKS}/nodes", "True")
@@ -108,7 +103,7 @@ def test_an_older_kueue_has_only_the_older_version(world: QueueWorld) -> None:
     world.api.request("POST", OLDER_CHECKS, check)
     say(world, f"{OLDER_CHECKS}/older", "False")
     queue = partial(world.queue, "older")
-    until(lambda: condition(queue(), "Ready").get("reason") == INACTIVE)
+    until(lambda: condition_of(queue(), "Ready").get("reason") == INACTIVE)
     situation.create("u")
     until(lambda: situation.condition("u", "QuotaReserved").get("reason") == INACTIVE)
     say(world, f"{OLDER_CHECKS}/older", "True")

@@ -34,13 +34,12 @@ from tests.cluster.job_side_world import (
 from tests.cluster.queue_world import (
     PATIENCE_SECONDS,
     PODS,
-    condition,
     let_the_second_of_the_release_pass,
     stays,
     until,
 )
 from tests.cluster.served_kinds import install_crds
-from tests.object_states import is_true
+from tests.object_states import condition_of, is_true
 from tests.sample_jobs import KUEUE_WORKLOADS
 
 ACTIVE = "scheduling.x-k8s.io/active"
@@ -288,7 +287,7 @@ def late(world: JobSideWorld, name: str) -> None:
     """Wait until a Job is evicted because only some of its pods run."""
     until(lambda: world.phase(name) == "TimeoutBackoff")
     unit = world.unit(name)
-    assert condition(unit, "Evicted")["reason"] == "BackoffTimeout"
+    assert condition_of(unit, "Evicted")["reason"] == "BackoffTimeout"
     assert unit["status"]["message"] == "Backoff due to partial running timeout"
     assert unit["status"]["requeueState"]["count"] == 1
     assert world.admissions(name) == {}
@@ -457,7 +456,7 @@ def test_ctl_36_the_execution_time_ends_on_time_whatever_happens_meanwhile(
     until(are_over)
     for name in names:
         until(partial(is_in_line, world, name))
-        over = condition(world.unit(name), "MaximumExecutionTimeExceeded")
+        over = condition_of(world.unit(name), "MaximumExecutionTimeExceeded")
         assert over["status"] == "True"
         released = world.job(name)["metadata"]["annotations"][RELEASED_AT]
         began = datetime.fromisoformat(released).replace(microsecond=0)  # as in conditions

@@ -20,16 +20,9 @@ from tests.cluster.observer import Observer
 from tests.cluster.played_nodes import answer, count_reservations, reservations
 from tests.cluster.played_pods import owner_of, pod, template_of
 from tests.cluster.played_statuses import conditions_of
-from tests.cluster.queue_world import (
-    QUOTA_LABEL,
-    UNITS,
-    QueueWorld,
-    condition,
-    pod_sets_of,
-    reason_of,
-    until,
-)
+from tests.cluster.queue_world import QUOTA_LABEL, UNITS, QueueWorld, pod_sets_of, reason_of, until
 from tests.cluster.served_kinds import install_crds
+from tests.object_states import condition_of
 from tests.sample_jobs import crd
 
 KEYS: Final = ("pytorchjob", "rayjob", "raycluster", "sparkapp", "workflow")
@@ -209,7 +202,7 @@ def test_ctl_63_a_pytorch_job_is_refused_nodes_and_then_granted_them_by_role(kin
     answer(world, "False", "Unschedulable/1", "Pending")
     until(lambda: "SchedFailed" in kinds.phases(name))
     evicted = kinds.await_phase(name, "TimeoutBackoff")
-    assert condition(evicted, "Evicted")["reason"] == "SchedulingFailed"
+    assert condition_of(evicted, "Evicted")["reason"] == "SchedulingFailed"
     assert first.isdisjoint(await_reservations(kinds, name, attempt=2))
     answer(world, "True", "Scheduled/2", "Available")
     until(lambda: "SchedSucceed" in kinds.phases(name))

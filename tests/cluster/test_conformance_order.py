@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
     MERGE,
     STILL_SECONDS,
+    Cluster,
     Json,
     QueueWorld,
-    condition,
     let_the_second_of_the_release_pass,
     queue_view,
     refusal_of,
     until,
 )
+from tests.object_states import condition_of
 
 PRIORITY = "scheduling.x-k8s.io/priority"
 POLICY = "koord-queue/queue-policy"
@@ -155,7 +155,7 @@ def test_a_drained_queue_evicts_its_job_and_later_runs_it_again(
     until(lambda: world.phase_of_job("drain") == "Enqueued")
     until(lambda: refusal_of(cluster.scheduler, "drain").get("reason") == "StoppedQueue")
     queue = until(lambda: ready_of(world, "drain", "Stopped"))
-    assert condition(queue, "Ready")["status"] == "False"
+    assert condition_of(queue, "Ready")["status"] == "False"
     world.stop_queue("drain", "Hold")
     time.sleep(STILL_SECONDS)
     assert world.is_suspended("drain")
@@ -167,7 +167,7 @@ def test_a_drained_queue_evicts_its_job_and_later_runs_it_again(
 def ready_of(world: QueueWorld, name: str, reason: str) -> Json:
     """Return a queue whose condition Ready has that reason, {} while it has another."""
     queue: Json = world.queue(name)
-    return queue if condition(queue, "Ready").get("reason") == reason else {}
+    return queue if condition_of(queue, "Ready").get("reason") == reason else {}
 
 
 # --- among queues -------------------------------------------------------------------------------

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.api_audit import SCHEDULER_AGENT
-from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
     STILL_SECONDS,
+    Cluster,
     QueueWorld,
-    condition,
     let_the_second_of_the_release_pass,
     refusal_of,
     until,
 )
+from tests.object_states import condition_of
 
 BOTH = {
     "koord-queue/wait-for-pods-running": "true",
@@ -37,8 +37,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
     """Both programs, without the Job that runs before them in other modules."""
     with QueueWorld(controlplane_binaries, jobs=True) as world:
         scheduler = world.start_scheduler("--leader-elect=false")
-        world.start_controllers("--leader-elect=false")
-        yield Cluster(world, scheduler)
+        yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))
 
 
 def open_queue(world: QueueWorld, name: str, cpu: int, policy: str = "Priority") -> None:
@@ -94,7 +93,7 @@ def was_stopped(world: QueueWorld, name: str) -> bool:
     """Return whether a victim's Job is suspended and its unit released."""
     unit = world.unit_of(name)
     status = unit.get("status", {})
-    evicted = condition(unit, "Evicted")
+    evicted = condition_of(unit, "Evicted")
     is_free = status.get("phase") == "Enqueued" and not status.get("admissions")
     return world.is_suspended(name) and is_free and evicted.get("status") == "False"
 

@@ -24,13 +24,13 @@ from tests.cluster.queue_world import (
     MERGE,
     UNITS,
     QueueWorld,
-    condition,
     quota_view,
     reason_of,
     unit_view,
     until,
 )
 from tests.cluster.served_kinds import install_crds
+from tests.object_states import condition_of
 from tests.sample_jobs import crd
 
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
@@ -255,7 +255,7 @@ def queues_of(world: QueueWorld, path: str) -> list[str]:
 def ready_reason(world: QueueWorld, queue: str) -> str:
     """Return the reason of a queue's condition Ready."""
     found = world.queue(queue)
-    return str(condition(found, "Ready").get("reason", ""))
+    return str(condition_of(found, "Ready").get("reason", ""))
 
 
 def is_reserved(world: QueueWorld, unit: str) -> bool:

@@ -23,12 +23,12 @@ from tests.cluster.queue_world import (
     STILL_SECONDS,
     UNITS,
     QueueWorld,
-    condition,
     reason_of,
     refusal_of,
     stays,
     until,
 )
+from tests.object_states import condition_of
 
 PREEMPTS: Final = "koord-queue/enable-queueunit-preemption"
 WAITS: Final = "koord-queue/wait-for-pods-running"
@@ -104,7 +104,7 @@ class Scheduling:
 
     def is_asked(self, name: str) -> bool:
         """Return whether a unit's eviction is requested."""
-        evicted = condition(self.world.unit(name), "Evicted")
+        evicted = condition_of(self.world.unit(name), "Evicted")
         return (evicted.get("status"), evicted.get("reason")) == ("True", "Preempted")
 
     def is_never_asked(self, name: str) -> None:

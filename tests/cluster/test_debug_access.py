@@ -81,9 +81,14 @@ QUEUES, UNIT = "/debug/queues", "/debug/queueunits/default/a"
         pytest.param(READER, "/apis/v1/queue", 200, id="a reader under upstream's path"),
         pytest.param(LISTER, UNIT, 200, id="who may list units there"),
         pytest.param(LISTER, f"{UNIT}/explain", 200, id="why it waits, too"),
+        pytest.param(LISTER, f"{UNIT}/explain?changes=true", 200, id="and what would start it"),
         pytest.param(LISTER, "/debug/queueunits/kube-system/a", 403, id="but not elsewhere"),
         pytest.param(
             LISTER, "/debug/queueunits/kube-system/a/explain", 403, id="nor why those wait"
+        ),
+        pytest.param(
+            *(LISTER, "/debug/queueunits/kube-system/a/explain?changes=true", 403),
+            id="nor what would start those",
         ),
         pytest.param(LISTER, QUEUES, 403, id="nor what is of the whole cluster"),
     ],

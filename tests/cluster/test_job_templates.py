@@ -12,12 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.job_side_world import NOW, JobSideWorld
-from tests.cluster.queue_world import (
-    Json,
-    condition,
-    let_the_second_of_the_release_pass,
-    until,
-)
+from tests.cluster.queue_world import Json, let_the_second_of_the_release_pass, until
+from tests.object_states import condition_of
 
 ACTIVE = "scheduling.x-k8s.io/active"
 MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"
@@ -42,14 +38,14 @@ def test_a_job_ends_when_its_time_is_used_up(world: JobSideWorld) -> None:
     until(lambda: world.unit_of("timed")["spec"].get("active") is False)
     until(lambda: world.phase_of_job("timed") == "Enqueued")
     unit = world.unit_of("timed")
-    assert condition(unit, USED_UP)["status"] == "True"
-    assert condition(unit, "PodsReady")["status"] == "False"
+    assert condition_of(unit, USED_UP)["status"] == "True"
+    assert condition_of(unit, "PodsReady")["status"] == "False"
     assert "accumulatedPastExecutionTimeSeconds" not in unit["status"]
     assert world.is_suspended("timed")
     assert world.living_pods("timed") == []
     until(lambda: USED_UP in world.event_notes("timed"))
     world.patch_job("timed", {"metadata": {"annotations": {ACTIVE: "true", MAX_EXEC: "600"}}})
-    until(lambda: condition(world.unit_of("timed"), USED_UP)["status"] == "False")
+    until(lambda: condition_of(world.unit_of("timed"), USED_UP)["status"] == "False")
     until(lambda: world.unit_of("timed")["spec"]["active"] is True)
     admit(world, "timed")
     until(lambda: world.phase_of_job("timed") == "Running")
@@ -85,7 +81,7 @@ def test_checks_that_contradict_each_other_stop_the_job(world: JobSideWorld) -> 
     admit(world, "torn", {"nodeSelector": {"zone": "z1"}}, {"nodeSelector": {"zone": "z2"}})
     until(lambda: world.unit_of("torn")["spec"].get("active") is False)
     until(lambda: world.phase_of_job("torn") == "Enqueued")
-    said = condition(world.unit_of("torn"), "PodSetUpdatesConflict")["message"]
+    said = condition_of(world.unit_of("torn"), "PodSetUpdatesConflict")["message"]
     assert "check b wants node selector zone of pod set torn to be z2" in said
     assert world.is_suspended("torn")
     assert world.pods("torn") == []

@@ -10,9 +10,9 @@ from functools import partial
 import pytest
 
 from tests.cluster.api_audit import CONTROLLERS_AGENT
-from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
     QUOTA_LABEL,
+    Cluster,
     Json,
     QueueWorld,
     debug,
@@ -162,7 +162,7 @@ def test_demand_is_counted_as_kubernetes_counts_it(
     until(lambda: world.phase_of_job(exact) == "Running")
     used = {"cpu": str(want)}
     assert quota_view(cluster.scheduler, exact)["used"] == used
-    assert quota_view(cluster.scheduler, exact)["booked"] == used
+    assert quota_view(cluster.scheduler, exact)["charged"] == used
     until(lambda: refusal_of(cluster.scheduler, small).get("requested") == str(want))
     assert world.phase_of_job(small) == "Enqueued"
 

@@ -16,16 +16,16 @@ import pytest
 import yaml
 
 from tests.cluster.api_audit import CONTROLLERS_AGENT, SCHEDULER_AGENT
-from tests.cluster.conftest import EARLY, Cluster
+from tests.cluster.conftest import EARLY
 from tests.cluster.queue_world import (
     MERGE,
     QUOTA_LABEL,
     QUOTAS,
     STILL_SECONDS,
     UNITS,
+    Cluster,
     Json,
     QueueWorld,
-    condition,
     debug,
     let_the_second_of_the_release_pass,
     quota_view,
@@ -34,7 +34,7 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.cluster.served_kinds import install_crds, remove_crd
-from tests.object_states import is_true
+from tests.object_states import condition_of, is_true
 from tests.sample_jobs import KUEUE_WORKLOADS
 from tests.tidy.source_tree import ROOT
 from tests.tidy.user_pages import examples, shown
@@ -78,7 +78,7 @@ def test_a_job_is_released_runs_and_ends_with_four_writes(world: QueueWorld) -> 
     assert pod["metadata"]["annotations"]["koord-queue/related-queueunit"] == "default/ends"
     world.end_pod(pod["metadata"]["name"])
     until(lambda: world.phase_of_job("ends") == "Succeed")
-    assert condition(world.unit_of("ends"), "Finished")["reason"] == "Succeeded"
+    assert condition_of(world.unit_of("ends"), "Finished")["reason"] == "Succeeded"
     until(lambda: len(world.audit.accepted(CONTROLLERS_AGENT, "ends")) >= 4)
     written = world.audit.accepted(CONTROLLERS_AGENT, "ends")
     assert [(each.verb, each.resource, each.status) for each in written] == [
@@ -207,18 +207,18 @@ def test_unsuspended_by_hand_it_is_suspended_again_and_loses_its_place(
     assert world.phase_of_job("hand") == "Enqueued"
     until(lambda: {"SuspendedAgain", "SuspendContested"} <= set(world.event_notes("hand")))
     assert "end of its queue" in world.event_notes("hand")["SuspendContested"]
-    said = condition(world.unit_of("hand"), "SuspendContested")
+    said = condition_of(world.unit_of("hand"), "SuspendContested")
     deleted: Json = world.unit_of("hand")["metadata"]
     world.api.request("DELETE", f"{UNITS.format('default')}/{deleted['name']}")
     until(lambda: world.unit_of("hand").get("metadata", deleted)["uid"] != deleted["uid"])
-    until(lambda: condition(world.unit_of("hand"), "SuspendContested") == said)
+    until(lambda: condition_of(world.unit_of("hand"), "SuspendContested") == said)
     free_quota(world, "hand")
     until(lambda: world.running_pods("later"))
     assert world.is_suspended("hand")
     [pod] = world.running_pods("later")
     world.end_pod(pod["metadata"]["name"])
     until(lambda: world.running_pods("hand"))
-    until(lambda: condition(world.unit_of("hand"), "SuspendContested")["status"] == "False")
+    until(lambda: condition_of(world.unit_of("hand"), "SuspendContested")["status"] == "False")
 
 
 def test_pods_that_run_out_of_turn_are_charged_until_they_are_gone(
@@ -282,14 +282,14 @@ def test_deactivated_while_it_runs_it_is_released_when_its_pods_are_gone(
     time.sleep(STILL_SECONDS)
     unit = world.unit_of("stops")
     assert unit["spec"]["active"] is False
-    evicted = condition(unit, "Evicted")
+    evicted = condition_of(unit, "Evicted")
     assert (evicted["status"], evicted["reason"]) == ("True", "Deactivated")
     assert unit["status"]["phase"] == "Running"
     assert quota_view(cluster.scheduler, "stops")["used"] == {"cpu": "1"}
     unpin(world, pod)
     until(lambda: world.phase_of_job("stops") == "Enqueued")
     unit = world.unit_of("stops")
-    assert condition(unit, "Admitted")["status"] == "False"
+    assert condition_of(unit, "Admitted")["status"] == "False"
     assert unit["status"].get("admissions", []) == []
     until(lambda: quota_view(cluster.scheduler, "stops")["used"] == {})
     world.patch_job("stops", {"metadata": {"annotations": {ACTIVE: "true"}}})
@@ -339,7 +339,7 @@ def test_a_job_whose_pods_do_not_run_is_retried_up_to_its_limit(
     assert world.unit_of(name)["spec"]["active"] is False
     assert (world.phase_of_job(name), requeue_count(world, name)) == ("Enqueued", 2)
     assert world.is_suspended(name)
-    until(lambda: "limit" in condition(world.unit_of(name), "QuotaReserved").get("message", ""))
+    until(lambda: "limit" in condition_of(world.unit_of(name), "QuotaReserved").get("message", ""))
     note = until(lambda: world.event_notes(name).get("BackoffLimitReached", ""))
     assert note.endswith(f'{ACTIVE}: "true"')
     offer_nodes(world, name, 2)
@@ -386,7 +386,7 @@ def test_a_label_of_kueue_counts_while_kueue_is_there(world: QueueWorld) -> None
     remove_crd(world.plane, KUEUE_WORKLOADS["metadata"]["name"])
     assert until(lambda: world.unit_of("alone"))
     until(lambda: world.unit_of("theirs"))
-    assert until(lambda: condition(world.unit_of("theirs"), "Adopted")), "it ran already"
+    assert until(lambda: condition_of(world.unit_of("theirs"), "Adopted")), "it ran already"
     world.delete_job("theirs")
 
 

@@ -248,7 +248,7 @@ def test_every_job_runs_once_whatever_is_killed(controlplane_binaries: Path) -> 
         scenario.create_quotas()
         scenario.run()
         scheduler = scenario.programs[SCHEDULER].process
-        until(lambda: [quota_view(scheduler, name).get("booked") for name in QUOTAS] == [{}] * 5)
+        until(lambda: [quota_view(scheduler, name).get("charged") for name in QUOTAS] == [{}] * 5)
         scenario.clean_up()
         errors = scenario.errors()
         exit_codes = {name: each.exit_codes for name, each in scenario.programs.items()}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
     PODS,
     QUOTA_LABEL,
+    Cluster,
     QueueWorld,
     quota_view,
     refusal_of,

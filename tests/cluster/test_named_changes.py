@@ -7,9 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.cluster.conftest import Cluster
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import MERGE, Json, QueueWorld, debug, unit_view, until
+from tests.cluster.queue_world import MERGE, Cluster, Json, QueueWorld, debug, unit_view, until
 
 PATHS: Final = {
     "ElasticQuota": "/apis/{api}/namespaces/{namespace}/elasticquotas/{name}",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cluster.conftest import Cluster
-from tests.cluster.queue_world import QueueWorld, refusal_of, unit_view, until
+from tests.cluster.queue_world import Cluster, QueueWorld, refusal_of, unit_view, until
 
 LEAST = "koord-queue/min-parallelism"
 NOTE = "koord-queue/released-parallelism"

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 
 from tests.charts.render import Program, as_manifest, rights
-from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
+from tests.cluster.program_process import CONTROLLERS, SCHEDULER
 from tests.cluster.queue_world import (
     JOBS,
     QUEUE_NAMESPACE,
     QUOTA_LABEL,
     UNITS,
+    Cluster,
     QueueWorld,
-    condition,
     quota_view,
     refusal_of,
     stays,
     until,
 )
+from tests.object_states import condition_of
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 LONG: Final = "600"
@@ -34,14 +35,6 @@ DIFFERENCES: Final = "koord-queue/template-differences"
 TREE: Final = "quota.scheduling.alibabacloud.com/name"
 
 Json = dict[str, Any]
-
-
-class Cluster(NamedTuple):
-    """A world, and the two programs in it."""
-
-    world: QueueWorld
-    scheduler: ProgramProcess
-    controllers: ProgramProcess
 
 
 @pytest.fixture(scope="module")
@@ -100,11 +93,6 @@ def requested(world: QueueWorld, job: str) -> str:
     return str(until(lambda: world.unit_of(job))["spec"].get("request", {}).get("cpu"))
 
 
-def waits(world: QueueWorld, job: str) -> Json:
-    """Return why a job's unit waits, by its condition."""
-    return condition(world.unit_of(job), "QuotaReserved")
-
-
 # --- the demand is that of the pods ---------------------------------------------------------------
 
 
@@ -121,9 +109,9 @@ def test_a_limit_range_sets_the_demand_of_jobs_without_requests(
     told = until(lambda: world.unit_of("d0"))["metadata"]["annotations"][DIFFERENCES]
     assert told == "requests cpu 1500m of container main (LimitRange defaults)"
     most = 0
-    while not all(condition(world.job(f"d{n}"), "Complete") for n in range(3)):
+    while not all(condition_of(world.job(f"d{n}"), "Complete") for n in range(3)):
         most = max(most, sum(len(world.living_pods(f"d{n}")) for n in range(3)))
-        assert quota_view(cluster.scheduler, "defaulted")["booked"].get("cpu", "0") in {
+        assert quota_view(cluster.scheduler, "defaulted")["charged"].get("cpu", "0") in {
             "0",
             "1500m",
         }
@@ -138,7 +126,7 @@ def test_a_runtime_class_adds_its_overhead(world: QueueWorld, cluster: Cluster) 
         world.create_job(name, "overhead", cpu="900m", run_seconds=LONG, pod_spec=spec)
     assert [requested(world, name) for name in ("o1", "o2")] == ["1400m", "1400m"]
     until(lambda: world.running_pods("o1") or world.running_pods("o2"))
-    until(lambda: quota_view(cluster.scheduler, "overhead")["booked"] == {"cpu": "1400m"})
+    until(lambda: quota_view(cluster.scheduler, "overhead")["charged"] == {"cpu": "1400m"})
     stays(lambda: sum(len(world.living_pods(name)) for name in ("o1", "o2")) == 1)
 
 
@@ -203,13 +191,13 @@ def test_a_job_waits_for_the_objects_that_its_template_names(
     labels = {"koord-queue/queue-name": f"{name}-line"}
     world.create_job(f"{name}-job", quota, labels=labels, run_seconds=LONG, pod_spec=spec)
     world.create_job(f"{name}-next", quota, labels=labels, cpu="2")
-    until(lambda: waits(world, f"{name}-job").get("reason") == "PodsRefused")
-    assert f"{kind} late does not exist" in waits(world, f"{name}-job")["message"]
-    until(lambda: condition(world.job(f"{name}-next"), "Complete"))
+    until(lambda: world.quota_reserved(f"{name}-job").get("reason") == "PodsRefused")
+    assert f"{kind} late does not exist" in world.quota_reserved(f"{name}-job")["message"]
+    until(lambda: condition_of(world.job(f"{name}-next"), "Complete"))
     told = until(lambda: world.event_notes(f"{name}-job").get("PodsRefused", ""))
     assert f"{kind} late does not exist" in told
     assert world.pods(f"{name}-job") == []
-    assert quota_view(cluster.scheduler, quota)["booked"].get("cpu", "0") == "0"
+    assert quota_view(cluster.scheduler, quota)["charged"].get("cpu", "0") == "0"
     make(world, "late")
     until(lambda: world.running_pods(f"{name}-job"))
 
@@ -220,11 +208,11 @@ def test_a_job_waits_for_a_limit_range_that_refuses_its_pods(
     world.create_quota("limited", cpu_max=8)
     limit_range(world, "small", max={"cpu": "2"})
     world.create_job("large", "limited", cpu="4", run_seconds=LONG)
-    until(lambda: waits(world, "large").get("reason") == "PodsRefused")
+    until(lambda: world.quota_reserved("large").get("reason") == "PodsRefused")
     words = "LimitRange small allows at most cpu 2 per container, the job asks 4 (container main)"
-    assert words in waits(world, "large")["message"]
+    assert words in world.quota_reserved("large")["message"]
     assert words in until(lambda: world.event_notes("large").get("PodsRefused", ""))
-    assert quota_view(cluster.scheduler, "limited")["booked"].get("cpu", "0") == "0"
+    assert quota_view(cluster.scheduler, "limited")["charged"].get("cpu", "0") == "0"
     delete(world, "/api/v1/namespaces/default/limitranges/small")
     until(lambda: world.running_pods("large"))
 
@@ -244,9 +232,9 @@ def test_an_admitted_job_whose_pods_would_be_refused_releases_its_quota(
     until(lambda: world.phase("caught") == "Dequeued")
     cluster.controllers.start()
     cluster.controllers.wait_until_ready()
-    until(lambda: waits(world, "caught").get("reason") == "PodsRefused")
+    until(lambda: world.quota_reserved("caught").get("reason") == "PodsRefused")
     assert world.pods("caught") == []
-    until(lambda: quota_view(cluster.scheduler, "too-late")["booked"].get("cpu", "0") == "0")
+    until(lambda: quota_view(cluster.scheduler, "too-late")["charged"].get("cpu", "0") == "0")
     delete(world, f"{UNITS.format('default')}/caught")
 
 
@@ -272,8 +260,8 @@ def test_a_job_is_charged_to_the_quota_of_its_pods(
     world.create_job(f"{theirs}-1", mine, suspend=True, template=labeled)
     until(lambda: world.unit_of(f"{theirs}-1"))
     assert pod["metadata"]["labels"][QUOTA_LABEL] == theirs
-    until(lambda: quota_view(cluster.scheduler, theirs)["booked"] == {"cpu": "2"})
-    assert quota_view(cluster.scheduler, mine)["booked"].get("cpu", "0") == "0"
+    until(lambda: quota_view(cluster.scheduler, theirs)["charged"] == {"cpu": "2"})
+    assert quota_view(cluster.scheduler, mine)["charged"].get("cpu", "0") == "0"
     stays(lambda: not world.pods(f"{theirs}-1"))
     told = until(lambda: world.event_notes(f"{theirs}-0").get("QuotaDiffers", ""))
     assert told.startswith(f"Its label names quota {mine}, and its pod template")

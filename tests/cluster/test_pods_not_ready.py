@@ -14,7 +14,6 @@ import pytest
 
 from tests.charts.render import as_manifest, rights
 from tests.charts.values_table import values_with
-from tests.cluster.conftest import Cluster
 from tests.cluster.program_metrics import forbidden_by_the_server
 from tests.cluster.program_process import CONTROLLERS
 from tests.cluster.queue_world import (
@@ -22,15 +21,16 @@ from tests.cluster.queue_world import (
     MERGE,
     PODS,
     QUOTA_LABEL,
+    Cluster,
     Json,
     QueueWorld,
-    condition,
     stays,
     unit_view,
     until,
 )
 from tests.cluster.served_kinds import install_crds
 from tests.controlplane.api_client import ApiError
+from tests.object_states import condition_of
 from tests.sample_jobs import crd
 
 CREATION: Final = "koord-queue/pod-creation-timeout"
@@ -58,12 +58,13 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
         world.plane.kubectl("apply", "--filename", "-", input=roles)
         scheduler = world.start_scheduler("--leader-elect=false")
         kinds = "--enabled-extensions=job,jobset"
-        world.start(CONTROLLERS, kinds, "--leader-elect=false", user="jobs-account")
-        yield Cluster(world, scheduler)
+        arguments = (kinds, "--leader-elect=false")
+        controllers = world.start(CONTROLLERS, *arguments, user="jobs-account")
+        yield Cluster(world, scheduler, controllers)
 
 
 def pods_ready(world: QueueWorld, job: str) -> Json:
-    return condition(world.unit_of(job), "PodsReady")
+    return condition_of(world.unit_of(job), "PodsReady")
 
 
 def says(world: QueueWorld, job: str, reason: str) -> Json:
@@ -134,8 +135,8 @@ def test_a_job_set_reports_why_pods_of_its_jobs_are_missing(world: QueueWorld) -
     owner |= {"uid": made["metadata"]["uid"], "controller": True}
     child = {"metadata": {"name": "sets-w-0", "ownerReferences": [owner]}, **job}
     world.api.request("POST", JOBS.format("default"), child)
-    until(lambda: condition(world.unit("sets-jobset-qu"), "PodsReady").get("reason") == "NoPods")
-    said = condition(world.unit("sets-jobset-qu"), "PodsReady")["message"]
+    until(lambda: condition_of(world.unit("sets-jobset-qu"), "PodsReady").get("reason") == "NoPods")
+    said = condition_of(world.unit("sets-jobset-qu"), "PodsReady")["message"]
     assert "Job sets-w-0: FailedCreate: " in said
     assert "not here" in said
 
@@ -238,5 +239,5 @@ def test_pods_that_their_quota_refuses_are_reported_on_a_running_job(
 
 def refusal_of_pod(world: QueueWorld, job: str) -> str:
     (pod,) = world.pods(job)
-    said = condition(pod, "PodScheduled")
+    said = condition_of(pod, "PodScheduled")
     return str(said.get("message", "")) if said.get("status") == "False" else ""

@@ -8,26 +8,31 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.conftest import Cluster
+from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     QueueWorld,
-    condition,
     queue_view,
     refusal_of,
     stays,
     unit_view,
     until,
 )
+from tests.object_states import condition_of
 
 MOST: Final = 2**31 - 1
 CEILING: Final = "koord-queue/max-priority"
 
 
 @pytest.fixture(scope="module")
-def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
-    """Only the scheduler, which evicts victims at once."""
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
     with QueueWorld(controlplane_binaries) as world:
-        yield Cluster(world, world.start_scheduler("--leader-elect=false"))
+        yield world
+
+
+@pytest.fixture(scope="module")
+def scheduler(world: QueueWorld) -> ProgramProcess:
+    """Only the scheduler, which evicts victims at once."""
+    return world.start_scheduler("--leader-elect=false")
 
 
 def set_ceiling(world: QueueWorld, queue: str, ceiling: str | None) -> None:
@@ -41,8 +46,9 @@ def shown_items(world: QueueWorld, queue: str) -> list[tuple[str, int]]:
     return [(item["name"], item["priority"]) for item in items]
 
 
-def test_no_unit_passes_the_ceiling_of_its_queue(cluster: Cluster) -> None:
-    world, scheduler = cluster.world, cluster.scheduler
+def test_no_unit_passes_the_ceiling_of_its_queue(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
     preempts = {
         "koord-queue/enable-queueunit-preemption": "true",
         "koord-queue/queue-items-refresh-interval": "1s",
@@ -60,7 +66,7 @@ def test_no_unit_passes_the_ceiling_of_its_queue(cluster: Cluster) -> None:
     assert (shown["priority"], shown["specPriority"], shown["position"]) == (10, MOST, 2)
     assert queue_view(scheduler, "team")["maxPriority"] == 10
     until(lambda: shown_items(world, "team") == [("fair", 10), ("greedy", 10)])
-    stays(lambda: not condition(world.unit("busy"), "Evicted"))
+    stays(lambda: not condition_of(world.unit("busy"), "Evicted"))
     note = until(lambda: world.event_notes("greedy").get("IgnoredAnnotation"))
     assert note == f"priority {MOST} counts as 10, which is the {CEILING} of queue team"
     assert "IgnoredAnnotation" not in world.event_notes("fair")
@@ -72,9 +78,10 @@ def test_no_unit_passes_the_ceiling_of_its_queue(cluster: Cluster) -> None:
     assert unit_view(scheduler, "greedy")["specPriority"] is None
 
 
-def test_an_invalid_ceiling_is_reported_and_still_limits(cluster: Cluster) -> None:
+def test_an_invalid_ceiling_is_reported_and_still_limits(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
     """This scheduler has never read a valid one, as after a restart."""
-    world, scheduler = cluster.world, cluster.scheduler
     world.create_queue("odd", "Priority", {CEILING: "high"})
     note = until(lambda: world.event_notes("odd").get("UnreadableAnnotation"))
     assert f"annotation {CEILING}: 'high' is not a whole number" in str(note)
@@ -83,8 +90,8 @@ def test_an_invalid_ceiling_is_reported_and_still_limits(cluster: Cluster) -> No
     until(lambda: unit_view(scheduler, "proud").get("priority") == 0)
 
 
-def test_a_unit_without_priority_shows_0(cluster: Cluster) -> None:
-    world = cluster.world
+@pytest.mark.usefixtures("scheduler")
+def test_a_unit_without_priority_shows_0(world: QueueWorld) -> None:
     body = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "QueueUnit",

@@ -323,12 +323,12 @@ def test_a_job_waits_until_its_namespace_is_listed(
     """A job from before the policy: its unit reports why it waits, and it starts once listed."""
     name = make_before_the_policy(world, job(STRANGE, "gold"))
     where = f"{UNITS.format(STRANGE)}/{name}"
-    until(lambda: reason_of(find(world, where)) == "QuotaNotInNamespace")
+    until(lambda: reason_of(world.api.request("GET", where)) == "QuotaNotInNamespace")
     assert quota_view(scheduler, "gold")["used"] == {}
     note = until(lambda: world.event_notes(name, "Job").get("QuotaNotInNamespace"))
     assert f"It cannot start: quota gold is not available in namespace {STRANGE}" in str(note)
     annotate(world, STRANGE, "gold")
-    until(lambda: find(world, where)["status"]["phase"] in {"Dequeued", "Running"})
+    until(lambda: world.api.request("GET", where)["status"]["phase"] in {"Dequeued", "Running"})
     delete_job(world, scheduler, f"{JOBS.format(STRANGE)}/{name}")
 
 
@@ -336,16 +336,6 @@ def delete_job(world: QueueWorld, scheduler: ProgramProcess, path: str) -> None:
     world.api.request("DELETE", path, {"propagationPolicy": "Background"})
     annotate(world, STRANGE, None)
     until(lambda: quota_view(scheduler, "gold")["used"] == {})
-
-
-def find(world: QueueWorld, where: str) -> Json:
-    """Return a unit, {} until it exists."""
-    try:
-        return world.api.request("GET", where)
-    except ApiError as error:
-        if error.status != NOT_FOUND:
-            raise
-        return {"status": {"phase": ""}}
 
 
 def test_an_adopted_job_takes_no_other_teams_quota(
@@ -363,13 +353,13 @@ def test_an_adopted_job_takes_no_other_teams_quota(
     label = {"metadata": {"labels": {QUOTA_LABEL: "gold"}}}
     write_before_the_policy(world, "PATCH", f"{path}/{name}", label)
     where = f"{UNITS.format(STRANGE)}/{name}"
-    until(lambda: reason_of(find(world, where)) == "QuotaNotInNamespace")
+    until(lambda: reason_of(world.api.request("GET", where)) == "QuotaNotInNamespace")
     until(lambda: quota_view(scheduler, "adopted").get("used") == {"cpu": "1"})
     assert quota_view(scheduler, "gold")["used"] == {}
     assert not world.api.request("GET", f"{path}/{name}")["spec"]["suspend"]
     annotate(world, STRANGE, "gold")
     until(lambda: quota_view(scheduler, "gold")["used"] == {"cpu": "1"})
-    until(lambda: reason_of(find(world, where)) == "QuotaReserved")
+    until(lambda: reason_of(world.api.request("GET", where)) == "QuotaReserved")
     delete_job(world, scheduler, f"{path}/{name}")
 
 
@@ -380,7 +370,8 @@ def wait_until_looked_at(world: QueueWorld) -> None:
     """
     path, body = job(OWN, "own")
     name = world.api.request("POST", path, body)["metadata"]["name"]
-    until(lambda: find(world, f"{UNITS.format(OWN)}/{name}").get("status", {}).get("phase"))
+    where = f"{UNITS.format(OWN)}/{name}"
+    until(lambda: world.api.request("GET", where).get("status", {}).get("phase"))
     world.api.request("DELETE", f"{path}/{name}", {"propagationPolicy": "Background"})
 
 
@@ -416,4 +407,4 @@ def test_where_it_is_open_any_namespace_may_name_any_quota(
     path, body = job(STRANGE, "gold")
     name = world.plane.client_for(USER).request("POST", path, body)["metadata"]["name"]
     where = f"{UNITS.format(STRANGE)}/{name}"
-    until(lambda: find(world, where)["status"]["phase"] in {"Dequeued", "Running"})
+    until(lambda: world.api.request("GET", where)["status"]["phase"] in {"Dequeued", "Running"})

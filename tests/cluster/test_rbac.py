@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 
@@ -25,6 +25,7 @@ from tests.cluster.queue_world import (
     QUEUES,
     QUOTAS,
     UNITS,
+    Cluster,
     QueueWorld,
     reason_of,
     until,
@@ -39,14 +40,6 @@ TESTER: Final = "tester"
 """The user with the rights of the pod that `helm test` runs."""
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
-
-
-class Cluster(NamedTuple):
-    """A world, and the two programs in it."""
-
-    world: QueueWorld
-    scheduler: ProgramProcess
-    controllers: ProgramProcess
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +99,6 @@ def requests_by_code(world: QueueWorld, process: ProgramProcess) -> dict[str, fl
     return codes
 
 
-def exists(world: QueueWorld, path: str) -> bool:
-    try:
-        world.api.request("GET", path)
-    except ApiError as error:
-        if error.status != NOT_FOUND:
-            raise
-        return False
-    return True
-
-
 def test_helm_test_passes_while_all_works(cluster: Cluster) -> None:
     status, output = run_helm_test(cluster.world)
     assert status == 0, output
@@ -135,7 +118,7 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     """Queues created, changed and deleted; jobs held, reported, released, ended; units deleted."""
     world = cluster.world
     world.create_quota("team", cpu_max=2)
-    until(lambda: exists(world, f"{QUEUES}/team"))
+    until(lambda: world.api.find(f"{QUEUES}/team"))
     names = [f"job-{number}" for number in range(4)]
     for name in names:
         world.create_job(name, "team", suspend=True, run_seconds=1)
@@ -154,13 +137,13 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     until(lambda: world.is_suspended("huge"))
     options = {"propagationPolicy": "Orphan"}
     world.api.request("DELETE", f"{JOBS.format('default')}/huge", options)
-    until(lambda: not exists(world, f"{UNITS.format('default')}/huge"))
+    until(lambda: world.api.find(f"{UNITS.format('default')}/huge") is None)
     policy = {"metadata": {"labels": {"koord-queue/queue-policy": "Block"}}}
     path = f"{QUOTAS.format('default')}/team"
     world.api.request("PATCH", path, policy, content_type=MERGE)
     until(lambda: world.queue("team")["spec"]["queuePolicy"] == "Block")
     world.api.request("DELETE", path)
-    until(lambda: not exists(world, f"{QUEUES}/team"))
+    until(lambda: world.api.find(f"{QUEUES}/team") is None)
     time.sleep(2.0)  # the last events and counts are sent
     for process in (cluster.scheduler, cluster.controllers):
         codes = requests_by_code(world, process)

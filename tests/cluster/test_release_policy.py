@@ -185,7 +185,7 @@ def test_a_suspended_job_stays_managed(plane: ControlPlane, patch: Json) -> None
 def test_a_suspended_job_cannot_be_made_one_that_cannot_be_held(plane: ControlPlane) -> None:
     path = make_job(plane, "rayjob", labels=QUEUE)
     stays = {"spec": {"shutdownAfterJobFinishes": False}}
-    assert "be changed into what the queue cannot hold" in refusal(plane, USER, path, stays)
+    assert "change it so that the queue cannot hold it" in refusal(plane, USER, path, stays)
 
 
 def test_in_a_labeled_namespace_another_job_may_not_own_it(plane: ControlPlane) -> None:

@@ -14,11 +14,11 @@ from tests.cluster.queue_world import (
     QUOTAS,
     STILL_SECONDS,
     QueueWorld,
-    condition,
     reason_of,
     stays,
     until,
 )
+from tests.object_states import condition_of
 
 CONFIG = """\
 apiVersion: scheduling.k8s.io/v1
@@ -59,7 +59,7 @@ def test_a_job_that_uses_nothing_of_its_quota_is_warned(world: QueueWorld) -> No
     said = "It requests no cpu, which quota gold governs: nothing of the quota is reserved for it"
     assert note.startswith(f"{said}. To have its pods counted, set resources.requests")
     assert not world.job("free")["spec"]["suspend"]
-    reserved = condition(world.unit("free"), "QuotaReserved")
+    reserved = condition_of(world.unit("free"), "QuotaReserved")
     assert (reserved["status"], reserved["reason"]) == ("True", "NothingRequested")
     assert said in world.plane.kubectl("describe", "job", "free")
 
@@ -68,7 +68,7 @@ def test_a_job_that_uses_its_quota_is_not_warned(world: QueueWorld) -> None:
     world.create_job("pays", "gold", cpu="1", suspend=True)
     until(lambda: not world.job("pays")["spec"]["suspend"])
     stays(lambda: "NothingRequested" not in world.event_notes("pays"), STILL_SECONDS)
-    assert condition(world.unit("pays"), "QuotaReserved")["reason"] == "QuotaReserved"
+    assert condition_of(world.unit("pays"), "QuotaReserved")["reason"] == "QuotaReserved"
 
 
 def test_a_job_without_a_required_request_waits_and_holds_up_no_other(world: QueueWorld) -> None:
@@ -78,7 +78,7 @@ def test_a_job_without_a_required_request_waits_and_holds_up_no_other(world: Que
     words = "pod set lacks requests no memory, which quota strict asks of every pod"
     way_out = f"{words}. Recreate the job with them in resources.requests of its containers"
     until(lambda: way_out in world.plane.kubectl("describe", "job", "lacks"))
-    assert condition(world.unit("lacks"), "QuotaReserved")["message"] == words
+    assert condition_of(world.unit("lacks"), "QuotaReserved")["message"] == words
     both = without_requests(cpu="1", memory="1Gi")
     world.create_job("has", "strict", suspend=True, pod_spec=both)
     until(lambda: not world.job("has")["spec"]["suspend"])

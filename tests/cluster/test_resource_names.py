@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
     JOBS,
     QUOTA_LABEL,
     QUOTAS,
+    Cluster,
     QueueWorld,
     quota_view,
     refusal_of,
@@ -34,8 +34,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
     with QueueWorld(controlplane_binaries, jobs=True) as world:
         world.plane.create_nodes(1, extra_resources=NODE_HAS, name_prefix="device")
         scheduler = world.start_scheduler("--leader-elect=false")
-        world.start_controllers("--leader-elect=false")
-        yield Cluster(world, scheduler)
+        yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))
 
 
 def create_quota(world: QueueWorld, name: str, **maximum: Any) -> None:

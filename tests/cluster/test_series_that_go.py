@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 
@@ -21,6 +21,7 @@ from tests.cluster.queue_world import (
     QUEUES,
     QUOTAS,
     UNITS,
+    Cluster,
     Json,
     QueueWorld,
     unit_view,
@@ -34,14 +35,6 @@ NAMES: Final = [f"{MARK}-{number}" for number in range(30)]
 """Names of namespaces, and of the Job in each."""
 _NAMESPACES: Final = "/api/v1/namespaces"
 _NAME: Final = re.compile(r"^\w+")
-
-
-class Cluster(NamedTuple):
-    """A world, and the two programs in it."""
-
-    world: QueueWorld
-    scheduler: ProgramProcess
-    controllers: ProgramProcess
 
 
 @pytest.fixture(scope="module")

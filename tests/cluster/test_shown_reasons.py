@@ -17,13 +17,13 @@ from tests.cluster.queue_world import (
     QUOTAS,
     UNITS,
     QueueWorld,
-    condition,
     debug,
     queue_view,
     refusal_of,
     unit_view,
     until,
 )
+from tests.object_states import condition_of
 
 SECOND: Final = 1.1
 """Two objects created this long after each other differ in age."""
@@ -64,7 +64,7 @@ def test_a_refusal_names_the_namespace_of_the_quota_that_counts(
     assert found == "default"
     words = "quota twin (the one in namespace default, which is the oldest)"
     assert words in refusal_of(scheduler, "of-twin")["message"]
-    until(lambda: words in condition(world.unit("of-twin"), "QuotaReserved").get("message", ""))
+    until(lambda: words in condition_of(world.unit("of-twin"), "QuotaReserved").get("message", ""))
 
 
 @pytest.mark.usefixtures("scheduler")
@@ -72,7 +72,7 @@ def test_a_queue_that_is_missing_is_named_with_its_namespace(world: QueueWorld) 
     world.create_quota("lost", cpu_max=2)
     world.create_unit("lost", "lost", cpu=1, queue="nowhere")
     words = "queue nowhere does not exist in namespace koord-queue, or cannot be read"
-    until(lambda: condition(world.unit("lost"), "QuotaReserved").get("message") == words)
+    until(lambda: condition_of(world.unit("lost"), "QuotaReserved").get("message") == words)
 
 
 def test_a_unit_that_never_fits_is_not_the_head_of_a_queue_where_others_pass(

@@ -21,8 +21,9 @@ from tests.cluster.played_nodes import (
     reservations,
 )
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import QueueWorld, condition, reason_of, until
+from tests.cluster.queue_world import QueueWorld, reason_of, until
 from tests.cluster.served_kinds import install_crds
+from tests.object_states import condition_of
 from tests.sample_jobs import crd
 
 Json = dict[str, Any]
@@ -93,7 +94,7 @@ def test_a_job_is_refused_nodes_reserves_again_and_runs_on_them(world: StrictWor
     until(lambda: world.phase_of_job("train") == "TimeoutBackoff")
     unit = world.unit_of("train")
     assert "0/4 nodes" in unit["status"]["message"]
-    assert condition(unit, "Evicted")["reason"] == "SchedulingFailed"
+    assert condition_of(unit, "Evicted")["reason"] == "SchedulingFailed"
     assert unit["status"]["requeueState"]["count"] == 1
     until(lambda: reservations(world) == [])
     assert "NoNodes" in until(lambda: world.event_notes("train"))

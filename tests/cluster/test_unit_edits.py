@@ -24,7 +24,7 @@ from tests.controlplane.api_client import ApiError
 from tests.object_states import is_true
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Cluster
+    from tests.cluster.queue_world import Cluster
 
 MARK: Final = "koord-queue/adopted"
 FORGED: Final = {

@@ -11,8 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.conftest import Cluster
-from tests.cluster.queue_world import PATIENCE_SECONDS, QueueWorld, refusal_of, until
+from tests.cluster.queue_world import PATIENCE_SECONDS, Cluster, QueueWorld, refusal_of, until
 from tests.tidy.source_tree import ROOT
 
 PAGE: Final = ROOT / "docs" / "why-waiting.md"

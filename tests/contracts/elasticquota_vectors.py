@@ -17,7 +17,7 @@ from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
 from queue_scheduler.quota.quota_tree import build_forest, tree_totals
-from queue_scheduler.quota.runtime_contract import Breach, ContractRules, find_breach
+from queue_scheduler.quota.runtime_contract import ContractBreach, ContractRules, find_breach
 from queue_scheduler.quota.runtime_division import Claim, divide, scale_mins
 from queue_scheduler.quota.webhook_rules import (
     are_keys_consistent,
@@ -228,7 +228,7 @@ def run_dequeue(vector: Json) -> None:
         expect(rounding.value, got, want)
 
 
-def dequeue_breach(vector: Json, rounding: Rounding) -> Breach | None:
+def dequeue_breach(vector: Json, rounding: Rounding) -> ContractBreach | None:
     """Return how a dequeue vector breaks the contract, or None."""
     config = vector.get("config") or {}
     model = SchedulerModel(config, rounding)
@@ -263,7 +263,7 @@ def dequeue_breach(vector: Json, rounding: Rounding) -> Breach | None:
     )
 
 
-def _why(breach: Breach | None, vector: Json) -> str:
+def _why(breach: ContractBreach | None, vector: Json) -> str:
     if breach is None:
         return ""
     match breach.reason:

@@ -258,7 +258,7 @@ def without_tolerance() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (runtime_division, water_filling):
             patch.setattr(module, "completed_by", lambda *_: 0)
-        patch.setattr(unconstrained_levels, "FEW_HUNGRY", 1)
+        patch.setattr(unconstrained_levels, "FEW_UNSATISFIED", 1)
         yield
 
 

@@ -29,7 +29,7 @@ import msgspec
 
 from queue_controllers.decision.job_state import (
     JobState,
-    PodFacts,
+    PodCounts,
     State,
     count_pods,
     judge_job,
@@ -72,7 +72,7 @@ class Line:
     t: float
     rv: int
     state: JobState
-    pods: PodFacts
+    pods: PodCounts
     pod_sets: tuple[JobPodSet, ...]
 
     def shown(self) -> Json:

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,15 @@ class ApiClient:
         """
         with closing(self._connect()) as connection:
             return self._exchange(connection, method, path, body, {"Content-Type": content_type})
+
+    def find(self, path: str) -> Json | None:
+        """Return an object, None if it does not exist."""
+        try:
+            return self.request("GET", path)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
 
     def create_all(self, path: str, objects: Iterable[Json]) -> None:
         """Create many objects over one connection, as a handshake each would triple the time."""

@@ -145,7 +145,7 @@ def test_the_pods_of_a_deleted_job_are_deleted(world: World) -> None:
 def test_a_broken_watch_continues_from_its_version(world: World) -> None:
     world.submit("train", 1, suspend=False)
     world.pass_time(1)
-    world.server.drop_watches()
+    world.server.watches.drop()
     world.pass_time(RUN + 1)
     assert world.is_true("train", "Complete")
 

@@ -61,11 +61,11 @@ def test_versions_are_those_of_the_server(world: World) -> None:
     assert world.sink[0].version == int(body["metadata"]["resourceVersion"])
 
 
-@pytest.mark.parametrize("how", ["drop_watches", "end_watches", "expire_watches"])
+@pytest.mark.parametrize("how", ["drop", "end", "expire"])
 def test_a_watch_that_ends_loses_nothing(world: World, how: str) -> None:
     world.create("a")
     world.feed.step()
-    getattr(world.server, how)()
+    getattr(world.server.watches, how)()
     world.create("b")
     assert world.news() == [("a", False), ("b", False)]
 
@@ -73,7 +73,7 @@ def test_a_watch_that_ends_loses_nothing(world: World, how: str) -> None:
 def test_objects_deleted_between_watches_are_gone(world: World) -> None:
     world.create("a")
     world.news()
-    world.server.drop_watches()
+    world.server.watches.drop()
     world.server.direct.delete("namespaces", "a")
     world.create("b")
     world.server.compact()

@@ -324,7 +324,9 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, queue: SchedulingQu
         if record.info.quota in held_back or quotas.check(at_least(record.info)) is not None:
             continue
         assert refusal.reason is Reason.ROOM_FOR_PREEMPTOR, f"{record.key} could start"
-        assert refusal.other in engine.rounds.nominated, f"{record.key} waits for no preemptor"
+        assert refusal.other in engine.rounds.nominations.by_key, (
+            f"{record.key} waits for no preemptor"
+        )
 
 
 def wake_everybody(engine: Engine) -> None:
@@ -332,7 +334,7 @@ def wake_everybody(engine: Engine) -> None:
     for queue in engine.queues:
         for number in queue.wake_all():
             engine.plugins.stop_waiting((queue.name, number))
-        engine.queues.refresh(queue, engine.plugins.domains)
+        engine.queues.turns.refresh(queue, engine.plugins.domains)
 
 
 def check_held(engine: Engine) -> None:
@@ -379,7 +381,7 @@ def digest(engine: Engine, quotas: Quotas) -> dict[str, Any]:
         "order": waiting(engine),
         "booked": {name: booked_under(engine, quotas, name) for name in QUOTAS},
         "counts": {
-            name: (engine.units.pending_count(name), engine.units.admitted_count(name))
+            name: (engine.units.pending_count(name), engine.units.admitted.count(name))
             for name in QUEUES
         },
         "reasons": {key: engine.refusal_of(key) for key in units},

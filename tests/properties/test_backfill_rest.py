@@ -170,7 +170,7 @@ class World:
 
     def check(self) -> None:
         """Ask a fork in which every unit is awake."""
-        if self.engine.rounds.nominated or self.engine.units.admitted.leaving:
+        if self.engine.rounds.nominations.by_key or self.engine.units.admitted.leaving:
             return  # a unit that waits for a round is woken by its end
         twin = self.engine.fork()
         engine_checks.wake_everybody(twin)

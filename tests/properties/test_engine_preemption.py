@@ -306,7 +306,7 @@ class World:
         """Check that a starting unit leaves the kept room to its preemptors."""
         engine = self.engine
         own = engine.record(decision.unit)
-        for key in engine.rounds.nominated:
+        for key in engine.rounds.nominations.by_key:
             record = engine.record(key)
             if record is None or record.state is not UnitState.WAITING or record.info is None:
                 continue

@@ -16,12 +16,12 @@ from queue_controllers.decision.actions import (
     SuspendJob,
 )
 from queue_controllers.decision.decide import decide
+from queue_controllers.decision.eviction import DEACTIVATING
 from queue_controllers.decision.job_ownership import Ownership
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import JobMemory, JobView
-from queue_controllers.decision.suspend_conflict import AGAINST_EVICTION
-from queue_controllers.decision.unit_status_patches import DEACTIVATING
+from queue_controllers.decision.pending import AGAINST_EVICTION
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome, StatusFacts
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import Admission, QueueUnit, RequeueState
@@ -76,7 +76,7 @@ def jobs(draw: st.DrawFn) -> JobFacts:
             )
         ),
         deleted=draw(st.sampled_from([None, None, None, TEN])),
-        why_not_hold=draw(st.sampled_from(["", "", "spec.x"])),
+        why_not_suspendable=draw(st.sampled_from(["", "", "spec.x"])),
     )
 
 
@@ -110,12 +110,12 @@ def units(draw: st.DrawFn) -> QueueUnit:
 
 
 @st.composite
-def pods(draw: st.DrawFn) -> PodFacts:
+def pods(draw: st.DrawFn) -> PodCounts:
     living = draw(st.integers(0, 2))
     running = draw(st.integers(0, living))
     ended = draw(st.integers(0, 1))
     terminating = draw(st.integers(0, living - running + ended))
-    return PodFacts(
+    return PodCounts(
         total=living + ended,
         living=living,
         terminating=terminating,
@@ -251,7 +251,7 @@ def test_a_unit_evicted_for_good_is_deactivated_before_it_is_released(
     status = msgspec.structs.replace(of.status, conditions=(asked,))
     of = msgspec.structs.replace(of, status=status)
     stopped = facts(annotations=RELEASED)
-    view = msgspec.structs.replace(view, job=stopped, unit=of, pods=PodFacts())
+    view = msgspec.structs.replace(view, job=stopped, unit=of, pods=PodCounts())
     for action in decide(view).actions:
         if isinstance(action, PatchUnitStatus) and action.status.get("phase") == Phase.ENQUEUED:
             assert not of.metadata.annotations.keys().isdisjoint(DEACTIVATION_MARKS)

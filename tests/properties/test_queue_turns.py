@@ -79,7 +79,8 @@ class Rivals(World):
 
     def _startable(self, queue: SchedulingQueue) -> Iterator[str]:
         """Yield the units that the quota cache would let start, as far as the policy looks."""
-        if queue.in_flight or queue.options.is_stopped or queue.not_before:
+        backs_off = self.engine.queues.turns.backs_off_until(queue.name) is not None
+        if queue.in_flight or queue.options.is_stopped or backs_off:
             return
         depth, blocked, first_band = queue.depth, set[str](), -1
         for place, record in enumerate(self.engine.waiting(queue.name)):

@@ -126,9 +126,9 @@ def test_only_what_rounding_lost_is_made_up_for(
     granted = divide(total * scale, claims, Rounding.HALF_UP, tolerant=True)
     made_up = [got - had for got, had in zip(granted, bare, strict=True)]
     assert min(made_up, default=0) >= 0
-    hungry = [claim for claim in claims if claim.request > claim.floor and claim.weight > 0]
+    unsatisfied = [claim for claim in claims if claim.request > claim.floor and claim.weight > 0]
     # At most a unit for each of them, never more than one asks for, or than there is for all.
-    assert sum(made_up) <= len(hungry)
+    assert sum(made_up) <= len(unsatisfied)
     for got, more, claim in zip(granted, made_up, claims, strict=True):
         assert not more or (claim.weight > 0 and got == claim.request)
     if any(made_up):

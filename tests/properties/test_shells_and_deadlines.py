@@ -168,7 +168,7 @@ class Shells:
             may_write=lambda: True,
             due=due,
             read_unit=self._read,
-            tell=self._tell,
+            report=self._report,
         )
 
     def look(self) -> None:
@@ -198,7 +198,7 @@ class Shells:
     def _read(self, namespace: str, name: str) -> QueueUnit:
         raise AssertionError(f"there is no need to read {namespace}/{name}")
 
-    def _tell(self, _notice: Notice) -> None:
+    def _report(self, _notice: Notice) -> None:
         pass
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -117,27 +118,20 @@ class World:
 
     def admit(self, name: str = "main", *, namespace: str = "team", replicas: int = 2) -> None:
         """Do what the scheduler does when it admits a unit."""
-        status = {
-            "phase": "Dequeued",
-            "lastAllocateTime": self.now(),
-            "lastUpdateTime": self.now(),
-            "admissions": [{"name": "main", "replicas": replicas, "running": 0}],
-        }
-        self.patch_unit_status(status, name, namespace=namespace)
+        self._admit(name, {"main": replicas}, namespace)
 
     def admit_unit(self, name: str, **fewer: int) -> None:
         """Do it with a unit of any kind; `fewer`: of these pod sets not all that it asks for."""
         pod_sets = self.get_unit(name)["spec"]["podSet"]
-        counts = {each["name"]: each["count"] for each in pod_sets} | fewer
-        status = {
-            "phase": "Dequeued",
-            "lastAllocateTime": self.now(),
-            "lastUpdateTime": self.now(),
-            "admissions": [
-                {"name": each, "replicas": count, "running": 0} for each, count in counts.items()
-            ],
-        }
-        self.patch_unit_status(status, name)
+        self._admit(name, {each["name"]: each["count"] for each in pod_sets} | fewer, "team")
+
+    def _admit(self, name: str, counts: Mapping[str, int], namespace: str) -> None:
+        admissions = [
+            {"name": each, "replicas": count, "running": 0} for each, count in counts.items()
+        ]
+        times = dict.fromkeys(("lastAllocateTime", "lastUpdateTime"), self.now())
+        status = {"phase": "Dequeued", "admissions": admissions, **times}
+        self.patch_unit_status(status, name, namespace=namespace)
 
     def return_to_line(self) -> None:
         """Do what the scheduler does when a backoff is over: the count stays."""

@@ -10,6 +10,7 @@ import msgspec
 from queue_controllers.decision.owners import Above, ChildName, Refusal
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.meta import OwnerReference
+from shared_api.testing.object_builders import pod_spec
 from tests.sample_jobs import crd
 
 
@@ -51,8 +52,7 @@ FILES = {"mpijobs": "mpijobs-v2beta1"}
 
 def template(cpu: str = "1") -> Json:
     """Return a pod template."""
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-    return {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {"spec": pod_spec({"cpu": cpu}, restartPolicy="Never")}
 
 
 def make_owner(

@@ -81,13 +81,7 @@ class Widgets:
         self.world.settle()
 
     def admit(self, count: int = 3) -> None:
-        status = {
-            "phase": "Dequeued",
-            "lastAllocateTime": self.world.now(),
-            "lastUpdateTime": self.world.now(),
-            "admissions": [{"name": "worker", "replicas": count, "running": 0}],
-        }
-        self.world.patch_unit_status(status, UNIT)
+        self.world.admit_unit(UNIT, worker=count)
         self.world.settle()
 
 

@@ -77,7 +77,7 @@ def test_a_unit_deleted_with_its_job_is_not_created_again(
     world.start()
     world.job()
     world.settle()
-    world.server.stall_watches(Match(plural="jobs"))
+    world.server.watches.stall(Match(plural="jobs"))
     world.direct.delete("jobs", "main", "team", propagation="Background")
     if is_made_again:
         world.job()

@@ -87,7 +87,7 @@ def test_the_limit_may_be_edited_while_it_runs(world: World) -> None:
     assert not world.is_suspended(), "it has more time"
     annotate(world, {MAX_EXEC: None})
     world.settle(600.0)
-    assert not world.is_suspended(), "it may run for ever"
+    assert not world.is_suspended(), "it may run forever"
     annotate(world, {MAX_EXEC: "900"})
     world.settle(10.0)
     assert not world.is_suspended()

@@ -133,4 +133,4 @@ def test_pods_that_may_not_be_marked_run_on(world: World, status: int) -> None:
     world.settle(60.0)
     assert units_of(world, "solo") == [""]
     assert world.phase("solo-pod-qu") == "Running"
-    assert reasons(world).count("MarkRefused") == 1, "and it is not retried for ever"
+    assert reasons(world).count("MarkRefused") == 1, "and it is not retried forever"

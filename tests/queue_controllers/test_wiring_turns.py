@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared_api.informer.kind_watch import LOOK_SECONDS
+from shared_api.informer.kind_watch import POLL_SECONDS
 from tests.queue_controllers.reservations.reservation_kit import KoordScheduler
 from tests.sample_jobs import crd, sample
 
@@ -69,7 +69,7 @@ def test_one_of_them_manages_a_kind_served_in_both_versions(world: World) -> Non
     world.start(BOTH)
     create(world, "mpijob", "a")
     create(world, "mpijobv1", "b")
-    world.settle(3 * LOOK_SECONDS)
+    world.settle(3 * POLL_SECONDS)
     assert sorted(world.units()) == ["a-mpi-qu", "b-mpi-qu"]
     assert detail(world, "mpijob") == "2 mpijobs"
     waits = "waits while extension mpijob serves that kind in another version"
@@ -85,7 +85,7 @@ def test_the_other_takes_over_with_its_crd(world: World) -> None:
     world.direct.delete(CRDS, "mpijobs.kubeflow.org")
     world.direct.create(crd("mpijobs-v2beta1"))
     create(world, "mpijob", "new")
-    world.settle(4 * LOOK_SECONDS)
+    world.settle(4 * POLL_SECONDS)
     assert world.units() == ["new-mpi-qu"]
     assert detail(world, "mpijob") == "1 mpijobs"
 

@@ -47,7 +47,7 @@ def test_a_unit_stays_whose_job_is_missing_only_in_the_cache(world: World) -> No
     controllers = world.start()
     for verb in ("list", "watch"):
         world.server.faults.fail(503, times=EVERY_TIME, match=Match(verb=verb, plural="jobs"))
-    world.server.drop_watches(Match(plural="jobs"))
+    world.server.watches.drop(Match(plural="jobs"))
     job = world.job()
     make_unit(world, consumer={"uid": job["metadata"]["uid"]}, annotations=OURS)
     before = world.get_unit()["metadata"]["uid"]

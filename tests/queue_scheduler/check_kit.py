@@ -36,7 +36,7 @@ class Checked:
     def restarted(self) -> AdmissionCheckCycle:
         """Return a new cycle without knowledge; its informer begins with a list."""
         self.due = self.kit.work_queue()
-        access = access_of(self.kit, self.due, tell=self.told.append)
+        access = access_of(self.kit, self.due, report=self.told.append)
         rng = random.Random(5)
         self.cycle = AdmissionCheckCycle(access, self.kit.clock, rng, self._timeout, self)
         self.news.forget()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from queue_scheduler.cache.unit_state import UnitState
-from queue_scheduler.cycles.dequeue_cycle import DequeueCycle, WriteSink
+from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
 from queue_scheduler.decision import Dequeue
 from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.writes import WriteSink
 from tests.queue_scheduler.shell_kit import ShellKit
 
 

@@ -41,6 +41,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota_body, queue_body, queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.work_queue import WorkQueue
+from tests.object_states import condition_of
 from tests.sample_jobs import QUOTA_CRD
 from tests.stepped_host import exhaust
 
@@ -64,7 +65,7 @@ def new_server(clock: VirtualClock, *, quotas: bool = True) -> FakeApiServer:
 
 
 class SentEvents:
-    """An `EventSink` that keeps what it gets: (kind, key, reason)."""
+    """A `NoticeSink` that keeps what it gets: (kind, key, reason)."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str, str]] = []
@@ -224,12 +225,6 @@ class ShellKit(ServedUnits):
         return sum(
             entry.info.is_write and entry.info.plural == plural for entry in self.server.journal
         )
-
-
-def condition_of(thing: Json, condition_type: str) -> Json:
-    """Return a condition of an object, {} where it has none of that type."""
-    conditions: list[Json] = thing.get("status", {}).get("conditions", [])
-    return next((one for one in conditions if one["type"] == condition_type), {})
 
 
 def rejected(error: ApiError, *, after_retry: bool = False) -> Rejected:

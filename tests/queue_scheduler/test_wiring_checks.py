@@ -18,8 +18,9 @@ from tests.check_situations import (
     admission_check,
     states_in,
 )
+from tests.object_states import condition_of
 from tests.queue_scheduler.scheduler_world import MAX_MODE, SchedulerWorld, running_world
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
 from tests.stepped_host import writes_to
 
 PROMPT_SECONDS = 5.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from queue_scheduler.cycles.dequeue_cycle import WriteSink
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.unit_reconciler import UnitAccess
 from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.writes import WriteSink
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.work_queue import WorkQueue
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -36,7 +36,7 @@ def access_of(
     kit: ShellKit,
     due: WorkQueue[str] | None = None,
     writes: WriteSink | None = None,
-    tell: Callable[[Notice], None] | None = None,
+    report: Callable[[Notice], None] | None = None,
 ) -> UnitAccess:
     """Return the access of a shell to units."""
     return UnitAccess(
@@ -46,7 +46,7 @@ def access_of(
         may_write=kit.may_write,
         due=due or kit.work_queue(),
         read_unit=lambda namespace, name: kit.client.get(QUEUE_UNITS, namespace, name),
-        tell=tell or kit.told.append,
+        report=report or kit.told.append,
     )
 
 

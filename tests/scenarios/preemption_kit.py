@@ -8,8 +8,9 @@ from queue_scheduler.configuration import KoordQueueConfiguration
 from shared_api.testing.object_builders import node_body, queue_body
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import MANAGED_BY
+from tests.object_states import condition_of
 from tests.queue_scheduler.scheduler_world import SchedulerWorld
-from tests.queue_scheduler.shell_kit import Json, condition_of
+from tests.queue_scheduler.shell_kit import Json
 
 PREEMPTS = "koord-queue/enable-queueunit-preemption"
 PREEMPTS_RUNNING = "koord-queue/preempt-running-queueunits"

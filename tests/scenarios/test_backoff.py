@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared_api.evictions import WAITED_FOR_SECONDS
+from shared_api.evictions import RUNNING_TIMEOUT_SECONDS
 from shared_api.timestamps import parse_time
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
+from tests.object_states import condition_of
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
 from tests.scenarios.town import FIRST_BACKOFF, RUNNING_TIMEOUT
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def test_a_job_without_pods_does_not_block_a_queue_that_waits_for_pods(town: Tow
     town.jobs.patch_job({"metadata": {"annotations": for_ever}})
     town.pass_until("Dequeued", 5.0)
     town.jobs.job("next")
-    town.pass_time(WAITED_FOR_SECONDS - 10.0)
+    town.pass_time(RUNNING_TIMEOUT_SECONDS - 10.0)
     assert (town.jobs.phase(), town.jobs.phase("next")) == ("Dequeued", "Enqueued")
     town.pass_time(15.0)
     town.jobs.end_pods(0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shared_api.timestamps import parse_time
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, condition_of
+from tests.object_states import condition_of
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json
 from tests.scenarios.town import RUNNING_TIMEOUT, Town
 
 pytestmark = pytest.mark.scenario

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.object_states import condition_of
 from tests.queue_scheduler.scheduler_world import running_world
-from tests.queue_scheduler.shell_kit import condition_of
 from tests.scenarios.preemption_kit import Stage
 
 MODES = pytest.mark.parametrize("mode", ["runtime", "max"])

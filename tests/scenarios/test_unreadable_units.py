@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from shared_api.testing.object_builders import queue_unit_body
+from tests.object_states import condition_of
 from tests.queue_scheduler.scheduler_world import SchedulerWorld
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, condition_of
+from tests.queue_scheduler.shell_kit import UNIT_STATUS
 
 TOLD_SECONDS = 10.0
 PATH = "$.spec.podSet[0].template.spec.containers"

@@ -11,7 +11,7 @@ from shared_api.evictions import (
     eviction_reason,
     is_given_back,
     is_refused_by_checks,
-    least_wait_seconds,
+    min_requeue_seconds,
 )
 from shared_api.objects.meta import Condition, ObjectMeta
 from shared_api.objects.queue_unit import (
@@ -71,7 +71,7 @@ def test_how_long_checks_delay_a_unit(
         AdmissionCheckState(name=f"c{n}", state=state, requeue_after_seconds=after)
         for n, (state, after) in enumerate(states)
     )
-    assert least_wait_seconds(unit(admission_checks=said)) == seconds
+    assert min_requeue_seconds(unit(admission_checks=said)) == seconds
     assert is_refused_by_checks(unit(admission_checks=said)) is refused
 
 

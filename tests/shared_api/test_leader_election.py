@@ -18,9 +18,9 @@ from shared_api.leader_election import (
     LeaderElector,
     LeaseSettingError,
     LeaseSettings,
+    LeaseVerdict,
     ObservedLease,
     SoleLeader,
-    Verdict,
     judge_lease,
     observe,
 )
@@ -354,19 +354,27 @@ def observed(holder: str | None, since: float, seconds: int | None = 15) -> Obse
 @pytest.mark.parametrize(
     ("lease", "want"),
     [
-        pytest.param(None, Verdict.CREATE, id="no lease"),
-        pytest.param(observed("me", 0), Verdict.RENEW, id="mine, however old"),
-        pytest.param(observed("", 100), Verdict.ACQUIRE, id="released"),
-        pytest.param(observed(None, 100), Verdict.ACQUIRE, id="created manually, without a holder"),
-        pytest.param(observed("you", 85.1), Verdict.WAIT, id="seen to change within its duration"),
-        pytest.param(observed("you", 85), Verdict.ACQUIRE, id="unchanged for its duration"),
-        pytest.param(observed("you", 85, 60), Verdict.WAIT, id="its own duration is longer"),
-        pytest.param(observed("you", 95, 5), Verdict.ACQUIRE, id="its own duration is shorter"),
-        pytest.param(observed("you", 85.1, None), Verdict.WAIT, id="no duration: the usual one"),
+        pytest.param(None, LeaseVerdict.CREATE, id="no lease"),
+        pytest.param(observed("me", 0), LeaseVerdict.RENEW, id="mine, however old"),
+        pytest.param(observed("", 100), LeaseVerdict.ACQUIRE, id="released"),
+        pytest.param(
+            observed(None, 100), LeaseVerdict.ACQUIRE, id="created manually, without a holder"
+        ),
+        pytest.param(
+            observed("you", 85.1), LeaseVerdict.WAIT, id="seen to change within its duration"
+        ),
+        pytest.param(observed("you", 85), LeaseVerdict.ACQUIRE, id="unchanged for its duration"),
+        pytest.param(observed("you", 85, 60), LeaseVerdict.WAIT, id="its own duration is longer"),
+        pytest.param(
+            observed("you", 95, 5), LeaseVerdict.ACQUIRE, id="its own duration is shorter"
+        ),
+        pytest.param(
+            observed("you", 85.1, None), LeaseVerdict.WAIT, id="no duration: the usual one"
+        ),
     ],
 )
 def test_the_verdict_depends_on_local_observations(
-    lease: ObservedLease | None, want: Verdict
+    lease: ObservedLease | None, want: LeaseVerdict
 ) -> None:
     assert judge_lease(lease, "me", 100, 15) is want
 

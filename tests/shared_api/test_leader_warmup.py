@@ -51,27 +51,27 @@ def made(
     lead: Lead, cache: Cache, ready: Callable[[], bool] = lambda: True
 ) -> tuple[LeaderWarmup, list[str]]:
     opened: list[str] = []
-    takeover = LeaderWarmup(
+    warmup = LeaderWarmup(
         lead,
         are_caches_ready=ready,
         caches=lambda: [cache],
         on_open=lambda: opened.append("open"),
     )
-    return takeover, opened
+    return warmup, opened
 
 
 def test_it_opens_once_when_leading_and_up_to_date() -> None:
     lead, cache = Lead(), Cache()
-    takeover, opened = made(lead, cache)
-    assert takeover.step() is not None
-    assert not takeover.is_open()
+    warmup, opened = made(lead, cache)
+    assert warmup.step() is not None
+    assert not warmup.is_open()
     lead.seconds = WRITE_SECONDS
-    assert takeover.step() is not None  # the cache is behind the server
-    assert not takeover.is_open()
+    assert warmup.step() is not None  # the cache is behind the server
+    assert not warmup.is_open()
     cache.resource_version = "7"
-    assert takeover.step() is None
-    assert takeover.step() is None
-    assert takeover.is_open()
+    assert warmup.step() is None
+    assert warmup.step() is None
+    assert warmup.is_open()
     assert opened == ["open"]
 
 
@@ -79,8 +79,8 @@ def test_it_stays_closed_with_too_little_time_left_on_the_lease() -> None:
     lead, cache = Lead(), Cache()
     cache.resource_version = "7"
     lead.seconds = WRITE_SECONDS - 0.1
-    takeover, opened = made(lead, cache)
-    takeover.step()
+    warmup, opened = made(lead, cache)
+    warmup.step()
     assert opened == []
 
 
@@ -88,34 +88,34 @@ def test_it_waits_for_incomplete_caches() -> None:
     lead, cache = Lead(), Cache()
     lead.seconds, cache.resource_version = 10.0, "7"
     ready = [False]
-    takeover, opened = made(lead, cache, lambda: ready[0])
-    takeover.step()
+    warmup, opened = made(lead, cache, lambda: ready[0])
+    warmup.step()
     assert opened == []
     ready[0] = True
-    takeover.step()
+    warmup.step()
     assert opened == ["open"]
 
 
 def test_a_server_that_does_not_answer_is_asked_again() -> None:
     lead, cache = Lead(), Cache()
     lead.seconds, cache.resource_version, cache.failure = 10.0, "7", ServerError(503)
-    takeover, opened = made(lead, cache)
-    assert takeover.step() == 1.0
+    warmup, opened = made(lead, cache)
+    assert warmup.step() == 1.0
     cache.failure = TooManyRequests(429, retry_after_seconds=20.0)
-    assert takeover.step() == 20.0
+    assert warmup.step() == 20.0
     cache.failure = None
-    assert takeover.step() is None
+    assert warmup.step() is None
     assert opened == ["open"]
 
 
 def test_no_write_starts_that_could_outlive_the_lease() -> None:
     lead, cache = Lead(), Cache()
     lead.seconds, cache.resource_version = WRITE_SECONDS, "7"
-    takeover, _ = made(lead, cache)
-    assert not takeover.may_write()
-    takeover.step()
-    assert takeover.may_write()
+    warmup, _ = made(lead, cache)
+    assert not warmup.may_write()
+    warmup.step()
+    assert warmup.may_write()
     lead.seconds = WRITE_SECONDS - 0.1
-    assert not takeover.may_write()
+    assert not warmup.may_write()
     lead.seconds = WRITE_SECONDS
-    assert takeover.may_write()
+    assert warmup.may_write()

@@ -24,7 +24,7 @@ def requests_of(spec: dict[str, Any]) -> Amounts:
 
 
 def container(limits: dict[str, Any] | None = None, **requests: Any) -> dict[str, Any]:
-    return {"resources": {"requests": requests, "limits": limits or {}}}
+    return asking(requests, limits)
 
 
 def asking(requests: dict[str, Any], limits: dict[str, Any] | None = None) -> dict[str, Any]:

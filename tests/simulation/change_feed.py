@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shared_api.fake_api_server.object_storage import Change, Table
+from shared_api.fake_api_server.object_storage import StoredChange, Table
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.object_states import is_true
 
@@ -91,7 +91,7 @@ class ChangeFeed:
         """Return the lines of the trace that name an object, or a namesake of another kind."""
         return [line for line in self.lines if key in line]
 
-    def on_change(self, table: Table, change: Change) -> None:
+    def on_change(self, table: Table, change: StoredChange) -> None:
         """Take in a change (`ChangeObserver`)."""
         plural = table.key[1]
         self._last_change[plural] = change.version

@@ -23,14 +23,14 @@ from typing import Any, Final
 from msgspec.structs import replace as with_fields
 
 from queue_controllers.decision import decide as decide_module
-from queue_controllers.decision import job_standing as standing_module
+from queue_controllers.decision import eviction as eviction_module
 from queue_controllers.decision.job_state import JobState, State
 from queue_controllers.decision.job_view import Decision
-from queue_controllers.decision.suspend_conflict import suspend_job
+from queue_controllers.decision.pending import suspend_job
 from queue_controllers.extension_server import ExtensionServer
 from queue_controllers.reconcile import reconciler as reconciler_module
 from queue_controllers.reservations import decide as reservations
-from queue_controllers.reservations.decide import Answer, Verdict
+from queue_controllers.reservations.decide import Answer, ReservationResult
 from queue_scheduler.cache import unit_cache, unit_state
 from queue_scheduler.cache.pod_accounting import PodAccounting
 from queue_scheduler.cache.unit_state import UnitState, makes_room
@@ -337,11 +337,11 @@ def _plant_impatience(plant: Plant, instead: JobState) -> None:
     """Take a job for stopped as soon as it is suspended."""
     when_admitted = instead.state is State.RELEASED
 
-    def judge(*args: Any, admitted: bool, silent: bool) -> JobState:
-        state: JobState = original(*args, admitted=admitted, silent=silent)
+    def judge(*args: Any, admitted: bool, believed: bool) -> JobState:
+        state: JobState = original(*args, admitted=admitted, believed=believed)
         return instead if state.state is State.STOPPING and admitted is when_admitted else state
 
-    original = plant.replace(standing_module, "judge_job", judge)
+    original = plant.replace(decide_module, "judge_job", judge)
 
 
 @fault("a job is suspended without an eviction on its unit")
@@ -349,7 +349,7 @@ def eviction_not_announced(plant: Plant) -> None:
     def announce(view: Any, _unit: Any, *_: Any) -> Any:
         return Decision(actions=(suspend_job(view, view.job),), memory=view.memory)
 
-    plant.replace(decide_module, "announce_eviction", announce)
+    plant.replace(eviction_module, "announce_eviction", announce)
 
 
 @fault("units of deleted jobs stay")
@@ -364,7 +364,7 @@ def unit_news_lost(plant: Plant) -> None:
 
 @fault("a job of a strict queue is released without a verdict")
 def verdict_not_awaited(plant: Plant) -> None:
-    plant.replace(reservations, "judge_reservations", lambda *_: Verdict(Answer.GRANTED))
+    plant.replace(reservations, "judge_reservations", lambda *_: ReservationResult(Answer.GRANTED))
 
 
 # === what both programs use ====================================================================

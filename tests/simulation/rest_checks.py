@@ -29,6 +29,7 @@ from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Reason, Rest
 from queue_scheduler.engine.deadlines import is_due, unit_timers
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.queueing.queue_options import read_options
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
@@ -127,7 +128,7 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
     quotas = RealQuotas(engine)
     try:
         for line in engine.queues:
-            if line.not_before <= now:
+            if (engine.queues.turns.backs_off_until(line.name) or 0.0) <= now:
                 engine_checks.check_nobody_could_start(engine, quotas, line)
         engine_checks.check_held(engine)
     except AssertionError as error:
@@ -137,7 +138,7 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
 
 def _nobody_may_pass(world: World, engine: Engine) -> list[Broken]:
     """Ask all units again, in a copy, where queues backfill and no room is kept."""
-    if not any(line.is_backfilling for line in engine.queues) or engine.rounds.nominated:
+    if not any(line.is_backfilling for line in engine.queues) or engine.rounds.nominations.by_key:
         return []
     now, wall = world.clock.monotonic(), world.clock.now()
     twin = engine.fork()
@@ -249,7 +250,8 @@ def _remembers(world: World, engine: Engine) -> bool:
 
     Something is charged to a quota that a namespace had earlier; or there are unstamped pods of a
     deleted unit, or of a job that was deleted without them; or pods are charged to the quota of
-    their deleted unit, and that quota is deleted as well, or they name another.
+    their deleted unit, and that quota is deleted as well, or they name another; or the ceiling of a
+    queue is misspelled, so that the one before it counts.
     """
     quotas = RealQuotas(engine)
     charged = [r for r in engine.units.records.values() if engine.charge_of(r.uid)]
@@ -270,7 +272,15 @@ def _remembers(world: World, engine: Engine) -> bool:
         and (pod["metadata"].get("labels") or {}).get(QUOTA_NAME) not in names
     ]
     is_mapped = all(quotas.quota_names(record.unit) for record in charged)
-    return bool(unstamped or left_behind) or not is_mapped or _charges_elsewhere(engine, names)
+    return (
+        bool(unstamped or left_behind)
+        or not is_mapped
+        or _charges_elsewhere(engine, names)
+        or any(
+            queue.options.max_priority != read_options(queue.api_object).max_priority
+            for queue in engine.queues
+        )
+    )
 
 
 def _named_unit(pod: Json) -> str:
@@ -304,7 +314,7 @@ def _beliefs(engine: Engine) -> dict[str, Any]:
         "lines": {name: [record.key for record in engine.waiting(name)] for name in names},
         "standings": {k: r.state.value for k, r in sorted(engine.units.records.items())},
         "usage": _usage(engine),
-        "admitted": {name: engine.units.admitted_count(name) for name in names},
+        "admitted": {name: engine.units.admitted.count(name) for name in names},
     }
 
 

@@ -173,7 +173,7 @@ class SteppedWork:
         followers: the caches, as threads.
     """
 
-    _takeover: LeaderWarmup
+    _warmup: LeaderWarmup
     _dispatcher: WriteDispatcher
 
     def __init__(self, host: Host) -> None:
@@ -182,7 +182,7 @@ class SteppedWork:
 
     def is_deciding(self) -> bool:
         """Return whether it leads and has taken over."""
-        return self._takeover.may_write()
+        return self._warmup.may_write()
 
     def is_writing(self) -> bool:
         """Return whether a write is pending or in flight. The controllers' writes are events."""

@@ -11,16 +11,19 @@ from tests.simulation.simulated_run import simulate
 
 pytestmark = pytest.mark.simulation
 
-SOON = {"freed_too_early": 3, "gone_unit_not_told": 0}
-"""Faults that one short run finds: the name, and the seed."""
+SOON = ("freed_too_early", "gone_unit_not_told")
+"""Faults that some short run of few finds."""
 
 
-@pytest.mark.parametrize(("name", "seed"), sorted(SOON.items()))
-def test_a_planted_fault_is_found(name: str, seed: int) -> None:
+@pytest.mark.parametrize("name", SOON)
+def test_a_planted_fault_is_found(name: str) -> None:
     with planted(name):
-        outcome = simulate(seed, 200)
-    assert outcome.broken is not None
-    assert simulate(seed, outcome.steps).broken is None, "without the fault nothing is wrong"
+        runs = (simulate(seed, 200) for seed in range(20))
+        found = next((outcome for outcome in runs if outcome.broken is not None), None)
+    assert found is not None
+    assert found.broken is not None
+    assert "TypeError" not in found.broken.how, "what is planted cannot be called"
+    assert simulate(found.seed, found.steps).broken is None, "without the fault nothing is wrong"
 
 
 def test_the_table_has_every_fault_and_each_was_found() -> None:

@@ -24,7 +24,7 @@ def _match(world: World, verbs: tuple[str | None, ...] = (None,)) -> Match:
 def end_troubles(world: World) -> None:
     """End all troubles."""
     world.server.faults.clear()
-    world.server.resume_watches()
+    world.server.watches.resume()
     world.touch_watches()
     world.release_held()
     world.cluster.hangs = world.reservations.is_full = False
@@ -40,7 +40,7 @@ def end_troubles(world: World) -> None:
 @action(weight=4)
 def drop_watches(world: World) -> str:
     match = _match(world)
-    dropped = world.server.drop_watches(match)
+    dropped = world.server.watches.drop(match)
     world.touch_watches()
     return f"{dropped} of {match.plural}"
 
@@ -49,7 +49,7 @@ def drop_watches(world: World) -> str:
 def expire_watches(world: World) -> str:
     match = _match(world)
     world.server.compact(match.plural)
-    expired = world.server.expire_watches(match)
+    expired = world.server.watches.expire(match)
     world.touch_watches()
     return f"{expired} of {match.plural}"
 
@@ -57,19 +57,19 @@ def expire_watches(world: World) -> str:
 @action(weight=2)
 def stall_watches(world: World) -> str:
     match = _match(world)
-    return f"{world.server.stall_watches(match)} of {match.plural}"
+    return f"{world.server.watches.stall(match)} of {match.plural}"
 
 
 @action(weight=3)
 def resume_watches(world: World) -> str:
-    resumed = world.server.resume_watches()
+    resumed = world.server.watches.resume()
     world.touch_watches()
     return str(resumed)
 
 
 @action(weight=2)
 def repeat_events(world: World) -> str:
-    return str(world.server.repeat_events(3))
+    return str(world.server.watches.repeat_events(3))
 
 
 @action(weight=4)

@@ -24,7 +24,7 @@ THREADING_MODULES = frozenset(
 
 # Modules that may import them, and why. The comment of a lock names the fields it guards.
 LOCK_HOLDERS = {
-    "queue_controllers/watches/pod_preview.py": "answers shared by all workers",
+    "queue_controllers/watches/pod_preview.py": "results shared by all workers",
     "queue_scheduler/debug_api/app.py": "one answer is built at a time",
     "queue_scheduler/debug_api/question_budget.py": "one question of a kind is answered at a time",
     "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",

@@ -166,7 +166,7 @@ EVENT_CALLS: Final = {
     "_problem",
     "QuotaProblem",
     "_report",
-    "Obstacle",
+    "InvalidCheck",
     "Event",
 }
 """Calls with the reason of an event, or of an eviction, which becomes one."""

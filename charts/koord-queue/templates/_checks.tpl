@@ -8,16 +8,16 @@
 {{- if and (include "koord-queue.hasControllers" .) (dig "admissionPreview" false .Values.controllers.config) }}true{{ end }}
 {{- end }}
 
-{{/* Fails where going on in silence would be something else than what was asked for. */}}
+{{/* Fails if the values ask for something that would silently not be in effect. */}}
 {{- define "koord-queue.check" -}}
 {{- if .Values.isNeedNotebookExtension }}
-{{- fail "isNeedNotebookExtension: notebook jobs are not available in this version; they would start unqueued" }}
+{{- fail "isNeedNotebookExtension: this version does not have notebook jobs; they would start without the queue" }}
 {{- end }}
 {{- if .Values.controller.enableVisibilityServer }}
-{{- fail "controller.enableVisibilityServer: the aggregated visibility API is not available in this version; the debug API answers the same questions (debugApi.expose)" }}
+{{- fail "controller.enableVisibilityServer: this version does not have the aggregated visibility API; use the debug API (debugApi.expose)" }}
 {{- end }}
 {{- if and (include "koord-queue.previewsPods" .) (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
-{{- fail (printf "controllers.config.admissionPreview needs Kubernetes 1.30 (this is %s): it takes the right to create pods, and nothing before ValidatingAdmissionPolicy confines that to dry runs" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "controllers.config.admissionPreview needs Kubernetes 1.30 (this is %s): it needs the right to create pods, and older versions have no ValidatingAdmissionPolicy that limits it to dry runs" .Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- include "koord-queue.checkReplicas" . }}
 {{- include "koord-queue.checkPlugins" . }}
@@ -28,7 +28,7 @@
 {{- fail "controllers.debugApi.expose needs controllers.debugApi.tls.secretName: bearer tokens are sent to it" }}
 {{- end }}
 {{- if and (eq (toString .Values.admissionPolicy.enabled) "true") (not (include "koord-queue.kindsHeldAtBirth" . | fromJson)) }}
-{{- fail "admissionPolicy.enabled needs a kind of job that is queued and can be suspended (extension): nobody would release what the policy suspends" }}
+{{- fail "admissionPolicy.enabled needs a kind of job that is queued and can be suspended (extension): without one, jobs that the policy suspends would never be released" }}
 {{- end }}
 {{- end }}
 
@@ -36,16 +36,16 @@
 {{- if not .Values.leaderElection.enabled }}
 {{- range $name := list "scheduler" "controllers" }}
 {{- if gt (int (index $.Values $name).replicas) 1 }}
-{{- fail (printf "%s.replicas above 1 needs leaderElection.enabled: two that write would start too much" $name) }}
+{{- fail (printf "%s.replicas above 1 needs leaderElection.enabled: two replicas that write would start too many jobs" $name) }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- with .Values.leaderElection }}
 {{- if or (le (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) (le (mul 10 .renewDeadlineSeconds) (mul 12 .retryPeriodSeconds)) }}
-{{- fail "leaderElection: leaseDurationSeconds must be above renewDeadlineSeconds, and that above 1.2 times retryPeriodSeconds" }}
+{{- fail "leaderElection: leaseDurationSeconds must be greater than renewDeadlineSeconds, and renewDeadlineSeconds greater than 1.2 times retryPeriodSeconds" }}
 {{- end }}
 {{- if lt (int .leaseDurationSeconds) (add 4 .retryPeriodSeconds | int) }}
-{{- fail "leaderElection: leaseDurationSeconds must be at least retryPeriodSeconds and the 4 seconds of a write" }}
+{{- fail "leaderElection: leaseDurationSeconds must be at least retryPeriodSeconds plus 4 seconds for a write" }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -59,7 +59,7 @@
 {{- $names | default (list "Priority" "ElasticQuotaV2") | toJson }}
 {{- end }}
 
-{{/* What the scheduler would refuse at its start, said before anything is changed. */}}
+{{/* Fails, before anything is changed, if the scheduler would refuse the values at startup. */}}
 {{- define "koord-queue.checkPlugins" -}}
 {{- $names := include "koord-queue.pluginNames" . | fromJsonArray }}
 {{- $arguments := .Values.pluginConfigs.pluginConfigs | default dict }}

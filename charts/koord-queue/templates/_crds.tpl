@@ -1,7 +1,7 @@
 {{/*
-Whose a CRD in the cluster is: "ours" (this release's, or nobody's yet), "same" (somebody else's, and
-as this chart has it: it can stay as it is), "differs" (somebody else's, and another). Helm refuses to
-touch what another release, or kubectl, has made. `helm template` sees no cluster: all are ours there.
+The owner of a CRD: "ours" (this release's, or not installed yet), "same" (installed by others, and
+equal to this chart's, so it can stay), "differs" (installed by others, and not equal). Helm refuses to
+change what another release, or kubectl, has created. `helm template` sees no cluster: all are ours.
 Takes {root, crd}.
 */}}
 {{- define "koord-queue.crdState" -}}
@@ -15,7 +15,7 @@ Takes {root, crd}.
 {{- end }}
 {{- end }}
 
-{{/* What counts of a CRD, as text to be compared: the server fills in the rest. */}}
+{{/* The fields of a CRD to compare, as text; the server sets the others. */}}
 {{- define "koord-queue.crdMeaning" -}}
 {{- range .spec.versions }}
 {{- pick . "name" "served" "storage" "schema" "subresources" "additionalPrinterColumns" "selectableFields" | toJson }}
@@ -31,10 +31,10 @@ Takes {root, crd}.
 {{- with index $made "meta.helm.sh/release-name" }}
 {{- $whose = printf "it belongs to release %s in namespace %s" . (index $made "meta.helm.sh/release-namespace") }}
 {{- end }}
-{{- fail (printf "the CRD %s is in the cluster, is not as this chart has it, and is not this release's (%s). Either let this release take it over: --set crds.takeOwnership=true --take-ownership --force-conflicts (Helm 3: without the last); or keep it up to date yourself: kubectl apply --server-side --force-conflicts -f crds/, and --set crds.enabled=false" .name $whose) }}
+{{- fail (printf "the CRD %s in the cluster differs from the chart's and does not belong to this release (%s). Either let this release take it over: --set crds.takeOwnership=true --take-ownership --force-conflicts (Helm 3: without the last); or keep it up to date yourself: kubectl apply --server-side --force-conflicts -f crds/, and --set crds.enabled=false" .name $whose) }}
 {{- end }}
 
-{{/* The names of CRDs that stay as somebody else has installed them, one per line. */}}
+{{/* The names of CRDs that others have installed and that stay as they are, one per line. */}}
 {{- define "koord-queue.crdsOfOthers" -}}
 {{- if .Values.crds.enabled }}
 {{- range $path, $_ := .Files.Glob "files/crds/*.yaml" }}

@@ -1,21 +1,21 @@
 {{/*
 The kinds of jobs that the controllers know, by their keys in --enabled-extensions. A row says:
 
-  switch     the value that turns it on: extension.SWITCH.enable; one may stand for several rows
+  switch     the value that enables it: extension.SWITCH.enable; several rows may share one
   group, version, kind, plural
-  suspend    the field that holds it back; a row without is not held at its creation
-  managedBy  the field that may name another controller, and the name that means the usual one
+  suspend    the field that suspends it; without one it is not held at its creation
+  managedBy  the field that may name another controller, and the name of the usual one
   starters   owners that only start such jobs. One that names a queue or quota itself is managed
              under them, as under an owner of any unknown kind (a CronJob's need not name one)
   holdable   further conditions in CEL under which such an object survives being suspended: never
-             wider than what the adapter says (why_not_hold)
-  gets       what else is read, one object at a time: what may own such jobs, or tells their pods.
-             AppWrappers, which may own jobs of any kind, are read for all of them
-  limits     what people should know of them, for the notes
+             wider than those of the adapter (why_not_suspendable)
+  gets       resources that are read one object at a time: possible owners of such jobs, or objects
+             that describe their pods. AppWrappers may own jobs of any kind, so they are always read
+  limits     restrictions, for the notes
 
-  gates      such jobs are pods that are held by the scheduling gate: their controllers patch and
-             delete pods, and never write to the kind itself. The condition in CEL says which pods
-             the policy takes for theirs, whose other mark (a group's, a set's) is none
+  gates      such jobs are pods that are held by the scheduling gate: the controllers patch and
+             delete pods, and never write to the kind itself. The condition in CEL selects the pods
+             of the kind for the policy
 */}}
 {{- define "koord-queue.kinds" -}}
 job:
@@ -26,7 +26,7 @@ job:
   plural: jobs
   suspend: [spec, suspend]
   managedBy: {field: [spec, managedBy], usual: kubernetes.io/job-controller}
-  # What may have made a Job, or stands above what has: whether it really has is looked up.
+  # Possible owners of a Job, and of its owners; the controllers verify the ownership.
   gets: [{group: batch, resource: cronjobs}, {group: jobset.x-k8s.io, resource: jobsets}, {group: kubeflow.org, resource: mpijobs}, {group: ray.io, resource: rayjobs}, {group: ray.io, resource: rayclusters}]
 tfjob:
   switch: tf
@@ -53,7 +53,7 @@ jaxjob:
   kind: JAXJob
   plural: jaxjobs
   {{- include "koord-queue.trainingJob" "training-operator" | nindent 2 }}
-# Of the two MPIJobs a cluster serves one, and the controllers find out which.
+# A cluster serves one of the two MPIJobs, and the controllers find out which.
 mpijobv1:
   switch: mpi
   kind: MPIJob
@@ -81,7 +81,7 @@ trainjob:
   plural: trainjobs
   suspend: [spec, suspend]
   managedBy: {field: [spec, managedBy], usual: trainer.kubeflow.org/trainjob-controller}
-  # What a TrainJob asks for stands in the JobSet that is made of it.
+  # The demand of a TrainJob is read from the JobSet that is made of it.
   gets: [{group: jobset.x-k8s.io, resource: jobsets}]
 rayjob:
   switch: ray
@@ -171,7 +171,7 @@ leaderworkerset:
   gets: [{group: leaderworkerset.x-k8s.io, resource: leaderworkersets}, {group: apps, resource: statefulsets}]
 {{- end }}
 
-{{/* What the kinds of kubeflow.org have in common. Takes the operator's name. */}}
+{{/* The common part of the kinds of kubeflow.org. Takes the operator's name. */}}
 {{- define "koord-queue.trainingJob" -}}
 group: kubeflow.org
 version: {{ eq . "mpi-operator" | ternary "v2beta1" "v1" }}
@@ -187,8 +187,8 @@ managedBy: {field: [spec, managedBy], usual: ray.io/kuberay-operator}
 {{- end }}
 
 {{/*
-What a SparkApplication asks for is known when its sizes, factors and numbers can be read. What only
-Spark might still make sense of (blanks, an empty setting) is not held at its creation.
+The demand of a SparkApplication is known if its sizes, factors and numbers can be parsed. Forms that
+only Spark may accept (blanks, an empty setting) are not held at their creation.
 */}}
 {{- define "koord-queue.sparkHoldable" -}}
 {{- $size := `r'^[0-9]{1,15}([bBkKmMgGtTpP]|[kKmMgGtTpP][bB])?$'` }}
@@ -214,8 +214,8 @@ Spark might still make sense of (blanks, an empty setting) is not held at its cr
 {{- end }}
 
 {{/*
-A Workflow needs the annotation that says what to book, in a form that is read beyond doubt: a line
-for each resource, or the same between braces.
+A Workflow needs the annotation that declares its demand, in a form that is unambiguous: a line for
+each resource, or the same between braces.
 */}}
 {{- define "koord-queue.workflowHoldable" -}}
 {{- $name := `(cpu|memory|ephemeral-storage|pods|[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?/[a-zA-Z]([-a-zA-Z0-9_.]{0,61}[a-zA-Z0-9])?)` }}
@@ -230,7 +230,7 @@ for each resource, or the same between braces.
   text.size() <= 4096 && text.matches(r'^({{ $lines }}|{{ $json }})$'))
 {{- end }}
 
-{{/* The rows that are on, as JSON by key: those of the table, and those that are declared. */}}
+{{/* The enabled rows, as JSON by key: those of the table, and those that are declared. */}}
 {{- define "koord-queue.enabledKinds" -}}
 {{- $on := dict }}
 {{- range $key, $row := include "koord-queue.kinds" . | fromYaml }}
@@ -246,8 +246,8 @@ for each resource, or the same between braces.
 {{- end }}
 
 {{/*
-A declaration as a row. It is held at its creation where all paths that matter lead through maps
-only: a job whose pods could not be read would not be released.
+A declaration as a row. It is held at its creation if all of its paths lead through maps only: a job
+whose pods cannot be read would not be released.
 */}}
 {{- define "koord-queue.declaredKind" -}}
 {{- $plain := `^[.]spec([.][A-Za-z_][A-Za-z0-9_-]*)+$` }}
@@ -277,8 +277,8 @@ holdable: {{ toJson $holdable }}
 {{- end }}
 
 {{/*
-That all which a path leads through are maps, as a JSON list of conditions: to look into anything
-else is an error. Takes the path.
+The condition that all parents on a path are maps, as a JSON list: reading into anything else is an
+error. Takes the path.
 */}}
 {{- define "koord-queue.standsInMaps" -}}
 {{- $names := splitList "." . | rest }}
@@ -289,7 +289,7 @@ else is an error. Takes the path.
 {{- toJson $conditions }}
 {{- end }}
 
-{{/* A field that may be missing, as CEL. Takes the names on the way. */}}
+{{/* A field that may be missing, as CEL. Takes the names of the path. */}}
 {{- define "koord-queue.optionalField" -}}
 object{{ range . }}[?'{{ . }}']{{ end }}
 {{- end }}
@@ -305,7 +305,7 @@ object{{ range . }}[?'{{ . }}']{{ end }}
 {{- toJson $gated }}
 {{- end }}
 
-{{/* Keys of the enabled extensions, separated by commas; those that are declared need no naming. */}}
+{{/* Keys of the enabled extensions, separated by commas, without declared ones. */}}
 {{- define "koord-queue.enabledExtensions" -}}
 {{- $keys := list }}
 {{- range $key, $row := include "koord-queue.enabledKinds" . | fromJson }}
@@ -322,8 +322,8 @@ object{{ range . }}[?'{{ . }}']{{ end }}
 {{- end }}
 
 {{/*
-A line for each kind, with those that the cluster does not serve yet marked as such, where it could
-be asked. Takes {root, rows}.
+A line for each kind. If there is a cluster to ask, kinds that it does not serve yet are marked. Takes
+{root, rows}.
 */}}
 {{- define "koord-queue.listKinds" -}}
 {{- $served := .root.Capabilities.APIVersions }}

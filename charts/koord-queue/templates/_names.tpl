@@ -1,4 +1,4 @@
-{{/* Names and labels. All take the root context, but where a comment says otherwise. */}}
+{{/* Names and labels. All take the root context, unless a comment says otherwise. */}}
 
 {{- define "koord-queue.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
@@ -19,7 +19,7 @@
 {{ include "koord-queue.fullname" . }}-controllers
 {{- end }}
 
-{{/* What selects objects: never a version, selectors cannot change. Takes {root, component}. */}}
+{{/* Labels of selectors: never a version, since selectors cannot change. Takes {root, component}. */}}
 {{- define "koord-queue.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "koord-queue.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -35,7 +35,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* metadata but for the namespace. Takes {root, component, name}. */}}
+{{/* metadata without the namespace. Takes {root, component, name}. */}}
 {{- define "koord-queue.metadata" -}}
 name: {{ .name }}
 labels:
@@ -68,7 +68,7 @@ labels:
 {{- end }}
 {{- end }}
 
-{{/* The annotations of what `helm test` makes. Takes its weight: the lowest comes first. */}}
+{{/* The annotations of objects of `helm test`. Takes the weight: the lowest comes first. */}}
 {{- define "koord-queue.testHook" -}}
 annotations:
   helm.sh/hook: test

@@ -1,4 +1,4 @@
-{{/* One line for each value of upstream's charts that is set and does nothing here. */}}
+{{/* One line for each value of upstream's charts that is set and has no effect here. */}}
 {{- define "koord-queue.notInEffect" -}}
 {{- $lines := list }}
 {{- $controller := .Values.controller }}

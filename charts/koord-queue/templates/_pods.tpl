@@ -1,8 +1,8 @@
 {{/*
-A Deployment but for its name. Takes {root, component, settings, command, args, ports, config,
+A Deployment without its name. Takes {root, component, settings, command, args, ports, config,
 serviceAccount, volumes, mounts, resources, sidecars}: settings are the component's values, config is
-the text of its configuration file, volumes and mounts are lists besides those that every pod has,
-and sidecars is a list of what "koord-queue.container" takes, each with a name.
+the text of its configuration file, volumes and mounts are added to those that every pod has,
+and sidecars is a list of arguments of "koord-queue.container", each with a name.
 */}}
 {{- define "koord-queue.deploymentSpec" -}}
 {{- $values := .root.Values -}}
@@ -16,7 +16,7 @@ strategy:
     maxUnavailable: 0
 {{- else }}
 strategy:
-  # Two that write would start too much: without election the old pod ends first.
+  # Two pods that write would start too many jobs: without election the old pod ends first.
   type: Recreate
 {{- end }}
 selector:
@@ -32,7 +32,7 @@ template:
     {{- include "koord-queue.podSpec" . | nindent 4 }}
 {{- end }}
 
-{{/* Selected labels last: a label of the user's cannot make the Deployment lose its pods. */}}
+{{/* Selector labels win: a label of the user's cannot make the Deployment lose its pods. */}}
 {{- define "koord-queue.podLabels" -}}
 {{- $own := include "koord-queue.labels" . | fromYaml }}
 {{- toYaml (merge $own .settings.podLabels) }}
@@ -94,8 +94,8 @@ topologySpreadConstraints:
 {{- end }}
 
 {{/*
-A container but for its name. Takes {root, settings, command, args, ports, mounts, resources}, config
-where it reads one, and for another than a pod's first: healthPort, portPrefix.
+A container without its name. Takes {root, settings, command, args, ports, mounts, resources}, config
+if it reads one, and for all but a pod's first container: healthPort, portPrefix.
 */}}
 {{- define "koord-queue.container" -}}
 {{- $values := .root.Values -}}
@@ -161,7 +161,7 @@ burst}.
 {{ include "koord-queue.programArguments" . }}
 {{- end }}
 
-{{/* Those that every program takes; the same, and healthPort where it is not a pod's first. */}}
+{{/* Arguments of every program. Takes the same, and healthPort if it is not a pod's first. */}}
 {{- define "koord-queue.programArguments" -}}
 {{- $values := .root.Values -}}
 - --health-address=:{{ .healthPort | default 8081 }}

@@ -65,19 +65,19 @@ def explain(
     job: JobFacts,
     of: QueueUnit | None = None,
     *,
-    around: ClusterContext | None = None,
+    context: ClusterContext | None = None,
     owners: KnownOwners = MADE,
     manage: Manage = Manage.NAMESPACE_QUOTA,
     **more: Any,
 ) -> Explanation:
     """Explain a job as the reconciler classifies it."""
-    around, settings = around or ClusterContext(), JobSettings(manage=manage)
-    ownership = classify_ownership(job, around, settings, has_unit=of is not None, owners=owners)
+    context, settings = context or ClusterContext(), JobSettings(manage=manage)
+    ownership = classify_ownership(job, context, settings, has_unit=of is not None, owners=owners)
     view = JobView(
         job=job,
         unit=of,
         ownership=ownership,
-        around=around,
+        context=context,
         settings=settings,
         moment=NOW,
         **more,
@@ -93,10 +93,10 @@ NOBODYS = labelled({})
     [
         pytest.param(facts(), {}, Rule.NAMES_QUEUE_OR_QUOTA, id="it names a quota"),
         pytest.param(NOBODYS, {"manage": Manage.ALL}, Rule.EVERY_JOB, id="every job is"),
-        pytest.param(NOBODYS, {"around": NAMESPACE_QUOTA}, Rule.NAMESPACE_QUOTA, id="namespace"),
+        pytest.param(NOBODYS, {"context": NAMESPACE_QUOTA}, Rule.NAMESPACE_QUOTA, id="namespace"),
         pytest.param(
             NOBODYS,
-            {"around": ClusterContext(namespace_labels={MANAGED_NAMESPACE: "true"})},
+            {"context": ClusterContext(namespace_labels={MANAGED_NAMESPACE: "true"})},
             Rule.NAMESPACE_LABEL,
             id="its namespace's label",
         ),
@@ -136,7 +136,7 @@ def test_why_it_is_managed(job: JobFacts, asked: dict[str, Any], want: Rule) -> 
         ),
         pytest.param(
             NOBODYS,
-            {"around": NAMESPACE_QUOTA, "manage": Manage.LABELLED},
+            {"context": NAMESPACE_QUOTA, "manage": Manage.LABELLED},
             Rule.NAMES_NOTHING,
             "set its label",
             id="its namespace has a quota that does not count",
@@ -178,7 +178,7 @@ def test_why_it_is_managed(job: JobFacts, asked: dict[str, Any], want: Rule) -> 
             id="its owner may say so yet",
         ),
         pytest.param(
-            facts(why_not_hold="spec.x is set"),
+            facts(why_not_suspendable="spec.x is set"),
             {},
             JobStanding.CANNOT_BE_HELD,
             "left alone: spec.x is set",
@@ -210,7 +210,7 @@ def test_a_job_that_has_ended_keeps_its_unit() -> None:
 
 
 def test_a_running_job_whose_namespace_may_not_use_its_quota() -> None:
-    said = explain(facts(suspended=False, status=RUNS), around=LISTED, pods=TWO_RUNNING)
+    said = explain(facts(suspended=False, status=RUNS), context=LISTED, pods=TWO_RUNNING)
     assert (said.managed, said.reason) == (False, JobStanding.NOT_ADOPTED)
     assert "may not use quota gold" in said.message
     assert said.problems == (), "the reason is not repeated as a problem"
@@ -228,7 +228,7 @@ def test_a_unit_of_a_job_that_has_become_unmanaged() -> None:
     ("job", "asked", "want"),
     [
         pytest.param(facts(), {}, ("gold", "gold"), id="those that its label names"),
-        pytest.param(NOBODYS, {"around": NAMESPACE_QUOTA}, ("silver", "silver"), id="namespace"),
+        pytest.param(NOBODYS, {"context": NAMESPACE_QUOTA}, ("silver", "silver"), id="namespace"),
         pytest.param(
             facts(), {"of": unit()}, ("gold", "gold"), id="those of its unit, if it has one"
         ),
@@ -292,6 +292,6 @@ def test_what_is_wrong_with_it(job: JobFacts, asked: dict[str, Any], want: list[
 
 
 def test_a_warning_that_was_reported_is_shown_again() -> None:
-    memory = JobMemory(told=frozenset({"KeyWithoutEffect"}), obstacle="x")
+    memory = JobMemory(reported_events=frozenset({"KeyWithoutEffect"}), obstacle="x")
     (problem,) = explain(labelled(MISSPELLED), memory=memory).problems
     assert f"Did you mean {LABEL}?" in problem.message

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from queue_controllers.decision.actions import CreateUnit, PatchUnitStatus
-from queue_controllers.decision.adoption import LATE_UNIT_SECONDS, keep_place
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.job_settings import Adopt, JobSettings
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import JobMemory, JobView
+from queue_controllers.decision.pending import LATE_UNIT_SECONDS, keep_place
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
@@ -35,7 +35,7 @@ from tests.job_situations import (
     unit,
 )
 
-AT_BIRTH = replace(JOB, holds_at_birth=True)
+AT_BIRTH = replace(JOB, held_only_at_creation=True)
 RUNNING = facts(suspended=False, status=RUNS)
 BEFORE, SAME, AFTER = (f"2026-11-01T09:50:{second}Z" for second in ("29", "30", "31"))
 MARK = {"koord-queue/adopted": "true"}
@@ -46,7 +46,7 @@ def made(of: QueueUnit) -> QueueUnit:
     return replace(of, metadata=replace(of.metadata, creation_timestamp=Timestamp(SAME)))
 
 
-def since(created: str, pods: PodFacts = TWO_RUNNING) -> PodFacts:
+def since(created: str, pods: PodCounts = TWO_RUNNING) -> PodCounts:
     return replace(pods, living_since=created)
 
 
@@ -189,11 +189,11 @@ def test_the_unit_is_created_first_without_the_proof() -> None:
 
 
 def test_without_access_to_the_quota_it_is_left_alone_and_warned_once() -> None:
-    view = JobView(job=RUNNING, pods=TWO_RUNNING, moment=NOW, around=NOT_THEIRS)
+    view = JobView(job=RUNNING, pods=TWO_RUNNING, moment=NOW, context=NOT_THEIRS)
     first = decide(view)
     assert told(first.actions) == ["tell NotAdopted"]
     assert decide(replace(view, memory=first.memory)).actions == ()
-    waits = JobView(job=facts(), moment=NOW, around=NOT_THEIRS)
+    waits = JobView(job=facts(), moment=NOW, context=NOT_THEIRS)
     assert told(decide(waits).actions) == ["create"], "the scheduler judges"
 
 
@@ -201,10 +201,10 @@ def test_without_access_to_the_quota_it_is_left_alone_and_warned_once() -> None:
 def test_nor_is_it_adopted_or_stopped_where_its_unit_exists(memory: JobMemory) -> None:
     of = made(unit())
     view = JobView(job=RUNNING, unit=of, pods=since(BEFORE), moment=NOW, memory=memory)
-    first = decide(replace(view, around=NOT_THEIRS))
+    first = decide(replace(view, context=NOT_THEIRS))
     assert told(first.actions) == ["tell NotAdopted"]
     again = replace(view, memory=first.memory)
-    assert decide(replace(again, around=NOT_THEIRS)).actions == ()
+    assert decide(replace(again, context=NOT_THEIRS)).actions == ()
     assert PROOF.type in str(decide(again).actions), "its namespace may use it now"
 
 
@@ -231,7 +231,9 @@ def test_a_unit_that_an_older_version_adopted_is_charged_as_now() -> None:
 def test_a_late_unit_keeps_its_jobs_place(created: str, want: str | None) -> None:
     job = facts()
     job = replace(job, metadata=replace(job.metadata, creation_timestamp=Timestamp(created)))
-    write = keep_place(job, made(unit()))
+    kept = keep_place(JobView(job=job, moment=NOW), job, made(unit()))
+    (write,) = (None,) if kept is None else kept.actions
+    assert write is None or isinstance(write, PatchUnitStatus)
     assert (None if write is None else write.status["jobCreationTimestamp"]) == want
     assert LATE_UNIT_SECONDS > 1, "in order it comes a second later"
 

@@ -17,7 +17,7 @@ from queue_controllers.decision.actions import (
 )
 from queue_controllers.decision.job_ownership import Ownership
 from queue_controllers.decision.job_settings import Adopt, JobSettings
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import JobMemory, Moment
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition, Timestamp
@@ -45,8 +45,9 @@ from tests.job_situations import (
     unit,
 )
 
+ONE_ENDED = PodCounts(total=1)
 FRESH = JobMemory(arrived=True)
-AT_BIRTH = replace(JOB, holds_at_birth=True)
+AT_BIRTH = replace(JOB, held_only_at_creation=True)
 NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
 
 
@@ -98,14 +99,14 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
         pytest.param(facts(status=StatusFacts(outcome=SUCCEEDED)), {}, [], id="it has ended"),
         pytest.param(facts(deleted=TEN), {}, [], id="it is being deleted"),
         pytest.param(
-            facts(why_not_hold="spec.x"),
+            facts(why_not_suspendable="spec.x"),
             {},
             ["tell CanNotBeHeld"],
             id="ctl-34 it would not survive",
         ),
         pytest.param(
-            facts(why_not_hold="spec.x"),
-            {"memory": JobMemory(told=frozenset({"CanNotBeHeld"}))},
+            facts(why_not_suspendable="spec.x"),
+            {"memory": JobMemory(reported_events=frozenset({"CanNotBeHeld"}))},
             [],
             id="it would not survive, and that was reported",
         ),
@@ -138,7 +139,7 @@ def test_a_job_without_a_unit(job: JobFacts, more: dict[str, Any], want: list[st
         pytest.param(
             facts(),
             "Dequeued",
-            {"pods": PodFacts(total=1, terminating=1)},
+            {"pods": PodCounts(total=1, terminating=1)},
             [],
             id="an ended pod object is still being deleted: not released",
         ),
@@ -310,13 +311,13 @@ TIMED = JobSettings(running_timeout_seconds=600)
     [
         pytest.param(
             unit("Dequeued", admissions=ADMITTED),
-            PodFacts(),
+            PodCounts(),
             60,
             (["write status", "RecordUnitEvent"], None),
             id="the time is up: evicted",
         ),
         pytest.param(
-            unit("Dequeued", admissions=ADMITTED), PodFacts(), 30, ([], 30.0), id="not yet"
+            unit("Dequeued", admissions=ADMITTED), PodCounts(), 30, ([], 30.0), id="not yet"
         ),
         pytest.param(
             unit("Dequeued", admissions=ADMITTED),
@@ -326,7 +327,7 @@ TIMED = JobSettings(running_timeout_seconds=600)
             id="late: evicted",
         ),
         pytest.param(
-            unit("Running", admissions=ADMITTED), PodFacts(), 61, ([], 60.0), id="it ran once"
+            unit("Running", admissions=ADMITTED), PodCounts(), 61, ([], 60.0), id="it ran once"
         ),
         pytest.param(
             unit("Running", adopted=True, admissions=ADMITTED),
@@ -338,7 +339,7 @@ TIMED = JobSettings(running_timeout_seconds=600)
     ],
 )
 def test_running_timeout(
-    of: QueueUnit, pods: PodFacts, seconds: float, want: tuple[list[str], float | None]
+    of: QueueUnit, pods: PodCounts, seconds: float, want: tuple[list[str], float | None]
 ) -> None:
     job = facts(annotations=RELEASED, suspended=False, status=RUNS)
     moment = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 10, 0, tzinfo=UTC)).after(seconds)
@@ -383,7 +384,7 @@ def test_a_job_that_was_never_released_is_never_late() -> None:
 
 def test_running_waits_half_a_second_for_the_other_pods() -> None:
     job = facts(suspended=False, status=RUNS)
-    one = PodFacts(total=2, living=2, running=1, running_of_sets={"main": 1})
+    one = PodCounts(total=2, living=2, running=1, running_of_sets={"main": 1})
     of = unit("Dequeued", admissions=ADMITTED)
     first = look(job, of, pods=one)
     assert (first.actions, first.requeue_after_seconds) == ((), 0.5)
@@ -396,7 +397,7 @@ def test_running_waits_half_a_second_for_the_other_pods() -> None:
 def test_usage_of_finished_work_is_released_once() -> None:
     job = facts(count=1, suspended=False, status=RUNS)
     of = unit("Running", admissions=(Admission(name="main", replicas=2, running=1),))
-    one = PodFacts(total=2, living=1, running=1, running_of_sets={"main": 1})
+    one = PodCounts(total=2, living=1, running=1, running_of_sets={"main": 1})
     (write,) = look(job, of, pods=one).actions
     assert isinstance(write, PatchUnitStatus)
     assert write.status == {"reclaimablePods": [{"name": "main", "count": 1}]}
@@ -444,15 +445,15 @@ def test_nothing_is_done_twice() -> None:
 @pytest.mark.parametrize(
     ("phase", "pods", "managed", "want"),
     [
-        pytest.param("Running", PodFacts(total=1), True, ["move Failed"], id="its pods have ended"),
-        pytest.param("Running", PodFacts(total=1), False, ["move Failed"], id="not managed"),
+        pytest.param("Running", ONE_ENDED, True, ["move Failed"], id="its pods have ended"),
+        pytest.param("Running", ONE_ENDED, False, ["move Failed"], id="not managed"),
         pytest.param("Running", TWO_TERMINATING, True, [], id="pods live"),
-        pytest.param("Enqueued", PodFacts(), True, ["move Failed"], id="it is in the queue"),
-        pytest.param("Succeed", PodFacts(), True, [], id="it had ended before"),
+        pytest.param("Enqueued", PodCounts(), True, ["move Failed"], id="it is in the queue"),
+        pytest.param("Succeed", PodCounts(), True, [], id="it had ended before"),
     ],
 )
 def test_a_deleted_job_whose_object_stays_releases_its_quota(
-    phase: str, pods: PodFacts, managed: bool, want: list[str]
+    phase: str, pods: PodCounts, managed: bool, want: list[str]
 ) -> None:
     """A finalizer keeps the job, or an ended pod of one that is deleted in the foreground."""
     job = facts(suspended=False, status=RUNS, deleted=TEN)

@@ -47,7 +47,7 @@ def test_a_value_is_reported_once_and_again_when_it_comes_back() -> None:
     memory, rounds = JobMemory(), []
     for job in (HIGH, HIGH, HIGHER, facts(), HIGH):
         decision = look(job, RESERVED, memory=memory)
-        assert decision.settled or not decision.actions, "a warning alone needs no reconcile"
+        assert decision.is_complete or not decision.actions, "a warning alone needs no reconcile"
         memory = decision.memory
         rounds.append(
             [each.message for each in decision.actions if isinstance(each, RecordJobEvent)]

@@ -14,7 +14,7 @@ import pytest
 
 from queue_controllers.decision.actions import PatchUnitStatus
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import JobMemory
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.meta import Condition, Timestamp
@@ -40,11 +40,11 @@ def job_of(**counts: int) -> JobFacts:
 
 def pods_of(
     running: dict[str, int], pending: dict[str, int] | None = None, minutes: int = 0
-) -> PodFacts:
+) -> PodCounts:
     """Return pods by set, the pending ones created this long ago."""
     waiting = pending or {}
     runs, waits = sum(running.values()), sum(waiting.values())
-    return PodFacts(
+    return PodCounts(
         total=runs + waits,
         living=runs + waits,
         running=runs,
@@ -75,7 +75,7 @@ def admitted(name: str, replicas: int, **resources: str) -> Admission:
     return msgspec.convert(body, Admission)
 
 
-def status_of(job: JobFacts, of: QueueUnit, pods: PodFacts) -> dict[str, Any]:
+def status_of(job: JobFacts, of: QueueUnit, pods: PodCounts) -> dict[str, Any]:
     """Return the status that is written about pods that have been so for a while."""
     written = look(job, of, pods=pods, memory=LATE_COUNTS).actions
     (status,) = [each.status for each in written if isinstance(each, PatchUnitStatus)] or [{}]
@@ -103,7 +103,7 @@ def status_of(job: JobFacts, of: QueueUnit, pods: PodFacts) -> dict[str, Any]:
     ],
 )
 def test_a_demand_below_the_admission(
-    demand: int, replicas: int, pods: PodFacts, want: list[dict[str, Any]]
+    demand: int, replicas: int, pods: PodCounts, want: list[dict[str, Any]]
 ) -> None:
     status = status_of(job_of(main=demand), unit_of("Running", admitted("main", replicas)), pods)
     assert status.get("reclaimablePods", []) == want
@@ -134,7 +134,7 @@ def test_a_pod_on_a_node_that_does_not_run_yet_is_pending() -> None:
     ]
 
 
-def partly(minutes: int) -> PodFacts:
+def partly(minutes: int) -> PodCounts:
     """Return a unit of which two of four pods run, and the others wait since then."""
     return pods_of({"main": 2}, {"main": 2}, minutes)
 
@@ -166,7 +166,7 @@ ALL_FOUR = Admission(name="main", replicas=4, running=4)
         ),
     ],
 )
-def test_partially_running_jobs(of: QueueUnit, pods: PodFacts, want: list[str]) -> None:
+def test_partially_running_jobs(of: QueueUnit, pods: PodCounts, want: list[str]) -> None:
     decision = look(job_of(main=4), of, pods=pods, settings=FIVE_MINUTES)
     assert told(decision.actions) == want
 

@@ -11,9 +11,9 @@ import pytest
 from queue_controllers.decision.actions import PatchUnitStatus
 from queue_controllers.decision.job_ownership import Ownership
 from queue_controllers.decision.job_settings import JobSettings, backoff_from
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import JobMemory, Moment
-from shared_api.evictions import WAITED_FOR_SECONDS
+from shared_api.evictions import RUNNING_TIMEOUT_SECONDS
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import (
     Admission,
@@ -60,12 +60,12 @@ def test_no_job_is_waited_for_for_ever(
     decision = look(
         job,
         unit("Dequeued", admissions=ADMITTED, conditions=conditions),
-        pods=PodFacts(),
+        pods=PodCounts(),
         moment=RELEASED_AT.after(seconds),
         settings=JobSettings(running_timeout_seconds=own),
     )
     assert (told(decision.actions), decision.requeue_after_seconds) == want
-    assert WAITED_FOR_SECONDS == 600.0
+    assert RUNNING_TIMEOUT_SECONDS == 600.0
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_job_that_wants_no_pods_is_not_waited_for(counts: tuple[int, ...], wan
     of = unit("Dequeued", conditions=(AWAITED,))
     sets = [PodSet(name=each.name, count=each.count) for each in pod_sets]
     of = msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, pod_set=tuple(sets)))
-    actions = look(job, of, pods=PodFacts(), moment=RELEASED_AT.after(10_000)).actions
+    actions = look(job, of, pods=PodCounts(), moment=RELEASED_AT.after(10_000)).actions
     *_, last = actions
     said = last.status["phase"] if isinstance(last, PatchUnitStatus) else type(last).__name__
     assert said == want
@@ -106,7 +106,7 @@ def test_a_release_is_reconciled_again_where_time_counts(
     of = unit("Dequeued", admissions=ADMITTED, conditions=conditions)
     decision = look(facts(), of, settings=JobSettings(running_timeout_seconds=own))
     assert told(decision.actions) == ["release"]
-    assert decision.settled is settled
+    assert decision.is_complete is settled
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_remains_of_an_earlier_run_do_not_hold_up_others_for_ever(
     of = unit(
         "Dequeued", admissions=ADMITTED, conditions=(AWAITED,), last_allocate_time=admitted_at
     )
-    left = PodFacts(total=1, terminating=1)
+    left = PodCounts(total=1, terminating=1)
     decision = look(facts(), of, pods=left, moment=RELEASED_AT.after(seconds))
     assert (told(decision.actions), decision.requeue_after_seconds) == want
 
@@ -209,10 +209,10 @@ def test_a_job_may_have_a_time_of_its_own(
 
 
 READY = Condition(type="PodsReady", status="True", reason="PodsRunning", last_transition_time=TEN)
-ONE_OF_TWO = PodFacts(
+ONE_OF_TWO = PodCounts(
     total=2, living=2, running=1, running_of_sets={"main": 1}, pending=1, pending_since=TEN
 )
-TWO_OF_TWO = PodFacts(total=2, living=2, running=2, running_of_sets={"main": 2})
+TWO_OF_TWO = PodCounts(total=2, living=2, running=2, running_of_sets={"main": 2})
 SOME_RUN_SINCE = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 9, 50, tzinfo=UTC))
 COUNTED = (Admission(name="main", replicas=2, running=1, pending=1),)
 
@@ -244,7 +244,7 @@ def test_a_partially_running_job_is_evicted(
         of,
         pods=ONE_OF_TWO,
         ownership=Ownership(managed=managed, reason=""),
-        memory=JobMemory(told=frozenset({"NotManaged"})),
+        memory=JobMemory(reported_events=frozenset({"NotManaged"})),
         moment=SOME_RUN_SINCE.after(seconds),
         settings=JobSettings(partial_running_timeout_seconds=300.0),
     )
@@ -260,7 +260,7 @@ def test_a_partially_running_job_is_evicted(
     ],
 )
 def test_backoffs_are_counted_until_enough_pods_run(
-    timeout: float, pods: PodFacts, want: dict[str, int] | None
+    timeout: float, pods: PodCounts, want: dict[str, int] | None
 ) -> None:
     settings = JobSettings(partial_running_timeout_seconds=timeout)
     job = facts(annotations=RELEASED, suspended=False, status=RUNS)
@@ -301,7 +301,7 @@ def test_in_strict_mode_the_time_begins_when_the_nodes_are_reserved(
     decision = look(
         facts(),
         reserved,
-        pods=PodFacts(total=1, terminating=1),  # of an earlier run: it is not released yet
+        pods=PodCounts(total=1, terminating=1),  # of an earlier run: it is not released yet
         moment=at.after(seconds),
         settings=JobSettings(running_timeout_seconds=60),
     )
@@ -315,7 +315,7 @@ def test_in_strict_mode_counts_of_its_pods_do_not_renew_the_time() -> None:
     writes, ended = 0, None
     for seconds in range(0, 600, 5):
         failed = seconds // 20
-        pods = PodFacts(total=2 + failed, living=2, pending=2, failed=failed)
+        pods = PodCounts(total=2 + failed, living=2, pending=2, failed=failed)
         decision = look(
             job,
             of,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.actions import Action, PatchUnit, PatchUnitStatus, RecordJobEvent
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind, StatusFacts
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
@@ -16,8 +16,8 @@ from shared_api.queue_unit_phases import is_adopted, occupies_quota
 from tests.job_situations import TWO_PENDING, evicted, facts, look, told, unit
 
 PODS = JobKind(key="pod", group="", version="v1", kind="Pod", plural="pods", held_by_gates=True)
-RUN = PodFacts(total=2, living=2, pending=2, living_of_sets={"main": 2})
-ONE_RUNS = PodFacts(
+RUN = PodCounts(total=2, living=2, pending=2, living_of_sets={"main": 2})
+ONE_RUNS = PodCounts(
     total=1,
     living=1,
     pending=1,
@@ -92,7 +92,7 @@ def test_a_job_that_is_evicted_after_it_was_opened_waits() -> None:
     asked = Condition(type="Evicted", status="True", reason="Preempted")
     status = msgspec.structs.replace(after.status, conditions=(*after.status.conditions, asked))
     after = msgspec.structs.replace(after, status=status)
-    freed = look(facts(kind=PODS), after, pods=PodFacts()).actions
+    freed = look(facts(kind=PODS), after, pods=PodCounts()).actions
     assert told(freed)[0] == "move Enqueued"
     free = merged(after, freed[0])
     assert not occupies_quota(free)
@@ -116,7 +116,7 @@ def test_a_job_that_is_evicted_after_it_was_opened_waits() -> None:
         pytest.param(unit("SchedReady"), id="nodes are reserved"),
     ],
 )
-def test_one_pod_that_is_opened_admits_no_others(of: QueueUnit, pods: PodFacts) -> None:
+def test_one_pod_that_is_opened_admits_no_others(of: QueueUnit, pods: PodCounts) -> None:
     actions = look(job(), of, pods=pods).actions
     assert told(actions)[:2] == ["MarkPods", "tell GateOpened"]
     (event,) = (each for each in actions if isinstance(each, RecordJobEvent))
@@ -127,7 +127,7 @@ def test_one_pod_that_is_opened_admits_no_others(of: QueueUnit, pods: PodFacts) 
 
 
 @pytest.mark.parametrize("pods", [ONE_RUNS, ONE_MADE], ids=["one is held", "one is not made"])
-def test_of_a_unit_that_is_created_again_only_running_pods_count(pods: PodFacts) -> None:
+def test_of_a_unit_that_is_created_again_only_running_pods_count(pods: PodCounts) -> None:
     pods = msgspec.structs.replace(pods, opened=0)
     first = look(job(), None, pods=pods)
     assert told(first.actions)[0] == "create"

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.actions import PatchUnit
-from queue_controllers.decision.decide import REFUSED_REQUEUE_SECONDS
+from queue_controllers.decision.pending import REFUSED_REQUEUE_SECONDS
 from queue_controllers.decision.release import REFUSED_SECONDS
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.queue_unit import QueueUnit

@@ -8,7 +8,7 @@ import pytest
 
 from queue_controllers.decision.actions import PatchUnitStatus, RecordJobEvent
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import JobMemory
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition
@@ -46,28 +46,28 @@ from tests.job_situations import (
         pytest.param(
             facts(annotations=RELEASED, status=RUNS),
             EVICTED,
-            PodFacts(),
+            PodCounts(),
             [],
             id="no pod, but the operator has not reported the suspension",
         ),
         pytest.param(
             facts(annotations=RELEASED),
             EVICTED,
-            PodFacts(),
+            PodCounts(),
             ["move Enqueued", "tell Preempted"],
             id="stopped: free",
         ),
         pytest.param(
             facts(annotations=RELEASED),
             unit("Dequeued", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
-            PodFacts(),
+            PodCounts(),
             ["move TimeoutBackoff", "tell BackoffTimeout"],
             id="stopped after a timeout: it backs off",
         ),
         pytest.param(
             facts(),
             unit("Reserved", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
-            PodFacts(),
+            PodCounts(),
             ["move Enqueued", "tell BackoffTimeout"],
             id="a reserved unit is put into backoff by the scheduler alone",
         ),
@@ -81,48 +81,48 @@ from tests.job_situations import (
         pytest.param(
             facts(),
             unit("Enqueued", active=False),
-            PodFacts(),
+            PodCounts(),
             [],
             id="deactivated in the queue: waits",
         ),
         pytest.param(
             facts(),
             unit("Dequeued", admissions=ADMITTED, active=False),
-            PodFacts(),
+            PodCounts(),
             ["write status", "RecordUnitEvent"],
             id="deactivated after the decision: not released",
         ),
         pytest.param(
             facts(count=3),
             unit("Dequeued", admissions=ADMITTED),
-            PodFacts(),
+            PodCounts(),
             ["write status", "RecordUnitEvent"],
             id="more pods than were admitted: not released",
         ),
         pytest.param(
             facts(cpu="2"),
             unit("Reserved", admissions=ADMITTED),
-            PodFacts(),
+            PodCounts(),
             ["write status", "RecordUnitEvent"],
             id="larger pods than were admitted: not released",
         ),
         pytest.param(
             facts(count=1),
             unit("Dequeued", admissions=ADMITTED),
-            PodFacts(),
+            PodCounts(),
             ["release"],
             id="fewer pods than were admitted: released",
         ),
         pytest.param(
             facts(),
             unit("Dequeued", admissions=(Admission(name="main", replicas=1),)),
-            PodFacts(),
+            PodCounts(),
             ["tell PartialAdmission"],
             id="admitted in part: not released",
         ),
     ],
 )
-def test_evictions(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]) -> None:
+def test_evictions(job: JobFacts, of: QueueUnit, pods: PodCounts, want: list[str]) -> None:
     assert told(look(job, of, pods=pods).actions) == want
 
 
@@ -137,48 +137,48 @@ RAN = unit("Running", adopted=True, admissions=ADMITTED)
         pytest.param(
             facts(status=StatusFacts()),
             RAN,
-            PodFacts(),
+            PodCounts(),
             [],
             id="suspended by hand, its operator has not reported it",
         ),
         pytest.param(
             facts(annotations=RELEASED),
             unit("Running", adopted=True, admissions=ADMITTED),
-            PodFacts(),
+            PodCounts(),
             ["release", "tell Resumed"],
             id="suspended by hand after it was seen to run: resumed",
         ),
         pytest.param(
             facts(),
             unit("Dequeued", adopted=True, admissions=ADMITTED),
-            PodFacts(),
+            PodCounts(),
             ["release"],
             id="admitted: regardless of its mark",
         ),
         pytest.param(
             facts(count=3),
             unit("Dequeued", adopted=True, admissions=ADMITTED),
-            PodFacts(),
+            PodCounts(),
             ["write status", "RecordUnitEvent"],
             id="admitted, and grown since: it is requeued, adopted or not",
         ),
         pytest.param(
             facts(suspended=False, status=RUNS),
             unit(conditions=evicted(status="False")),
-            PodFacts(),
+            PodCounts(),
             ["suspend", "tell SuspendedAgain"],
             id="evicted once, it waits like any other",
         ),
         pytest.param(
             facts(),
             unit("Running", adopted=True, admissions=ADMITTED, conditions=evicted()),
-            PodFacts(),
+            PodCounts(),
             ["move Enqueued", "tell Preempted"],
             id="evicted",
         ),
     ],
 )
-def test_adopted_jobs(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]) -> None:
+def test_adopted_jobs(job: JobFacts, of: QueueUnit, pods: PodCounts, want: list[str]) -> None:
     assert told(look(job, of, pods=pods).actions) == want
 
 

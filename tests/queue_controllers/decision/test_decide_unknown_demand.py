@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from queue_controllers.decision.actions import PatchUnit, RecordJobEvent
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import NO_PODS, PodFacts
+from queue_controllers.decision.job_state import NO_PODS, PodCounts
 from queue_controllers.decision.job_view import JobMemory
 from queue_controllers.decision.pending import (
     PREVIEW_REQUEUE_SECONDS,
@@ -125,7 +125,7 @@ def test_its_execution_time_counts(ran: float, want: list[str]) -> None:
     marks = {MAX_EXEC_TIME: "600"}
     job = unknown(age=1000.0, suspended=False, status=RUNS, annotations=marks)
     of = ten_minutes_allowed(conditions=(READY,))
-    memory = JobMemory(told=frozenset({"DemandUnknown"}))
+    memory = JobMemory(reported_events=frozenset({"DemandUnknown"}))
     moment = NOW.after(ran - 600.0)
     decision = look(job, of, pods=TWO_RUNNING, memory=memory, moment=moment)
     assert told(decision.actions) == want
@@ -141,7 +141,7 @@ def test_its_execution_time_counts(ran: float, want: list[str]) -> None:
     ],
 )
 def test_it_holds_up_no_other_for_longer_than_a_start_may_take(
-    changes: dict[str, Any], pods: PodFacts, want: list[str]
+    changes: dict[str, Any], pods: PodCounts, want: list[str]
 ) -> None:
     job = unknown(age=1000.0, **changes)
     of = unit("Dequeued", admissions=ADMITTED, last_allocate_time=NOW.stamp)

@@ -32,8 +32,8 @@ from tests.job_situations import (
 )
 
 KUEUES = Ownership(managed=False, reason="it belongs to Kueue")
-TOLD = JobMemory(told=frozenset({"NotManaged"}))
-COUNTS_LATE = JobMemory(told=frozenset({"NotManaged"}), miscounted_since=NOW.monotonic - 1)
+TOLD = JobMemory(reported_events=frozenset({"NotManaged"}))
+COUNTS_LATE = msgspec.structs.replace(TOLD, miscounted_since=NOW.monotonic - 1)
 DEQUEUED = unit("Dequeued", admissions=ADMITTED)
 RUNNING = unit("Running", admissions=ADMITTED)
 RUNS_FREELY = facts(suspended=False, status=RUNS, annotations=RELEASED)

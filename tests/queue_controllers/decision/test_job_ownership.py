@@ -79,18 +79,18 @@ def job(
 
 def judge(
     of: JobFacts,
-    around: ClusterContext,
+    context: ClusterContext,
     manage: Manage = Manage.NAMESPACE_QUOTA,
     *,
     has_unit: bool = False,
     owners: KnownOwners = MADE,
 ) -> Ownership:
     settings = JobSettings(manage=manage)
-    return classify_ownership(of, around, settings, has_unit=has_unit, owners=owners)
+    return classify_ownership(of, context, settings, has_unit=has_unit, owners=owners)
 
 
 @pytest.mark.parametrize(
-    ("of", "around", "want"),
+    ("of", "context", "want"),
     [
         pytest.param(job(), NOTHING, "", id="names nothing"),
         pytest.param(job(labels=GOLD), NOTHING, "LNA", id="names a quota"),
@@ -127,17 +127,17 @@ def judge(
         pytest.param(job(owner("Thing")), NAMESPACE_QUOTA, "", id="unknown owner, not named"),
     ],
 )
-def test_managed(of: JobFacts, around: ClusterContext, want: str) -> None:
+def test_managed(of: JobFacts, context: ClusterContext, want: str) -> None:
     """`want` lists the modes, by their first letters, in which the job is managed."""
     everything = {"namespace-quota": "N", "labelled": "L"}
     got = "".join(
-        everything[mode] for mode in sorted(everything) if judge(of, around, Manage(mode)).managed
+        everything[mode] for mode in sorted(everything) if judge(of, context, Manage(mode)).managed
     )
     assert got == "".join(sorted(want.replace("A", "")))
 
 
 @pytest.mark.parametrize(
-    ("of", "around", "want"),
+    ("of", "context", "want"),
     [
         pytest.param(job(), NOTHING, Rule.NAMES_NOTHING, id="nothing"),
         pytest.param(job(labels=GOLD), NOTHING, Rule.NAMES_QUEUE_OR_QUOTA, id="a quota"),
@@ -158,8 +158,8 @@ def test_managed(of: JobFacts, around: ClusterContext, want: str) -> None:
         pytest.param(job(owner("Thing")), NAMESPACE_QUOTA, Rule.OWNED, id="an unknown owner's"),
     ],
 )
-def test_the_rule_is_named_with_its_text(of: JobFacts, around: ClusterContext, want: Rule) -> None:
-    got = judge(of, around)
+def test_the_rule_is_named_with_its_text(of: JobFacts, context: ClusterContext, want: Rule) -> None:
+    got = judge(of, context)
     assert got.rule is want
     assert got.reason
 

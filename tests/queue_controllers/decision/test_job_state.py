@@ -6,7 +6,7 @@ import pytest
 
 from queue_controllers.decision.job_state import (
     NO_PODS,
-    PodFacts,
+    PodCounts,
     State,
     count_pods,
     judge_job,
@@ -23,10 +23,10 @@ RELEASE = "2026-11-01T10:00:10.500000Z"
 NOTHING = StatusFacts(is_empty=True)
 RUNS = StatusFacts(running=True)
 ENDED = StatusFacts(outcome=Outcome(succeeded=True), running=True)
-RUNNING_PODS = PodFacts(total=2, living=2, running=2)
-PENDING_PODS = PodFacts(total=2, living=2)
-DYING_PODS = PodFacts(total=2, living=2, terminating=2)
-ENDED_PODS = PodFacts(total=2, living=0, terminating=1)
+RUNNING_PODS = PodCounts(total=2, living=2, running=2)
+PENDING_PODS = PodCounts(total=2, living=2)
+DYING_PODS = PodCounts(total=2, living=2, terminating=2)
+ENDED_PODS = PodCounts(total=2, living=0, terminating=1)
 
 
 def job(
@@ -93,7 +93,7 @@ def said(at: Timestamp | None, pods: int = 0) -> StatusFacts:
         pytest.param(None, ENDED_PODS, "gone", id="gone, and nothing lives"),
     ],
 )
-def test_states(of: JobFacts | None, pods: PodFacts, want: str) -> None:
+def test_states(of: JobFacts | None, pods: PodCounts, want: str) -> None:
     got = judge_job(of, pods, admitted=False, believed=False)
     words = [got.state.value]
     words += ["resumable"] if got.resumable else []
@@ -136,7 +136,7 @@ def test_pods_are_counted_by_state_and_by_set() -> None:
         pod("Failed", pod_set="b"),
         pod("Succeeded", created=AFTER),
     ]
-    assert count_pods(pods, lambda each: each.metadata.labels["set"]) == PodFacts(
+    assert count_pods(pods, lambda each: each.metadata.labels["set"]) == PodCounts(
         total=8,
         living=5,
         terminating=2,

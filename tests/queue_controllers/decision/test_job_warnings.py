@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from queue_controllers.decision.actions import EventType, RecordJobEvent
 from queue_controllers.decision.job_ownership import NAMES_NOTHING, Ownership
 from queue_controllers.decision.job_view import Decision, JobMemory
-from queue_controllers.decision.job_warnings import KEY_WITHOUT_EFFECT, MAX_SHOWN_KEYS, QUEUED
+from queue_controllers.decision.job_warnings import KEY_WITHOUT_EFFECT, MAX_SHOWN_KEYS
+from queue_controllers.decision.pending import QUEUED
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition, OwnerReference, Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -73,7 +74,7 @@ def test_a_queued_job_is_warned_as_well() -> None:
 
 def test_a_warning_alone_needs_no_reconcile() -> None:
     decision = look(labelled(MISSPELLED), ownership=LEFT_ALONE)
-    assert decision.settled
+    assert decision.is_complete
 
 
 def test_many_keys_are_one_event() -> None:

@@ -10,7 +10,7 @@ import pytest
 from queue_controllers.decision.actions import PatchUnitStatus
 from queue_controllers.decision.job_ownership import Ownership
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import Decision, JobMemory
 from queue_controllers.decision.pods_not_ready import first_requeue_seconds, pod_creation_timeout
 from queue_controllers.jobframework.generic_job import StatusFacts
@@ -179,7 +179,7 @@ def test_pods_without_a_node(
     why: NoNode, seconds: float, phase: str, want: tuple[str, str] | None
 ) -> None:
     refusal = Unschedulable(Timestamp("2026-11-01T10:00:00Z"), why, "x")
-    pods = PodFacts(total=2, living=2, unschedulable=(refusal,))
+    pods = PodCounts(total=2, living=2, unschedulable=(refusal,))
     of = starting(READY, phase="Running") if phase == "Running" else starting()
     decision = look(released(), of, pods=pods, moment=NOW.after(seconds))
     said = written(decision)
@@ -201,7 +201,7 @@ def test_a_condition_changes_no_time_that_others_depend_on() -> None:
     decision = look(
         released(),
         starting(READY, phase="Running"),
-        pods=PodFacts(total=2, living=2, unschedulable=(refusal,)),
+        pods=PodCounts(total=2, living=2, unschedulable=(refusal,)),
     )
     (write,) = decision.actions
     assert isinstance(write, PatchUnitStatus)

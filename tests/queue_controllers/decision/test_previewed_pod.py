@@ -14,16 +14,16 @@ from queue_controllers.decision.pod_admission import (
     AdmissionObjects,
     overlay_body,
 )
+from queue_controllers.decision.pod_stamps import build_stamps
 from queue_controllers.decision.previewed_pod import (
-    PodAnswer,
-    Question,
-    admit_by_answers,
-    answer_of,
-    answer_of_refusal,
-    can_be_asked,
-    question_of,
+    DryRun,
+    PreviewResult,
+    apply_results,
+    build_dry_run,
+    can_be_previewed,
+    read_error,
+    read_response,
 )
-from queue_controllers.decision.queue_unit_builder import build_stamps
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
 from queue_controllers.jobframework.pod_template import (
     ScheduledPod,
@@ -54,16 +54,16 @@ def template(**container: Any) -> Json:
     return {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [full]}}
 
 
-def asked(body: Json | None = None, owner: OwnerReference = OWNER) -> Question:
-    return question_of(template() if body is None else body, STAMP, owner, "team")
+def asked(body: Json | None = None, owner: OwnerReference = OWNER) -> DryRun:
+    return build_dry_run(template() if body is None else body, STAMP, owner, "team")
 
 
-def made(question: Question, labels: Json | None = None, **spec: Any) -> PodAnswer:
+def made(dry_run: DryRun, labels: Json | None = None, **spec: Any) -> PreviewResult:
     """Return the response that creates the requested pod, with changes."""
-    pod = copy.deepcopy(question.body)
+    pod = copy.deepcopy(dry_run.body)
     pod["metadata"]["labels"] |= labels or {}
     pod["spec"] |= spec
-    return answer_of(msgspec.convert(pod, ScheduledPod), question)
+    return read_response(msgspec.convert(pod, ScheduledPod), dry_run)
 
 
 def job(body: Json | None = None) -> JobFacts:
@@ -71,8 +71,8 @@ def job(body: Json | None = None) -> JobFacts:
     return facts(pod_sets=(JobPodSet(name="main", count=2, template=reduced),))
 
 
-def admitted(answer: PodAnswer, objects: AdmissionObjects = NOTHING_READ) -> JobFacts:
-    return admit_by_answers(job(), objects, {"main": answer})
+def admitted(answer: PreviewResult, objects: AdmissionObjects = NOTHING_READ) -> JobFacts:
+    return apply_results(job(), objects, {"main": answer})
 
 
 def cpu_of(of: JobFacts) -> Json:
@@ -131,7 +131,7 @@ def test_the_job_does_not_matter_but_its_kind_and_namespace_do() -> None:
     other = msgspec.structs.replace(OWNER, name="other", uid=Uid("2"))
     assert asked(owner=other).key == asked().key
     assert asked(owner=msgspec.structs.replace(OWNER, kind="TFJob")).key != asked().key
-    elsewhere = question_of(template(), STAMP, OWNER, "elsewhere")
+    elsewhere = build_dry_run(template(), STAMP, OWNER, "elsewhere")
     assert elsewhere.key != asked().key
 
 
@@ -145,8 +145,8 @@ def test_the_job_does_not_matter_but_its_kind_and_namespace_do() -> None:
 )
 def test_kinds_whose_pods_have_no_template_are_not_previewed(changes: Json) -> None:
     pod_set = job().pod_sets[0]
-    assert can_be_asked(pod_set)
-    assert not can_be_asked(msgspec.structs.replace(pod_set, **changes))
+    assert can_be_previewed(pod_set)
+    assert not can_be_previewed(msgspec.structs.replace(pod_set, **changes))
 
 
 # --- the response ---------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_a_whole_template_in_a_unit_has_its_pods_requests() -> None:
     amounts = {"kubernetes.io/batch-cpu": "1000"}
     containers = [container(amounts), container({"cpu": "1"}, name="mesh")]
     answer = made(asked(whole), labels={QUOTA_NAME: "theirs"}, containers=containers)
-    got = admit_by_answers(of, NOTHING_READ, {"main": answer}).pod_sets[0].template
+    got = apply_results(of, NOTHING_READ, {"main": answer}).pod_sets[0].template
     told = overlay_body(whole, template_body(got))
     assert told["metadata"]["labels"] == {"app": "x", QUOTA_NAME: "theirs"}
     own, mesh = told["spec"]["containers"]
@@ -248,9 +248,9 @@ def test_a_whole_template_in_a_unit_has_its_pods_requests() -> None:
 
 
 def test_a_refusal_holds_the_job_with_its_message() -> None:
-    question = asked()
-    words = f'pods "{question.name}" is forbidden: policy p denied request: no'
-    answer = answer_of_refusal(422, words, question)
+    dry_run = asked()
+    words = f'pods "{dry_run.name}" is forbidden: policy p denied request: no'
+    answer = read_error(422, words, dry_run)
     assert answer is not None
     assert admitted(answer).pods_refused == "pods is forbidden: policy p denied request: no"
 
@@ -280,7 +280,7 @@ MOMENTS: Final = {
 def test_errors_unrelated_to_the_template_refuse_nothing(
     status: int, message: str, want: str
 ) -> None:
-    answer = answer_of_refusal(status, message, asked())
+    answer = read_error(status, message, asked())
     assert answer is not None
     got = admitted(answer)
     assert got.pods_refused == ""
@@ -290,4 +290,4 @@ def test_errors_unrelated_to_the_template_refuse_nothing(
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
 def test_a_failed_webhook_call_is_no_response(status: int) -> None:
-    assert answer_of_refusal(status, "failed calling webhook", asked()) is None
+    assert read_error(status, "failed calling webhook", asked()) is None

@@ -9,82 +9,24 @@ import pytest
 
 from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.queue_unit_builder import (
-    build_growth,
-    build_reclaimable,
-    build_stamps,
     build_sync,
     build_unit,
     choose_unit_name,
-    outgrows,
     priority_of_job,
     why_other_priority,
 )
 from queue_controllers.jobframework.generic_job import (
     JobFacts,
-    JobKind,
-    JobPodSet,
     PrioritySource,
 )
 from queue_controllers.jobframework.pod_set_names import pod_set_name
-from queue_controllers.jobframework.pod_template import (
-    ScheduledContainer,
-    ScheduledPodSpec,
-    ScheduledPodTemplate,
-)
-from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
-from shared_api.objects.pod import ResourceRequirements, TemplateMeta
-from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimablePod
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import RELEASED_AT, SUSPEND, TOUCHED_AT
-
-QUOTA = "quota.scheduling.koordinator.sh/name"
-PRIORITY = "scheduling.x-k8s.io/priority"
-AROUND = ClusterContext(priority_classes={"high": 1000})
-
-
-def pod_set(count: int = 2, *, cpu: str = "1", name: str = "main", quota: str = "") -> JobPodSet:
-    container = ScheduledContainer(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
-    spec = ScheduledPodSpec(containers=(container,))
-    labels = {QUOTA: quota} if quota else {}
-    template = ScheduledPodTemplate(metadata=TemplateMeta(labels=labels), spec=spec)
-    return JobPodSet(name=name, count=count, template=template)
-
-
-def job(
-    *pod_sets: JobPodSet,
-    name: str = "main",
-    suffix: str = "",
-    labels: dict[str, str] | None = None,
-    annotations: dict[str, str] | None = None,
-    priority: PrioritySource | None = None,
-) -> JobFacts:
-    kind = JobKind(
-        key="job", group="batch", version="v1", kind="Job", plural="jobs", name_suffix=suffix
-    )
-    meta = ObjectMeta(
-        name=name,
-        namespace="team",
-        uid=Uid("0a1b2c3d-4e5f"),
-        creation_timestamp=Timestamp("2026-11-01T10:00:00Z"),
-        labels={QUOTA: "gold"} if labels is None else labels,
-        annotations=annotations or {},
-    )
-    return JobFacts(
-        kind=kind,
-        metadata=meta,
-        suspended=True,
-        pod_sets=pod_sets or (pod_set(),),
-        priority=priority or PrioritySource(),
-    )
-
-
-def made(of: JobFacts, **status: Any) -> QueueUnit:
-    body = build_unit(of, AROUND, name="main")
-    unit = msgspec.convert(body, QueueUnit)
-    return msgspec.structs.replace(unit, status=msgspec.structs.replace(unit.status, **status))
+from tests.queue_controllers.decision.unit_kit import CONTEXT, PRIORITY, QUOTA, job, made, pod_set
 
 
 def sync(of: JobFacts, unit: QueueUnit, *, waiting: bool = True) -> dict[str, Any]:
-    return build_sync(of, unit, AROUND, waiting=waiting)
+    return build_sync(of, unit, CONTEXT, waiting=waiting)
 
 
 def test_a_unit_has_all_that_the_queue_needs() -> None:
@@ -100,7 +42,7 @@ def test_a_unit_has_all_that_the_queue_needs() -> None:
         },
         priority=PrioritySource("high"),
     )
-    body = build_unit(of, AROUND, name="main")
+    body = build_unit(of, CONTEXT, name="main")
     annotations = body["metadata"]["annotations"]
     assert body["metadata"]["labels"] == {QUOTA: "gold", "team": "a"}
     assert annotations.pop("koord-queue/pod-sets-hash")
@@ -130,7 +72,7 @@ def test_a_job_cannot_adopt_itself_by_annotation() -> None:
 
 def test_a_quota_that_only_the_template_names_becomes_the_units_label() -> None:
     of = job(pod_set(quota="silver"), labels={})
-    body = build_unit(of, AROUND, name="main")
+    body = build_unit(of, CONTEXT, name="main")
     assert body["metadata"]["labels"] == {QUOTA: "silver"}
     assert body["spec"]["queue"] == "silver"
 
@@ -189,7 +131,7 @@ def test_pod_set_names_are_labels(name: str, want: str) -> None:
 )
 def test_priority(source: PrioritySource, annotation: str, want: tuple[str, int | None]) -> None:
     annotations = {PRIORITY: annotation} if annotation else {}
-    assert priority_of_job(job(annotations=annotations, priority=source), AROUND) == want
+    assert priority_of_job(job(annotations=annotations, priority=source), CONTEXT) == want
 
 
 @pytest.mark.parametrize(
@@ -212,10 +154,10 @@ def test_what_bounds_a_priority(
 ) -> None:
     annotations = {PRIORITY: annotation} if annotation else {}
     of = job(annotations=annotations, priority=source)
-    around = msgspec.structs.replace(AROUND, max_priority=most, only_classes=only_classes)
-    assert priority_of_job(of, around)[1] == want
-    told = why_other_priority(of, around)
-    wanted = priority_of_job(of, AROUND)[1]
+    context = msgspec.structs.replace(CONTEXT, max_priority=most, only_classes=only_classes)
+    assert priority_of_job(of, context)[1] == want
+    told = why_other_priority(of, context)
+    wanted = priority_of_job(of, CONTEXT)[1]
     if only_classes and annotation:
         assert "only PriorityClasses count" in told
     elif most is not None and (wanted or 0) > most:
@@ -232,16 +174,16 @@ def test_what_bounds_a_priority(
     ],
 )
 def test_an_invalid_ceiling_is_reported_where_it_can_be_fixed(unread: str, want: str) -> None:
-    around = msgspec.structs.replace(AROUND, max_priority=0, unread_ceiling=unread)
-    told = why_other_priority(job(annotations={PRIORITY: "9"}), around)
+    context = msgspec.structs.replace(CONTEXT, max_priority=0, unread_ceiling=unread)
+    told = why_other_priority(job(annotations={PRIORITY: "9"}), context)
     assert want in told
     assert bool(told) == bool(want)
 
 
 def test_without_class_and_number_the_clusters_default_counts() -> None:
-    around = ClusterContext(default_priority=3)
-    assert priority_of_job(job(), around) == ("", 3)
-    assert priority_of_job(job(priority=PrioritySource("", 0)), around) == ("", 0)
+    context = ClusterContext(default_priority=3)
+    assert priority_of_job(job(), context) == ("", 3)
+    assert priority_of_job(job(priority=PrioritySource("", 0)), context) == ("", 0)
 
 
 def test_no_priority_and_0_are_the_same() -> None:
@@ -296,14 +238,14 @@ def test_priority_follows(
     annotation: str,
     want: dict[str, Any],
 ) -> None:
-    around = ClusterContext()
+    context = ClusterContext()
     unit = msgspec.convert(
-        build_unit(job(priority=PrioritySource(*before)), around, name="main"),
+        build_unit(job(priority=PrioritySource(*before)), context, name="main"),
         QueueUnit,
     )
     annotations = {PRIORITY: annotation} if annotation else {}
     changed = job(priority=PrioritySource(*now), annotations=annotations)
-    assert build_sync(changed, unit, around, waiting=False).get("spec", {}) == want
+    assert build_sync(changed, unit, context, waiting=False).get("spec", {}) == want
 
 
 def test_without_its_class_an_admitted_unit_keeps_its_priority() -> None:
@@ -311,8 +253,8 @@ def test_without_its_class_an_admitted_unit_keeps_its_priority() -> None:
     of = job(priority=PrioritySource("high", 5))
     gone, again = ClusterContext(), ClusterContext(priority_classes={"high": 7})
 
-    def priority(phase: str, around: ClusterContext, now: JobFacts = of) -> Any:
-        patch = build_sync(now, made(of, phase=phase), around, waiting=phase == "Enqueued")
+    def priority(phase: str, context: ClusterContext, now: JobFacts = of) -> Any:
+        patch = build_sync(now, made(of, phase=phase), context, waiting=phase == "Enqueued")
         return patch.get("spec", {}).get("priority", "kept")
 
     for phase in ("Reserved", "Dequeued", "Running"):
@@ -411,92 +353,6 @@ def test_a_missing_active_annotation_leaves_a_deactivation_alone() -> None:
     unit = made(job())
     spec = msgspec.structs.replace(unit.spec, active=False)
     assert sync(job(), msgspec.structs.replace(unit, spec=spec)) == {}
-
-
-# --- after the release --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("now", "want"),
-    [
-        pytest.param(job(), False, id="the same"),
-        pytest.param(job(pod_set(1)), False, id="fewer pods"),
-        pytest.param(job(pod_set(cpu="500m")), False, id="smaller pods"),
-        pytest.param(job(pod_set(3)), True, id="more pods"),
-        pytest.param(job(pod_set(cpu="1001m")), True, id="larger pods"),
-        pytest.param(job(pod_set(cpu="1000m")), False, id="the same size, written differently"),
-        pytest.param(job(pod_set(), pod_set(1, name="new")), True, id="another set"),
-        pytest.param(job(pod_set(), pod_set(0, name="new")), False, id="another empty set"),
-        pytest.param(job(pod_set(cpu="x")), True, id="pods with invalid requests"),
-    ],
-)
-def test_outgrown(now: JobFacts, want: bool) -> None:
-    assert outgrows(now, made(job())) is want
-
-
-def done(of: JobPodSet) -> JobPodSet:
-    return msgspec.structs.replace(of, is_done=True)
-
-
-def test_released_pods_only_grow_and_the_last_ones_wait_for_the_end() -> None:
-    unit = made(job(pod_set(4)))
-    assert build_reclaimable(job(pod_set(4)), unit) == []
-    assert build_reclaimable(job(pod_set(3)), unit) == [{"name": "main", "count": 1}]
-    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
-    assert build_reclaimable(job(pod_set(3)), given) == []
-    assert build_reclaimable(job(done(pod_set(0))), given) == []
-
-
-def test_a_job_that_is_scaled_to_zero_releases_everything() -> None:
-    all_four = [{"name": "main", "count": 4}]
-    assert build_reclaimable(job(pod_set(0)), made(job(pod_set(4)))) == all_four
-    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=3),))
-    assert build_reclaimable(job(pod_set(0)), given) == all_four
-
-
-@pytest.mark.parametrize("count", [5, 2**31 - 1])
-def test_more_than_was_granted_is_not_counted(count: int) -> None:
-    edited = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=count),))
-    assert build_reclaimable(job(pod_set(3)), edited) == [{"name": "main", "count": 4}]
-    assert build_growth(job(pod_set(3)), edited)["spec"]["podSet"][0]["count"] == 7
-    assert outgrows(job(pod_set(1)), edited, was_released=True)
-
-
-def test_no_more_is_released_than_the_field_holds() -> None:
-    raised = (Admission(name="main", replicas=2**63 - 1),)
-    edited = made(job(pod_set(4)), admissions=raised)
-    most = [{"name": "main", "count": 2**31 - 1}]
-    assert build_reclaimable(job(pod_set(4)), edited) == most
-    given = made(
-        job(pod_set(4)),
-        admissions=raised,
-        reclaimable_pods=(ReclaimablePod(name="main", count=2**31 - 1),),
-    )
-    assert build_growth(job(pod_set(4)), given)["spec"]["podSet"][0]["count"] == 2**31 - 1
-
-
-def test_one_set_done_and_another_scaled_to_zero_are_both_released() -> None:
-    of = job(done(pod_set(0, name="a")), pod_set(0, name="b"))
-    got = build_reclaimable(of, made(job(pod_set(1, name="a"), pod_set(2, name="b"))))
-    assert got == [{"name": "a", "count": 1}, {"name": "b", "count": 2}]
-
-
-def test_growth_counts_released_pods_as_gone() -> None:
-    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
-    assert build_growth(job(pod_set(2)), given) == {}
-    assert build_growth(job(pod_set(3)), given)["spec"]["podSet"][0]["count"] == 5
-
-
-def test_annotations_name_the_unit_and_keep_a_quota_of_the_template() -> None:
-    of = job(pod_set(name="a"), pod_set(name="b", quota="own"))
-    stamps = build_stamps(of, made(of), "gold")
-    assert stamps["a"].labels == {QUOTA: "gold"}
-    assert stamps["b"].labels == {}
-    assert stamps["b"].annotations == {
-        "koord-queue/related-queueunit": "team/main",
-        "koord-queue/related-podset-name": "b",
-    }
-    assert build_stamps(of, made(of), "")["a"].labels == {}
 
 
 def test_an_edited_minimum_of_a_pending_unit_is_corrected() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.actions import PatchUnitStatus
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import NOTHING_KNOWN, JobMemory
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.meta import Uid
@@ -16,8 +16,8 @@ from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimState
 from tests.job_situations import ADMITTED, NOW, RUNS, TWO_RUNNING, facts, look, unit
 
 RUNS_ON = facts(suspended=False, status=RUNS)
-TWO_PENDING = PodFacts(total=2, living=2, pending=2, pending_of_sets={"main": 2})
-ONE_FAILED = PodFacts(
+TWO_PENDING = PodCounts(total=2, living=2, pending=2, pending_of_sets={"main": 2})
+ONE_FAILED = PodCounts(
     total=3,
     living=2,
     running=1,
@@ -34,7 +34,7 @@ def counted(running: int = 0, **more: Any) -> tuple[Admission, ...]:
 
 
 def status_after(
-    of: QueueUnit, pods: PodFacts, memory: JobMemory = NOTHING_KNOWN, job: JobFacts = RUNS_ON
+    of: QueueUnit, pods: PodCounts, memory: JobMemory = NOTHING_KNOWN, job: JobFacts = RUNS_ON
 ) -> dict[str, Any]:
     """Return what is written, after a wait where the first reconcile requests one."""
     first = look(job, of, pods=pods, memory=memory)
@@ -132,7 +132,7 @@ def test_pods_that_wait_long_for_nodes_are_reported() -> None:
     ],
 )
 def test_the_counts_that_are_written(
-    before: tuple[Admission, ...], pods: PodFacts, want: list[dict[str, Any]]
+    before: tuple[Admission, ...], pods: PodCounts, want: list[dict[str, Any]]
 ) -> None:
     assert status_after(unit("Running", admissions=before), pods)["admissions"] == want
 
@@ -152,7 +152,7 @@ def test_nothing_is_written_where_nothing_differs(admissions: tuple[Admission, .
 
 def test_pods_of_no_known_set_are_left_out() -> None:
     """[ctl-14]."""
-    nameless = PodFacts(total=2, living=2, running=2, running_of_sets={"": 2})
+    nameless = PodCounts(total=2, living=2, running=2, running_of_sets={"": 2})
     of = unit("Running", admissions=(*counted(), Admission(name="ps", replicas=1)))
     assert look(RUNS_ON, of, pods=nameless).actions == ()
 

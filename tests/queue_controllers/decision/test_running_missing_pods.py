@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.job_ownership import ClusterContext
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.queue_unit_builder import build_unit
 from queue_controllers.decision.running import missing_pods, partial_since
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, StatusFacts
@@ -37,10 +37,10 @@ def runs(count: int = 2, pods: int = 0) -> JobFacts:
     return facts(count=count, suspended=False, status=status)
 
 
-def seen(running: int, pending: str = "", created: str = TEN, terminating: int = 0) -> PodFacts:
+def seen(running: int, pending: str = "", created: str = TEN, terminating: int = 0) -> PodCounts:
     """Return pods of which this many run, and one has been pending since then."""
     waiting = 1 if pending else 0
-    return PodFacts(
+    return PodCounts(
         living=running + waiting + terminating,
         terminating=terminating,
         running=running,
@@ -112,7 +112,7 @@ GAVE_BACK = (ReclaimablePod(name="main", count=1),)
     ],
 )
 def test_the_start_of_a_partial_run(
-    job: JobFacts, of: QueueUnit, pods: PodFacts, want: str
+    job: JobFacts, of: QueueUnit, pods: PodCounts, want: str
 ) -> None:
     since = partial_since(job, of, pods)
     assert ("" if since is None else since.strftime("%H:%M:%S")) == want
@@ -143,5 +143,5 @@ def test_sets_are_judged_separately_and_by_their_minimum(
     job = facts(suspended=False, status=RUNS, pod_sets=pod_sets)
     of = msgspec.convert(build_unit(job, ClusterContext(), name="main"), QueueUnit)
     total = sum(running.values())
-    pods = PodFacts(living=total, running=total, running_of_sets=running)
+    pods = PodCounts(living=total, running=total, running_of_sets=running)
     assert missing_pods(job, of, pods) == want

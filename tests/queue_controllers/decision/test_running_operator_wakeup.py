@@ -10,7 +10,7 @@ import pytest
 
 from queue_controllers.decision.actions import TouchJob
 from queue_controllers.decision.job_ownership import Ownership
-from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import JobMemory, Moment
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.well_known_labels import RELEASED_AT, TOUCHED_AT
@@ -68,18 +68,18 @@ def test_a_touch_records_its_time() -> None:
     [
         pytest.param(released(kind=JOB), "Dequeued", {}, id="an operator that does not forget"),
         pytest.param(
-            released(), "Dequeued", {"pods": PodFacts(total=1, terminating=1)}, id="a pod is there"
+            released(), "Dequeued", {"pods": PodCounts(total=1, terminating=1)}, id="a pod is there"
         ),
         pytest.param(released(), "Running", {}, id="it has had pods"),
         pytest.param(
             released(),
             "Dequeued",
-            {"ownership": SHUT, "memory": JobMemory(told=frozenset({"NotManaged"}))},
+            {"ownership": SHUT, "memory": JobMemory(reported_events=frozenset({"NotManaged"}))},
             id="not managed",
         ),
         pytest.param(released(annotations={}), "Dequeued", {}, id="resumed by another client"),
         pytest.param(
-            released(status=RUNS), "Dequeued", {"pods": PodFacts(total=1, living=1)}, id="runs"
+            released(status=RUNS), "Dequeued", {"pods": PodCounts(total=1, living=1)}, id="runs"
         ),
     ],
 )
@@ -94,7 +94,7 @@ def test_a_release_is_reconciled_again_for_it() -> None:
     decision = look(held, unit("Dequeued", admissions=ADMITTED))
     assert told(decision.actions) == ["release"]
     assert decision.requeue_after_seconds == 30.0
-    assert look(facts(), unit("Dequeued", admissions=ADMITTED)).settled
+    assert look(facts(), unit("Dequeued", admissions=ADMITTED)).is_complete
 
 
 def test_the_first_of_two_times_counts() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.job_state import NO_PODS, PodFacts, judge_job
+from queue_controllers.decision.job_state import NO_PODS, PodCounts, judge_job
 from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.app_wrapper import AppWrapper, AppWrapperAdapter
 from queue_controllers.jobframework.generic_job import (
@@ -24,16 +24,16 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.list_patches import fill_lists
 from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.testing.object_builders import pod_spec
 from shared_api.well_known_labels import RELEASED_AT
 from tests.sample_jobs import sample, shown_sets, troubles_of
 
 ADAPTER: GenericJob[AppWrapper] = AppWrapperAdapter()
-ONE_RUNS = PodFacts(total=1, living=1, running=1)
+ONE_RUNS = PodCounts(total=1, living=1, running=1)
 
 
 def pod(cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-    return {"spec": {"containers": [container], **spec}}
+    return {"spec": pod_spec({"cpu": cpu}, **spec)}
 
 
 def component(
@@ -225,7 +225,7 @@ RELEASED = {RELEASED_AT: "2026-11-01T09:00:00.000000Z"}
     ],
 )
 def test_its_state(
-    phase: str, conditions: list[dict[str, str]], suspend: bool, pods: PodFacts, want: str
+    phase: str, conditions: list[dict[str, str]], suspend: bool, pods: PodCounts, want: str
 ) -> None:
     of = job(status={"phase": phase, "conditions": conditions}, suspend=suspend)
     if conditions:

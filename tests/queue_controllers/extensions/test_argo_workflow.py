@@ -62,7 +62,7 @@ def test_resources_are_read(text: str, want: dict[str, int]) -> None:
     assert container.resources.requests == container.resources.limits
     assert (container.name, container.image) == ("default", "non-exist")
     assert demand_of((found,)) == want
-    assert ADAPTER.why_not_hold(job(annotations={KEY: text})) == ""
+    assert ADAPTER.why_not_suspendable(job(annotations={KEY: text})) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_resources_are_read(text: str, want: dict[str, int]) -> None:
 def test_without_readable_resources_it_is_left_alone(text: str, why: str) -> None:
     of = job(annotations={KEY: text, "other": "x"})
     assert ADAPTER.pod_sets(of) == ()
-    assert why in ADAPTER.why_not_hold(of)
-    assert KEY in ADAPTER.why_not_hold(of)
-    assert "\n" not in ADAPTER.why_not_hold(of)
+    assert why in ADAPTER.why_not_suspendable(of)
+    assert KEY in ADAPTER.why_not_suspendable(of)
+    assert "\n" not in ADAPTER.why_not_suspendable(of)
 
 
 def test_the_former_prefix_is_read() -> None:
@@ -221,7 +221,7 @@ def test_its_state_follows_its_switch_alone(
     assert judge_job(facts, NO_PODS, admitted=False, believed=False).state.value == want
     asks = ClusterContext(namespace_labels={"koord-queue/managed": "true"})
     found = classify_ownership(facts, asks, JobSettings(), has_unit=False, owners=NobodyAbove())
-    assert (found.managed, facts.why_not_hold) == (True, "")
+    assert (found.managed, facts.why_not_suspendable) == (True, "")
 
 
 def test_patches() -> None:

@@ -104,7 +104,12 @@ def test_its_minimum_of_pods(
     of: BatchJob, said: dict[str, str], want: tuple[int, int | None, int, int | None]
 ) -> None:
     (found,) = BatchJobAdapter().pod_sets(with_annotations(of, **said))
-    assert (found.count, found.min_count, found.most, found.lowered_to) == want
+    assert (
+        found.count,
+        found.min_count,
+        found.wanted_parallelism,
+        found.released_parallelism,
+    ) == want
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from queue_controllers.jobframework.generic_job import (
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
+from shared_api.testing.object_builders import pod_spec
 from tests.queue_controllers.extensions.generated_pods import cpu_of_pod, random_pod_spec
 from tests.sample_jobs import declared_on_page
 
@@ -55,9 +56,7 @@ def declared(text: str = WIDGET, **changes: Any) -> DeclaredAdapter:
 
 
 def template(cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    return {
-        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}], **spec}
-    }
+    return {"spec": pod_spec({"cpu": cpu}, **spec)}
 
 
 def job(status: dict[str, Any] | None = None, **spec: Any) -> DeclaredJob:
@@ -73,9 +72,9 @@ ADAPTER: GenericJob[DeclaredJob] = declared()
 def test_names() -> None:
     kind = declared().kind
     assert (kind.key, kind.api_version, kind.kind) == ("widget", "example.com/v1", "Widget")
-    assert (kind.plural, kind.name_suffix, kind.has_switch) == ("widgets", "widget-qu", True)
+    assert (kind.plural, kind.name_suffix, kind.has_suspend_field) == ("widgets", "widget-qu", True)
     other = declared(key="w", nameSuffix="wid", suspend=None).kind
-    assert (other.key, other.name_suffix, other.has_switch) == ("w", "wid", False)
+    assert (other.key, other.name_suffix, other.has_suspend_field) == ("w", "wid", False)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ def test_pod_sets_are_in_the_order_of_the_declaration() -> None:
     ],
 )
 def test_unreadable_fields_are_reported_and_request_nothing(of: DeclaredJob, why: str) -> None:
-    assert ADAPTER.why_not_hold(of).startswith(why)
+    assert ADAPTER.why_not_suspendable(of).startswith(why)
     assert ADAPTER.pod_sets(of) == ()
 
 
@@ -133,7 +132,7 @@ def test_demand_of_any_object(seed: int) -> None:
 
 
 def test_a_readable_job_can_be_held() -> None:
-    assert ADAPTER.why_not_hold(job(workers=0)) == ""
+    assert ADAPTER.why_not_suspendable(job(workers=0)) == ""
 
 
 @pytest.mark.parametrize(
@@ -238,7 +237,7 @@ def test_errors_in_a_declaration_are_reported(changes: dict[str, Any], says: str
 def test_the_mpi_jobs_of_alibabas_operator_are_read_as_the_page_declares_them() -> None:
     body = declared_on_page("v1alpha1", "MPIJob")
     adapter = DeclaredAdapter(msgspec.convert(body, DeclaredKind))
-    assert not adapter.kind.has_switch, "the annotation holds it"
+    assert not adapter.kind.has_suspend_field, "the annotation holds it"
     assert (adapter.kind.key, adapter.kind.name_suffix) == ("mpijobv1alpha1", "mpi-qu")
     spec = {"replicas": 3, "template": template()}
     for phase, running, outcome in (

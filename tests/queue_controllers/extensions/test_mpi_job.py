@@ -52,7 +52,7 @@ def test_the_kind() -> None:
     assert (kind.key, kind.api_version, kind.kind, kind.plural, kind.name_suffix) == (
         *("mpijob", "kubeflow.org/v2beta1", "MPIJob", "mpijobs", "mpi-qu"),
     )
-    assert kind.has_switch
+    assert kind.has_suspend_field
 
 
 def test_the_switch() -> None:
@@ -61,7 +61,7 @@ def test_the_switch() -> None:
     assert not ADAPTER.is_suspended(job())
     assert ADAPTER.suspend_patch(job()) == {"spec": {"runPolicy": {"suspend": True}}}
     assert ADAPTER.release_patch(job(), {}) == {"spec": {"runPolicy": {"suspend": False}}}
-    assert ADAPTER.why_not_hold(job()) == ""
+    assert ADAPTER.why_not_suspendable(job()) == ""
 
 
 def test_a_release_annotates_the_templates_in_the_same_patch() -> None:

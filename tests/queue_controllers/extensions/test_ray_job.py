@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.job_state import NO_PODS, PodFacts, judge_job
+from queue_controllers.decision.job_state import NO_PODS, PodCounts, judge_job
 from queue_controllers.decision.queue_unit_builder import choose_unit_name, demand_of
 from queue_controllers.extensions.ray_job import RayJob, RayJobAdapter
 from queue_controllers.jobframework.generic_job import (
@@ -90,7 +90,7 @@ def test_the_submitter(spec: dict[str, Any], want: tuple[int, int | None]) -> No
     ],
 )
 def test_jobs_that_cannot_be_held(spec: dict[str, Any], names: str) -> None:
-    said = ADAPTER.why_not_hold(job(**spec))
+    said = ADAPTER.why_not_suspendable(job(**spec))
     assert names in said
     assert bool(said) is bool(names)
 
@@ -292,14 +292,14 @@ def test_the_name_of_its_unit_has_its_suffix_everywhere(monkeypatch: pytest.Monk
                 "startTime": LATER,
                 "rayClusterStatus": {"state": "ready"},
             },
-            PodFacts(total=1, living=1, running=1),
+            PodCounts(total=1, living=1, running=1),
             "running",
             id="Running",
         ),
         pytest.param({}, NO_PODS, "starting", id="released: upstream's Pending"),
     ],
 )
-def test_its_state(status: dict[str, Any], pods: PodFacts, want: str) -> None:
+def test_its_state(status: dict[str, Any], pods: PodCounts, want: str) -> None:
     """[ctl-54] An end counts at once: remaining pods are charged until they are gone."""
     facts = read_facts(ADAPTER, job(status, suspend=False), held_by_annotation=False)
     assert judge_job(facts, pods, admitted=True, believed=False).state.value == want

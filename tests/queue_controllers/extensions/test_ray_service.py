@@ -73,7 +73,7 @@ def test_suspended_has_a_time(name: str) -> None:
 def test_the_switch() -> None:
     assert ADAPTER.is_suspended(service())
     assert not ADAPTER.is_suspended(service(suspend=False))
-    assert ADAPTER.why_not_hold(service()) == ""
+    assert ADAPTER.why_not_suspendable(service()) == ""
     assert ADAPTER.suspend_patch(service()) == {"spec": {"suspend": True}}
     assert ADAPTER.release_patch(service(), {}) == {"spec": {"suspend": False}}
 

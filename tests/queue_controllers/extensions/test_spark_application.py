@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.job_ownership import ClusterContext
-from queue_controllers.decision.job_state import NO_PODS, PodFacts, judge_job
+from queue_controllers.decision.job_state import NO_PODS, PodCounts, judge_job
 from queue_controllers.decision.queue_unit_builder import demand_of, priority_of_job
 from queue_controllers.extensions.spark_application import (
     SparkApplication,
@@ -110,9 +110,9 @@ def test_suspended_after_its_submission(submitted: str | None, want: str | None)
 
 
 def test_an_unreadable_one_is_left_alone() -> None:
-    assert ADAPTER.why_not_hold(app()) == ""
+    assert ADAPTER.why_not_suspendable(app()) == ""
     odd = app(says("RUNNING"), driver={"memory": "1.5g"})
-    assert "spec.driver.memory" in ADAPTER.why_not_hold(odd)
+    assert "spec.driver.memory" in ADAPTER.why_not_suspendable(odd)
     assert ADAPTER.pod_sets(odd) == ()
     no_number = app(says("RUNNING"), executor={}, sparkConf={"spark.executor.instances": "many"})
     assert ADAPTER.status_of(no_number).running
@@ -123,7 +123,7 @@ def test_the_switch() -> None:
     assert not ADAPTER.is_suspended(app(suspend=None))
     assert ADAPTER.suspend_patch(app()) == {"spec": {"suspend": True}}
     assert ADAPTER.release_patch(app(), {}) == {"spec": {"suspend": False}}
-    assert ADAPTER.kind.holds_at_birth
+    assert ADAPTER.kind.held_only_at_creation
 
 
 def test_a_release_annotates_driver_and_executors() -> None:
@@ -220,12 +220,12 @@ def test_sets_and_demand(
 def test_the_value_of_its_priority_class_counts() -> None:
     """[ctl-57]."""
     of = app(batchSchedulerOptions={"priorityClassName": "high-priority"})
-    around = ClusterContext(priority_classes={"high-priority": 1000})
+    context = ClusterContext(priority_classes={"high-priority": 1000})
     facts = read_facts(ADAPTER, of, held_by_annotation=False)
-    assert priority_of_job(facts, around) == ("high-priority", 1000)
+    assert priority_of_job(facts, context) == ("high-priority", 1000)
 
 
-RUNS = PodFacts(total=1, living=1, running=1)
+RUNS = PodCounts(total=1, living=1, running=1)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ RUNS = PodFacts(total=1, living=1, running=1)
         pytest.param("", "true", NO_PODS, "held", id="asks to be queued: Queuing, or Created"),
     ],
 )
-def test_its_state(state: str, annotation: str, pods: PodFacts, want: str) -> None:
+def test_its_state(state: str, annotation: str, pods: PodCounts, want: str) -> None:
     """[ctl-58] With an operator configured to honor the annotation; a queued job has a unit."""
     of = app(says(state, "RUNNING RUNNING RUNNING") if state else {}, suspend=False)
     meta = msgspec.structs.replace(of.metadata, annotations={SUSPEND: annotation})

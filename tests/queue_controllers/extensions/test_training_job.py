@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from queue_controllers.decision.queue_unit_builder import plan_restoration
+from queue_controllers.decision.grants import plan_restoration
 from queue_controllers.extensions.training_job import TRAINING_JOBS, TrainingJob, TrainingJobAdapter
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
@@ -59,7 +59,7 @@ def test_the_kinds() -> None:
         is_adapter: GenericJob[TrainingJob] = adapter
         kind = is_adapter.kind
         assert kind.api_version == "kubeflow.org/v1"
-        assert kind.has_switch
+        assert kind.has_suspend_field
         assert kind.owns_pods
 
 
@@ -124,7 +124,7 @@ def test_the_switch() -> None:
     assert not TF.is_suspended(job())
     assert TF.suspend_patch(job()) == {"spec": {"runPolicy": {"suspend": True}}}
     assert TF.release_patch(job(), {}) == {"spec": {"runPolicy": {"suspend": False}}}
-    assert TF.why_not_hold(job()) == ""
+    assert TF.why_not_suspendable(job()) == ""
 
 
 def test_the_suspend_annotation_can_hold_it_too() -> None:
@@ -314,18 +314,23 @@ def test_an_elastic_job_can_run_with_fewer_workers(
     of: TrainingJob, want: tuple[int, int | None, int | None, int | None]
 ) -> None:
     master, worker = PYTORCH.pod_sets(of)
-    assert (worker.count, worker.min_count, worker.most, worker.lowered_to) == want
+    assert (
+        worker.count,
+        worker.min_count,
+        worker.wanted_parallelism,
+        worker.released_parallelism,
+    ) == want
     assert worker.is_done is (want[0] == 0)
-    assert (master.count, master.min_count, master.most) == (1, None, None)
+    assert (master.count, master.min_count, master.wanted_parallelism) == (1, None, None)
 
 
 def test_only_pytorch_is_elastic() -> None:
     specs = {"Worker": role(8)}
     of = job(elasticPolicy={"minReplicas": 3}, paddleReplicaSpecs=specs)
     (worker,) = BY_KEY["paddlejob"].pod_sets(of)
-    assert (worker.min_count, worker.most) == (None, None)
+    assert (worker.min_count, worker.wanted_parallelism) == (None, None)
     (worker,) = PYTORCH.pod_sets(job(pytorchReplicaSpecs=specs))
-    assert (worker.min_count, worker.most) == (None, None)
+    assert (worker.min_count, worker.wanted_parallelism) == (None, None)
 
 
 def test_workers_are_resized_and_restored() -> None:

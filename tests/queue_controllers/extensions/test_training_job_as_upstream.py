@@ -92,9 +92,9 @@ def test_which_set_a_pod_belongs_to(labels: Json, annotations: Json, want: str) 
 
 def test_the_value_of_its_priority_class_counts() -> None:
     """[ctl-49]."""
-    around = ClusterContext(priority_classes={"high": 1000})
+    context = ClusterContext(priority_classes={"high": 1000})
     of = job(Master=role(1, "1", "1Gi", priorityClassName="high", priority=7))
-    assert priority_of_job(of, around) == ("high", 1000)
+    assert priority_of_job(of, context) == ("high", 1000)
     assert priority_of_job(of, ClusterContext()) == ("high", 7), "the class does not exist"
 
 

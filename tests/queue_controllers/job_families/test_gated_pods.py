@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from queue_controllers.extensions.pod_group import PodGroupAdapter
-from queue_controllers.job_families.gated_pods import in_order, is_candidate, shape_of, template_of
+from queue_controllers.job_families.gated_pods import (
+    in_order,
+    is_candidate,
+    shape_of,
+    template_of_pod,
+)
 from tests.queue_controllers.extensions.pod_kit import GATE, QUEUE, build_pod
 
 GROUPS = PodGroupAdapter()
@@ -71,20 +76,20 @@ def test_annotations_of_a_release_are_not_the_users() -> None:
         "mine": "1",
     }
     pod = build_pod("a", gated=False, labels={quota: "gold"}, annotations=stamps, nodeName="n")
-    template = template_of(pod)
+    template = template_of_pod(pod)
     assert template.metadata.labels == {QUEUE: "gold"}
     assert template.metadata.annotations == {"mine": "1"}
     assert template.spec.node_name == ""
     assert GROUPS.gather("g", [pod]).metadata.labels == {QUEUE: "gold"}
     own = build_pod("a", labels={quota: "gold"})
-    assert template_of(own).metadata.labels[quota] == "gold", "that one was set by the user"
+    assert template_of_pod(own).metadata.labels[quota] == "gold", "that one was set by the user"
 
 
 def test_the_gates_label_is_not_the_users() -> None:
     label = "alibabacloud.com/schedule-admission"
     for value, gated in (("false", True), ("true", False)):
         pod = build_pod("a", gated=gated, labels={label: value})
-        assert template_of(pod).metadata.labels == {QUEUE: "gold"}
+        assert template_of_pod(pod).metadata.labels == {QUEUE: "gold"}
         assert GROUPS.gather("g", [pod]).metadata.labels == {QUEUE: "gold"}
 
 
@@ -99,13 +104,13 @@ def test_shapes() -> None:
 
 def test_a_pod_created_without_the_gate_is_named() -> None:
     held = build_pod("a")
-    assert GROUPS.why_not_hold(GROUPS.gather("g", [held])) == ""
+    assert GROUPS.why_not_suspendable(GROUPS.gather("g", [held])) == ""
     loose = build_pod("b", gated=False)
-    assert GROUPS.why_not_hold(GROUPS.gather("g", [held, loose])) == (
+    assert GROUPS.why_not_suspendable(GROUPS.gather("g", [held, loose])) == (
         f"pod b came without the scheduling gate {GATE}"
     )
     released = {"koord-queue/released-at": "2026-01-01T00:00:00Z"}
     ours = build_pod("c", gated=False, annotations=released)
     ended = build_pod("d", gated=False, phase="Failed")
     going = build_pod("e", gated=False, deleted=True)
-    assert GROUPS.why_not_hold(GROUPS.gather("g", [held, ours, ended, going])) == ""
+    assert GROUPS.why_not_suspendable(GROUPS.gather("g", [held, ours, ended, going])) == ""

@@ -18,7 +18,7 @@ from queue_controllers.job_families.jobset_replicas import (
     patch_for_updates,
     pod_set_by_role,
     pod_sets_of,
-    read_status,
+    read_jobset_status,
 )
 from queue_controllers.jobframework.generic_job import PodStamp, updates_of_stamps
 from queue_controllers.jobframework.template_updates import TemplateUpdate
@@ -142,19 +142,25 @@ def condition(kind: str, status: str = "True") -> Condition:
 
 def test_status() -> None:
     of = (jobs(replicas=2),)
-    suspended = read_status((condition("Suspended"),), (counts(suspended=2),), of, "Completed")
+    suspended = read_jobset_status(
+        (condition("Suspended"),), (counts(suspended=2),), of, "Completed"
+    )
     assert (suspended.suspended, suspended.suspended_since) == (True, TEN)
     assert (suspended.running, suspended.pods, suspended.is_empty) == (False, 0, False)
     assert not suspended.is_at_odds
-    late = read_status((condition("Suspended"),), (counts(active=1, ready=2),), of, "Completed")
+    late = read_jobset_status(
+        (condition("Suspended"),), (counts(active=1, ready=2),), of, "Completed"
+    )
     assert (late.suspended, late.running, late.pods) == (False, True, 1)
     assert late.is_at_odds
-    ready = read_status((), (counts(ready=1),), of, "Completed")
+    ready = read_jobset_status((), (counts(ready=1),), of, "Completed")
     assert (ready.running, ready.pods, ready.suspended_since) == (True, 0, None)
     assert not ready.is_at_odds
-    resumed = read_status((condition("Suspended", "False"),), (counts(suspended=2),), of, "Done")
+    resumed = read_jobset_status(
+        (condition("Suspended", "False"),), (counts(suspended=2),), of, "Done"
+    )
     assert (resumed.suspended, resumed.is_at_odds) == (False, True)
-    assert read_status((), (), of, "Completed").is_empty
+    assert read_jobset_status((), (), of, "Completed").is_empty
 
 
 @pytest.mark.parametrize(
@@ -172,7 +178,7 @@ def test_status() -> None:
     ],
 )
 def test_how_it_ended(conditions: tuple[Condition, ...], want: tuple[bool, str] | None) -> None:
-    outcome = read_status(conditions, (), (), "Completed").outcome
+    outcome = read_jobset_status(conditions, (), (), "Completed").outcome
     assert (None if outcome is None else (outcome.succeeded, outcome.message)) == want
 
 

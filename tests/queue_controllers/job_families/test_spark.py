@@ -17,7 +17,7 @@ from queue_controllers.job_families.spark import (
     least_executors,
     memory_mib,
     spark_pod_sets,
-    template_of,
+    template_of_role,
 )
 from shared_api.pod_requests import pod_requests
 
@@ -148,7 +148,7 @@ def test_memory_of_an_executor(spec: dict[str, Any], want: int) -> None:
 )
 def test_cpu(of: dict[str, Any], settings: dict[str, str], want: str) -> None:
     spec = app(executor=of, sparkConf=settings)
-    assert template_of(spec, "executor").spec.containers[0].resources.requests["cpu"] == want
+    assert template_of_role(spec, "executor").spec.containers[0].resources.requests["cpu"] == want
 
 
 ON = "spark_dynamicAllocation_enabled"
@@ -236,7 +236,7 @@ def test_the_webhook_adds_fields_without_a_setting_of_spark() -> None:
             "priorityClassName": "high",
         },
     )
-    template = template_of(spec, "driver")
+    template = template_of_role(spec, "driver")
     want = {"cpu": 3000, "memory": 1408 * MIB, "nvidia.com/gpu": 2}
     assert pod_requests(template.spec) == want
     assert [each.name for each in template.spec.containers] == ["spark-kubernetes-driver", "log"]
@@ -254,11 +254,11 @@ def test_the_webhook_leaves_a_pod_template_alone() -> None:
         "gpu": {"name": "nvidia.com/gpu", "quantity": 2},
         "labels": {"a": "b"},
     }
-    template = template_of(app(executor=of), "executor")
+    template = template_of_role(app(executor=of), "executor")
     assert pod_requests(template.spec) == {"cpu": 1100, "memory": 1408 * MIB}
     assert template.spec.node_selector == {"zone": "z"}
     assert template.metadata.labels == {"a": "b"}
-    old = template_of(app(executor=of, sparkVersion="2.4.5"), "executor")
+    old = template_of_role(app(executor=of, sparkVersion="2.4.5"), "executor")
     assert pod_requests(old.spec)["nvidia.com/gpu"] == 2, "Spark 2 knows no templates"
 
 
@@ -359,5 +359,5 @@ TEMPLATE = {"spec": {"serviceAccountName": "template", "containers": [{}]}}
     ],
 )
 def test_pods_run_under_a_service_account(spec: dict[str, Any], driver: str, executor: str) -> None:
-    named = [template_of(app(**spec), role).spec.account for role in ("driver", "executor")]
+    named = [template_of_role(app(**spec), role).spec.account for role in ("driver", "executor")]
     assert named == [driver, executor]

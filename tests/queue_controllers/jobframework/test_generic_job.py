@@ -39,20 +39,20 @@ class ThingAdapter:
 
     object_type = Thing
 
-    def __init__(self, *, has_switch: bool = True) -> None:
+    def __init__(self, *, has_suspend_field: bool = True) -> None:
         self.kind = JobKind(
             key="thing",
             group="x",
             version="v1",
             kind="Thing",
             plural="things",
-            has_switch=has_switch,
+            has_suspend_field=has_suspend_field,
         )
 
     def is_suspended(self, job: Thing) -> bool:
         return job.suspended
 
-    def why_not_hold(self, job: Thing) -> str:
+    def why_not_suspendable(self, job: Thing) -> str:
         return "spec.x" if not job.metadata.name else ""
 
     def status_of(self, job: Thing) -> StatusFacts:
@@ -91,7 +91,7 @@ def thing(*, suspended: bool, annotation: str = "") -> Thing:
 
 
 @pytest.mark.parametrize(
-    ("field", "annotation", "has_switch", "held_by_annotation", "want"),
+    ("field", "annotation", "has_suspend_field", "held_by_annotation", "want"),
     [
         pytest.param(True, "", True, False, True, id="the field"),
         pytest.param(False, "true", True, False, False, id="the annotation only queues"),
@@ -101,9 +101,9 @@ def thing(*, suspended: bool, annotation: str = "") -> Thing:
     ],
 )
 def test_suspended(
-    field: bool, annotation: str, has_switch: bool, held_by_annotation: bool, want: bool
+    field: bool, annotation: str, has_suspend_field: bool, held_by_annotation: bool, want: bool
 ) -> None:
-    adapter: GenericJob[Thing] = ThingAdapter(has_switch=has_switch)
+    adapter: GenericJob[Thing] = ThingAdapter(has_suspend_field=has_suspend_field)
     of = thing(suspended=field, annotation=annotation)
     assert read_facts(adapter, of, held_by_annotation=held_by_annotation).suspended is want
 

@@ -10,7 +10,7 @@ from queue_controllers.reservations.decide import (
     CreateReservations,
     DeleteReservations,
     ReservationView,
-    decide,
+    decide_reservations,
 )
 from queue_controllers.reservations.reservation_builder import plan_reservations
 from shared_api.fake_api_server.direct_access import DirectAccess
@@ -105,7 +105,7 @@ def asked(
 def do(of: QueueUnit | None, reservations: tuple[Reservation, ...] = (), **more: Any) -> list[str]:
     """Decide, and name the actions shortly: "create 2", "delete a b", "move SchedSucceed"."""
     view = view_of(of, reservations, **more)
-    return names_of(decide(view).actions)
+    return names_of(decide_reservations(view).actions)
 
 
 def view_of(

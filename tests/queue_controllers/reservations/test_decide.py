@@ -12,7 +12,7 @@ from queue_controllers.reservations.decide import (
     NOT_SERVED_SECONDS,
     PER_LOOK,
     DeleteReservations,
-    decide,
+    decide_reservations,
     has_part,
 )
 from shared_api.objects.meta import Condition, Timestamp
@@ -141,7 +141,7 @@ def test_terminating_ones_are_not_deleted_twice() -> None:
 
 def test_many_are_deleted_in_batches() -> None:
     many = tuple(reservation(f"r{number:03}") for number in range(250))
-    (action,) = decide(view_of(None, many)).actions
+    (action,) = decide_reservations(view_of(None, many)).actions
     assert isinstance(action, DeleteReservations)
     assert len(action.reservations) == PER_LOOK
 
@@ -150,7 +150,7 @@ def test_many_are_deleted_in_batches() -> None:
 
 
 def test_without_the_kind_it_reports_that_and_waits() -> None:
-    decision = decide(view_of(READY, is_served=False))
+    decision = decide_reservations(view_of(READY, is_served=False))
     assert do(READY, is_served=False) == [
         "write status",
         "RecordUnitEvent",
@@ -161,17 +161,17 @@ def test_without_the_kind_it_reports_that_and_waits() -> None:
 
 def test_it_goes_on_waiting_for_its_minute() -> None:
     of = strict(conditions=(NOT_SERVED,))
-    decision = decide(view_of(of, is_served=False))
+    decision = decide_reservations(view_of(of, is_served=False))
     assert (decision.actions, decision.requeue_after_seconds) == ((), 30.0)
 
 
 def test_after_its_minute_it_is_released_with_the_reason() -> None:
     of = strict(conditions=(NOT_SERVED,))
-    (moved,) = decide(view_of(of, is_served=False, moment=NOW.after(31.0))).actions
+    (moved,) = decide_reservations(view_of(of, is_served=False, moment=NOW.after(31.0))).actions
     assert status_of(moved)["phase"] == "SchedFailed"
     assert "has no Reservations" in status_of(moved)["message"]
-    assert condition_of(moved, "ReservationsNotServed") == "False"
-    assert condition_of(moved, "Admitted") == "False"
+    assert condition_status(moved, "ReservationsNotServed") == "False"
+    assert condition_status(moved, "Admitted") == "False"
 
 
 @pytest.mark.parametrize(
@@ -186,26 +186,28 @@ def test_an_attempt_has_its_minute_regardless_of_earlier_ones(
 ) -> None:
     left = msgspec.structs.replace(NOT_SERVED, last_transition_time=Timestamp(LONG_AGO))
     of = strict(conditions=(left, *conditions), last_allocate_time=allocated)
-    decision = decide(view_of(of, is_served=False))
+    decision = decide_reservations(view_of(of, is_served=False))
     assert (decision.actions, decision.requeue_after_seconds) == ((), 30.0)
 
 
 def test_it_waits_since_the_report_where_it_was_admitted_earlier() -> None:
     admitted = Condition(type="Admitted", status="True", last_transition_time=Timestamp(LONG_AGO))
-    decision = decide(view_of(strict(conditions=(NOT_SERVED, admitted)), is_served=False))
+    decision = decide_reservations(
+        view_of(strict(conditions=(NOT_SERVED, admitted)), is_served=False)
+    )
     assert (decision.actions, decision.requeue_after_seconds) == ((), 30.0)
 
 
 def test_when_the_kind_appears_nodes_are_reserved() -> None:
     of = strict(conditions=(NOT_SERVED,))
     assert do(of) == ["create 2"]
-    (moved,) = decide(view_of(of, asked(of, YES))).actions
-    assert condition_of(moved, "ReservationsNotServed") == "False"
+    (moved,) = decide_reservations(view_of(of, asked(of, YES))).actions
+    assert condition_status(moved, "ReservationsNotServed") == "False"
 
 
 def test_a_unit_that_was_released_meanwhile_no_longer_reports_it() -> None:
-    (written,) = decide(view_of(unit("Enqueued", conditions=(NOT_SERVED,)))).actions
-    assert condition_of(written, "ReservationsNotServed") == "False"
+    (written,) = decide_reservations(view_of(unit("Enqueued", conditions=(NOT_SERVED,)))).actions
+    assert condition_status(written, "ReservationsNotServed") == "False"
 
 
 @pytest.mark.parametrize("phase", list(Phase))
@@ -216,9 +218,9 @@ def test_phases_with_reservations(phase: Phase) -> None:
 
 
 def test_the_result_is_reported_with_its_message() -> None:
-    moved, _ = decide(view_of(READY, asked(READY, NO))).actions
+    moved, _ = decide_reservations(view_of(READY, asked(READY, NO))).actions
     assert "0/3 nodes are available" in status_of(moved)["message"]
-    (moved,) = decide(view_of(READY, asked(READY, YES))).actions
+    (moved,) = decide_reservations(view_of(READY, asked(READY, YES))).actions
     assert status_of(moved)["message"] == "Nodes are reserved for 2 pods"
 
 
@@ -227,6 +229,6 @@ def status_of(action: Any) -> dict[str, Any]:
     return action.status
 
 
-def condition_of(action: Any, condition_type: str) -> str:
+def condition_status(action: Any, condition_type: str) -> str:
     conditions = status_of(action)["conditions"]
     return next((str(c["status"]) for c in conditions if c["type"] == condition_type), "")

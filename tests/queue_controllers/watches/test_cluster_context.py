@@ -81,9 +81,9 @@ def test_priority_classes_and_the_smallest_default() -> None:
                 global_default=True,
             )
         )
-    around = known.reader("team")
-    assert around.priority_classes == {"high": 1000, "low": 5}
-    assert around.default_priority == 5
+    context = known.reader("team")
+    assert context.priority_classes == {"high": 1000, "low": 5}
+    assert context.default_priority == 5
     same = PriorityClass(
         metadata=ObjectMeta(name="low", resource_version="2"), value=5, global_default=True
     )

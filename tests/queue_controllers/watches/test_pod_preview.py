@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.job_ownership import ClusterContext
-from queue_controllers.decision.previewed_pod import NO_ANSWER
+from queue_controllers.decision.previewed_pod import NO_RESPONSE
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts, StatusFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from queue_controllers.reconcile.job_lookup import PreviewRequest
+from queue_controllers.reconcile.job_reader import PreviewRequest
 from queue_controllers.watches.pod_preview import (
     ASK_AGAIN_SECONDS,
     IDLE_SECONDS,
@@ -90,7 +90,7 @@ class World:
         return PreviewRequest(
             adapter=BatchJobAdapter(),
             job=job,
-            around=ClusterContext(),
+            context=ClusterContext(),
             has_unit=has_unit,
             wake=self.woken.append,
         )
@@ -161,7 +161,7 @@ def test_without_an_answer_in_time_the_watched_objects_count_with_a_note(
     assert world.look(job, has_unit=has_unit).unknown_demand == AWAITS_PREVIEW
     world.pass_time(0.1)
     got = world.look(job, has_unit=has_unit)
-    assert (got.unknown_demand, cpu_of(got), got.template_differences) == ("", 1000, NO_ANSWER)
+    assert (got.unknown_demand, cpu_of(got), got.template_differences) == ("", 1000, NO_RESPONSE)
     world.server.trouble = None
     world.woken.clear()
     world.pass_time(60.0)
@@ -272,8 +272,8 @@ def test_previews_that_no_job_needs_are_dropped(world: World) -> None:
 
 
 def test_limits_are_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queue_controllers.watches.pod_preview.MAX_ANSWERS", 2)
-    monkeypatch.setattr("queue_controllers.watches.pod_preview.MAX_WISHES", 2)
+    monkeypatch.setattr("queue_controllers.watches.pod_preview.MAX_RESULTS", 2)
+    monkeypatch.setattr("queue_controllers.watches.pod_preview.MAX_WAITING_JOBS", 2)
     jobs = [world.job(f"j{number}") for number in range(3)]
     for number, job in enumerate(jobs):
         container = world.server.jobs[job.metadata.name]["spec"]["template"]["spec"]["containers"]
@@ -309,7 +309,7 @@ def test_an_answer_is_recalled_without_a_preview(world: World) -> None:
     world.look(job)
     assert recall(job).unknown_demand == AWAITS_PREVIEW, "it is about to be requested"
     world.pass_time(KNOWN_JOB_SECONDS)
-    assert NO_ANSWER in recall(job).template_differences
+    assert NO_RESPONSE in recall(job).template_differences
     assert recall(job) == world.look(job, has_unit=True)
     world.server.trouble = None
     world.pass_time(120.0)

@@ -9,7 +9,7 @@ import pytest
 
 from queue_scheduler.admission_check_controller.check_settings import (
     CheckSettings,
-    Obstacle,
+    InvalidCheck,
     RetryRule,
     config_name,
     is_known_class,
@@ -19,7 +19,7 @@ from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.provisioning_request_config import ProvisioningRequestConfig
 
 
-def settings_of(**spec: Any) -> CheckSettings | Obstacle:
+def settings_of(**spec: Any) -> CheckSettings | InvalidCheck:
     body = {"metadata": {"name": "c"}, "spec": {"provisioningClassName": "x.y", **spec}}
     return read_settings(msgspec.convert(body, ProvisioningRequestConfig))
 
@@ -58,7 +58,7 @@ def test_what_the_autoscaler_api_would_refuse_is_reported_first(
     spec: dict[str, Any], want: str
 ) -> None:
     got = settings_of(**spec)
-    assert isinstance(got, Obstacle)
+    assert isinstance(got, InvalidCheck)
     assert got.reason == "InvalidConfig"
     assert want in got.message
     assert "ProvisioningRequestConfig c" in got.message
@@ -108,4 +108,4 @@ def test_a_check_names_its_config(parameters: tuple[str, str, str] | None, want:
         keys = ("apiGroup", "kind", "name")
         spec["parameters"] = dict(zip(keys, parameters, strict=True))
     got = config_name(msgspec.convert({"spec": spec}, AdmissionCheck))
-    assert (got.reason if isinstance(got, Obstacle) else got) == want
+    assert (got.reason if isinstance(got, InvalidCheck) else got) == want

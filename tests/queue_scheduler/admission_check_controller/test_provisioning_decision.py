@@ -15,7 +15,7 @@ from queue_scheduler.admission_check_controller.provisioning_decision import (
     HandOver,
     MakeRequest,
     clear_unneeded,
-    decide,
+    decide_check,
     hold,
     judge_admitted,
     retries_of,
@@ -98,7 +98,7 @@ def test_conditions_of_the_request(
     plan = plan_for(before)
     request = request_of(plan, *conditions)
     granted = Granted((request,), (template_of(request, "ProvisioningRequest"),))
-    got = decide(the_unit(), before, plan, SETTINGS, granted)
+    got = decide_check(the_unit(), before, plan, SETTINGS, granted)
     assert got.verdict.state == state
     assert message in got.verdict.message
     assert got.actions == ()
@@ -106,7 +106,7 @@ def test_conditions_of_the_request(
 
 def test_a_missing_request_is_created() -> None:
     plan = plan_for()
-    got = decide(the_unit(), PENDING, plan, SETTINGS, Granted())
+    got = decide_check(the_unit(), PENDING, plan, SETTINGS, Granted())
     assert got.actions == (MakeRequest(plan),)
     assert got.verdict.state is CheckState.PENDING
 
@@ -114,7 +114,7 @@ def test_a_missing_request_is_created() -> None:
 def test_objects_of_another_attempt_are_deleted_first() -> None:
     plan, old = plan_for(), request_of(plan_for(AdmissionCheckState(name="check", retry_count=1)))
     kept, detached = template_of(old, "ProvisioningRequest"), template_of(old)
-    got = decide(the_unit(), PENDING, plan, SETTINGS, Granted((old,), (kept, detached)))
+    got = decide_check(the_unit(), PENDING, plan, SETTINGS, Granted((old,), (kept, detached)))
     want = (DeleteRequest(old.metadata), DeleteTemplate(detached), MakeRequest(plan))
     assert got.actions == want
 
@@ -122,7 +122,7 @@ def test_objects_of_another_attempt_are_deleted_first() -> None:
 def test_a_request_that_is_being_deleted_is_waited_for() -> None:
     plan = plan_for()
     going = request_of(plan, deletionTimestamp="2026-11-01T10:00:00Z")
-    got = decide(the_unit(), PENDING, plan, SETTINGS, Granted((going,)))
+    got = decide_check(the_unit(), PENDING, plan, SETTINGS, Granted((going,)))
     assert got.actions == ()
     assert "is being deleted" in got.verdict.message
 
@@ -131,25 +131,25 @@ def test_templates_are_handed_to_the_request() -> None:
     plan = plan_for()
     request = request_of(plan)
     mine = template_of(request)
-    got = decide(the_unit(), PENDING, plan, SETTINGS, Granted((request,), (mine,)))
+    got = decide_check(the_unit(), PENDING, plan, SETTINGS, Granted((request,), (mine,)))
     assert got.actions == (HandOver(mine, request.metadata),)
 
 
 def test_a_pending_request_without_its_template_is_completed() -> None:
     plan = plan_for()
-    got = decide(the_unit(), PENDING, plan, SETTINGS, Granted((request_of(plan),)))
+    got = decide_check(the_unit(), PENDING, plan, SETTINGS, Granted((request_of(plan),)))
     assert got.actions == (MakeRequest(plan),)
     done = request_of(plan, "Provisioned")
-    assert decide(the_unit(), PENDING, plan, SETTINGS, Granted((done,))).actions == ()
+    assert decide_check(the_unit(), PENDING, plan, SETTINGS, Granted((done,))).actions == ()
 
 
 def test_edited_settings_count_while_the_check_is_pending() -> None:
     edited = msgspec.structs.replace(plan_for(), class_name="z")
     request = request_of(plan_for(), "Provisioned")
-    waits = decide(the_unit(), PENDING, edited, SETTINGS, Granted((request,)))
+    waits = decide_check(the_unit(), PENDING, edited, SETTINGS, Granted((request,)))
     assert waits.actions == (DeleteRequest(request.metadata), MakeRequest(edited))
     ready = AdmissionCheckState(name="check", state="Ready")
-    has = decide(the_unit(), ready, edited, SETTINGS, Granted((request,)))
+    has = decide_check(the_unit(), ready, edited, SETTINGS, Granted((request,)))
     assert (has.verdict.state, has.actions) == (CheckState.READY, ())
 
 
@@ -157,7 +157,7 @@ def test_another_demand_revokes_ready() -> None:
     ready = AdmissionCheckState(name="check", state="Ready")
     request = request_of(plan_for(), "Provisioned")
     plan = plan_for(demand="other")
-    got = decide(the_unit(), ready, plan, SETTINGS, Granted((request,)))
+    got = decide_check(the_unit(), ready, plan, SETTINGS, Granted((request,)))
     assert got.verdict.state is CheckState.PENDING
     assert got.actions == (DeleteRequest(request.metadata), MakeRequest(plan))
 

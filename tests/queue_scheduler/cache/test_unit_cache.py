@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.cache import unit_cache
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge
 from queue_scheduler.decision import Reason
@@ -45,9 +44,9 @@ def placed(registry: UnitCache, unit: QueueUnit, version: int = 1) -> CachedUnit
 
 def refresh(registry: UnitCache) -> None:
     """Do what the engine does after every fact."""
-    registry.charge_changed_pods()
+    registry.charges.charge_changed_pods()
     for queue in registry.queues:
-        registry.queues.refresh(queue, lambda quota: frozenset((f"quota/{quota}",)))
+        registry.queues.turns.refresh(queue, lambda quota: frozenset((f"quota/{quota}",)))
     registry.validate()
 
 
@@ -66,15 +65,17 @@ def test_a_unit_is_counted_in_its_state_and_nowhere_after_it_left(
 ) -> None:
     record = placed(registry, unit)
     assert record.state is state
-    assert (registry.pending_count("a"), registry.admitted_count("a")) == (pending, admitted_count)
+    assert (registry.pending_count("a"), registry.admitted.count("a")) == (pending, admitted_count)
     assert registry.unit(record.key) is record.unit
     registry.forget(record)
     refresh(registry)
-    assert (registry.pending_count("a"), registry.admitted_count("a")) == (0, 0)
+    assert (registry.pending_count("a"), registry.admitted.count("a")) == (0, 0)
     assert registry.unit(record.key) is None
     assert dict(registry.records) == {}
     assert registry.usage.charge_of(record.uid) is None
-    assert [registry.held_for(name) for name in ("queue/a", "quota/a", "quota/none")] == [()] * 3
+    assert [registry.fact_waits.keys(name) for name in ("queue/a", "quota/a", "quota/none")] == [
+        ()
+    ] * 3
 
 
 def test_a_missing_queue_is_reported_with_the_namespace_of_queues() -> None:
@@ -102,10 +103,10 @@ def test_units_on_hold_are_counted_by_reason(registry: UnitCache) -> None:
 
 def test_a_unit_waits_for_what_it_lacks(registry: UnitCache) -> None:
     placed(registry, build_unit("u", "none", namespace="ns"))
-    assert registry.held_for("quota/none") == ("ns/u",)
+    assert registry.fact_waits.keys("quota/none") == ("ns/u",)
     placed(registry, build_unit("v"))
-    assert registry.held_for("namespace/ns") == ("ns/v",)
-    assert registry.held_for("quota/unknown") == ()
+    assert registry.fact_waits.keys("namespace/ns") == ("ns/v",)
+    assert registry.fact_waits.keys("quota/unknown") == ()
 
 
 def test_a_unit_that_can_stay_is_not_moved(registry: UnitCache) -> None:
@@ -166,16 +167,11 @@ def test_units_of_one_shape_share_their_demand(registry: UnitCache) -> None:
     assert first.info.class_key is second.info.class_key
 
 
-def test_deleted_units_are_remembered_for_a_while(
-    registry: UnitCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(unit_cache, "GONE_REMEMBERED", 3)
-    for n in range(10):
-        registry.forget(placed(registry, build_unit(f"u{n}", "a")))
-        remembered = [k for k in range(n + 1) if registry.is_gone(Uid(f"uid-u{k}"))]
-        assert remembered[-3:] == list(range(n + 1))[-3:]
-        assert len(remembered) <= 6
-    assert not registry.is_gone(Uid("never"))
+def test_deleted_units_are_remembered(registry: UnitCache) -> None:
+    record = placed(registry, UNIT)
+    registry.forget(record)
+    assert record.uid in registry.gone
+    assert Uid("never") not in registry.gone
 
 
 def test_a_unit_taken_out_is_placed_again(registry: UnitCache) -> None:
@@ -217,7 +213,7 @@ def test_a_fork_is_independent(registry: UnitCache) -> None:
     twin = registry.fork(PluginRunner([NaiveQuota()]))
     twin.forget(twin.records["ns/u"])
     assert registry.records["ns/u"] is record
-    assert not registry.is_gone(record.uid)
+    assert record.uid not in registry.gone
     registry.validate()
 
 

@@ -11,7 +11,7 @@ from queue_scheduler.cycles.dequeue_cycle import (
     ASIDE,
     ASIDE_AFTER_CONFLICT,
     CONFLICT_SECONDS,
-    LOST_TO_NOBODY,
+    CONFLICT_WITHOUT_CHANGE,
     MANY_IN_A_ROW,
     REJECTED_PAUSE_SECONDS,
 )
@@ -34,7 +34,11 @@ def test_a_conflict_without_another_writer_is_a_refusal(line: Line) -> None:
     exhaust(line.cycle.step)
     assert line.state("a") is UnitState.CONFLICT
     (told,) = kit.shared.ask(Engine.take_notices)
-    assert (told.key, told.reason, told.note) == ("default/a", "AdmissionRefused", LOST_TO_NOBODY)
+    assert (told.key, told.reason, told.note) == (
+        "default/a",
+        "AdmissionRefused",
+        CONFLICT_WITHOUT_CHANGE,
+    )
     line.start("b")
     kit.send()
     assert kit.phase("b") == "Dequeued"

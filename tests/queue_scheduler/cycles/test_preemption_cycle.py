@@ -11,9 +11,10 @@ from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
 from queue_scheduler.decision import Dequeue, Notice, Preempt, Refused
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.preemption.nomination import read_for_whom
+from tests.object_states import condition_of
 from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import ShellKit, condition_of
+from tests.queue_scheduler.shell_kit import ShellKit
 
 PREEMPTS = {"annotations": {"koord-queue/enable-queueunit-preemption": "true"}}
 
@@ -138,7 +139,7 @@ def test_a_preemptor_deleted_while_its_round_is_written_keeps_no_room(rounds: Ro
     rounds.kit.send()
     rounds.kit.engine.validate()
     assert [rounds.evicted(name)["status"] for name in ("one", "two")] == ["True", "True"]
-    assert rounds.kit.engine.rounds.nominated == ()
+    assert rounds.kit.engine.rounds.nominations.by_key == {}
     for name in ("one", "two"):
         freed = {"phase": "Enqueued", "admissions": [], "conditions": []}
         rounds.kit.direct.patch(

@@ -8,7 +8,7 @@ import pytest
 from fastapi import HTTPException
 
 from queue_scheduler.debug_api import question_budget
-from queue_scheduler.debug_api.question_budget import MOST_SAVED, SHARE, QuestionBudget
+from queue_scheduler.debug_api.question_budget import MAX_SAVED, SHARE, QuestionBudget
 from shared_api.testing.virtual_clock import VirtualClock
 
 
@@ -25,7 +25,7 @@ def ask(budget: QuestionBudget, clock: VirtualClock, seconds: float) -> str | No
 def test_what_is_saved_is_spent_and_comes_back_at_a_share() -> None:
     clock = VirtualClock()
     budget = QuestionBudget(clock)
-    assert ask(budget, clock, 2 * MOST_SAVED) is None
+    assert ask(budget, clock, 2 * MAX_SAVED) is None
     # 5 of 10 s were saved, and 2.5 s came back meanwhile.
     assert ask(budget, clock, 1) == "429 10"
     clock.advance(2.5 / SHARE)
@@ -38,7 +38,7 @@ def test_no_more_than_the_most_is_saved() -> None:
     clock = VirtualClock()
     budget = QuestionBudget(clock)
     clock.advance(3600)
-    assert ask(budget, clock, 2 * MOST_SAVED) is None
+    assert ask(budget, clock, 2 * MAX_SAVED) is None
     assert ask(budget, clock, 1) == "429 10"
 
 
@@ -48,7 +48,7 @@ def test_a_question_that_fails_is_charged_and_lets_the_next_one_in() -> None:
 
     def fail() -> None:
         with budget.spend():
-            clock.advance(2 * MOST_SAVED)
+            clock.advance(2 * MAX_SAVED)
             raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):

@@ -75,7 +75,7 @@ def test_a_refusal_has_its_numbers_and_its_message(api: DebugApi) -> None:
         requested="2",
         missing="1",
     )
-    assert unit.job == views.JobView(api_version="batch/v1", kind="Job", name="train")
+    assert unit.job == views.ConsumerView(api_version="batch/v1", kind="Job", name="train")
     assert (unit.phase, unit.standing, unit.priority) == ("Enqueued", "waiting", 5)
     assert (unit.demand, unit.charged) == ({"cpu": "2"}, {})
 
@@ -239,7 +239,7 @@ def test_a_cycle_is_shown_and_ends(kit: ShellKit) -> None:
     page = views.view_quota_tree(kit.shared.ask(read_quota_views), leader=True)
     shown: list[str] = []
 
-    def walk(nodes: list[views.QuotaNode]) -> None:
+    def walk(nodes: list[views.QuotaNodeView]) -> None:
         for node in nodes:
             shown.append(node.name)
             walk(node.children)
@@ -393,7 +393,7 @@ def test_a_waiting_unit_shows_which_units_it_would_evict(kit: ShellKit, api: Deb
     assert api.queue_unit("default", "high").would_preempt == off.model_copy(
         update={"enabled": True}
     )
-    assert kit.engine.rounds.nominated == ()
+    assert kit.engine.rounds.nominations.by_key == {}
 
 
 class TestWithoutOthers:

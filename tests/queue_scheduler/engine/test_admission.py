@@ -124,6 +124,24 @@ def test_it_starts_whole_if_that_fits_and_otherwise_with_what_fits(mode: QuotaMo
     room.engine.validate()
 
 
+def test_a_unit_whose_least_does_not_fit_is_asked_for_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room, asked = Room(QuotaMode.MAX), []
+    check = PluginRunner.check
+
+    def note(plugins: PluginRunner, info: QueueUnitInfo) -> object:
+        asked.append((info.key, info.demand.pods))
+        return check(plugins, info)
+
+    room.add("whole", 9)
+    assert room.run() == {"whole": 9}
+    monkeypatch.setattr(PluginRunner, "check", note)
+    room.add("part", 9, 3)
+    assert room.run() == {}
+    assert asked == [("ns/part", 9), ("ns/part", 3)]
+
+
 @modes
 def test_below_its_least_it_waits_and_is_woken_when_that_fits(mode: QuotaMode) -> None:
     room = Room(mode)
@@ -266,14 +284,14 @@ def test_room_is_kept_for_the_least_of_the_preemptor() -> None:
     room = preempting(3, 5, 4)
     room.add("small", 1)
     assert room.run() == {"small": 1}
-    assert room.engine.rounds.nominated == ("ns/part",)
+    assert tuple(room.engine.rounds.nominations.by_key) == ("ns/part",)
 
 
 def test_it_starts_with_the_pods_that_leave_the_kept_room_to_the_preemptor() -> None:
     room = preempting(6, 5, 3)
     room.add("other", 3, 1)
     assert room.run() == {"other": 1}
-    assert room.engine.rounds.nominated == ("ns/part",)
+    assert tuple(room.engine.rounds.nominations.by_key) == ("ns/part",)
 
 
 def test_victims_are_reported_for_its_least() -> None:

@@ -30,7 +30,7 @@ from queue_scheduler.engine.deadlines import (
     what_is_due,
 )
 from queue_scheduler.engine.engine import Engine
-from shared_api.evictions import WAITED_FOR_SECONDS
+from shared_api.evictions import RUNNING_TIMEOUT_SECONDS
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue import AdmissionCheckReference
 from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit, RequeueState
@@ -190,7 +190,7 @@ def test_nodes_have_their_time_from_the_admission(
 
 def test_pods_have_ten_minutes_from_the_grant() -> None:
     assert pods_end_at(awaited(), NOW) == NOW + 600 * SECOND
-    assert WAITED_FOR_SECONDS == 600.0
+    assert RUNNING_TIMEOUT_SECONDS == 600.0
 
 
 @pytest.mark.parametrize(

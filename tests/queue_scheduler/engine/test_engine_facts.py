@@ -100,7 +100,7 @@ def test_a_running_unit_is_charged_to_the_same_quota_in_any_order(facts: tuple[A
     booked = [admitted(f, 2, "Running") if f is BY_NAMESPACE[2] else f for f in facts]
     engine, plugin = engine_of(*booked)
     assert plugin.used("a") == {"cpu": 2000}
-    assert engine.units.admitted_count("shared") == 1
+    assert engine.units.admitted.count("shared") == 1
 
 
 @pytest.mark.parametrize("phase", ["Running", "Enqueued", "TimeoutBackoff", "Succeed", "Failed"])
@@ -331,7 +331,7 @@ def test_a_quota_is_deleted_and_recreated() -> None:
     assert (state(engine), reason(engine)) == (UnitState.ON_HOLD, Reason.NO_QUOTA)
     assert plugin.used("a") == {"cpu": 1000}, "running units stay charged under its name"
     assert engine.on_quota(LABELLED[0]) == ("a",)
-    assert engine.units.admitted_count("a") == 1
+    assert engine.units.admitted.count("a") == 1
 
 
 def test_a_quota_that_moves_under_another_parent_shares_turns_there() -> None:

@@ -70,7 +70,7 @@ def test_started_units_run_on_and_stay_charged(workers: Workers) -> None:
     unit = build_unit("u", "a", cpu=2)
     tell(workers, unit)
     tell(workers, stopped("Hold"), admitted(unit, 2), build_unit("v", "a"))
-    assert workers.engine.units.admitted_count("a") == 1
+    assert workers.engine.units.admitted.count("a") == 1
     assert tell(workers, build_queue("a")) == [], "its quota is full"
 
 

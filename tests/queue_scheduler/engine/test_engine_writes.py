@@ -215,12 +215,12 @@ def test_recreated_in_mid_write(story: Story) -> None:
 def test_its_queue_is_deleted_in_mid_write(story: Story) -> None:
     story.engine.on_queue_gone("a")
     assert (story.state(), story.used) == (UnitState.ASSUMED, 3000)
-    assert story.engine.units.admitted_count("a") == 1
+    assert story.engine.units.admitted.count("a") == 1
     story.engine.on_written(story.decision, admitted(UNIT, 12))
     assert (story.state(), story.used) == (UnitState.ADMITTED, 3000)
-    assert story.engine.units.admitted_count("a") == 1
+    assert story.engine.units.admitted.count("a") == 1
     story.engine.on_queue(build_queue("a"))
-    assert story.engine.units.admitted_count("a") == 1
+    assert story.engine.units.admitted.count("a") == 1
 
 
 def test_its_queue_is_deleted_and_the_write_fails(story: Story) -> None:

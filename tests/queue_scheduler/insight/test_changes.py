@@ -73,7 +73,7 @@ def test_a_question_changes_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MOST_TRIALS", 4), ("MOST_DECISIONS", 6)])
+@pytest.mark.parametrize(("limit", "most"), [("MAX_TRIALS", 4), ("MAX_DECISIONS", 6)])
 def test_an_answer_that_costs_too_much_is_incomplete(
     monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:

@@ -73,5 +73,5 @@ def test_a_unit_in_flight_ends_for_one_that_waits_for_pods(
     assert cluster.tell(build_unit("old", "a", cpu=1)) == ["old"]
     cluster.wait("new", cpu=1)
     assert names(the(cluster.changes("new"), "unitsEnd").units) == ["old"]
-    monkeypatch.setattr(end_changes, "MOST_ENDS", 0)
+    monkeypatch.setattr(end_changes, "MAX_ENDS", 0)
     assert of_kind(cluster.changes("new"), "unitsEnd") == []

@@ -375,3 +375,16 @@ def test_suppositions_without_other_units() -> None:
     assert refusal is not None
     assert (refusal.resource, refusal.used) == ("pods", 3)
     assert room.start("default") == [], "nothing has changed"
+
+
+def test_its_units_say_what_they_were_admitted_on_and_borrow_nothing() -> None:
+    room = world(hard(cpu=4))
+    for name in "ab":
+        room.add(name, cpu=1)
+    assert room.start("default") == ["a", "b"]
+    record = room.engine.record("ns/b")
+    assert record is not None
+    assert record.admitted_on is not None
+    rows = [(each.resource, each.limit, each.used) for each in record.admitted_on.limits()]
+    assert rows == [("cpu", 4000, 1000)]
+    assert room.engine.plugins.loan_of(record.uid) is None

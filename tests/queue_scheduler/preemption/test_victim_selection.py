@@ -54,7 +54,7 @@ def test_which_victims_are_chosen(sizes: list[int], missing: int, want: list[str
 
 
 def test_a_round_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(victim_selection, "MOST_VICTIMS", 2)
+    monkeypatch.setattr(victim_selection, "MAX_VICTIMS", 2)
     units = [candidate(str(number)) for number in range(5)]
     assert chosen(units, 2) == ["0", "1"]
     assert chosen(units, 3) == []
@@ -181,7 +181,7 @@ def test_where_combinations_are_too_many_the_cheapest_are_chosen() -> None:
 
     got = choose_victims(units, counting, lent=lent)
     assert is_enough(got)
-    assert len(asked) < 5 * victim_selection.MOST_QUESTIONS
+    assert len(asked) < 5 * victim_selection.MAX_QUESTIONS
     spent = lent.copy()
     assert all(spent.take(one.uid, 1) for one in got)
 

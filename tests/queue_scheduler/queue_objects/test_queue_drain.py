@@ -8,21 +8,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queue_objects.queue_drain import LOOK_SECONDS, RETRIES, QueueDrain
+from queue_scheduler.queue_objects.queue_drain import POLL_SECONDS, RETRIES, QueueDrain
 from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
 from shared_api.client.errors import Conflict, Forbidden, Invalid
 from shared_api.client.writes import Dropped
 from shared_api.well_known_labels import STOP_POLICY
+from tests.object_states import condition_of
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.scheduler_world import running_world
-from tests.queue_scheduler.shell_kit import (
-    QUEUE_NAMESPACE,
-    HeldWrites,
-    Json,
-    ShellKit,
-    condition_of,
-    rejected,
-)
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, HeldWrites, Json, ShellKit, rejected
 
 PROOF = {
     "type": "Adopted",
@@ -265,7 +259,7 @@ def test_a_replica_that_does_not_lead_asks_no_unit(kit: ShellKit) -> None:
     drain_one(kit)
     kit.leads = False
     writes = HeldWrites()
-    assert drains_of(kit, writes).step() == LOOK_SECONDS
+    assert drains_of(kit, writes).step() == POLL_SECONDS
     assert writes.writes == []
 
 

@@ -24,15 +24,10 @@ from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue import Queue
 from shared_api.testing.object_builders import queue, to_struct
 from shared_api.well_known_labels import BACKFILL, MAX_DEPTH, STOP_POLICY
+from tests.object_states import condition_of
 from tests.properties.engine_kit import build_check
 from tests.queue_scheduler.scheduler_world import running_world
-from tests.queue_scheduler.shell_kit import (
-    QUEUE_NAMESPACE,
-    QUEUE_STATUS,
-    HeldWrites,
-    ShellKit,
-    condition_of,
-)
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, QUEUE_STATUS, HeldWrites, ShellKit
 
 NOW = Timestamp("2026-11-01T10:00:00Z")
 

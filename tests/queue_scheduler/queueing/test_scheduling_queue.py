@@ -435,7 +435,7 @@ def test_another_policy_may_follow_with_keys_of_another_kind() -> None:
     queue = filled("Block", info(1), info(2))
     queue.remove(info(1))
     queue.remove(info(2))
-    queue.policy = POLICIES["FIFO"]
+    queue.renew(queue.api_object, POLICIES["FIFO"])
     queue.add(replace(info(1), order_key=("text", "ns", "u01")))
     assert queue.next_key() == ("text", "ns", "u01")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.quota.tree_node_lookup import MAX_LABELS, Found, TreeNodeLookup
+from queue_scheduler.quota.tree_node_lookup import MAX_LABELS, FoundNode, TreeNodeLookup
 
 NODES: dict[str, tuple[str, ...]] = {
     "root": (),
@@ -39,7 +39,7 @@ def test_look_up(label: str, namespace: str, want: tuple[str, ...]) -> None:
 
 
 def test_the_queue_is_that_of_the_node() -> None:
-    assert nodes().look_up("y", "any") == Found(("root/b/y",), "root-b-y")
+    assert nodes().look_up("y", "any") == FoundNode(("root/b/y",), "root-b-y")
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_views_show_the_amounts_of_a_quota() -> None:
     quotas.protect("a", Demand({"x": 1}))
     view = quotas.view("a")
     assert view is not None
-    assert (view.booked, view.foreign, view.demand) == ({"x": 3, "unseen": 1}, {"x": 2}, {"x": 5})
+    assert (view.charged, view.foreign, view.demand) == ({"x": 3, "unseen": 1}, {"x": 2}, {"x": 5})
     assert (view.runtime, view.limits, view.scaled_min) == ({"x": 5}, {"x": 8}, {"x": 4})
     assert (view.parent, view.children, view.lends) == ("p", (), True)
     parent = quotas.view("p")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Borrowed, Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
-from queue_scheduler.quota_cache.reclaim import Lent
+from queue_scheduler.quota_cache.reclaim import LentUsage, find_borrowed, find_owners
 from shared_api.testing.object_builders import elastic_quota
 
 OWNED = Demand({"cpu": 2000})
@@ -39,8 +39,8 @@ def books_with_memory() -> QuotaCache:
     return quotas
 
 
-def lent_of(quotas: QuotaCache, *leaving: str) -> Lent:
-    return Lent(quotas.trees, quotas.ledger, "owner", OWNED, leaving)
+def lent_of(quotas: QuotaCache, *leaving: str) -> LentUsage:
+    return LentUsage(quotas.trees, quotas.ledger, "owner", OWNED, leaving)
 
 
 def test_no_quota_in_the_chain_falls_below_its_own() -> None:
@@ -100,3 +100,35 @@ def test_a_copy_is_independent() -> None:
     lent = lent_of(new_quotas())
     assert lent.copy().take("one/3", 1) == 1
     assert lent.take("one/3", 1) == 1
+
+
+def test_what_is_borrowed_and_whose_it_may_be() -> None:
+    """`both` uses 7 of 3, `one` 4 of 1; `owner` uses none of 9, and 13 of 20 are free."""
+    quotas = new_quotas()
+    got = find_borrowed(quotas.trees, "one", Demand({"cpu": 1000}))
+    assert got == (
+        Borrowed("one", "cpu", 4000, 1000),
+        Borrowed("both", "cpu", 7000, 3000),
+    ), "all that is guaranteed is still free"
+    quotas.charge("mine", "top", Demand({"cpu": 8000}))
+    got = find_borrowed(quotas.trees, "one", Demand({"cpu": 1000}))
+    assert got[1].lenders == (("owner", 4000),), "5 are free, and 9 are guaranteed"
+    assert [(each.quota, each.amount) for each in got] == [
+        ("one", 3000), ("both", 4000), ("top", 3000),
+    ]  # fmt: skip
+
+
+def test_a_quota_within_its_min_borrows_nothing() -> None:
+    quotas = new_quotas()
+    quotas.charge("own", "owner", Demand({"cpu": 5000}))
+    assert find_borrowed(quotas.trees, "owner", Demand({"cpu": 5000})) == ()
+    assert find_borrowed(quotas.trees, "gone", Demand({"cpu": 9000})) == ()
+
+
+def test_who_is_owed_what_a_unit_holds() -> None:
+    quotas = new_quotas()
+    assert find_owners(quotas.trees, "one", Demand({"cpu": 1000})) == ("top", "owner")
+    assert find_owners(quotas.trees, "one", Demand({"memory": 1})) == ()
+    assert find_owners(quotas.trees, "owner", Demand({"cpu": 1000})) == ()
+    quotas.charge("own", "owner", Demand({"cpu": 9000}))
+    assert find_owners(quotas.trees, "one", Demand({"cpu": 1000})) == (), "all use their own"

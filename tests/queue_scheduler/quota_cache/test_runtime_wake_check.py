@@ -42,7 +42,7 @@ def let_wait(quotas: QuotaCache, quota: str, amount: int) -> Refusal:
 def doubtful(quotas: QuotaCache) -> list[object]:
     """Return the waiters that would be asked again, without settling."""
     tree = quotas.trees.trees[""]
-    scopes = quotas._waiting.refused_by_contract("", "x")  # noqa: SLF001 - who is asked is not told
+    scopes = quotas._waiting.refused_by_runtime("", "x")  # noqa: SLF001 - who is asked is not told
     return list(quotas.trees.doubtful(tree, "x", scopes))
 
 
@@ -86,7 +86,7 @@ def test_waiters_with_the_same_grounds_are_in_doubt_together() -> None:
         refusal = quotas.check("pa", demand)
         assert refusal is not None
         quotas.wait(number, "pa", demand, refusal)
-    (scope,) = quotas._waiting.refused_by_contract("", "x").values()  # noqa: SLF001 - the index
+    (scope,) = quotas._waiting.refused_by_runtime("", "x").values()  # noqa: SLF001 - the index
     (groups,) = scope.families.values()
     assert list(groups.values()) == [dict.fromkeys(range(3), 0)]
     quotas.charge("three", "pb", Demand({"x": 1}))

@@ -46,10 +46,10 @@ def test_a_supposition_leaves_no_mark() -> None:
     changes.watch("quota")
     changes.watch("other")
     changes.note_room(("other",), in_root=True)
-    noted = changes.put_aside()
+    noted = changes.save_marks()
     changes.note_room(("quota",), in_root=True)
     changes.note_entitlements()
-    changes.put_back(noted)
+    changes.restore_marks(noted)
     assert list(changes.touched) == ["other"]
     assert changes.is_room_freed
     assert not changes.is_entitled_anew

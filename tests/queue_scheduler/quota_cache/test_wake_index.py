@@ -80,15 +80,15 @@ def test_a_renewed_or_removed_waiter_is_not_woken_for_its_previous_demand() -> N
 
 def test_a_waiter_kept_for_another_reason() -> None:
     room = room_of(waiting("a", 1, reason=Reason.HURTS_OTHERS))
-    assert room.refused_by_contract("", "x")[""].families[NO_FAMILY] == {None: {"a": 0}}
+    assert room.refused_by_runtime("", "x")[""].families[NO_FAMILY] == {None: {"a": 0}}
     assert room.borrowers("", "q") == []
     now = Refusal(reason=Reason.GUARANTEE_OF_OTHERS, quota="p", resource="x", requested=1)
     room.keep(replace(room.waiting()[0], refusal=now, seen_at=7))
-    assert room.refused_by_contract("", "x") == {}
+    assert room.refused_by_runtime("", "x") == {}
     assert [one.waiter for one in room.borrowers("", "q")] == ["a"]
     assert [one.waiter for one in room.borrowers("")] == ["a"]
     assert room.owners("") == []
-    assert room.named("a").seen_at == 7
+    assert room.entry_of("a").seen_at == 7
     room.mark_due("", "p")
     assert take_due(room, 1) == ["a"]
 
@@ -98,14 +98,14 @@ def test_an_owner_is_not_measured_by_the_room_of_others() -> None:
     room = room_of(replace(refused, is_owner=True))
     assert take(room, 100) == []
     assert [one.waiter for one in room.owners("")] == ["a"]
-    room.doubt(room.owners("")[0])
+    room.mark_doubtful(room.owners("")[0])
     assert take_due(room, 0) == ["a"]
 
 
 def test_waiters_in_doubt_are_verified_in_turn_and_no_further_than_needed() -> None:
     room = room_of(*(waiting(name, 1, rank) for rank, name in enumerate("abcd")))
     for one in room.waiting():
-        room.doubt(one)
+        room.mark_doubtful(one)
     asked: list[object] = []
 
     def verify(one: Waiting) -> bool:
@@ -136,7 +136,7 @@ def test_stale_entries_do_not_pile_up() -> None:
     room = room_of(waiting("stays", 1, 1))
     for turn in range(1000):
         room.add(waiting("restless", 1, 9 if turn % 2 else 2))
-        room.doubt(room.waiting()[-1])
+        room.mark_doubtful(room.waiting()[-1])
     [rules] = room._by_sum.values()  # noqa: SLF001 - no answer shows how much is kept
     [needs] = rules.values()
     heaps = (*needs.values(), *room._queues.values())  # noqa: SLF001 - the same

@@ -11,8 +11,8 @@ from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.reporting.events import (
     FOLD_SECONDS,
-    LOOK_SECONDS,
     MAX_LINES,
+    POLL_SECONDS,
     EventReporter,
     ObjectEvents,
 )
@@ -72,7 +72,7 @@ def test_notices_are_passed_on_once(kit: ShellKit) -> None:
     sent = SentEvents()
     notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     kit.add_queue("odd", policy="Lottery")
-    assert notices.step() == LOOK_SECONDS
+    assert notices.step() == POLL_SECONDS
     notices.step()
     assert sent.told == [("Queue", "koord-queue/odd", "UnknownPolicy")]
     assert sent.warnings == [True]
@@ -100,8 +100,8 @@ def test_a_notice_becomes_an_event_and_a_log_line(kit: ShellKit) -> None:
     sent = SentEvents()
     notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     with capture_logs() as logs:
-        notices.tell(notice_of("a"))
-        notices.tell(notice_of("b", warning=False))
+        notices.report(notice_of("a"))
+        notices.report(notice_of("b", warning=False))
         notices.step()
         notices.step()
     assert sent.told == [("QueueUnit", f"default/{name}", "NoQueue") for name in ("a", "b")]
@@ -126,15 +126,15 @@ def test_of_thousands_the_log_has_some_and_their_count(kit: ShellKit) -> None:
     with capture_logs() as logs:
         for second in range(30):
             for number in range(200):
-                notices.tell(notice_of(f"u{second}-{number}"))
+                notices.report(notice_of(f"u{second}-{number}"))
             notices.step()
-            kit.clock.advance(LOOK_SECONDS)
-        notices.tell(notice_of("other", "NoQuota"))
+            kit.clock.advance(POLL_SECONDS)
+        notices.report(notice_of("other", "NoQuota"))
         notices.step()
         assert len(logs) == MAX_LINES + 1, "another reason has its own lines"
         kit.clock.advance(FOLD_SECONDS)
         notices.step()
-        notices.tell(notice_of("later"))
+        notices.report(notice_of("later"))
         notices.step()
     assert len(sent.told) == 30 * 200 + 2
     folded, later = logs[-2:]

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.app import DebugApi
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey
+from queue_scheduler.insight.explain import Explanation, Verdict
+from queue_scheduler.insight.wording import summary
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.reporting import pending_reason
 from queue_scheduler.reporting.pending_reason import (
@@ -18,11 +22,12 @@ from queue_scheduler.reporting.pending_reason import (
     FIRST_UNITS,
     LATER_AT_ONCE,
     LATER_PER_SECOND,
-    LEAST_REST_SECONDS,
+    MIN_REST_SECONDS,
     SWEEP_SECONDS,
     PendingReasonWriter,
     build_waiting_patch,
 )
+from queue_scheduler.setup.quota_sources import QUOTA_READERS
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS
 from shared_api.client.writes import Rejected, Written
@@ -31,8 +36,9 @@ from shared_api.testing.object_builders import queue_unit, queue_unit_body
 from shared_api.waiting_reasons import TO_MEND
 from shared_api.well_known_labels import QUOTA_NAMESPACES
 from shared_api.work_queue import WorkQueue
+from tests.object_states import condition_of
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit, condition_of
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit
 
 EPSILON = 0.01
 
@@ -282,10 +288,10 @@ def test_reports_wait_as_keys_while_many_are_in_flight(
         reporter.on_unit_seen(kit.add_unit(name, quota="nowhere").metadata.key)
     assert reporter.step() == FIRST_REPORT_SECONDS
     kit.clock.advance(FIRST_REPORT_SECONDS)
-    assert reporter.step() == LEAST_REST_SECONDS
+    assert reporter.step() == MIN_REST_SECONDS
     assert len(held.writes) == 2
     held.settle(Rejected(NotFound(404)))
-    assert reporter.step() == LEAST_REST_SECONDS
+    assert reporter.step() == MIN_REST_SECONDS
     assert [write.name for write in held.writes] == ["a", "b", "c"]
 
 
@@ -519,3 +525,42 @@ def test_a_report_that_raises_is_made_later(desk: Desk, monkeypatch: pytest.Monk
         desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
     desk.pass_time(SWEEP_SECONDS - FIRST_REPORT_SECONDS - 1.0)
     assert [desk.kit.reason(name) for name in ("big", "huge")] == ["ExceedsQuota"] * 2
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_the_condition_and_the_explanation_say_the_same(reason: Reason) -> None:
+    """A user who reads both must not wonder which holds."""
+    unit = queue_unit("u", quota="team")
+    refusal = Refusal(
+        reason=reason, quota="team", resource="cpu", limit=4, used=3, requested=2,
+        other="default/other", detail="something",
+    )  # fmt: skip
+    written = build_waiting_patch(unit, refusal, Timestamp("2026-11-01T00:00:00Z"))["status"]
+    record = CachedUnit(unit=unit, version=1, state=UnitState.ON_HOLD, hold=refusal)
+    held = Explanation(record=record, verdict=Verdict.HELD, position=0, blockers=(refusal,))
+    assert [each["message"] for each in written["conditions"]] == [written["message"]]
+    assert summary(held).startswith(f"It is on hold: {written['message']}")
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param({"cpu": 2}, id="it does not fit"),
+        pytest.param({"cpu": 9}, id="it is too large"),
+        pytest.param({"quota": "gone"}, id="on hold"),
+    ],
+)
+def test_what_is_written_opens_the_explanation(kit: ShellKit, unit: dict[str, Any]) -> None:
+    desk = Desk(kit)
+    kit.add_unit("run", cpu=3)
+    kit.dequeue()
+    desk.add_unit("u", **unit)
+    kit.decide()
+    desk.pass_time(FIRST_REPORT_SECONDS + EPSILON)
+    desk.pass_time(FIRST_REPORT_SECONDS + EPSILON)
+    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True, kit.clock.now)
+    told = api.explain("default", "u").summary
+    _, _, why = told.partition(": ")
+    written = condition_of(kit.unit("u"), "QuotaReserved")
+    assert written["message"], told
+    assert why.startswith(str(written["message"]))

@@ -15,15 +15,9 @@ from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS, QUEUES
 from shared_api.fake_api_server.faults import Match
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.object_builders import elastic_quota_body, queue_body, queue_unit_body
+from tests.object_states import condition_of
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import (
-    QUEUE_NAMESPACE,
-    UNIT_STATUS,
-    Json,
-    SentEvents,
-    ShellKit,
-    condition_of,
-)
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, UNIT_STATUS, Json, SentEvents, ShellKit
 from tests.stepped_host import exhaust
 
 NOW = Timestamp("2026-11-01T10:00:00Z")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -42,11 +41,12 @@ from shared_api.testing.object_builders import (
     tree_node,
 )
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.object_states import condition_of
 from tests.queue_scheduler.quota_source_kit import FULLNAME
 from tests.queue_scheduler.scheduler_world import MAX_MODE, SchedulerWorld, running_world
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
+from tests.sample_jobs import crd
 
-TREE_CRD = Path(__file__).parents[2] / "data" / "crds" / "elasticquotatrees.yaml"
 TREE = tree_node(
     "any",
     tree_node("a", namespaces=["default"], max={"cpu": 2}),
@@ -67,7 +67,7 @@ def world() -> Iterator[SchedulerWorld]:
 
 @pytest.fixture
 def tree_world(world: SchedulerWorld) -> SchedulerWorld:
-    world.direct.create_from(TREE_CRD)
+    world.direct.create(crd("elasticquotatrees"))
     world.direct.create(elastic_quota_tree_body(TREE))
     world.start(configuration=plugins("ElasticQuota"))
     return world
@@ -174,7 +174,7 @@ def test_elastic_quotas_get_no_queue_where_their_plugin_is_not_listed(
 
 
 def test_both_kinds_of_quotas_side_by_side(world: SchedulerWorld) -> None:
-    world.direct.create_from(TREE_CRD)
+    world.direct.create(crd("elasticquotatrees"))
     world.direct.create(elastic_quota_tree_body(TREE))
     world.add_quota("team", cpu=1)
     arguments = {"ElasticQuotaV2": {"mode": "max"}}
@@ -203,7 +203,7 @@ def test_without_the_crd_of_trees_units_wait_until_it_exists(world: SchedulerWor
     add_unit(world, "u", "b")
     world.settle(4.0)
     assert world.reason("u") == "NoQuota"
-    world.direct.create_from(TREE_CRD)
+    world.direct.create(crd("elasticquotatrees"))
     world.direct.create(elastic_quota_tree_body(TREE))
     world.settle(10.0)
     assert world.phase("u") == "Dequeued"
@@ -223,7 +223,7 @@ def test_only_kinds_that_a_plugin_needs_are_watched(world: SchedulerWorld) -> No
 
 
 def test_the_gate_is_honored(world: SchedulerWorld) -> None:
-    world.direct.create_from(TREE_CRD)
+    world.direct.create(crd("elasticquotatrees"))
     world.direct.create(elastic_quota_tree_body(TREE))
     gate = "--feature-gates=ElasticQuotaTreeCheckAvailableQuota=true"
     world.start(gate, configuration=plugins("ElasticQuota"))
@@ -309,7 +309,7 @@ def test_the_flag_precedes_the_file(world: SchedulerWorld) -> None:
 
 
 def test_it_applies_to_nodes_of_trees_as_well(world: SchedulerWorld) -> None:
-    world.direct.create_from(TREE_CRD)
+    world.direct.create(crd("elasticquotatrees"))
     world.direct.create(elastic_quota_tree_body(TREE))
     world.start(LISTED, configuration=plugins("ElasticQuota"))
     add_unit(world, "theirs", "b")
@@ -320,7 +320,7 @@ def test_it_applies_to_nodes_of_trees_as_well(world: SchedulerWorld) -> None:
 
 
 def test_a_problem_of_a_tree_is_an_event_on_it(world: SchedulerWorld) -> None:
-    world.direct.create_from(TREE_CRD)
+    world.direct.create(crd("elasticquotatrees"))
     broken = tree_node("any", tree_node("a", max={"cpu": "lots"}))
     world.direct.create(elastic_quota_tree_body(broken))
     world.start(configuration=plugins("ElasticQuota"), settle_seconds=8.0)

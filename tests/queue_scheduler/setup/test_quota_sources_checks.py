@@ -8,8 +8,9 @@ import pytest
 
 from shared_api.testing.object_builders import elastic_quota_tree_body, queue_unit_body, tree_node
 from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
-from tests.queue_scheduler.setup.test_quota_sources import TREE_CRD, plugins
+from tests.queue_scheduler.setup.test_quota_sources import plugins
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json
+from tests.sample_jobs import crd
 
 CHECKS = ("ad1", "ad2")
 NAMES = tuple(f"qu{number}" for number in range(1, 9))
@@ -19,7 +20,7 @@ NAMES = tuple(f"qu{number}" for number in range(1, 9))
 def world() -> Iterator[SchedulerWorld]:
     """Eight units of one CPU in quota1, half of them without pod sets; its queue has two checks."""
     with running_world() as found:
-        found.direct.create_from(TREE_CRD)
+        found.direct.create(crd("elasticquotatrees"))
         node = tree_node("quota1", namespaces=["default"], max={"cpu": 100})
         found.direct.create(elastic_quota_tree_body(tree_node("root", node, max={"cpu": 100})))
         found.start(configuration=plugins("ElasticQuota"))

@@ -12,9 +12,10 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.unit_controllers.admission_checks import LONGEST_REST_SECONDS
 from shared_api.timestamps import parse_time, rfc3339
+from tests.object_states import condition_of
 from tests.properties.engine_kit import build_pod
 from tests.queue_scheduler.check_kit import TIMEOUT, Checked
-from tests.queue_scheduler.shell_kit import ShellKit, condition_of
+from tests.queue_scheduler.shell_kit import ShellKit
 
 LATE_SECOND = 86_399
 """Second of the day of the tests: pods are younger than their units."""

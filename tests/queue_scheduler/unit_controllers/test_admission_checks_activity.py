@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.object_states import condition_of
 from tests.queue_scheduler.check_kit import Checked
-from tests.queue_scheduler.shell_kit import ShellKit, condition_of
+from tests.queue_scheduler.shell_kit import ShellKit
 
 
 @pytest.fixture

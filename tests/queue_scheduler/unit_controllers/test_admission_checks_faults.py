@@ -11,8 +11,9 @@ from queue_scheduler.decision import Notice, Preempt, Reason, Refusal, Victim
 from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from shared_api.objects.meta import Uid
 from shared_api.well_known_labels import STOP_POLICY
+from tests.object_states import condition_of
 from tests.queue_scheduler.check_kit import TIMEOUT, Checked
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit
 from tests.stepped_host import exhaust
 
 

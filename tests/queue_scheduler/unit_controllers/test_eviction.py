@@ -12,8 +12,9 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.eviction import UnitEvictions
 from shared_api.objects.pod import Pod
 from shared_api.timestamps import rfc3339
+from tests.object_states import condition_of
 from tests.properties.engine_kit import build_pod
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, Json, ShellKit, condition_of
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, Json, ShellKit
 from tests.queue_scheduler.unit_news import UnitNews, access_of
 
 MANAGED = {"koord-queue/managed-by": "koord-queue-controllers"}

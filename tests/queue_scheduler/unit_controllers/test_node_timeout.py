@@ -15,6 +15,7 @@ from shared_api.client.errors import Conflict
 from shared_api.client.resource_types import QUEUES
 from shared_api.timestamps import parse_time, rfc3339
 from shared_api.well_known_labels import STOP_POLICY
+from tests.object_states import condition_of
 from tests.properties.engine_kit import build_pod
 from tests.queue_scheduler.shell_kit import (
     QUEUE_NAMESPACE,
@@ -22,7 +23,6 @@ from tests.queue_scheduler.shell_kit import (
     HeldWrites,
     Json,
     ShellKit,
-    condition_of,
     rejected,
 )
 from tests.queue_scheduler.unit_news import UnitNews, access_of
@@ -50,7 +50,7 @@ class Agency:
 
     def restarted(self, writes: HeldWrites | None = None) -> NodeTimeouts:
         self.verdicts = NodeTimeouts(
-            access_of(self.kit, writes=writes, tell=self.told.append),
+            access_of(self.kit, writes=writes, report=self.told.append),
             self.counted.append,
             self.kit.clock,
             random.Random(1),

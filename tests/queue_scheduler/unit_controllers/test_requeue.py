@@ -11,21 +11,16 @@ import pytest
 from queue_scheduler.unit_controllers.requeue import (
     LONGEST_REST_SECONDS,
     BackoffRequeue,
-    build_return_status,
 )
 from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
+from queue_scheduler.unit_writes.eviction_patches import build_return_status
 from shared_api.client.errors import Conflict
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnitStatus, RequeueState
 from shared_api.testing.object_builders import queue_unit, queue_unit_body
 from shared_api.timestamps import rfc3339
-from tests.queue_scheduler.shell_kit import (
-    UNIT_STATUS,
-    HeldWrites,
-    ShellKit,
-    condition_of,
-    rejected,
-)
+from tests.object_states import condition_of
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit, rejected
 from tests.queue_scheduler.unit_news import UnitNews, access_of
 from tests.stepped_host import exhaust
 

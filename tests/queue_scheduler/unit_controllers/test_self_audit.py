@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from queue_scheduler.cache.unit_repair import is_in_place
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Notice, WriteFailure
@@ -497,7 +498,7 @@ def test_without_repair_a_difference_is_reported_once_and_stays() -> None:
     assert notice.note.endswith("it is not repaired (--audit-repair=false)")
     record = world.engine.record("ns/w")
     assert record is not None
-    assert not world.engine.units.is_in_place(record)
+    assert not is_in_place(world.engine.units, record)
 
 
 def test_a_repair_that_does_not_last_is_reported_again_after_two_rounds() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from queue_scheduler.cycles.dequeue_cycle import LOST_TO_NOBODY
+from queue_scheduler.cycles.dequeue_cycle import CONFLICT_WITHOUT_CHANGE
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.unit_reconciler import (
-    Look,
     RequeueAfter,
+    Result,
     SendStatus,
     UnitReconciler,
 )
@@ -26,7 +26,7 @@ from tests.stepped_host import exhaust
 KEY = "default/u"
 
 
-class Looker:
+class Reconciling:
     """Reconciles a unit by writing a message into it unless it is there."""
 
     def __init__(self, kit: ShellKit) -> None:
@@ -34,15 +34,15 @@ class Looker:
         self.due = kit.work_queue()
         self.looked = 0
         self.is_there = True
-        self.answer: Callable[[QueueUnit], Look] = lambda unit: SendStatus(
+        self.answer: Callable[[QueueUnit], Result] = lambda unit: SendStatus(
             unit, {"message": "hi"}, self.on_written
         )
         self.told: list[Notice] = []
-        access = access_of(kit, self.due, tell=self.told.append)
-        self.looks = UnitReconciler(access, self.look_at, self.find)
+        access = access_of(kit, self.due, report=self.told.append)
+        self.reconciler = UnitReconciler(access, self.reconcile, self.find)
         kit.add_unit("u")
 
-    def look_at(self, key: str) -> Look:
+    def reconcile(self, key: str) -> Result:
         self.looked += 1
         if not self.is_there:
             return None
@@ -58,13 +58,13 @@ class Looker:
 
     def work(self) -> None:
         """Do what there is to do, now and a pause later."""
-        exhaust(self.looks.step)
+        exhaust(self.reconciler.step)
         self.kit.send()
         self.kit.clock.advance(1.0)
         self.kit.learn("u")
-        exhaust(self.looks.step)
+        exhaust(self.reconciler.step)
         self.kit.send()
-        exhaust(self.looks.step)
+        exhaust(self.reconciler.step)
         self.due.validate()
 
     def message(self) -> str:
@@ -72,53 +72,53 @@ class Looker:
 
 
 @pytest.fixture
-def looker(kit: ShellKit) -> Looker:
-    return Looker(kit)
+def looker(kit: ShellKit) -> Reconciling:
+    return Reconciling(kit)
 
 
-def test_it_is_written_once_and_then_forgotten(looker: Looker) -> None:
+def test_it_is_written_once_and_then_forgotten(looker: Reconciling) -> None:
     looker.work()
     assert looker.message() == "hi"
     assert looker.kit.writes() == 1
     assert looker.due.seconds_until_ready() is None
 
 
-@pytest.mark.parametrize("name", ["look_at", "find"])
+@pytest.mark.parametrize("name", ["reconcile", "find"])
 def test_a_reconcile_that_raises_is_repeated(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    raise_once(monkeypatch, Looker, name)
-    looker = Looker(kit)
+    raise_once(monkeypatch, Reconciling, name)
+    looker = Reconciling(kit)
     with pytest.raises(PluginError):
-        looker.looks.step()
+        looker.reconciler.step()
     assert looker.due.longest_processing_seconds() == 0.0
     looker.work()
     assert looker.message() == "hi"
 
 
 def test_a_count_of_pods_that_raises_is_repeated(
-    looker: Looker, monkeypatch: pytest.MonkeyPatch
+    looker: Reconciling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looker.answer = lambda unit: SendStatus(unit, {"message": "hi"}, frees=True)
     pods = looker.kit.engine.units.usage.pods
     raise_once(monkeypatch, pods, "has_living")
     with pytest.raises(PluginError):
-        looker.looks.step()
+        looker.reconciler.step()
     looker.work()
     assert looker.message() == "hi"
 
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(ShellKit, "note_written"), (SharedEngine, "tell"), (Looker, "on_written")],
+    [(ShellKit, "note_written"), (SharedEngine, "tell"), (Reconciling, "on_written")],
 )
 def test_an_answer_whose_report_raises_does_not_block_the_unit_forever(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch, owner: type[object], name: str
 ) -> None:
     """It raises on a writer's thread, which logs it."""
     raise_once(monkeypatch, owner, name, lambda *args: args[-1].status.message == "hi")
-    looker = Looker(kit)
-    exhaust(looker.looks.step)
+    looker = Reconciling(kit)
+    exhaust(looker.reconciler.step)
     with pytest.raises(PluginError):
         kit.send()
     looked = looker.looked
@@ -128,34 +128,34 @@ def test_an_answer_whose_report_raises_does_not_block_the_unit_forever(
         "queueunits", "u", {"status": {"message": ""}}, namespace="default", subresource="status"
     )
     kit.learn("u")
-    looker.looks.add(KEY)
+    looker.reconciler.add(KEY)
     looker.work()
     assert looker.looked > looked + 1, "its events are handled"
 
 
-def test_a_unit_that_has_to_wait_is_reconciled_again_in_time(looker: Looker) -> None:
+def test_a_unit_that_has_to_wait_is_reconciled_again_in_time(looker: Reconciling) -> None:
     looker.answer = lambda _: RequeueAfter(5.0)
-    exhaust(looker.looks.step)
+    exhaust(looker.reconciler.step)
     assert looker.looked == 1
     looker.kit.clock.advance(4.0)
-    exhaust(looker.looks.step)
+    exhaust(looker.reconciler.step)
     assert looker.looked == 1
     looker.kit.clock.advance(1.0)
-    exhaust(looker.looks.step)
+    exhaust(looker.reconciler.step)
     assert looker.looked == 2
 
 
 # --- failed writes --------------------------------------------------------------------------------
 
 
-def test_one_conflict_without_another_writer_is_not_reported(looker: Looker) -> None:
+def test_one_conflict_without_another_writer_is_not_reported(looker: Reconciling) -> None:
     looker.kit.server.faults.fail(409, match=UNIT_STATUS)
     looker.work()
     assert (looker.message(), looker.told) == ("hi", [])
 
 
 def test_conflicts_without_another_writer_are_reported_once_per_version(
-    looker: Looker,
+    looker: Reconciling,
 ) -> None:
     """A webhook may answer so, whatever is written."""
     looker.kit.server.faults.fail(409, times=EVERY_TIME, match=UNIT_STATUS)
@@ -163,7 +163,7 @@ def test_conflicts_without_another_writer_are_reported_once_per_version(
         looker.work()
     (told,) = looker.told
     assert (told.key, told.reason) == (KEY, "StatusRefused")
-    assert LOST_TO_NOBODY in told.note
+    assert CONFLICT_WITHOUT_CHANGE in told.note
     body = {"metadata": {"labels": {"a": "b"}}}
     looker.kit.direct.patch("queueunits", "u", body, namespace="default")
     for _ in range(4):
@@ -174,21 +174,21 @@ def test_conflicts_without_another_writer_are_reported_once_per_version(
     assert looker.message() == "hi"
 
 
-def test_conflicts_because_the_watch_is_late_are_not_reported(looker: Looker) -> None:
+def test_conflicts_because_the_watch_is_late_are_not_reported(looker: Reconciling) -> None:
     """The unit is read: the newer version is used before the watch delivers it."""
-    exhaust(looker.looks.step)
+    exhaust(looker.reconciler.step)
     body = {"metadata": {"labels": {"a": "b"}}}
     looker.kit.direct.patch("queueunits", "u", body, namespace="default")
     looker.kit.send()
     looker.kit.clock.advance(1.0)
-    exhaust(looker.looks.step)
+    exhaust(looker.reconciler.step)
     looker.kit.send()
     assert (looker.message(), looker.told) == ("hi", [])
     assert looker.kit.writes() == 2
 
 
 @pytest.mark.parametrize("status", [403, 422])
-def test_a_refused_write_is_reported_once(looker: Looker, status: int) -> None:
+def test_a_refused_write_is_reported_once(looker: Reconciling, status: int) -> None:
     looker.kit.server.faults.fail(status, times=EVERY_TIME, match=UNIT_STATUS)
     for _ in range(4):
         looker.work()
@@ -197,26 +197,26 @@ def test_a_refused_write_is_reported_once(looker: Looker, status: int) -> None:
     assert str(status) in told.note
 
 
-def test_a_unit_that_cannot_be_read_after_a_conflict_is_read_again(looker: Looker) -> None:
+def test_a_unit_that_cannot_be_read_after_a_conflict_is_read_again(looker: Reconciling) -> None:
     looker.kit.server.faults.fail(409, match=UNIT_STATUS)
     looker.kit.server.faults.fail(503, times=5, match=Match(verb="get", plural="queueunits"))
-    exhaust(looker.looks.step)
+    exhaust(looker.reconciler.step)
     looker.kit.send()
     for _ in range(10):
         looker.kit.clock.advance(1.0)
-        exhaust(looker.looks.step)
+        exhaust(looker.reconciler.step)
         looker.kit.send()
     assert looker.kit.server.faults.armed_count == 0
     assert looker.message() == "hi"
 
 
-def test_a_write_found_to_be_applied_is_reported_once(looker: Looker) -> None:
+def test_a_write_found_to_be_applied_is_reported_once(looker: Reconciling) -> None:
     written: list[QueueUnit] = []
     looker.answer = lambda unit: SendStatus(
         unit, {"message": "hi"}, written.append, known_by=lambda status: status.message
     )
     looker.kit.server.faults.lose_answer(times=9, match=UNIT_STATUS)
-    exhaust(looker.looks.step)
+    exhaust(looker.reconciler.step)
     looker.kit.send()
     looker.kit.server.faults.clear()
     for _ in range(2):
@@ -224,31 +224,31 @@ def test_a_write_found_to_be_applied_is_reported_once(looker: Looker) -> None:
     assert [unit.status.message for unit in written] == ["hi"]
 
 
-def test_a_unit_deleted_after_a_conflict_is_forgotten(looker: Looker) -> None:
-    exhaust(looker.looks.step)
+def test_a_unit_deleted_after_a_conflict_is_forgotten(looker: Reconciling) -> None:
+    exhaust(looker.reconciler.step)
     gone = looker.kit.learn("u")
     looker.kit.server.faults.fail(409, match=UNIT_STATUS)
     looker.kit.send()
     looker.kit.direct.delete("queueunits", "u", "default")
     for _ in range(3):
         looker.kit.clock.advance(1.0)
-        exhaust(looker.looks.step)
+        exhaust(looker.reconciler.step)
         looker.kit.send()
     looker.kit.shared.tell(Engine.on_queue_unit_gone, gone)
     looker.is_there = False
     looker.kit.clock.advance(1.0)
-    exhaust(looker.looks.step)
+    exhaust(looker.reconciler.step)
     assert looker.due.seconds_until_ready() is None
     assert looker.told == []
 
 
-def test_writes_of_others_meanwhile_are_not_reported(looker: Looker) -> None:
+def test_writes_of_others_meanwhile_are_not_reported(looker: Reconciling) -> None:
     written: list[QueueUnit] = []
     looker.answer = lambda unit: SendStatus(
         unit, {"message": "hi"}, written.append, known_by=lambda status: status.message
     )
     looker.kit.server.faults.fail(504, times=9, match=UNIT_STATUS)
-    exhaust(looker.looks.step)
+    exhaust(looker.reconciler.step)
     looker.kit.send()
     looker.kit.server.faults.clear()
     body = {"status": {"message": "ho"}}

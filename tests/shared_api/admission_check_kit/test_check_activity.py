@@ -39,12 +39,12 @@ def test_a_check_that_cannot_be_performed_reports_why_once() -> None:
     world.start(judge)
     assert world.activity() == ("False", "Broken")
     assert ("check", "Broken") in world.events()
-    assert judge.around is not None
-    judge.around.look_at_check("check")
+    assert judge.context is not None
+    judge.context.recheck_check("check")
     world.settle()
     assert writes_to(world.server) == ["patch admissionchecks/status"]
     judge.activity = ACTIVE
-    judge.around.look_at_check("check")
+    judge.context.recheck_check("check")
     world.settle()
     assert world.activity() == ("True", "Active")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from shared_api.admission_check_kit.check_controller import slim_unit
-from shared_api.admission_check_kit.judging import Surroundings
-from shared_api.admission_check_kit.verdicts import CheckState, Verdict
+from shared_api.admission_check_kit.judging import CheckContext
+from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import OnlyMetadata
 from shared_api.informer.indexed_store import IndexedStore
@@ -84,15 +84,15 @@ class ConfigMapJudge:
     def __init__(self) -> None:
         self.store: IndexedStore[OnlyMetadata] = IndexedStore()
 
-    def attach(self, around: Surroundings) -> None:
+    def attach(self, context: CheckContext) -> None:
         def on_change(_old: OnlyMetadata | None, _new: OnlyMetadata | None) -> None:
-            around.look_at_all()
+            context.recheck_all()
 
-        around.follow((CONFIG_MAPS,), on_change, store=self.store)
+        context.follow((CONFIG_MAPS,), on_change, store=self.store)
 
-    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
+    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict:
         there = self.store.get(f"default/{check.metadata.name}") is not None
-        return Verdict(CheckState.READY if there else CheckState.PENDING)
+        return CheckVerdict(CheckState.READY if there else CheckState.PENDING)
 
 
 def test_a_judge_may_watch_further_kinds() -> None:

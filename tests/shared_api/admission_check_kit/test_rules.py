@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared_api.admission_check_kit.judging import ACTIVE
 from shared_api.admission_check_kit.rules import BadParameters, RuleJudge, read_all
-from shared_api.admission_check_kit.verdicts import CheckState, Verdict
+from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit
@@ -23,13 +23,13 @@ def read_limit(check: AdmissionCheck) -> int:
     return int(given)
 
 
-def within(unit: QueueUnit, limit: int) -> Verdict:
-    return Verdict(CheckState.READY, f"{unit.metadata.name} of {limit}")
+def within(unit: QueueUnit, limit: int) -> CheckVerdict:
+    return CheckVerdict(CheckState.READY, f"{unit.metadata.name} of {limit}")
 
 
 def test_the_rule_gets_the_unit_and_the_parameters() -> None:
     judge = RuleJudge(within, read_limit)
-    assert judge.judge(UNIT, check_with(limit="7")) == Verdict(CheckState.READY, "unit of 7")
+    assert judge.judge(UNIT, check_with(limit="7")) == CheckVerdict(CheckState.READY, "unit of 7")
     assert judge.judge_check(check_with(limit="7")) == ACTIVE
 
 
@@ -38,12 +38,14 @@ def test_with_bad_parameters_the_check_is_not_active_and_its_units_wait() -> Non
     activity = judge.judge_check(check)
     assert (activity.is_active, activity.reason) == (False, "BadLimit")
     assert activity.message == "limit: 'many' is no number"
-    assert judge.judge(UNIT, check) == Verdict(CheckState.PENDING, "limit: 'many' is no number")
+    assert judge.judge(UNIT, check) == CheckVerdict(
+        CheckState.PENDING, "limit: 'many' is no number"
+    )
 
 
 def test_a_rule_may_take_the_whole_check() -> None:
-    def named(_unit: QueueUnit, check: AdmissionCheck) -> Verdict:
-        return Verdict(CheckState.READY, check.metadata.name)
+    def named(_unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict:
+        return CheckVerdict(CheckState.READY, check.metadata.name)
 
     judge = RuleJudge(named, read_all)
     assert judge.judge(UNIT, check_with()).message == "check"

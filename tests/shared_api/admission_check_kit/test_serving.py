@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from shared_api.admission_check_kit.serving import parse_check_flags, serve
-from shared_api.admission_check_kit.verdicts import CheckState, Verdict
+from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.program import STOP_SIGNALS
@@ -50,8 +50,8 @@ def test_invalid_values_are_refused(given: list[str]) -> None:
         parse_check_flags(given, "rule", NAME)
 
 
-def named_ready(unit: QueueUnit, _check: AdmissionCheck) -> Verdict:
-    return Verdict(CheckState.READY, unit.metadata.name)
+def named_ready(unit: QueueUnit, _check: AdmissionCheck) -> CheckVerdict:
+    return CheckVerdict(CheckState.READY, unit.metadata.name)
 
 
 @pytest.fixture

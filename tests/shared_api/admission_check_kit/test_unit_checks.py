@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared_api.admission_check_kit.verdicts import CheckState, Verdict
+from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
 from shared_api.client.errors import ServerError
 from shared_api.fake_api_server.faults import Match
 from tests.shared_api.admission_check_kit.check_world import CheckWorld
@@ -32,7 +32,7 @@ def test_a_verdict_is_written_once(world: CheckWorld) -> None:
         "lastTransitionTime": world.state()["lastTransitionTime"],
     }
     assert world.controller is not None
-    world.controller.look_at_all()
+    world.controller.recheck_all()
     world.settle()
     assert writes_to(world.server).count("patch queueunits/status") == 1
 
@@ -40,7 +40,7 @@ def test_a_verdict_is_written_once(world: CheckWorld) -> None:
 @pytest.mark.parametrize("times", [1, 9], ids=["repeated at once", "no answer"])
 def test_a_verdict_whose_answer_is_lost_is_reported_once(world: CheckWorld, times: int) -> None:
     judge = ScriptedJudge()
-    judge.verdict = Verdict(CheckState.REJECTED, "never")
+    judge.verdict = CheckVerdict(CheckState.REJECTED, "never")
     world.start(judge)
     world.server.faults.lose_answer(times=times, match=STATUS)
     world.add_unit()
@@ -57,7 +57,7 @@ def test_a_verdict_whose_answer_is_lost_is_reported_once(world: CheckWorld, time
 def test_all_verdicts_on_a_unit_are_written_together(world: CheckWorld) -> None:
     world.add_check("second")
     judge = ScriptedJudge()
-    judge.of_check["second"] = Verdict(CheckState.REJECTED, "never")
+    judge.of_check["second"] = CheckVerdict(CheckState.REJECTED, "never")
     world.start(judge)
     world.add_unit("unit", "check", "second", "somebody-elses")
     world.settle()
@@ -93,9 +93,9 @@ def test_ready_may_be_revoked_while_the_unit_waits_for_other_checks(world: Check
     world.start(judge)
     world.add_unit("unit", "check", "slow")
     world.settle()
-    judge.verdict = Verdict(CheckState.PENDING, "not any more")
-    assert judge.around is not None
-    judge.around.look_at_unit("default/unit")
+    judge.verdict = CheckVerdict(CheckState.PENDING, "not any more")
+    assert judge.context is not None
+    judge.context.recheck_unit("default/unit")
     world.settle()
     assert world.state()["state"] == "Pending"
 
@@ -103,14 +103,14 @@ def test_ready_may_be_revoked_while_the_unit_waits_for_other_checks(world: Check
 @pytest.mark.parametrize(
     ("verdict", "want"),
     [
-        (Verdict(CheckState.RETRY, "revoked", requeue_after_seconds=9), "Retry"),
-        (Verdict(CheckState.REJECTED, "revoked"), "Rejected"),
-        (Verdict(CheckState.PENDING, "hm"), "Ready"),
+        (CheckVerdict(CheckState.RETRY, "revoked", requeue_after_seconds=9), "Retry"),
+        (CheckVerdict(CheckState.REJECTED, "revoked"), "Rejected"),
+        (CheckVerdict(CheckState.PENDING, "hm"), "Ready"),
         (None, "Ready"),
     ],
 )
 def test_a_started_unit_can_only_be_requeued(
-    world: CheckWorld, verdict: Verdict | None, want: str
+    world: CheckWorld, verdict: CheckVerdict | None, want: str
 ) -> None:
     judge = ScriptedJudge()
     world.start(judge)
@@ -118,8 +118,8 @@ def test_a_started_unit_can_only_be_requeued(
     world.settle()
     world.move("unit", "Running")
     judge.of_admitted = verdict
-    assert judge.around is not None
-    judge.around.look_at_unit("default/unit")
+    assert judge.context is not None
+    judge.context.recheck_unit("default/unit")
     world.settle()
     assert world.state()["state"] == want
 
@@ -154,7 +154,7 @@ def test_a_judge_without_a_verdict_is_asked_again(world: CheckWorld) -> None:
     world.add_unit()
     world.settle()
     assert world.state()["state"] == "Pending"
-    judge.verdict = Verdict(CheckState.READY)
+    judge.verdict = CheckVerdict(CheckState.READY)
     world.settle(10.0)
     assert world.state()["state"] == "Ready"
     counts = world.host.metrics.registry.get_sample_value
@@ -167,23 +167,23 @@ def test_a_judge_with_a_bug_is_asked_again(world: CheckWorld) -> None:
     world.add_unit()
     with pytest.raises(ValueError, match="a bug"):  # the loop logs and counts it
         world.settle()
-    judge.verdict = Verdict(CheckState.READY)
+    judge.verdict = CheckVerdict(CheckState.READY)
     world.settle()
     assert world.state()["state"] == "Ready"
 
 
 def test_a_change_of_the_message_alone_is_written_once_a_minute(world: CheckWorld) -> None:
-    judge = ScriptedJudge(Verdict(CheckState.PENDING, "in 10 minutes", look_again_seconds=1.0))
+    judge = ScriptedJudge(CheckVerdict(CheckState.PENDING, "in 10 minutes", recheck_seconds=1.0))
     world.start(judge)
     world.add_unit()
     world.settle()
     assert world.state()["message"] == "in 10 minutes"
-    judge.verdict = Verdict(CheckState.PENDING, "in 9 minutes", look_again_seconds=1.0)
+    judge.verdict = CheckVerdict(CheckState.PENDING, "in 9 minutes", recheck_seconds=1.0)
     world.settle(30.0)
     assert world.state()["message"] == "in 10 minutes"
     world.settle(31.0)
     assert world.state()["message"] == "in 9 minutes"
-    judge.verdict = Verdict(CheckState.READY, "there")
+    judge.verdict = CheckVerdict(CheckState.READY, "there")
     world.settle()
     assert world.state()["state"] == "Ready", "a new state does not wait for the minute"
 
@@ -200,7 +200,7 @@ def test_the_judge_looks_after_a_unit_until_it_is_gone(world: CheckWorld) -> Non
 
 
 def test_requeuing_a_unit_is_reported(world: CheckWorld) -> None:
-    world.start(ScriptedJudge(Verdict(CheckState.RETRY, "no nodes")))
+    world.start(ScriptedJudge(CheckVerdict(CheckState.RETRY, "no nodes")))
     world.add_unit()
     world.settle()
     assert ("unit", "AdmissionCheckRetry") in world.events()

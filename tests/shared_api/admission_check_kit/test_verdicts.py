@@ -9,11 +9,11 @@ import pytest
 
 from shared_api.admission_check_kit.verdicts import (
     CheckState,
-    Verdict,
+    CheckVerdict,
     checks_patch,
     differs_in_words_only,
     find_state,
-    is_admitted,
+    has_passed_checks,
     is_asked_about,
     state_after,
     state_body,
@@ -52,7 +52,7 @@ def test_when_a_unit_is_judged(
     status: dict[str, Any], metadata: dict[str, str], asked: bool, admitted: bool
 ) -> None:
     unit = unit_with(status, **metadata)
-    assert (is_asked_about(unit), is_admitted(unit)) == (asked, admitted)
+    assert (is_asked_about(unit), has_passed_checks(unit)) == (asked, admitted)
 
 
 def state(name: str = "check", **fields: Any) -> AdmissionCheckState:
@@ -60,33 +60,33 @@ def state(name: str = "check", **fields: Any) -> AdmissionCheckState:
 
 
 def test_ready_includes_the_updates_of_pod_sets() -> None:
-    got = state_after(state(), Verdict(CheckState.READY, "go", (UPDATE,)), NOW)
+    got = state_after(state(), CheckVerdict(CheckState.READY, "go", (UPDATE,)), NOW)
     assert (got.state, got.message, got.pod_set_updates) == ("Ready", "go", (UPDATE,))
     assert got.last_transition_time == NOW
-    lost = state_after(got, Verdict(CheckState.PENDING, "wait", (UPDATE,)), NOW)
+    lost = state_after(got, CheckVerdict(CheckState.PENDING, "wait", (UPDATE,)), NOW)
     assert lost.pod_set_updates == (), "no updates without capacity"
 
 
 def test_the_transition_time_changes_only_with_the_state() -> None:
-    got = state_after(state(), Verdict(CheckState.PENDING, "soon"), NOW)
+    got = state_after(state(), CheckVerdict(CheckState.PENDING, "soon"), NOW)
     assert got.last_transition_time == EARLIER
     assert differs_in_words_only(state(), got)
     assert not differs_in_words_only(state(), state())
 
 
 def test_the_count_of_retries_is_kept_through_all_states() -> None:
-    retry = Verdict(CheckState.RETRY, "no", requeue_after_seconds=60)
+    retry = CheckVerdict(CheckState.RETRY, "no", requeue_after_seconds=60)
     got = state_after(state(), retry, NOW)
     assert (got.retry_count, got.requeue_after_seconds) == (1, 60)
     assert state_after(got, retry, NOW).retry_count == 1, "the same retry, repeated"
     pending = msgspec.structs.replace(got, state="Pending")
-    ready = state_after(pending, Verdict(CheckState.READY), NOW)
+    ready = state_after(pending, CheckVerdict(CheckState.READY), NOW)
     assert (ready.retry_count, ready.requeue_after_seconds) == (1, None)
     assert state_after(ready, retry, NOW).retry_count == 2
 
 
 def test_what_exceeds_the_schema_is_truncated() -> None:
-    verdict = Verdict(CheckState.RETRY, "x" * 40_000, requeue_after_seconds=2**40)
+    verdict = CheckVerdict(CheckState.RETRY, "x" * 40_000, requeue_after_seconds=2**40)
     got = state_after(state(), verdict, NOW)
     assert len(got.message) == 32_768
     assert got.requeue_after_seconds == 2**31 - 1
@@ -108,7 +108,7 @@ def test_a_patch_includes_the_states_of_other_checks_and_is_guarded() -> None:
     ]
     mine = {"name": "check", "state": "Pending", "message": "", "lastTransitionTime": EARLIER}
     unit = unit_with({"phase": "Reserved", "admissionChecks": [foreign, mine]})
-    after = state_after(state(), Verdict(CheckState.REJECTED, "never"), NOW)
+    after = state_after(state(), CheckVerdict(CheckState.REJECTED, "never"), NOW)
     patch = checks_patch(unit, {"check": after})
     assert msgspec.json.decode(msgspec.json.encode(patch)) == {
         "metadata": {"resourceVersion": "7"},

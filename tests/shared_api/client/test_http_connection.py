@@ -319,4 +319,4 @@ def test_a_read_without_waiting_does_not_wait_as_long_as_the_opening() -> None:
     with CountingSocket(ours) as sock, theirs:
         theirs.sendall(CHUNKED_HEAD)
         HttpConnection(sock, VirtualClock(start=10.0)).open_stream(b"GET / HTTP/1.1\r\n\r\n", 40.02)
-        assert sock.timeouts == pytest.approx([30.0, http_connection.LOOK_SECONDS])
+        assert sock.timeouts == pytest.approx([30.0, http_connection.POLL_SECONDS])

@@ -26,10 +26,10 @@ from shared_api.client.writes import (
     Unknown,
     Verb,
     Write,
+    combine_patches,
     contradict,
     is_pointless_beside,
     merge,
-    merge_patches,
     outcome_of,
     status_change,
     status_report,
@@ -98,7 +98,7 @@ def apply(document: Any, patch_: Any) -> Any:
 def test_a_merged_patch_does_what_both_would_do(
     document: dict[str, Any], old: dict[str, Any], new: dict[str, Any]
 ) -> None:
-    merged = merge_patches(old, new)
+    merged = combine_patches(old, new)
     assume(merged is not None)
     assert apply(document, merged) == apply(apply(document, old), new)
 
@@ -116,7 +116,7 @@ def test_a_merged_patch_does_what_both_would_do(
 )
 def test_merging_patches(old: Any, new: Any, want: Any) -> None:
     before = repr((old, new))
-    assert merge_patches(old, new) == want
+    assert combine_patches(old, new) == want
     assert repr((old, new)) == before, "patches are values"
 
 

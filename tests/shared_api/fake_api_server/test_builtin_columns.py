@@ -14,7 +14,7 @@ from shared_api.fake_api_server.builtin_columns import (
     NODE_COLUMNS,
     POD_COLUMNS,
 )
-from shared_api.fake_api_server.table_printer import Column
+from shared_api.fake_api_server.table_printer import TableColumn
 from shared_api.testing.object_builders import job_body, node_body, pod_body, with_status
 
 NOW = datetime(2026, 11, 1, 10, 0, 0, tzinfo=UTC)
@@ -22,7 +22,7 @@ DELETED = {"deletionTimestamp": "2026-11-01T09:00:00Z"}
 Json = Any
 
 
-def cell(columns: Sequence[Column], name: str, body: Json) -> Json:
+def cell(columns: Sequence[TableColumn], name: str, body: Json) -> Json:
     (column,) = (column for column in columns if column.name == name)
     return column.cell(body, NOW)
 

@@ -85,7 +85,7 @@ def test_a_watch_is_read_during_writes(client: HttpTransport, server: FakeApiSer
     for name in "ab":
         ask(client, "POST", THINGS, thing(name))
         assert names(stream, 1) == [name]
-    server.end_watches()
+    server.watches.end()
     assert stream.read_line(PATIENCE_SECONDS) is None
     stream.close()
 
@@ -98,7 +98,7 @@ def test_fifty_watches_get_every_event(client: HttpTransport, server: FakeApiSer
     for stream in streams:
         assert names(stream, len(wanted)) == wanted
         stream.close()
-    eventually(lambda: server.open_watches == [])
+    eventually(lambda: server.watches.requests == [])
 
 
 def test_a_lost_answer_is_a_broken_connection(client: HttpTransport, server: FakeApiServer) -> None:
@@ -112,7 +112,7 @@ def test_a_dropped_watch_is_a_broken_connection(
     client: HttpTransport, server: FakeApiServer
 ) -> None:
     stream = watch(client, server.resource_version)
-    server.drop_watches()
+    server.watches.drop()
     with pytest.raises(ConnectionLost):
         stream.read_line(PATIENCE_SECONDS)
     stream.close()

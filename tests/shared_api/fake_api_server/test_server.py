@@ -193,9 +193,9 @@ def test_a_watch_without_news_is_idle_at_once_and_no_time_passes() -> None:
         stream.read_line(30.0)
     assert clock.monotonic() == before
     server.direct.create(thing("a"))
-    assert server.unread_lines == 1
+    assert server.watches.unread_lines == 1
     assert stream.read_line(30.0) is not None
-    assert server.unread_lines == 0
+    assert server.watches.unread_lines == 0
 
 
 def test_bookmarks_are_due_by_the_clock() -> None:
@@ -218,66 +218,12 @@ def test_a_watch_ends_at_its_timeout() -> None:
     clock = VirtualClock()
     server = make_server(clock)
     stream = watch(server, resourceVersion=str(server.resource_version), timeoutSeconds="300")
-    assert len(server.open_watches) == 1
+    assert len(server.watches.requests) == 1
     clock.advance(301)
     assert stream.read_line(0.0) is None
-    assert server.open_watches == []
+    assert server.watches.requests == []
     server.direct.create(thing("a"))
     assert stream.read_line(0.0) is None
-
-
-def test_dropped_watches_lose_their_unread_lines() -> None:
-    server = make_server()
-    version = str(server.resource_version)
-    mine, other = watch(server, resourceVersion=version), watch(server, "/api/v1/pods")
-    server.direct.create(thing("a"))
-    assert server.drop_watches(Match(plural="things")) == 1
-    with pytest.raises(ConnectionLost):
-        mine.read_line(1.0)
-    assert mine.take_line() is None
-    assert other.is_open
-
-
-def test_ended_watches_still_return_their_unread_lines() -> None:
-    server = make_server()
-    stream = watch(server, resourceVersion=str(server.resource_version))
-    server.direct.create(thing("a"))
-    server.end_watches()
-    assert read_all(stream) == [("ADDED", "a")]
-    assert stream.read_line(1.0) is None
-
-
-def test_a_stalled_watch_returns_its_lines_late() -> None:
-    clock = VirtualClock()
-    server = make_server(clock)
-    stream = watch(server, resourceVersion=str(server.resource_version), allowWatchBookmarks="true")
-    server.stall_watches()
-    server.direct.create(thing("a"))
-    clock.advance(600)
-    with pytest.raises(StreamIdle):
-        stream.read_line(1.0)
-    assert server.unread_lines == 0
-    server.resume_watches()
-    assert read_all(stream) == [("ADDED", "a")]
-
-
-def test_events_can_be_sent_twice() -> None:
-    server = make_server()
-    stream = watch(server, resourceVersion=str(server.resource_version))
-    server.repeat_events(1)
-    server.direct.create_all([thing("a"), thing("b")])
-    assert read_all(stream) == [("ADDED", "a"), ("ADDED", "a"), ("ADDED", "b")]
-
-
-def test_an_expired_watch_gets_410_in_an_event() -> None:
-    server = make_server()
-    stream = watch(server, resourceVersion=str(server.resource_version))
-    server.expire_watches()
-    line = stream.read_line(1.0)
-    assert line is not None
-    event = msgspec.json.decode(line)
-    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
-    assert stream.read_line(1.0) is None
 
 
 def test_compaction_forces_a_new_list() -> None:

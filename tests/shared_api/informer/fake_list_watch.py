@@ -18,7 +18,7 @@ from shared_api.client.errors import (
     Gone,
     StreamIdle,
 )
-from shared_api.client.resource_client import EventType, Page, WatchEvent
+from shared_api.client.resource_client import Page, WatchEvent, WatchEventType
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.namespace import Namespace
 
@@ -44,14 +44,14 @@ class FakeListWatch:
 
     def put(self, name: str, *, uid: str = "", team: str = "") -> Namespace:
         """Create or change an object."""
-        kind: EventType = "MODIFIED" if name in self.items else "ADDED"
+        kind: WatchEventType = "MODIFIED" if name in self.items else "ADDED"
         item = Namespace(metadata=self._meta(name, uid, team))
         self._record(kind, name, item)
         return item
 
     def break_object(self, name: str, *, uid: str = "", leaves_rest: bool = False) -> DecodeFailure:
         """Change an object so that it is unreadable, completely or except for a rest."""
-        kind: EventType = "MODIFIED" if name in self.items else "ADDED"
+        kind: WatchEventType = "MODIFIED" if name in self.items else "ADDED"
         meta = self._meta(name, uid, "")
         rest = Namespace(metadata=meta) if leaves_rest else None
         failure = DecodeFailure(
@@ -142,7 +142,7 @@ class FakeListWatch:
             labels={"team": team} if team else {},
         )
 
-    def _record(self, kind: EventType, name: str, item: Item) -> None:
+    def _record(self, kind: WatchEventType, name: str, item: Item) -> None:
         self.items[name] = item
         if isinstance(item, DecodeFailure):
             event = WatchEvent[Any](kind, None, str(self.version), undecodable=item)

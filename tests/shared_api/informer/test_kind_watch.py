@@ -9,7 +9,7 @@ from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS
 from shared_api.fake_api_server.server import FakeApiServer
-from shared_api.informer.kind_watch import LOOK_SECONDS, KindWatch
+from shared_api.informer.kind_watch import POLL_SECONDS, KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.testing.virtual_clock import VirtualClock
@@ -51,7 +51,7 @@ class Kind:
         self.gone += 1
 
     def look(self) -> None:
-        self.clock.advance(LOOK_SECONDS)
+        self.clock.advance(POLL_SECONDS)
         self.watch.step()
 
 
@@ -91,7 +91,7 @@ def test_it_is_checked_often_enough_to_be_found_within_ten_seconds() -> None:
     kind = Kind()
     kind.look()
     kind.served = True
-    assert kind.watch.step() <= LOOK_SECONDS < 10.0
+    assert kind.watch.step() <= POLL_SECONDS < 10.0
     kind.look()
     assert kind.watch.is_served()
     assert not kind.watch.is_ready()  # it is not listed yet

@@ -276,13 +276,13 @@ def test_with_the_client_it_follows_the_fake_api_server_through_its_faults() -> 
 
     def run(seconds: float) -> None:
         until = clock.monotonic() + seconds
-        while clock.monotonic() < until or server.unread_lines:
+        while clock.monotonic() < until or server.watches.unread_lines:
             clock.advance(min(max(informer.step(), 0.01), 0.5))
 
     run(1)
     assert informer.has_synced()
-    troubles: list[Callable[[], object]] = [server.drop_watches, server.end_watches]
-    troubles += [server.expire_watches, server.stall_watches, server.compact, server.go_down]
+    troubles: list[Callable[[], object]] = [server.watches.drop, server.watches.end]
+    troubles += [server.watches.expire, server.watches.stall, server.compact, server.go_down]
     for number, trouble in enumerate(troubles):
         trouble()
         body = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": f"n{number}"}}

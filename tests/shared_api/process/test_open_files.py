@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from shared_api.process.open_files import (
-    LEAST_SHARE,
+    MIN_SHARE,
     RESERVED,
     WANTED,
     OpenFilesError,
@@ -25,7 +25,7 @@ def test_with_enough_files_each_port_gets_what_it_wants(limit: int) -> None:
 def test_with_fewer_files_the_work_keeps_its_own_and_the_ports_share_the_rest(limit: int) -> None:
     shares = divide_open_files(limit)
     assert shares.keys() == WANTED.keys()
-    assert min(shares.values()) >= LEAST_SHARE
+    assert min(shares.values()) >= MIN_SHARE
     assert sum(shares.values()) <= limit - RESERVED
 
 
@@ -34,7 +34,7 @@ def test_with_too_few_files_the_error_has_the_number_needed() -> None:
         divide_open_files(200)
     with pytest.raises(OpenFilesError):
         divide_open_files(287)
-    assert min(divide_open_files(288).values()) == LEAST_SHARE
+    assert min(divide_open_files(288).values()) == MIN_SHARE
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,14 @@ subjects:
     namespace: {{ .root.Release.Namespace }}
 {{- end }}
 
-{{/* Both programs tell what they do, and what is wrong, where users look. */}}
+{{/* Rights to write events, on objects that users look at. */}}
 {{- define "koord-queue.eventRules" -}}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
 {{- end }}
 
-{{/* Who asks, and what they may see. */}}
+{{/* Rights to review the tokens of clients, and what these clients may read. */}}
 {{- define "koord-queue.reviewRules" -}}
 - apiGroups: [authentication.k8s.io]
   resources: [tokenreviews]

@@ -1,0 +1,201 @@
+"""Which record follows from a unit's object: its state, quota, queue, demand and place.
+
+A record depends on the object and on the known queues, quotas and checks, never on the order in
+which these arrived. Only what has not changed is taken over from the record before.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from queue_scheduler.cache.admission_check_rules import KnownChecks, needed_checks
+from queue_scheduler.cache.expected_ends import remaining_seconds
+from queue_scheduler.cache.partial_admission import shape_of
+from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
+from queue_scheduler.cache.unit_state import (
+    CachedUnit,
+    UnitState,
+    find_known_demand,
+    judge_place,
+    known_admission,
+)
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.framework.extension_points import Mapped, Unmapped
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import (
+    NO_DEMAND,
+    OrderKey,
+    QueueUnitInfo,
+    UnitDemand,
+)
+from queue_scheduler.queueing.queue_policies import creation_order
+from queue_scheduler.queueing.queue_set import QueueSet
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import is_adopted
+from shared_api.well_known_labels import PREEMPTIBLE
+
+
+class RecordBuilder:
+    """Builds records; it changes nothing, and has no state of its own."""
+
+    def __init__(
+        self, plugins: PluginRunner, queues: QueueSet, checks: KnownChecks, queue_namespace: str
+    ) -> None:
+        self._plugins = plugins
+        self._queues = queues
+        self._checks = checks
+        self._queue_namespace = queue_namespace
+
+    def build(
+        self,
+        unit: QueueUnit,
+        version: int,
+        verdict: UnitState | Refusal,
+        before: CachedUnit | None = None,
+    ) -> CachedUnit:
+        """Return the record of a unit.
+
+        Args:
+            unit: Its object.
+            version: The object's resourceVersion.
+            verdict: The answer of `judge`.
+            before: Its earlier record; what has not changed is reused.
+        """
+        if verdict is UnitState.ENDED:
+            return CachedUnit(unit=unit, version=version, state=UnitState.ENDED)
+        if verdict is UnitState.ADMITTED and (refusal := self._why_not_adopted(unit)) is not None:
+            verdict = refusal
+        try:
+            demand = find_known_demand(unit, before) or build_demand(unit)
+        except InvalidDemandError as error:
+            demand = NO_DEMAND
+            if verdict is not UnitState.ADMITTED:
+                verdict = Refusal(reason=Reason.INVALID_DEMAND, detail=str(error))
+        if verdict is UnitState.ADMITTED:
+            return self._build_admitted(unit, version, demand, before)
+        return self._build_waiting(unit, version, demand, verdict)
+
+    def is_mapped_like(self, unit: QueueUnit, info: QueueUnitInfo) -> bool:
+        """Return whether a unit is still mapped as it was when its write was sent."""
+        return self._plugins.map_unit(unit, self._queues) == Mapped(info.quota, info.queue)
+
+    def place_in(self, queue: SchedulingQueue, unit: QueueUnit) -> OrderKey:
+        """Return the position of a unit in a queue; the `info` of an admitted one may lack it."""
+        return self._place_in(queue, queue.bounded(unit))
+
+    def _why_not_adopted(self, unit: QueueUnit) -> Refusal | None:
+        """Return why an adopted unit is not charged to the quota that it names; None: it is.
+
+        No decision was made about it, so the label of a running job would be enough to fill another
+        team's quota. Its living pods are charged where koord-scheduler charges them.
+        """
+        if not is_adopted(unit):
+            return None
+        mapped = self._plugins.map_unit(unit, self._queues)
+        if isinstance(mapped, Mapped) or mapped.refusal.reason is not Reason.QUOTA_NOT_IN_NAMESPACE:
+            return None
+        return mapped.refusal
+
+    def _build_admitted(
+        self, unit: QueueUnit, version: int, demand: UnitDemand, before: CachedUnit | None
+    ) -> CachedUnit:
+        known = before.info if before is not None else None
+        waits_for: tuple[str, ...] = ()
+        mapped = self._plugins.map_unit(unit, self._queues)
+        if not isinstance(mapped, Mapped):
+            # Its quota or queue is missing: what it occupies stays charged under the quota's name.
+            waits_for = mapped.waits_for
+            mapped = self._map_by_name(unit, mapped, known)
+        return CachedUnit(
+            unit=unit,
+            version=version,
+            state=UnitState.ADMITTED,
+            info=self._info(unit, mapped, demand, known),
+            waits_for=waits_for,
+            admitted_on=known_admission(before, unit),
+        )
+
+    def _map_by_name(
+        self, unit: QueueUnit, missing: Unmapped, known: QueueUnitInfo | None
+    ) -> Mapped:
+        names = self._plugins.quota_names(unit)
+        quota = names[0] if names else known.quota if known is not None else ""
+        return Mapped(quota=quota, queue=missing.queue or unit.spec.queue)
+
+    def _build_waiting(
+        self, unit: QueueUnit, version: int, demand: UnitDemand, verdict: UnitState | Refusal
+    ) -> CachedUnit:
+        mapped = self._plugins.map_unit(unit, self._queues)
+        hold = verdict if isinstance(verdict, Refusal) else None
+        waits_for: tuple[str, ...] = ()
+        info = None
+        if isinstance(mapped, Mapped):
+            info = self._info(unit, mapped, demand, None)
+            waits_for = (f"queue/{mapped.queue}", f"quota/{mapped.quota}")
+            queue = self._queues.queue(mapped.queue)
+            hold = hold or judge_place(unit, queue, mapped.queue, self._checks.inactive)
+            hold = hold or self._plugins.check_requests(info)
+        else:
+            hold = hold or mapped.refusal
+            waits_for = mapped.waits_for
+        if hold is not None and hold.reason is Reason.NO_QUEUE and hold.other:
+            # Plugins and `judge_place` know only the names of queues.
+            hold = replace(hold, detail=self._queue_namespace)
+        return CachedUnit(
+            unit=unit,
+            version=version,
+            state=UnitState.ON_HOLD if hold is not None else UnitState.WAITING,
+            info=info,
+            hold=hold,
+            waits_for=waits_for if hold is not None else (),
+        )
+
+    def _info(
+        self, unit: QueueUnit, mapped: Mapped, demand: UnitDemand, known: QueueUnitInfo | None
+    ) -> QueueUnitInfo:
+        """Build what plugins get; of an admitted unit, `known` is reused if it still holds."""
+        meta = unit.metadata
+        queue = self._queues.find(mapped.queue)
+        bounded = unit if queue is None else queue.bounded(unit)
+        priority = bounded.spec.priority
+        non_preemptible = meta.labels.get(PREEMPTIBLE) == "false" or (
+            self._plugins.has_own_labels
+            and self._plugins.is_non_preemptible(mapped.quota, meta.labels)
+        )
+        if (
+            known is not None
+            and known.demand is demand
+            and known.quota == mapped.quota
+            and known.queue == mapped.queue
+            and known.non_preemptible == non_preemptible
+        ):
+            return replace(known, unit=unit, priority=priority)
+        order_key: OrderKey | None = None
+        if queue is not None:
+            order_key = self._place_in(queue, bounded)
+        keys = self._plugins.class_keys(unit)
+        class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
+        if queue is not None:
+            if queue.options.is_strict:
+                class_key = (*class_key, priority)  # lower ones are held back
+            if queue.is_backfilling:
+                # A unit that waits for checks passes no head, however early it would end.
+                checks = bool(needed_checks(queue.api_object, unit))
+                class_key = (*class_key, remaining_seconds(unit), checks)
+            class_key, demand = queue.share(class_key, demand)
+        return QueueUnitInfo(
+            key=meta.key,
+            uid=meta.uid,
+            unit=unit,
+            queue=mapped.queue,
+            quota=mapped.quota,
+            demand=demand,
+            non_preemptible=non_preemptible,
+            priority=priority,
+            order_key=order_key or creation_order(unit),
+            class_key=class_key,
+        )
+
+    def _place_in(self, queue: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
+        return queue.place(bounded, self._plugins.order_key(bounded, queue.api_object))

@@ -1,0 +1,102 @@
+"""What each unit is charged for, by its record; `usage` keeps the charges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from queue_scheduler.cache.unit_state import CachedUnit, occupancy_of
+from queue_scheduler.cache.usage import Charge, Usage
+from queue_scheduler.decision import Reason
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from shared_api.objects.meta import Uid
+
+
+class UnitCharges:
+    """Charges units, and pods whose unit is gone.
+
+    Args:
+        plugins: They know the quotas of units that are mapped to none.
+        usage: The charges.
+        records: The units by key; read only.
+    """
+
+    def __init__(
+        self, plugins: PluginRunner, usage: Usage, records: Mapping[str, CachedUnit]
+    ) -> None:
+        self._plugins = plugins
+        self._usage = usage
+        self._records = records
+
+    def charge(self, uid: Uid, record: CachedUnit | None) -> None:
+        """Charge a unit for what its record says; None: it is gone, and its living pods count."""
+        if record is None:
+            self._usage.charge_left_behind(uid)
+        elif record.info is not None and record.occupies:
+            self._usage.charge_admitted(record.info, occupancy_of(record, record.info))
+        else:
+            self.charge_living(record)
+
+    def charge_living(self, record: CachedUnit) -> None:
+        """Charge a unit that is not admitted for its living pods; if it has none, release it."""
+        uid = record.unit.metadata.uid
+        if self._usage.pods.has_living(uid):
+            quota, non_preemptible = self._quota_of(record)
+            self._usage.charge_living(uid, quota, non_preemptible=non_preemptible)
+        else:
+            self._usage.release(uid)
+
+    def charge_living_again(self) -> None:
+        """Charge all living pods of units that occupy nothing: their quota may be another now."""
+        for group, key in self._usage.pods.groups():
+            record = self._record_of(group, key)
+            if record is None or not record.occupies:
+                self.charge(Uid(group), record)
+
+    def charge_changed_pods(self) -> None:
+        """Update the charges for the pods that came, changed and went."""
+        for group, key in self._usage.pods.take_changed_groups():
+            self.charge(Uid(group), self._record_of(group, key))
+        self._usage.tell_foreign()
+
+    def implied(self, record: CachedUnit) -> Charge | None:
+        """Return the charge that follows from a unit's state and its living pods."""
+        uid, info, pods = record.uid, record.info, self._usage.pods
+        occupied = pods.living(uid)
+        if record.occupies and info is not None:
+            occupied = occupied.at_least(occupancy_of(record, info))
+        elif not pods.has_living(uid):
+            return None
+        quota, non_preemptible = self._quota_of(record)
+        charged = self._usage.charge_of(uid)
+        if not quota and charged is not None:
+            # The quota that it was charged to last stays.
+            quota, non_preemptible = charged.quota, charged.non_preemptible
+        return Charge(quota, occupied.amounts, non_preemptible, occupied.pods)
+
+    def validate(self) -> None:
+        """Compare every charge with what it follows from; raise AssertionError where it differs."""
+        for key, record in self._records.items():
+            got, want = self._usage.charge_of(record.uid), self.implied(record)
+            assert got == want, f"{key} is charged {got}, should be {want}"
+        self._usage.validate_left_behind({record.uid for record in self._records.values()})
+
+    def _record_of(self, group: str, key: str) -> CachedUnit | None:
+        """Return the unit of a group of pods, unless it is gone."""
+        record = self._records.get(key)
+        return record if record is not None and record.uid == group else None
+
+    def _quota_of(self, record: CachedUnit) -> tuple[str, bool]:
+        """Return (quota, non-preemptible) of a unit, by its object; "" if that names no quota."""
+        info = record.info
+        if info is not None:
+            return info.quota, info.non_preemptible
+        uid, labels = record.uid, record.unit.metadata.labels
+        is_theirs = record.hold is None or record.hold.reason is not Reason.QUOTA_NOT_IN_NAMESPACE
+        if not is_theirs and self._usage.pods.has_living(uid):
+            # It may not name that quota: its pods are charged to the one that they name.
+            namespace, labels = self._usage.pods.labels_of(uid)
+            quota = self._plugins.quota_of_pod(namespace, labels)
+        else:
+            names = self._plugins.quota_names(record.unit)
+            quota = names[0] if names else ""
+        return quota, self._plugins.is_non_preemptible(quota, labels)

@@ -1,0 +1,67 @@
+"""What a released job gives back for good, and what it grows by."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from queue_controllers.decision.grants import outgrows
+from queue_controllers.decision.running import build_growth, build_reclaimable
+from queue_controllers.jobframework.generic_job import (
+    JobPodSet,
+)
+from shared_api.objects.queue_unit import Admission, ReclaimablePod
+from tests.queue_controllers.decision.unit_kit import job, made, pod_set
+
+
+def done(of: JobPodSet) -> JobPodSet:
+    return msgspec.structs.replace(of, is_done=True)
+
+
+def test_released_pods_only_grow_and_the_last_ones_wait_for_the_end() -> None:
+    unit = made(job(pod_set(4)))
+    assert build_reclaimable(job(pod_set(4)), unit) == []
+    assert build_reclaimable(job(pod_set(3)), unit) == [{"name": "main", "count": 1}]
+    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
+    assert build_reclaimable(job(pod_set(3)), given) == []
+    assert build_reclaimable(job(done(pod_set(0))), given) == []
+
+
+def test_a_job_that_is_scaled_to_zero_releases_everything() -> None:
+    all_four = [{"name": "main", "count": 4}]
+    assert build_reclaimable(job(pod_set(0)), made(job(pod_set(4)))) == all_four
+    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=3),))
+    assert build_reclaimable(job(pod_set(0)), given) == all_four
+
+
+@pytest.mark.parametrize("count", [5, 2**31 - 1])
+def test_more_than_was_granted_is_not_counted(count: int) -> None:
+    edited = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=count),))
+    assert build_reclaimable(job(pod_set(3)), edited) == [{"name": "main", "count": 4}]
+    assert build_growth(job(pod_set(3)), edited)["spec"]["podSet"][0]["count"] == 7
+    assert outgrows(job(pod_set(1)), edited, was_released=True)
+
+
+def test_no_more_is_released_than_the_field_holds() -> None:
+    raised = (Admission(name="main", replicas=2**63 - 1),)
+    edited = made(job(pod_set(4)), admissions=raised)
+    most = [{"name": "main", "count": 2**31 - 1}]
+    assert build_reclaimable(job(pod_set(4)), edited) == most
+    given = made(
+        job(pod_set(4)),
+        admissions=raised,
+        reclaimable_pods=(ReclaimablePod(name="main", count=2**31 - 1),),
+    )
+    assert build_growth(job(pod_set(4)), given)["spec"]["podSet"][0]["count"] == 2**31 - 1
+
+
+def test_one_set_done_and_another_scaled_to_zero_are_both_released() -> None:
+    of = job(done(pod_set(0, name="a")), pod_set(0, name="b"))
+    got = build_reclaimable(of, made(job(pod_set(1, name="a"), pod_set(2, name="b"))))
+    assert got == [{"name": "a", "count": 1}, {"name": "b", "count": 2}]
+
+
+def test_growth_counts_released_pods_as_gone() -> None:
+    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
+    assert build_growth(job(pod_set(2)), given) == {}
+    assert build_growth(job(pod_set(3)), given)["spec"]["podSet"][0]["count"] == 5
