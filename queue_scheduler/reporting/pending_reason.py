@@ -53,7 +53,7 @@ from shared_api.waiting_reasons import TO_MEND
 from shared_api.work_queue import WorkQueue
 
 FIRST_REPORT_SECONDS: Final = 2.0
-"""A unit that starts before costs no write."""
+"""No reason is written to a unit that starts sooner."""
 
 SWEEP_SECONDS: Final = 5.0
 """Between two passes over the queues whose reasons changed."""
@@ -65,13 +65,13 @@ TOLD_REASONS: Final = reasons_with(Trait.NEEDS_CORRECTION)
 """Reasons that need action: the unit, its quota or its queue must be corrected."""
 
 FIRST_UNITS: Final = 20
-"""Of each queue: about as many as `kubectl get queueunits` shows without scrolling."""
+"""First units of a queue: about as many as `kubectl get queueunits` shows without scrolling."""
 
 LATER_PER_SECOND: Final = 5.0
 """Reasons of units further back; a twentieth of the low lane as shipped."""
 
 LATER_AT_ONCE: Final = 5
-"""This many at once after a pause, so that the units of a short queue do not wait for it."""
+"""How many of them at once after a pause, so that units of a short queue do not wait."""
 
 UNITS_PER_STEP: Final = 200
 """Bounds the time until newer changes are considered."""
@@ -81,8 +81,8 @@ MAX_FIRST_IN_FLIGHT: Final = 100
 reasons that need action never wait longer behind them."""
 
 MAX_IN_FLIGHT: Final = 500
-"""Reports that are in flight. The others wait as keys for their turn in the low lane, a hundred a
-second by default; as writes they would take some kilobytes each, and be old at their turn."""
+"""Reports in flight. Others wait as keys: the low lane sends a hundred a second by default, and as
+writes they would take some kilobytes each, and be outdated when they are sent."""
 
 CHARGED_AGAIN: Final = "Quota is reserved: its namespace may name the quota"
 """The message of an adopted unit that is charged after it was not."""
