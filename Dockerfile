@@ -33,7 +33,8 @@ RUN python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolati
         /opt/koord-queue/lib \
     && /opt/koord-queue/bin/koord-queue-scheduler --help > /dev/null \
     && /opt/koord-queue/bin/koord-queue-controllers --help > /dev/null \
-    && /opt/koord-queue/bin/koord-queue-admission-checks --help > /dev/null
+    && /opt/koord-queue/bin/koord-queue-admission-checks --help > /dev/null \
+    && /opt/koord-queue/bin/koord-queue replay --help > /dev/null
 
 FROM python:3.13-slim
 ARG VERSION=unknown

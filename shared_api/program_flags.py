@@ -226,8 +226,11 @@ def check_keys(node: yaml.MappingNode) -> None:
         lines[name] = key.start_mark.line + 1
 
 
-class _StrictLoader(yaml.SafeLoader):
+class StrictLoader(yaml.SafeLoader):
+    """Reads YAML, and refuses maps that repeat a key."""
+
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 - the stub calls a text or None a dict
+        """Return the node of a map."""
         # Here and not when it is constructed: by then merge keys may have added other keys.
         node = super().compose_mapping_node(anchor)
         check_keys(node)
@@ -241,7 +244,7 @@ def read_config_file(path: str) -> object:
         ConfigurationError: It cannot be read, is not YAML, or repeats a key.
     """
     try:
-        document = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
+        document = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=StrictLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         msg = f"--config {path}: {error.strerror or error}"
         raise ConfigurationError(msg) from error

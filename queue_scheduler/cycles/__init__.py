@@ -6,7 +6,8 @@ Read in this order:
 2. ``event_handlers``: what informers report, as facts for the engine.
 3. ``queue_worker``: one thread per queue: ask for the next decision, hand it over.
 4. ``dequeue_cycle``: one status patch per admission; then it is confirmed, or taken back.
-5. ``preemption_cycle``: the evictions of one round; ``eviction_patches``: how they are written.
+5. ``preemption_cycle``: the evictions of one round.
 
-Not here: what follows from one unit's object and the time (``queue_scheduler.unit_controllers``).
+Not here: what the patches say (``queue_scheduler.unit_writes``), and what follows from one unit's
+object and the time (``queue_scheduler.unit_controllers``).
 """

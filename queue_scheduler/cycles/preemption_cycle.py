@@ -14,23 +14,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import datetime
 from typing import Any, Protocol
 
 import structlog
 
-from queue_scheduler.cache.admitted_units import runs_whole
-from queue_scheduler.cycles.eviction_patches import build_request
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice, Preempt, Victim
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.wording import eviction_message, preemption_note
+from queue_scheduler.unit_writes.eviction_patches import build_eviction_status
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.writes import Outcome, Write, WriteSink, Written, status_change
 from shared_api.objects.meta import Uid
-from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
-from shared_api.queue_unit_phases import admission_body
 
 log = structlog.get_logger("preemption_cycle")
 
@@ -110,7 +107,8 @@ class PreemptionCycle:
         version = None if record is None else record.unit.metadata.resource_version
         if record is None or (record.uid, version) != (victim.uid, victim.resource_version):
             return None
-        status = build_eviction_status(record.unit, decision, self._clock.now())
+        note, now = eviction_message(decision), self._clock.now()
+        status = build_eviction_status(record.unit, decision.reason, note, now)
         return status_change(QUEUE_UNITS, record.unit.metadata, status)
 
     def _on_outcome(
@@ -148,22 +146,3 @@ class PreemptionCycle:
 
 def _notice(key: str, uid: Uid, reason: str, note: str, *, warning: bool) -> Notice:
     return Notice(kind="QueueUnit", key=key, uid=uid, reason=reason, note=note, warning=warning)
-
-
-def build_eviction_status(unit: QueueUnit, decision: Preempt, now: datetime) -> dict[str, Any]:
-    """Return the status that asks for a victim's eviction, to be merged.
-
-    The list of admissions is repeated whole, since a merge patch replaces lists. A unit of which
-    not all pods run is to give back the replicas that do not run (upstream's numbers); one whose
-    pods all run, all of them.
-    """
-    runs = runs_whole(unit)
-    return {
-        **build_request(unit, decision.reason, eviction_message(decision), now),
-        "admissions": [_asked_back(each, runs=runs) for each in unit.status.admissions],
-    }
-
-
-def _asked_back(admission: Admission, *, runs: bool) -> dict[str, Any]:
-    wanted = admission.replicas if runs else max(0, admission.replicas - admission.running)
-    return {**admission_body(admission), "reclaimState": {"replicas": wanted}}

@@ -11,6 +11,7 @@ Read in this order:
 7. ``deadlines``: what time alone changes, and when; for the shells, and for a forecast on a fork.
    It builds on ``check_facts`` (admission checks of an admitted unit) and ``unmanaged_units``
    (units without a controller for their job).
+8. ``drained_queues``: which admitted units are evicted since their queue is drained.
 
 Not here: what is known of a unit (``queue_scheduler.cache``), and which units may be evicted
 (``queue_scheduler.preemption``).

@@ -57,13 +57,8 @@ Not here: the pauses after which a shell retries what has no time of its own (re
 writes, reports); when jobs end (`engine.units.usage.ends`); the clocks of the controllers and of
 the program that answers provisioning checks.
 
-A forecast goes from event to event::
-
-    twin, moment = engine.fork(), Moment(clock.monotonic(), clock.now())
-    while (due := next_due(twin, timeouts, moment)) is not None and due.at <= horizon:
-        moment = moment_of(due, moment)
-        if due.timer is Timer.QUEUE: decide(twin, due.key, moment)  # Engine.decide_next until Rest
-        else: twin.on_queue_unit(after(twin.record(due.key), due.timer, moment.wall))  # see "then"
+`insight.virtual_cluster` goes from event to event by these rules, on a fork or an engine of its
+own.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@
   ``limit_changes`` (with ``limit_edits``), ``end_changes``, ``demand_changes``, ``place_changes``,
   ``queue_changes``.
 - ``admitted``: what a unit was admitted on, what it borrows, and what could evict it.
+- ``virtual_cluster``: runs an engine forward in virtual time, and plays what is outside of it;
+  ``agenda`` has its events.
 - ``wording``: the only module that renders refusals and their numbers as text.
 
 Not here: routes (``queue_scheduler.debug_api``), and any writes.

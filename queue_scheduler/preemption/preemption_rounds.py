@@ -312,6 +312,20 @@ class PreemptionRounds:
             assert queue is not None, f"{record.key} is pending without a queue"
             self.waiters.ask_now(_waiter(queue, record.info))
 
+    def open_writes(self) -> list[tuple[str, Uid, tuple[tuple[str, Uid, str], ...]]]:
+        """Return the rounds whose evictions are being written.
+
+        Each as key and uid of its preemptor (key "": it is no longer nominated), and its victims:
+        key, uid, and the resourceVersion that the choice was based on.
+        """
+        by_uid = {each.uid: (key, each.asked) for key, each in self._nominated.items()}
+        found = []
+        for preemptor in self._writing:
+            key, asked = by_uid.get(preemptor, ("", {}))
+            victims = tuple((*victim, version) for victim, version in asked.items())
+            found.append((key, preemptor, victims))
+        return found
+
     # --- other units --------------------------------------------------------------------------
 
     def _keep_room(

@@ -13,19 +13,19 @@ tried, so that it does not delay the others. Requests are not withdrawn when the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from heapq import nsmallest
 from typing import Any, Final
 
 import msgspec
 import structlog
 
-from queue_scheduler.cache.unit_state import CachedUnit, UnitState
-from queue_scheduler.cycles.eviction_patches import build_request
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.engine.drained_queues import find_drained, find_to_ask
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
+from queue_scheduler.unit_writes.eviction_patches import build_drain
 from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
@@ -33,10 +33,6 @@ from shared_api.client.writes import Dropped, Outcome, Rejected, WriteSink, Writ
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
-from shared_api.queue_unit_phases import is_being_evicted
-
-QUEUE_STOPPED: Final = "QueueStopped"
-"""Reason of the eviction."""
 
 POLL_SECONDS: Final = 1.0
 """Between two searches for drained queues: users set that, so seconds do not matter."""
@@ -87,7 +83,7 @@ class QueueDrain:
         """Evict as many units as may be in flight; return how many seconds to rest."""
         if not self._may_write():
             return POLL_SECONDS
-        queues = self._shared.ask(_find_drained)
+        queues = self._shared.ask(find_drained)
         # Only pointers are copied under the lock; they are read without it.
         records = self._shared.copy_records() if queues else ()
         to_ask = list(find_to_ask(records, queues))
@@ -123,8 +119,7 @@ class QueueDrain:
     def _ask_back(self, record: CachedUnit) -> None:
         unit, key = record.unit, record.key
         queue = record.info.queue if record.info is not None else ""
-        message = f"queue {queue} is stopped and drained"
-        status = build_request(unit, QUEUE_STOPPED, message, self._clock.now())
+        status = build_drain(unit, queue, self._clock.now())
         write = status_change(QUEUE_UNITS, unit.metadata, status)
         self._in_flight.add(key)
         self._writes.submit(write, lambda outcome: self._on_outcome(record, outcome))
@@ -158,24 +153,3 @@ class QueueDrain:
         times = 0 if before is None else before.times
         pause = max(RETRIES.seconds(times), at_least_seconds)
         self._failed[uid] = _Failed(times + 1, self._clock.monotonic() + pause)
-
-
-def find_to_ask(records: Iterable[CachedUnit], queues: frozenset[str]) -> Iterable[CachedUnit]:
-    """Iterate over the units that occupy quota through these queues and are not being evicted."""
-    for record in records:
-        if (
-            record.state is UnitState.ADMITTED
-            and record.info is not None
-            and record.info.queue in queues
-            and not is_being_evicted(record.unit)
-        ):
-            yield record
-
-
-def _find_drained(engine: Engine) -> frozenset[str]:
-    return frozenset(
-        queue.name
-        for queue in engine.queues
-        if queue.options.stop is StopPolicy.HOLD_AND_DRAIN
-        and engine.units.admitted.count(queue.name)
-    )

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -27,25 +26,15 @@ from queue_scheduler.cache.admission_check_rules import (
     Withdraw,
     entries_of,
 )
-from queue_scheduler.cycles.dequeue_cycle import note_awaited, waited_seconds
-from queue_scheduler.cycles.eviction_patches import (
-    admission_of,
-    backoff_of,
-    build_put_back,
-    build_request,
-    build_withdrawal,
-    eviction_of,
-)
+from queue_scheduler.cycles.dequeue_cycle import waited_seconds
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.check_facts import (
-    CheckFacts,
     has_checks,
     is_with_checks,
     read_check_facts,
 )
 from queue_scheduler.engine.deadlines import activity_told_at, checks_end_at, is_due
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queueing.strict_mode import request_nodes
 from queue_scheduler.unit_controllers.unit_reconciler import (
     RequeueAfter,
     Result,
@@ -53,6 +42,15 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
     UnitAccess,
     UnitReconciler,
     requeue_at,
+)
+from queue_scheduler.unit_writes.admission_patches import build_admission
+from queue_scheduler.unit_writes.eviction_patches import (
+    admission_of,
+    backoff_of,
+    build_put_back,
+    build_request,
+    build_withdrawal,
+    eviction_of,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import ADMISSION_CHECK
@@ -65,17 +63,11 @@ from shared_api.queue_unit_phases import (
     ADMITTED,
     CHECKS_AWAITED,
     CHECKS_OPEN,
-    Phase,
-    Writer,
     condition_body,
-    status_of_move,
     with_condition,
 )
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ADMISSION_CHECK_TIMEOUT, STOP_POLICY, read_annotation
-
-ALL_READY: Final = "all admission checks success"
-"""Upstream's message."""
 
 LONGEST_REST_SECONDS: Final = 60.0
 """Times end by the wall clock, which may be set; rests are measured by the monotonic clock."""
@@ -166,7 +158,7 @@ class AdmissionCheckCycle:
                 return self._wait(unit, verdict, rest.seconds, since)
             case GoOn():
                 on_written = partial(self._on_admitted, facts.queue_name)
-                status = _build_admission(facts, verdict, now)
+                status = build_admission(facts, verdict, now)
                 return SendStatus(unit, status, on_written, known_by=admission_of)
             case AddEntries(checks=checks):
                 entries = entries_of(unit, checks, rfc3339(now))
@@ -238,26 +230,3 @@ def build_inactivity(
     waits = Condition(type=ADMITTED, status="False", reason=CHECKS_AWAITED, message=message)
     conditions = with_condition(unit.status.conditions, waits, now=now)
     return {"conditions": [condition_body(each) for each in conditions]}
-
-
-def _build_admission(facts: CheckFacts, verdict: GoOn, now: datetime) -> dict[str, Any]:
-    unit = facts.unit
-    if facts.options.waits_for_pods:
-        unit = note_awaited(unit, facts.queue_name, rfc3339(now))
-    return build_admission(unit, verdict, now)
-
-
-def build_admission(unit: QueueUnit, verdict: GoOn, now: datetime) -> dict[str, Any]:
-    """Return the status of a unit whose checks are all Ready, to be merged.
-
-    The time within which its pods must run counts from here on. Entries of checks that the queue no
-    longer lists are removed: they would be taken for checks that have not answered.
-    """
-    stamp = rfc3339(now)
-    status = status_of_move(unit, verdict.to, writer=Writer.SCHEDULER, now=stamp, message=ALL_READY)
-    status["lastAllocateTime"] = stamp
-    if verdict.to is Phase.SCHED_READY:
-        status |= request_nodes(unit)
-    if len(unit.status.admission_checks) != len(verdict.checks):
-        status["admissionChecks"] = entries_of(unit, verdict.checks, stamp)
-    return status

@@ -21,7 +21,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from queue_scheduler.cache.unit_state import UnitState
-from queue_scheduler.cycles.eviction_patches import build_put_back, build_request
 from queue_scheduler.engine.deadlines import is_due, pods_end_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unmanaged_units import is_asked_for, is_concerned, is_leaving
@@ -32,20 +31,20 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
     UnitReconciler,
     requeue_at,
 )
+from queue_scheduler.unit_writes.eviction_patches import (
+    build_deactivation,
+    build_freed,
+    build_request,
+)
 from shared_api.evictions import (
     BACKOFF_TIMEOUT,
-    DEACTIVATED,
     RUNNING_TIMEOUT_MESSAGE,
-    ends_in_backoff,
-    eviction_reason,
     is_given_back,
 )
-from shared_api.objects.meta import find_condition
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
-    EVICTED,
     Phase,
     Writer,
     is_being_evicted,
@@ -56,7 +55,6 @@ from shared_api.timestamps import rfc3339
 LONGEST_REST_SECONDS: Final = 60.0
 """Times end by the wall clock, which may be set; rests are measured by the monotonic clock."""
 
-TOLD_INACTIVE: Final = "Evicted because the queue unit is deactivated"
 GIVEN_BACK: Final = "Enqueued: its admissions were lowered to 0 replicas"
 RUNNING: Final = "Running"
 
@@ -114,7 +112,7 @@ class UnitEvictions:
         if is_being_evicted(unit):
             return build_freed(unit, now, self._rng)
         if unit.spec.active is False:
-            return build_request(unit, DEACTIVATED, TOLD_INACTIVE, now)
+            return build_deactivation(unit, now)
         given_back = is_given_back(unit)
         to = Phase.ENQUEUED if given_back else Phase.RUNNING
         message = GIVEN_BACK if given_back else RUNNING
@@ -135,15 +133,3 @@ def _read_unit(engine: Engine, key: str) -> tuple[QueueUnit | None, bool]:
     if record is None:
         return None, False
     return record.unit, engine.units.usage.pods.has_living(record.uid)
-
-
-def build_freed(unit: QueueUnit, now: datetime, rng: random.Random) -> dict[str, Any]:
-    """Return the status of a unit whose eviction is carried out, to be merged."""
-    if ends_in_backoff(unit):
-        evicted = find_condition(unit.status.conditions, EVICTED)
-        message = evicted.message if evicted is not None and evicted.message else "Backoff"
-        return build_put_back(unit, message, now, rng)
-    message = f"Enqueued after eviction: {eviction_reason(unit)}"
-    return status_of_move(
-        unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=rfc3339(now), message=message
-    )

@@ -19,17 +19,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from queue_scheduler.cycles.eviction_patches import (
-    backoff_of,
-    build_put_back,
-    build_withdrawal,
-    with_eviction,
-)
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.deadlines import is_due, nodes_end_at
 from queue_scheduler.engine.engine import Engine
@@ -40,6 +31,11 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
     UnitAccess,
     UnitReconciler,
     requeue_at,
+)
+from queue_scheduler.unit_writes.eviction_patches import (
+    backoff_of,
+    build_backoff_status,
+    build_withdrawal,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import SCHEDULING_FAILED
@@ -137,17 +133,6 @@ def _find_unit(engine: Engine, key: str) -> tuple[QueueUnit, str | None] | None:
 
 def _stop_policy_of(queue: Queue | None) -> str | None:
     return None if queue is None else read_annotation(queue.metadata.annotations, STOP_POLICY)
-
-
-def build_backoff_status(
-    unit: QueueUnit, why: str, now: datetime, rng: random.Random
-) -> dict[str, Any]:
-    """Return the status that puts a unit without nodes into backoff, to be merged."""
-    conditions = with_eviction(unit, SCHEDULING_FAILED, why, now)
-    unit = msgspec.structs.replace(
-        unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
-    )
-    return build_put_back(unit, why, now, rng)
 
 
 def build_notice(unit: QueueUnit, why: str) -> Notice:

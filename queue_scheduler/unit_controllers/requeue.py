@@ -14,7 +14,7 @@ inactive or invalid unit returns as well, and is on hold in phase Enqueued.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -27,14 +27,11 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
     UnitReconciler,
     requeue_at,
 )
-from shared_api.objects.meta import Timestamp
+from queue_scheduler.unit_writes.eviction_patches import build_return_status
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
-from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.queue_unit_phases import Phase
 from shared_api.timestamps import rfc3339
-
-RETURNED: Final = "Enqueued because backoff timeout"
-"""Upstream's message."""
 
 LONGEST_REST_SECONDS: Final = 30.0
 """`requeueAt` is wall time, and rests are measured by the monotonic clock: after so long the wall
@@ -85,11 +82,3 @@ def _log_unreadable(unit: QueueUnit) -> None:
     state = unit.status.requeue_state
     if state is not None and state.requeue_at:
         log.warning("requeueAt cannot be read", unit=unit.metadata.key, value=state.requeue_at)
-
-
-def build_return_status(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:
-    """Return the status that requeues a unit, to be merged.
-
-    The requeue state stays until pods run: the next backoff continues its count.
-    """
-    return status_of_move(unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=now, message=RETURNED)

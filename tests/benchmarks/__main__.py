@@ -28,6 +28,7 @@ from tests.benchmarks import (
     kueue_shape,
     preemption_figures,
     probe_lateness,
+    replay_figures,
     scheduler_memory,
     scrape,
 )
@@ -102,6 +103,12 @@ STAGES = (
         "how long it takes to explain why a unit waits, while others are decided",
         15,
         lambda options: answer_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "replay",
+        "jobs per second of a trace in virtual time, beside lives in memory without one",
+        60,
+        lambda options: replay_figures.run(quick=options.quick),
     ),
     Stage("transport", "what one write costs our client", 10, _transport),
     Stage(

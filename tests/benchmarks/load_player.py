@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from queue_scheduler.cycles.dequeue_cycle import build_dequeue_patch
 from queue_scheduler.decision import Dequeue, Grant
+from queue_scheduler.unit_writes.admission_patches import build_dequeue_patch
 from shared_api.client.errors import AlreadyExists, ApiFailure
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import QUEUE_UNITS

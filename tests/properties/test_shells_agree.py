@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.cache.admission_check_rules import AddEntries, GoOn, judge_checks
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge
+from queue_scheduler.engine.drained_queues import find_to_ask
 from queue_scheduler.engine.growth import has_grown
 from queue_scheduler.engine.unmanaged_units import (
     is_asked_for,
@@ -23,7 +24,6 @@ from queue_scheduler.engine.unmanaged_units import (
     is_leaving,
     is_running,
 )
-from queue_scheduler.queue_objects.queue_drain import find_to_ask
 from shared_api.objects.queue_unit import (
     Admission,
     AdmissionCheckState,

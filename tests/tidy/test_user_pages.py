@@ -31,6 +31,7 @@ from queue_controllers.decision.pending import WAYS_OUT
 from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
 from queue_scheduler.cache.admission_check_rules import Shortfall
 from queue_scheduler.cache.unit_state import UnitState
+from queue_scheduler.command_line.__main__ import run as run_command
 from queue_scheduler.configuration import KIND, KoordQueueConfiguration, load_configuration
 from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
 from queue_scheduler.decision import Reason
@@ -423,6 +424,8 @@ def test_the_flags_are_known(capsys: pytest.CaptureFixture[str]) -> None:
     for parse in (parse_scheduler_flags, parse_controllers_flags, run_admission_checks):
         with pytest.raises(SystemExit):
             parse(["--help"])
+    with pytest.raises(SystemExit):
+        run_command(["replay", "--help"])
     helps = capsys.readouterr().out.replace(",", " ")
     assert unknown_flags(TEXT, helps) == set()
     assert unknown_flags("`--mange=all`", helps) == {"--mange"}

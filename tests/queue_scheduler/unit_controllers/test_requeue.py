@@ -11,9 +11,9 @@ import pytest
 from queue_scheduler.unit_controllers.requeue import (
     LONGEST_REST_SECONDS,
     BackoffRequeue,
-    build_return_status,
 )
 from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
+from queue_scheduler.unit_writes.eviction_patches import build_return_status
 from shared_api.client.errors import Conflict
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnitStatus, RequeueState

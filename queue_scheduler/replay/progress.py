@@ -1,0 +1,77 @@
+"""How far a command is: a bar with the time left on a terminal, one line per minute elsewhere."""
+
+from __future__ import annotations
+
+from typing import Final, TextIO
+
+from shared_api.process.clock import Clock
+
+BAR: Final = 30
+BAR_SECONDS: Final = 0.2
+LINE_SECONDS: Final = 60.0
+SOON: Final = 0.01
+"""Below this share the time left is not known well enough to be told."""
+
+
+class Progress:
+    """Tells how far several runs are, one after the other.
+
+    Args:
+        out: Where it is told.
+        clock: The time.
+        runs: How many runs there are.
+    """
+
+    def __init__(self, out: TextIO, clock: Clock, runs: int) -> None:
+        self._out = out
+        self._clock = clock
+        self._runs = runs
+        self._is_terminal = out.isatty()
+        self._began = clock.monotonic()
+        self._told = self._began
+        self._number = 0
+        self._name = ""
+
+    def start(self, name: str) -> None:
+        """Begin the next run."""
+        self._number += 1
+        self._name = name
+
+    def tell(self, share: float) -> None:
+        """Take which share of this run is done, from 0 to 1."""
+        now = self._clock.monotonic()
+        pause = BAR_SECONDS if self._is_terminal else LINE_SECONDS
+        if now - self._told < pause:
+            return
+        self._told = now
+        done = (self._number - 1 + share) / self._runs
+        text = f"{self._number} of {self._runs} ({self._name})"
+        if done >= SOON:
+            left = (now - self._began) * (1 - done) / done
+            text += f", {tell_seconds(left)} left"
+        if self._is_terminal:
+            bar = "#" * int(BAR * done)
+            self._out.write(f"\r[{bar:<{BAR}}] {done:4.0%} {text}\x1b[K")
+        else:
+            self._out.write(f"{done:.0%}: {text}\n")
+        self._out.flush()
+
+    def end(self) -> None:
+        """Remove the bar."""
+        if self._is_terminal:
+            self._out.write("\r\x1b[K")
+            self._out.flush()
+
+
+def tell_seconds(seconds: float) -> str:
+    """Return a time in its two largest units: `2 d 3 h`, `5 min`, `12 s`."""
+    whole = round(seconds)
+    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    parts: list[tuple[int, str]] = []
+    for size, name in units:
+        count, whole = divmod(whole, size)
+        if count or parts:
+            parts.append((count, name))
+        if len(parts) == 2:  # noqa: PLR2004 - the two largest units
+            break
+    return " ".join(f"{count} {name}" for count, name in parts if count) or "0 s"

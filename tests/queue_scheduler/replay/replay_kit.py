@@ -1,0 +1,73 @@
+"""A command line in memory: files of a replay, and what a user sees."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from queue_scheduler.replay.command import add_arguments, read_options, run
+from shared_api.testing.object_builders import elastic_quota_body
+from shared_api.testing.virtual_clock import VirtualClock
+
+Json = dict[str, Any]
+
+HEAD: Final = "submit_seconds,run_seconds,quota,cpu,priority"
+JOBS: Final = (
+    # Four cores, of which red may have two: the second job of red waits for the first.
+    "0,100,red,2,0",
+    "10,50,red,1,0",
+    "20,30,red,1,5",
+    "30,400,blue,3,0",
+    "40,10,blue,1,0",
+)
+
+
+def quota(name: str, cpu: int, parent: str = "org") -> Json:
+    """Return an ElasticQuota of this many cores."""
+    return elastic_quota_body(
+        name,
+        namespace="kube-system",
+        min={"cpu": cpu},
+        max={"cpu": cpu},
+        parent=parent,
+        is_parent=not parent,
+    )
+
+
+QUOTAS: Final = (quota("org", 4, ""), quota("red", 2), quota("blue", 4))
+
+
+class Desk:
+    """A folder with a trace and quotas, and the command."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out, self.err = io.StringIO(), io.StringIO()
+        self.write("trace.csv", "\n".join((HEAD, *JOBS)))
+        self.write("quotas.yaml", yaml.safe_dump_all(QUOTAS))
+
+    def write(self, name: str, text: str) -> str:
+        """Write a file; return its path."""
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def run(self, *more: str, trace: str = "trace.csv", quotas: str = "quotas.yaml") -> int:
+        """Run `koord-queue replay`; return the exit code."""
+        parser = argparse.ArgumentParser(prog="koord-queue replay")
+        add_arguments(parser)
+        files = [f"--trace={self.folder / trace}", f"--quotas={self.folder / quotas}"]
+        options = read_options(parser.parse_args([*files, *more]))
+        return run(options, self.out, self.err, VirtualClock())
+
+    def report(self, *more: str) -> Json:
+        """Run it, and return the JSON report."""
+        path = self.folder / "report.json"
+        assert self.run(f"--json={path}", *more) == 0, self.err.getvalue()
+        found: Json = json.loads(path.read_bytes())
+        return found
