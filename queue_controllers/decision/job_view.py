@@ -64,7 +64,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """This process has written when the job was created; a CRD of an older version drops it."""
     unsuspended_at: tuple[float, ...] = ()
     """When the job was resumed against the queue (monotonic), newest last."""
-    contest_told_at: float | None = None
+    contest_event_at: float | None = None
     """When that was last reported by an event (monotonic)."""
     displaced_at: float | None = None
     """When its unit was last moved to the end of its queue for that (monotonic)."""

@@ -239,7 +239,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "AdmissionCheckInactive": "An administrator of the queue's admission checks must repair it",
 }
 """Keyed by the condition's reason, as the scheduler writes it: one for each of
-`shared_api.waiting_reasons.TO_MEND`. A reason that is not written yet is not among them."""
+`shared_api.waiting_reasons.NEEDS_ACTION`. A reason that is not written yet is not among them."""
 
 
 class BlockingReason(msgspec.Struct, frozen=True):
@@ -301,11 +301,11 @@ def suspend_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     memory = msgspec.structs.replace(memory, unsuspended_at=(*recent, now)[-MAX_RESUMES:])
     if len(recent) + 1 >= MAX_RESUMES and not _is_recent(memory.displaced_at, now):
         return _displace(view, job, unit, memory)
-    if _is_recent(memory.contest_told_at, now):
+    if _is_recent(memory.contest_event_at, now):
         return Decision(actions=(suspend_job(view, job),), memory=memory)
     message = f"Suspended again: {_why_not(unit)}"
     event = RecordJobEvent(reason="SuspendedAgain", message=message, type=EventType.WARNING)
-    memory = msgspec.structs.replace(memory, contest_told_at=now)
+    memory = msgspec.structs.replace(memory, contest_event_at=now)
     return Decision(actions=(suspend_job(view, job), event), memory=memory)
 
 
@@ -339,7 +339,7 @@ def _displace(view: JobView, job: JobFacts, unit: QueueUnit, memory: JobMemory) 
         # First what stops the job: a status write that is refused, or meets a newer version, is
         # repeated by the next reconcile, since only a successful write is remembered.
         actions=(suspend_job(view, job), to_the_end(unit, contested, view.moment), event),
-        memory=msgspec.structs.replace(memory, displaced_at=now, contest_told_at=now),
+        memory=msgspec.structs.replace(memory, displaced_at=now, contest_event_at=now),
     )
 
 
