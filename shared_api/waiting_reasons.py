@@ -11,7 +11,7 @@ from typing import Final
 NOT_WRITTEN: Final = "Waiting"
 """The message of a unit until a reason is written: the CRD's default, which costs no write."""
 
-TO_MEND: Final = frozenset(
+NEEDS_ACTION: Final = frozenset(
     {
         "NoQuota",
         "NoQueue",

@@ -173,7 +173,7 @@ def _standing_of(
 
 def _find_problems(view: JobView, job: JobFacts) -> tuple[Problem, ...]:
     """Return what events would report about the job if none had been recorded yet."""
-    untold = msgspec.structs.replace(view.memory, reported_events=frozenset(), obstacle="")
+    untold = msgspec.structs.replace(view.memory, reported_events=frozenset(), blocking_message="")
     decision = decide(msgspec.structs.replace(view, memory=untold))
     found = {
         each.reason: Problem(each.reason, each.message)

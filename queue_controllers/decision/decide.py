@@ -250,9 +250,9 @@ def _leave_alone(view: JobView, job: JobFacts) -> Decision:
 
 def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     evicting = view.memory.evicting and is_being_evicted(unit)
-    obstacle = view.memory.obstacle
-    if obstacle and find_blocking_reason(unit) is None:
-        obstacle = ""
+    blocking_message = view.memory.blocking_message
+    if blocking_message and find_blocking_reason(unit) is None:
+        blocking_message = ""
     is_to_start = job.suspended and _is_admitted(unit)
     memory = view.memory if _is_admitted(unit) else _without_attempt(view.memory)
     memory = msgspec.structs.replace(
@@ -263,7 +263,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         adopting=view.memory.adopting and not job.suspended,
         held=view.memory.held and not _is_admitted(unit),
         evicting=evicting,
-        obstacle=obstacle,
+        blocking_message=blocking_message,
         old_pods_since=view.memory.old_pods_since if is_to_start else None,
         short_since=view.memory.short_since if is_to_start else None,
         refused_since=view.memory.refused_since if is_to_start and job.pods_refused else None,

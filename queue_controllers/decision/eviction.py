@@ -113,7 +113,7 @@ CUT_OFF_SECONDS: Final = 2.0
 """How far apart two times in objects may be further for their truncated fractions."""
 
 MAX_MARK_CHARS: Final = 16
-"""Of the annotation's value: a truth value has at most five, and anything else need not be kept."""
+"""How much is kept of the annotation's value: a truth value has at most five characters."""
 
 MAX_SECONDS: Final = 2**31 - 1
 """Limit of the status field, an int32."""

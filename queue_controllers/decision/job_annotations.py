@@ -36,7 +36,7 @@ IGNORED_ANNOTATION: Final = "Annotation "
 """How a report about an annotation begins."""
 
 MAX_SHOWN_CHARS: Final = 40
-"""Of a value that cannot be parsed; valid ones are shorter."""
+"""How much is quoted of a value that cannot be parsed; valid ones are shorter."""
 
 ValueT = TypeVar("ValueT")
 DefaultT = TypeVar("DefaultT")

@@ -1,4 +1,4 @@
-"""Where a job stands: one machine for every kind.
+"""The state of a job: one state machine for all kinds.
 
 ::
 
@@ -11,7 +11,7 @@
 - *starting*: not suspended, not finished, and no pod of it runs: also after it ran (retries).
 - *running*: the status says so, and a pod runs that is not being deleted.
 - *stopping*: suspended, but a pod lives, or the operator has not said that it knows.
-- *finished*: looked at before anything else (operators leave the rest of a status as it was).
+- *finished*: checked before anything else (operators leave the rest of a status as it was).
 - *deleting*: deleted, and the object or a living pod of it is still there; then *gone*.
 
 *Stopped* is what frees a booking: no living pod, and the operator says that it holds the job back.

@@ -64,7 +64,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """This process has written when the job was created; a CRD of an older version drops it."""
     unsuspended_at: tuple[float, ...] = ()
     """When the job was resumed against the queue (monotonic), newest last."""
-    contest_told_at: float | None = None
+    contest_event_at: float | None = None
     """When that was last reported by an event (monotonic)."""
     displaced_at: float | None = None
     """When its unit was last moved to the end of its queue for that (monotonic)."""
@@ -106,8 +106,8 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """The API server refused a release of this job with labels: the next is tried without."""
     reported_events: frozenset[str] = frozenset()
     """Reasons of events that are recorded once; for ignored annotations the whole message."""
-    obstacle: str = ""
-    """The blocking reason that was last reported on the job, until it is gone."""
+    blocking_message: str = ""
+    """The message of the `BlockingReason` last reported on the job; "" once nothing blocks it."""
 
     def with_reported(self, reason: str) -> JobMemory:
         """Return the memory with an event of this reason recorded."""

@@ -154,19 +154,19 @@ def wait_for_old_pods(view: JobView, state: JobState) -> Decision:
 
 def wait_in_queue(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Return what a job's user should know of its wait, and when to reconcile it again."""
-    obstacle = find_blocking_reason(unit)
-    if obstacle is not None and obstacle.message != view.memory.obstacle:
+    blocking = find_blocking_reason(unit)
+    if blocking is not None and blocking.message != view.memory.blocking_message:
         event = RecordJobEvent(
-            reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING
+            reason=blocking.reason, message=blocking.message, type=EventType.WARNING
         )
-        memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
+        memory = msgspec.structs.replace(view.memory, blocking_message=blocking.message)
         return Decision(actions=(event,), memory=memory)
     waits = wait_until_stopped(view, state)
     if job.pods_refused and waits.requeue_after_seconds is None:
         # What blocks it triggers a reconcile when it changes, except a right to read it that is
         # revoked.
         return msgspec.structs.replace(waits, requeue_after_seconds=REFUSED_REQUEUE_SECONDS)
-    return waits if obstacle is not None else _announce_queued(unit, waits)
+    return waits if blocking is not None else _announce_queued(unit, waits)
 
 
 def _announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
@@ -239,7 +239,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "AdmissionCheckInactive": "An administrator of the queue's admission checks must repair it",
 }
 """Keyed by the condition's reason, as the scheduler writes it: one for each of
-`shared_api.waiting_reasons.TO_MEND`. A reason that is not written yet is not among them."""
+`shared_api.waiting_reasons.NEEDS_ACTION`. A reason that is not written yet is not among them."""
 
 
 class BlockingReason(msgspec.Struct, frozen=True):
@@ -271,16 +271,16 @@ def find_blocking_reason(unit: QueueUnit) -> BlockingReason | None:
 # job runs in the meantime is charged: its living pods count, whatever its unit's phase.
 
 MIN_PAUSE_SECONDS: Final = 1.0
-"""Between two suspensions of one job: a tool that resumes it at once costs a write a second."""
+"""Pause between two suspensions of a job: a tool that resumes it at once costs a write a second."""
 
 CONTEST_SECONDS: Final = 60.0
 MAX_RESUMES: Final = 3
-"""So many times within so long, and the unit moves to the end of its queue. Also how often events
-report a conflict that continues."""
+"""A unit whose job is resumed `MAX_RESUMES` times within `CONTEST_SECONDS` moves to the end of its
+queue. An event reports a conflict that continues once per `CONTEST_SECONDS`."""
 
 OUT_OF_TURN: Final = "UnsuspendedByOthers"
 AGAINST_EVICTION: Final = "EvictionContested"
-"""Reasons of `SuspendContested`: what it is about."""
+"""Reasons of the condition `SuspendContested`: resumed before admission, or despite an eviction."""
 
 
 def suspend_job(view: JobView, job: JobFacts) -> SuspendJob:
@@ -301,11 +301,11 @@ def suspend_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     memory = msgspec.structs.replace(memory, unsuspended_at=(*recent, now)[-MAX_RESUMES:])
     if len(recent) + 1 >= MAX_RESUMES and not _is_recent(memory.displaced_at, now):
         return _displace(view, job, unit, memory)
-    if _is_recent(memory.contest_told_at, now):
+    if _is_recent(memory.contest_event_at, now):
         return Decision(actions=(suspend_job(view, job),), memory=memory)
     message = f"Suspended again: {_why_not(unit)}"
     event = RecordJobEvent(reason="SuspendedAgain", message=message, type=EventType.WARNING)
-    memory = msgspec.structs.replace(memory, contest_told_at=now)
+    memory = msgspec.structs.replace(memory, contest_event_at=now)
     return Decision(actions=(suspend_job(view, job), event), memory=memory)
 
 
@@ -339,7 +339,7 @@ def _displace(view: JobView, job: JobFacts, unit: QueueUnit, memory: JobMemory) 
         # First what stops the job: a status write that is refused, or meets a newer version, is
         # repeated by the next reconcile, since only a successful write is remembered.
         actions=(suspend_job(view, job), to_the_end(unit, contested, view.moment), event),
-        memory=msgspec.structs.replace(memory, displaced_at=now, contest_told_at=now),
+        memory=msgspec.structs.replace(memory, displaced_at=now, contest_event_at=now),
     )
 
 

@@ -57,14 +57,14 @@ _NANOS: Final = 10**9
 """In one unit: a ratio is a quantity, too."""
 
 MAX_DIFFERENCES_CHARS: Final = 1024
-"""Of the text in an annotation: some lines for a person."""
+"""Limit of the text in the annotation: some lines for a person."""
 
 
 class AdmissionObjects(msgspec.Struct, frozen=True, kw_only=True):
     """What the API server's admission reads in one namespace; None: it cannot be read."""
 
     limit_ranges: tuple[LimitRange, ...] = ()
-    """Of the namespace."""
+    """Those of the job's namespace."""
     runtime_classes: Mapping[str, RuntimeClass] | None = None
     priority_classes: Container[str] | None = None
     """Names of those that exist."""

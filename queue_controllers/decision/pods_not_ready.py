@@ -59,8 +59,8 @@ events of the namespace for it."""
 NO_POD: Final = "No pod of it exists"
 NO_EVENT: Final = "no event of it says why; those of what makes its pods may"
 PENDING: Final = "Pods of the job do not run yet"
-BUT: Final = "; "
-"""Between why its queue waits for a unit, and what is wrong with its pods; no name contains it."""
+SEPARATOR: Final = "; "
+"""Stands between why the queue waits for a unit and what is wrong with its pods; in no name."""
 
 _REFUSED: Final = {
     NoNode.QUOTA: "For more than a minute pods of it are refused by their quota",
@@ -239,7 +239,7 @@ def _says(unit: QueueUnit, reason: str, words: str) -> bool:
     if said is None:
         return False
     if said.reason == WAITED_FOR and said.status == "False":
-        return said.message.partition(BUT)[2].startswith(words)
+        return said.message.partition(SEPARATOR)[2].startswith(words)
     return said.reason == reason and said.message.startswith(words)
 
 
@@ -258,10 +258,10 @@ def _wanted_condition(unit: QueueUnit, trouble: _Trouble | None) -> Condition | 
         return None
     said = find_condition(unit.status.conditions, PODS_READY)
     if said is not None and said.reason == WAITED_FOR and said.status == "False":
-        waits, _, before = said.message.partition(BUT)
+        waits, _, before = said.message.partition(SEPARATOR)
         if trouble is None and not before:
             return None
-        message = waits if trouble is None else f"{waits}{BUT}{trouble.message}"
+        message = waits if trouble is None else f"{waits}{SEPARATOR}{trouble.message}"
         return msgspec.structs.replace(said, message=message)
     runs = phase_of(unit) is Phase.RUNNING
     status = "True" if runs else "False"

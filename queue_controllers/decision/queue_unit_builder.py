@@ -66,7 +66,7 @@ MAX_NAME_CHARS: Final = 253
 """Limit of an object's name (a DNS subdomain)."""
 
 UID_CHARS: Final = 8
-"""Of the uid in a name that had to be made unique."""
+"""How much of the uid makes a name unique."""
 
 
 # --- the unit, and what has changed since -------------------------------------------------------

@@ -53,8 +53,8 @@ from shared_api.well_known_labels import ACTIVE, NOT_PREEMPTIBLE, POD_SET_UPDATE
 
 MAX_SUSPENSIONS: Final = 5
 SUSPENSIONS_SECONDS: Final = 3600.0
-"""So many suspensions by others within so long end a release: a tool that applies a manifest every
-few minutes is found, a user who stops a job now and then is not."""
+"""`MAX_SUSPENSIONS` by others within `SUSPENSIONS_SECONDS` end a release: that catches a tool that
+applies a manifest every few minutes, and not a user who stops a job now and then."""
 
 REST_SECONDS: Final = 60.0
 """How long a job may wait for pods that it was not admitted with and cannot do without: growth is
@@ -244,7 +244,7 @@ def _released_annotation(job: JobFacts) -> str | None:
 # are in conflict; no choice between them is right, so such a job is not released.
 
 MAX_SHOWN_CHARS: Final = 60
-"""Of a value in conflict: labels have 63 at most."""
+"""How much is quoted of a value in conflict: labels have 63 characters at most."""
 
 _NO_STAMP: Final = PodStamp()
 _TEMPLATE: Final = "the job's template"

@@ -101,7 +101,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         status |= pods.status | _running_into_status(view, job, unit, state)
         return _follow_counts(view, unit, status, requeue_after)
     if state.state is not State.RUNNING and not wants_no_pods(job):
-        wake, wake_in = plan_nudge(view, job, state)
+        wake, wake_in = plan_operator_wakeup(view, job, state)
         if wake:
             return Decision(actions=wake, memory=view.memory)
         requeue_after = _earliest(requeue_after, wake_in)
@@ -432,7 +432,7 @@ MAX_PAUSE_SECONDS: Final = 600.0
 """Between two touches: twice as long as KubeRay takes to reconcile by itself."""
 
 
-def plan_nudge(
+def plan_operator_wakeup(
     view: JobView, job: JobFacts, state: JobState
 ) -> tuple[tuple[Action, ...], float | None]:
     """Return the touch if it is due, and in how many seconds the next one is; None: no next one.

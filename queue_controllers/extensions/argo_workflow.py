@@ -67,7 +67,7 @@ KIND: Final = JobKind(
 )
 
 MAX_RESOURCES_CHARS: Final = 4096
-"""Of that annotation: a hundred resources, and no work for a parser."""
+"""Longest value of that annotation: a hundred resources, and no work for a parser."""
 
 REMEMBERED: Final = 1024
 """How many such texts are remembered with their content: equal templates have equal texts."""
@@ -75,7 +75,7 @@ REMEMBERED: Final = 1024
 POD_SET: Final = "default"
 
 IMAGE: Final = "non-exist"
-"""Of the one container that stands for all steps; upstream's word."""
+"""The image of the one container that stands for all steps; upstream's value."""
 
 _FINAL: Final = {"Succeeded": True, "Failed": False, "Error": False}
 _UNDER_WAY: Final = frozenset({"Pending", "Running"})

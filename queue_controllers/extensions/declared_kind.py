@@ -85,7 +85,7 @@ class DeclaredKind(
     key: Name = ""
     """Its name in settings and metrics; the kind in lower case where it is not said."""
     name_suffix: str = ""
-    """Of the units' names; `<key>-qu` where it is not said."""
+    """The suffix of the units' names; "": `<key>-qu`."""
     suspend: str = ""
     suspended: DeclaredTest | None = None
     running: DeclaredTest | None = None

@@ -66,7 +66,7 @@ KIND: Final = JobKind(
 
 K8S_JOB_MODE: Final = "K8sJobMode"
 SIDECAR_MODE: Final = "SidecarMode"
-"""Of `spec.submissionMode`, the first if absent; in all others nothing submits in the cluster."""
+"""Values of `spec.submissionMode`, the first if absent; others submit nothing in the cluster."""
 
 SUBMITTER_CONTAINER: Final = ScheduledContainer(
     name="ray-job-submitter",
@@ -78,7 +78,7 @@ SUBMITTER_CONTAINER: Final = ScheduledContainer(
 
 _LOST: Final = frozenset({"FAILED", "STOPPED"})
 _ENDED: Final = _LOST | {"SUCCEEDED"}
-"""Of `jobStatus`."""
+"""Values of `status.jobStatus` of a job that has ended."""
 
 
 class RayJobSpec(WireStruct, frozen=True):

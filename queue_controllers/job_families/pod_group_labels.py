@@ -24,7 +24,7 @@ PLUGINS_API: Final = "scheduling.x-k8s.io"
 """API groups of the two kinds called PodGroup."""
 
 MAX_PODS: Final = 10_000
-"""Of a group: a larger number is a mistake."""
+"""The most pods of a group; a larger number is a mistake."""
 
 
 class GroupMark(NamedTuple):

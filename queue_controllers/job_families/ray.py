@@ -55,7 +55,7 @@ MANAGED_BY: Final = ManagedByField("ray.io/kuberay-operator")
 """In the spec of all kinds of the operator."""
 
 _GENERATED_NAME: Final = re.compile(r"(.+)-[a-z0-9]{5}")
-"""Of the RayClusters that RayJob and RayService create: the owner's name, and five random
+"""Names of the RayClusters that RayJob and RayService create: the owner's name, and five random
 characters."""
 
 AUTOSCALER: Final = ScheduledContainer(

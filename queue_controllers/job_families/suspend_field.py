@@ -45,7 +45,7 @@ class SuspendField(msgspec.Struct, frozen=True):
 
 
 SPEC_SUSPEND: Final = SuspendField(parse_path(".spec.suspend"))
-"""Of most kinds."""
+"""The field of most kinds."""
 
 
 class ManagedByField(msgspec.Struct, frozen=True):

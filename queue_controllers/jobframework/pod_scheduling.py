@@ -20,7 +20,8 @@ from shared_api.objects.pod import Pod, PodStatus
 from shared_api.well_known_labels import RELEASED_AT, read_annotation
 
 MAX_MESSAGE_CHARS: Final = 120
-"""Of a scheduler's sentence: it begins with what is missing, and 50,000 pods are cached."""
+"""How much is kept of a scheduler's message: it begins with what is missing, and 50,000 pods are
+cached."""
 
 UNSCHEDULABLE_SECONDS: Final = 60.0
 """How long a pod may have no node before that is reported on its job. With koord-scheduler the

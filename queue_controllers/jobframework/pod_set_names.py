@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 MAX_POD_SET_NAME_CHARS: Final = 63
-"""Of a pod set's name (a DNS label)."""
+"""Limit of a pod set's name (a DNS label)."""
 
 MAX_COUNT: Final = 2**31 - 1
-"""Of pods of a set, and of reclaimable ones: int32; admissions, int64, may be raised beyond."""
+"""The most pods of a set, and of reclaimable ones: int32. Admissions are int64, and may be more."""
 
 
 def pod_set_name(name: str) -> str:

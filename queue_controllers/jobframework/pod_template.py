@@ -17,7 +17,7 @@ from shared_api.objects.meta import WireStruct
 from shared_api.objects.pod import Container, PodSpec, TemplateMeta
 
 MAX_ANNOTATION_CHARS: Final = 1024
-"""Of a template's annotation that is carried over: gang and autoscaler marks are short."""
+"""Longest annotation that is copied from a template: gang and autoscaler marks are short."""
 
 CONTROLLER_LABELS: Final = ("batch.kubernetes.io/", "controller-uid", "job-name")
 """Labels (or their beginnings) that the API server puts on a Job and its template: the unit has the

@@ -22,7 +22,7 @@ from shared_api.objects.meta import WireStruct
 from shared_api.well_known_labels import POD_SET_UPDATES
 
 MAX_NOTE_CHARS: Final = 65_536
-"""Of the annotation: a quarter of what an object's annotations may have together."""
+"""Limit of the annotation: a quarter of what all annotations of an object may have."""
 
 DIGEST_CHARS: Final = 12
 

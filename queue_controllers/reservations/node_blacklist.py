@@ -40,7 +40,7 @@ class _Report(msgspec.Struct, frozen=True):
 
 
 MAX_TOLD: Final = 3
-"""Of the entries that cannot be parsed: the first ones show what is wrong."""
+"""How many entries that cannot be parsed are reported: the first ones show what is wrong."""
 
 _decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _reports_decoder: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])

@@ -35,7 +35,7 @@ from shared_api.well_known_labels import (
 )
 
 MAX_NAME_CHARS: Final = 63
-"""Of a reservation's name: that of DNS labels, since other programs copy it into labels."""
+"""Limit of a reservation's name: that of DNS labels, since other programs copy it into labels."""
 
 HASH_CHARS: Final = 10
 """In names: a million reservations collide with a probability of one half in a trillion each."""

@@ -76,7 +76,7 @@ MAX_RECONCILES: Final = 3
 """Reconciles of one key in one step; after that other keys have their turn."""
 
 MAX_MESSAGE_CHARS: Final = 500
-"""Of a server's refusal that goes into a status."""
+"""Limit of the status message about a write that the server refuses."""
 
 log = structlog.get_logger("reservations")
 

@@ -28,7 +28,7 @@ from shared_api.well_known_labels import (
 )
 
 MAX_INT32: Final = 2**31 - 1
-"""Of a priority."""
+"""The highest priority that an int32 can hold."""
 
 MAX_SHOWN: Final = 32
 """Characters of an annotation that are reported: twice the longest number."""

@@ -32,7 +32,7 @@ MAX_CHILDREN: Final = 3
 children the first say the same as the others."""
 
 MAX_WHY_CHARS: Final = 300
-"""Of an event that is reported: what is refused, and by what, stands at its beginning."""
+"""How much is reported of an event: it begins with what is refused, and by what."""
 
 OURS: Final = "koord-queue/"
 """How the programs of this project name themselves in events."""

@@ -29,7 +29,7 @@ from shared_api.well_known_labels import (
 )
 
 MAX_NAME_CHARS: Final = 63
-"""Of a request: it may stand in a label, and its templates' names are longer by a pod set's."""
+"""Limit of a request's name: it may be put in a label, and the names of templates extend it."""
 DIGEST_CHARS: Final = 10
 """40 bits, beside the names of unit and check."""
 MAX_LABEL_CHARS: Final = 63

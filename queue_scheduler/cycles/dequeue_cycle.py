@@ -51,7 +51,7 @@ ASIDE: Final = Backoff(base_seconds=60.0, cap_seconds=900.0)
 """Until a unit whose admission the server refuses is tried again, if it does not change before."""
 
 ASIDE_AFTER_CONFLICT: Final = Backoff(base_seconds=1.0, cap_seconds=900.0)
-"""The same after a conflict with a unit that has not changed: mostly it is over at the next try."""
+"""The same after a conflict with a unit that has not changed: the next try mostly succeeds."""
 
 MANY_IN_A_ROW: Final = 10
 """Refusals of a queue's units with no admission between: the cause is then not in each unit. With

@@ -55,7 +55,7 @@ class Limit(NamedTuple):
     kind: ChangeKind
     quota: str = ""
     namespace: str = ""
-    """Of the quota's object, if there are several of its name."""
+    """That of the quota's object, if there are several of its name."""
 
 
 class Raised(NamedTuple):

@@ -5,7 +5,7 @@ A unit that starts within two seconds gets no such write. After that the conditi
 Numbers change all the time and are in the debug API. The writes use the low lane, after every write
 of a phase.
 
-    a reason that needs action (`TO_MEND`)           at once
+    a reason that needs action (`NEEDS_ACTION`)           at once
     of the first `FIRST_UNITS` of a queue            behind these
     all others                                       `LATER_PER_SECOND`, while they wait
 
@@ -49,11 +49,11 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import QUOTA_RESERVED, condition_body, with_condition
 from shared_api.timestamps import rfc3339
-from shared_api.waiting_reasons import TO_MEND
+from shared_api.waiting_reasons import NEEDS_ACTION
 from shared_api.work_queue import WorkQueue
 
 FIRST_REPORT_SECONDS: Final = 2.0
-"""A unit that starts before costs no write."""
+"""No reason is written to a unit that starts sooner."""
 
 SWEEP_SECONDS: Final = 5.0
 """Between two passes over the queues whose reasons changed."""
@@ -61,17 +61,17 @@ SWEEP_SECONDS: Final = 5.0
 MIN_REST_SECONDS: Final = 0.25
 """Between two steps, so that the thread wakes once for all units whose two seconds end in it."""
 
-TOLD_REASONS: Final = reasons_with(Trait.NEEDS_CORRECTION)
-"""Reasons that need action: the unit, its quota or its queue must be corrected."""
+REASONS_WITH_EVENT: Final = reasons_with(Trait.NEEDS_CORRECTION)
+"""Reasons that are events as well: the unit, its quota or its queue must be corrected."""
 
 FIRST_UNITS: Final = 20
-"""Of each queue: about as many as `kubectl get queueunits` shows without scrolling."""
+"""First units of a queue: about as many as `kubectl get queueunits` shows without scrolling."""
 
 LATER_PER_SECOND: Final = 5.0
 """Reasons of units further back; a twentieth of the low lane as shipped."""
 
 LATER_AT_ONCE: Final = 5
-"""This many at once after a pause, so that the units of a short queue do not wait for it."""
+"""How many of them at once after a pause, so that units of a short queue do not wait."""
 
 UNITS_PER_STEP: Final = 200
 """Bounds the time until newer changes are considered."""
@@ -81,8 +81,8 @@ MAX_FIRST_IN_FLIGHT: Final = 100
 reasons that need action never wait longer behind them."""
 
 MAX_IN_FLIGHT: Final = 500
-"""Reports that are in flight. The others wait as keys for their turn in the low lane, a hundred a
-second by default; as writes they would take some kilobytes each, and be old at their turn."""
+"""Reports in flight. Others wait as keys: the low lane sends a hundred a second by default, and as
+writes they would take some kilobytes each, and be outdated when they are sent."""
 
 CHARGED_AGAIN: Final = "Quota is reserved: its namespace may name the quota"
 """The message of an adopted unit that is charged after it was not."""
@@ -301,7 +301,7 @@ class PendingReasonWriter:
         return True
 
     def _rank_of(self, key: str, refusal: Refusal) -> _Rank:
-        if refusal.reason in TO_MEND:
+        if refusal.reason in NEEDS_ACTION:
             return _Rank.AT_ONCE
         return _Rank.FIRST if key in self._first else _Rank.LATER
 
@@ -325,7 +325,7 @@ class PendingReasonWriter:
             case Written(object=unit):
                 self._cache.note_written(unit)
                 self._shared.tell(Engine.on_queue_unit, unit)
-                if refusal is not None and refusal.reason in TOLD_REASONS:
+                if refusal is not None and refusal.reason in REASONS_WITH_EVENT:
                     self._report_notice(build_notice(unit, refusal))
             case Rejected(error=Conflict() | NotFound()):
                 pass  # the newer object brings it back here

@@ -31,7 +31,7 @@ NAMESPACES: Final = ("", "namespaces")
 NAMESPACE_FINALIZER: Final = "kubernetes"
 STANDARD_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 MAX_NOTE_CHARS: Final = 1024
-"""Of an event. Source: k8s.io/kubernetes/pkg/apis/core/validation/events.go."""
+"""Limit of an event's note. Source: k8s.io/kubernetes/pkg/apis/core/validation/events.go."""
 _MIN_SERIES_COUNT: Final = 2
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared_api.crds import QUEUE_UNIT
-from shared_api.waiting_reasons import NOT_WRITTEN, TO_MEND
+from shared_api.waiting_reasons import NEEDS_ACTION, NOT_WRITTEN
 
 
 def test_a_message_that_is_not_written_has_the_default_of_the_crd() -> None:
@@ -15,4 +15,4 @@ def test_a_message_that_is_not_written_has_the_default_of_the_crd() -> None:
 
 
 def test_the_default_is_not_a_reason_to_repair() -> None:
-    assert NOT_WRITTEN not in TO_MEND
+    assert NOT_WRITTEN not in NEEDS_ACTION

@@ -322,6 +322,14 @@ def test_the_tables_have_all_reasons() -> None:
     assert set(WAYS_OUT) <= to_act_on
 
 
+def test_each_reason_belongs_to_one_of_kueue() -> None:
+    page = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
+    rows = page.partition("| Kueue's reason |")[2].splitlines()[2:]
+    named = [name for row in rows for name in quoted(row.split("|")[2])]
+    assert len(rows) == 8
+    assert sorted(named) == sorted(reason.value for reason in Reason)
+
+
 def test_the_tables_have_all_metrics() -> None:
     programs = ("scheduler's", "controllers'", "check controllers'", "every program's")
     named = {name for each in programs for name in first_cells(PAGES, f"{each} metric")}

@@ -292,6 +292,6 @@ def test_what_is_wrong_with_it(job: JobFacts, asked: dict[str, Any], want: list[
 
 
 def test_a_warning_that_was_reported_is_shown_again() -> None:
-    memory = JobMemory(reported_events=frozenset({"KeyWithoutEffect"}), obstacle="x")
+    memory = JobMemory(reported_events=frozenset({"KeyWithoutEffect"}), blocking_message="x")
     (problem,) = explain(labelled(MISSPELLED), memory=memory).problems
     assert f"Did you mean {LABEL}?" in problem.message

@@ -10,7 +10,7 @@ from queue_controllers.decision.pending import WAYS_OUT
 from queue_scheduler.decision import Reason
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.waiting_reasons import TO_MEND
+from shared_api.waiting_reasons import NEEDS_ACTION
 from tests.job_situations import ADMITTED, facts, look, told, unit
 
 
@@ -20,8 +20,8 @@ def waiting(reason: str, message: str = "m", status: str = "False") -> QueueUnit
 
 
 def test_every_actionable_reason_names_the_action() -> None:
-    assert WAYS_OUT.keys() == TO_MEND
-    assert set(Reason) >= TO_MEND
+    assert WAYS_OUT.keys() == NEEDS_ACTION
+    assert set(Reason) >= NEEDS_ACTION
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS
 from shared_api.client.writes import Rejected, Written
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.object_builders import queue_unit, queue_unit_body
-from shared_api.waiting_reasons import TO_MEND
+from shared_api.waiting_reasons import NEEDS_ACTION
 from shared_api.well_known_labels import QUOTA_NAMESPACES
 from shared_api.work_queue import WorkQueue
 from tests.object_states import condition_of
@@ -374,8 +374,8 @@ def test_a_unit_that_left_is_forgotten_at_once(desk: Desk) -> None:
 
 
 def test_every_event_has_a_reason_that_is_written_at_once() -> None:
-    assert {each.value for each in pending_reason.TOLD_REASONS} <= TO_MEND
-    assert {each.value for each in Reason} >= TO_MEND
+    assert {each.value for each in pending_reason.REASONS_WITH_EVENT} <= NEEDS_ACTION
+    assert {each.value for each in Reason} >= NEEDS_ACTION
 
 
 def test_a_unit_that_was_not_asked_yet_has_no_reason(desk: Desk) -> None:
