@@ -93,7 +93,7 @@ def test_they_fit_into_client_side_apply(plane: ControlPlane) -> None:
 def test_kubectl_explain_describes_fields(plane: ControlPlane) -> None:
     assert "names of pod sets" not in plane.kubectl("explain", "queueunits.spec.podSet")
     told = plane.kubectl("explain", "queueunits.spec.podSet.minCount")
-    assert "With how many pods the job can do, if not with all." in told
+    assert "The fewest pods that the job can run with; absent: all." in told
     assert "An order in which units" in plane.kubectl("explain", "queues.scheduling.x-k8s.io")
 
 
