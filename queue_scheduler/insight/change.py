@@ -7,9 +7,11 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.insight.trials import Edit
+from shared_api.objects.meta import ObjectMeta
 
 
 class ChangeKind(StrEnum):
@@ -108,15 +110,23 @@ def patch_owner(
         name, patch = unit.metadata.name, of_unit
     if patch is None:
         return ()
-    return (
-        Patch(
-            api_version=api_version,
-            kind=kind,
-            namespace=unit.metadata.namespace,
-            name=name,
-            patch=dict(patch),
-        ),
+    return (patch_of(api_version, kind, replace(unit.metadata, name=name), patch),)
+
+
+def patch_of(api_version: str, kind: str, meta: ObjectMeta, patch: Mapping[str, Any]) -> Patch:
+    """Return the patch of the object with this metadata."""
+    return Patch(
+        api_version=api_version,
+        kind=kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        patch=dict(patch),
     )
+
+
+def count_of(count: int, what: str) -> str:
+    """Return a number of things in words, such as "1 unit" and "2 units"."""
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
 
 
 def annotated(values: Mapping[str, str]) -> dict[str, Any]:

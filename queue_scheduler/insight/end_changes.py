@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
-from queue_scheduler.insight.change import Change, ChangeKind
+from queue_scheduler.insight.change import Change, ChangeKind, count_of
 from queue_scheduler.insight.question import Question, find_deciding
 from queue_scheduler.insight.trials import Outcome, end
 
@@ -59,7 +59,7 @@ def find_end_changes(question: Question) -> Iterator[Change]:
     if found is None:
         return
     chosen, outcome, is_least = found
-    what = "1 admitted unit" if len(chosen) == 1 else f"{len(chosen)} admitted units"
+    what = count_of(len(chosen), "admitted unit")
     yield Change(
         kind=ChangeKind.UNITS_END,
         description=f"It starts when {what} {'has' if len(chosen) == 1 else 'have'} ended.",

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.change import Change, ChangeKind
+from queue_scheduler.insight.change import Change, ChangeKind, count_of
 from queue_scheduler.insight.limit_edits import (
     Limit,
     find_limits,
@@ -148,10 +148,10 @@ def _add_nodes(question: Question, missing: Amounts) -> Change | None:
         outcome = question.trials.attempt(copies.edit)
         if outcome.starts:
             fewer = replace(copies, count=copies.count - 1)
-            what = "1 node" if copies.count == 1 else f"{copies.count} nodes"
+            what, like = count_of(copies.count, "node"), copies.like.metadata.name
             return Change(
                 kind=ChangeKind.NODES,
-                description=f"Add {what} like {copies.like.metadata.name}.",
+                description=f"Add {what} like {like}.",
                 sufficient=True,
                 minimal=not question.trials.attempt(fewer.edit).starts,
                 also_starts=outcome.also,

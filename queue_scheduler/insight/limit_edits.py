@@ -7,7 +7,7 @@ a scaled min, a division) is up to the engine that is told. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.insight.change import ChangeKind, Patch
+from queue_scheduler.insight.change import ChangeKind, Patch, patch_of
 from queue_scheduler.insight.trials import Edit
 from queue_scheduler.quota.quota_tree_spec import SEPARATOR
 from queue_scheduler.quota.resource_quota_spec import REQUESTS, quota_name
 from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree, ElasticQuotaTreeNode
-from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
 from shared_api.objects.pod import QuantityText, ResourceQuantities
 from shared_api.objects.resource_quota import ResourceQuota
@@ -147,11 +147,11 @@ def _raise_elastic(quota: ElasticQuota, kind: ChangeKind, more: Amounts) -> Rais
     if new is None:
         return None
     spec = replace(quota.spec, **{field: {**getattr(quota.spec, field), **new}})
-    patch = _patch("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", quota.metadata)
+    patch = {"spec": {field: new}}
     return Raised(
         lambda engine: engine.on_quota(replace(quota, spec=spec)),
         _listed(new),
-        (patch({"spec": {field: new}}),),
+        (patch_of("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", quota.metadata, patch),),
     )
 
 
@@ -163,7 +163,7 @@ def _raise_hard(quota: ResourceQuota, more: Amounts) -> Raised | None:
     return Raised(
         lambda engine: engine.on_quota(replace(quota, spec=spec)),
         _listed(new),
-        (_patch("v1", "ResourceQuota", quota.metadata)({"spec": {"hard": new}}),),
+        (patch_of("v1", "ResourceQuota", quota.metadata, {"spec": {"hard": new}}),),
     )
 
 
@@ -200,8 +200,9 @@ def _raise_node(tree: ElasticQuotaTree, limit: Limit, more: Amounts) -> Raised |
     patches: tuple[Patch, ...] = ()
     if not names:
         # Below the root, a merge patch would replace a whole list of nodes by what is read of them.
-        patch = _patch("scheduling.sigs.k8s.io/v1beta1", "ElasticQuotaTree", tree.metadata)
-        patches = (patch({"spec": {"root": {field: changed}}}),)
+        patch = {"spec": {"root": {field: changed}}}
+        kind = ("scheduling.sigs.k8s.io/v1beta1", "ElasticQuotaTree")
+        patches = (patch_of(*kind, tree.metadata, patch),)
     return Raised(lambda engine: engine.on_quota(edited), _listed(changed), patches)
 
 
@@ -230,19 +231,6 @@ def _raise(
 
 def _listed(new: ResourceQuantities) -> str:
     return ", ".join(f"{text} of {resource}" for resource, text in sorted(new.items()))
-
-
-def _patch(api_version: str, kind: str, meta: ObjectMeta) -> Callable[[dict[str, Any]], Patch]:
-    def build(patch: dict[str, Any]) -> Patch:
-        return Patch(
-            api_version=api_version,
-            kind=kind,
-            namespace=meta.namespace,
-            name=meta.name,
-            patch=patch,
-        )
-
-    return build
 
 
 # --- nodes ----------------------------------------------------------------------------------------

@@ -12,7 +12,14 @@ from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
-from queue_scheduler.insight.change import Change, ChangeKind, annotated, labeled, patch_owner
+from queue_scheduler.insight.change import (
+    Change,
+    ChangeKind,
+    annotated,
+    count_of,
+    labeled,
+    patch_owner,
+)
 from queue_scheduler.insight.question import Question
 from queue_scheduler.insight.trials import Edit, edit_spec, told
 from queue_scheduler.quota.quota_tree_spec import parse_tree
@@ -73,7 +80,7 @@ def _go_first(question: Question) -> Change | None:
             low = middle
     priority = levels[high]
     less = _edit(question, priority=priority - 1)
-    evicts = f", and evicts {_count(outcome.victims)}" if outcome.victims else ""
+    evicts = f", and evicts {count_of(len(outcome.victims), 'unit')}" if outcome.victims else ""
     return Change(
         kind=ChangeKind.PRIORITY,
         description=f"With priority {priority} it is early enough in its queue{evicts}.",
@@ -119,10 +126,6 @@ def _levels(question: Question) -> list[int]:
     levels |= {queue.options.priority_threshold} - set(range(info.priority + 1))
     most = MAX_PRIORITY if ceiling is None else ceiling
     return sorted(level for level in levels if level <= most)
-
-
-def _count(keys: tuple[str, ...]) -> str:
-    return "1 unit" if len(keys) == 1 else f"{len(keys)} units"
 
 
 # --- the time that it runs ------------------------------------------------------------------------

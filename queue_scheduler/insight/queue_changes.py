@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.insight.change import Change, ChangeKind, Patch, annotated
+from queue_scheduler.insight.change import Change, ChangeKind, Patch, annotated, count_of, patch_of
 from queue_scheduler.insight.explain import Verdict
 from queue_scheduler.insight.question import Question
 from queue_scheduler.insight.trials import Edit, Outcome
@@ -57,16 +57,7 @@ def _with_annotations(queue: Queue, values: Mapping[str, str]) -> Edit:
 
 
 def _patch_queue(queue: Queue, patch: dict[str, Any]) -> tuple[Patch, ...]:
-    meta = queue.metadata
-    return (
-        Patch(
-            api_version="scheduling.x-k8s.io/v1alpha1",
-            kind="Queue",
-            namespace=meta.namespace,
-            name=meta.name,
-            patch=patch,
-        ),
-    )
+    return (patch_of("scheduling.x-k8s.io/v1alpha1", "Queue", queue.metadata, patch),)
 
 
 def _annotate(
@@ -89,10 +80,8 @@ def _annotate(
 
 
 def _evicting(outcome: Outcome) -> str:
-    count = len(outcome.victims)
-    if not count:
-        return "."
-    return f"; it then evicts {'1 unit' if count == 1 else f'{count} units'}."
+    evicted = len(outcome.victims)
+    return f"; it then evicts {count_of(evicted, 'unit')}." if evicted else "."
 
 
 def _resume(question: Question, queue: Queue) -> Iterator[Change]:
@@ -265,12 +254,9 @@ def _reclaim(question: Question) -> Iterator[Change]:
                 sufficient=True,
                 also_starts=outcome.also,
                 patches=(
-                    Patch(
-                        api_version="scheduling.sigs.k8s.io/v1alpha1",
-                        kind="ElasticQuota",
-                        namespace=meta.namespace,
-                        name=meta.name,
-                        patch=annotated(values),
+                    patch_of(
+                        *("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota"),
+                        *(meta, annotated(values)),
                     ),
                 ),
                 units=outcome.victims,
