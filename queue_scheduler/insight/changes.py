@@ -11,20 +11,17 @@ from datetime import datetime
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
-from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.change import Change, ChangeKind
 from queue_scheduler.insight.demand_changes import find_demand_changes
-from queue_scheduler.insight.end_changes import find_candidates, find_end_changes
+from queue_scheduler.insight.end_changes import find_end_changes
 from queue_scheduler.insight.explain import Verdict, explain
 from queue_scheduler.insight.limit_changes import find_limit_changes
 from queue_scheduler.insight.place_changes import find_place_changes
 from queue_scheduler.insight.question import Question
 from queue_scheduler.insight.queue_changes import find_queue_changes
-from queue_scheduler.insight.trials import SpentError, Trials, end, told
-from shared_api.queue_unit_phases import Phase
+from queue_scheduler.insight.trials import SpentError, Trials
 
 _WAITS: Final = frozenset({Verdict.WAITING, Verdict.HELD})
 
@@ -81,32 +78,7 @@ def _starts_by_itself(trials: Trials) -> Change:
     )
 
 
-def find_wait(question: Question) -> Iterator[Change]:
-    """Yield whether the unit starts if nothing is changed: its backoff ends, or all that runs."""
-    record = question.record
-    if Reason.IN_BACKOFF in question.reasons:
-        status = replace(record.unit.status, phase=Phase.ENQUEUED.value)
-        edit = told(replace(record.unit, status=status), record)
-        until = question.explanation.blockers[0].detail
-        text = f"It is tried again at {until}" if until else "It is tried again"
-    else:
-        edit = end(each.key for each in find_candidates(question))
-        text = "It waits until admitted units have ended"
-    outcome = question.trials.attempt(edit)
-    yield Change(
-        kind=ChangeKind.WAIT,
-        description=f"{text}, and then starts."
-        if outcome.starts
-        else "Waiting alone does not help: it would not start if all admitted units had ended.",
-        sufficient=outcome.starts,
-        minimal=False,
-        also_starts=outcome.also,
-        edits=(edit,),
-    )
-
-
 _FINDERS: Final[tuple[Callable[[Question], Iterator[Change]], ...]] = (
-    find_wait,
     find_limit_changes,
     find_end_changes,
     find_demand_changes,

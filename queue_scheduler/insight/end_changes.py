@@ -1,5 +1,7 @@
 """The fewest admitted units after whose ends a unit starts; of as few, those that end first. Pure.
 
+To wait is the end of all of them, or of the unit's own backoff.
+
 Sets of up to three are searched completely: units with equal charges, of one quota and queue, are
 alike, so one of them stands for all. The filters rule out most sets without a trial, since whatever
 the units ahead take makes the room only smaller. Beyond that, units end in the order in which they
@@ -8,16 +10,20 @@ are expected to until the unit starts; then those that are not needed are left o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import combinations_with_replacement
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.decision import Reason
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.insight.change import Change, ChangeKind, count_of
 from queue_scheduler.insight.question import Question, find_deciding
-from queue_scheduler.insight.trials import Outcome, end
+from queue_scheduler.insight.trials import Outcome, end, told
+from shared_api.queue_unit_phases import Phase
 
 MAX_SEARCHED: Final = 3
 """Units of a set that is searched for completely."""
@@ -49,9 +55,10 @@ class _Found(NamedTuple):
 
 
 def find_end_changes(question: Question) -> Iterator[Change]:
-    """Yield the fewest ends of units that start the unit."""
-    candidates = find_candidates(question)
+    """Yield whether to wait is enough, and the fewest ends of units that start the unit."""
     deciding = _deciding(question)
+    candidates = [] if deciding is None else _find_candidates(question, deciding)
+    yield _wait(question, candidates)
     if not candidates or deciding is None:
         return
     found = _search(question, at_least(deciding), candidates)
@@ -71,17 +78,39 @@ def find_end_changes(question: Question) -> Iterator[Change]:
     )
 
 
+def _wait(question: Question, candidates: Iterable[_Candidate]) -> Change:
+    """Return whether the unit starts if nothing is changed: its backoff ends, or all that runs."""
+    record = question.record
+    if Reason.IN_BACKOFF in question.reasons:
+        status = replace(record.unit.status, phase=Phase.ENQUEUED.value)
+        edit = told(replace(record.unit, status=status), record)
+        until = question.explanation.blockers[0].detail
+        text = f"It is tried again at {until}" if until else "It is tried again"
+    else:
+        edit = end(each.key for each in candidates)
+        text = "It waits until admitted units have ended"
+    outcome = question.trials.attempt(edit)
+    return Change(
+        kind=ChangeKind.WAIT,
+        description=f"{text}, and then starts."
+        if outcome.starts
+        else "Waiting alone does not help: it would not start if all admitted units had ended.",
+        sufficient=outcome.starts,
+        minimal=False,
+        also_starts=outcome.also,
+        edits=(edit,),
+    )
+
+
 def _deciding(question: Question) -> QueueUnitInfo | None:
     """Return the unit whose start is waited for: this one, or the one that it waits behind."""
     found = find_deciding(question.engine, question.key, question.trials.wall)
     return None if found is None else found.record.info
 
 
-def find_candidates(question: Question) -> list[_Candidate]:
+def _find_candidates(question: Question, info: QueueUnitInfo) -> list[_Candidate]:
     """Return the admitted units whose ends may make room, those that end first in front."""
-    engine, info = question.engine, _deciding(question)
-    if info is None:
-        return []
+    engine = question.engine
     wall = int(question.trials.wall.timestamp())
     ends = {uid: each.at(wall) for uid, each in engine.units.usage.ends}
     domains = engine.plugins.domains(info.quota)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -194,33 +194,51 @@ def _be_active(question: Question) -> Change | None:
 
 def _other_queues(question: Question) -> Iterator[Change]:
     """Yield queues in which the unit would start, charged to the same quota."""
-    record, engine = question.record, question.engine
+    engine, unit = question.engine, question.record.unit
+
+    def moved() -> Iterator[_Place]:
+        for queue in sorted(engine.queues, key=lambda each: each.length):
+            if queue.name == question.record.queue_name or queue.options.is_stopped:
+                continue
+            label, text = {QUEUE_NAME: queue.name}, f"Move it to queue {queue.name}."
+            place = _Place(ChangeKind.QUEUE, _in_queue(unit, queue.name), label, text)
+            mapped = engine.plugins.map_unit(place.unit, engine.queues)
+            if not isinstance(mapped, Mapped) or mapped.queue != queue.name:
+                continue
+            if not _would_pass(question, mapped.quota):
+                return  # its quota is the same in every queue
+            yield place
+
+    return _try_places(question, moved())
+
+
+class _Place(NamedTuple):
+    """Another place for the unit: the unit there, the labels that put it there, and a sentence."""
+
+    kind: ChangeKind
+    unit: QueueUnit
+    labels: dict[str, str]
+    text: str
+
+
+def _try_places(question: Question, places: Iterable[_Place]) -> Iterator[Change]:
+    """Yield the first places in which the unit starts."""
     found = 0
-    tried = 0
-    for queue in sorted(engine.queues, key=lambda each: each.length):
-        if queue.name == record.queue_name or queue.options.is_stopped:
-            continue
-        unit = _in_queue(record.unit, queue.name)
-        mapped = engine.plugins.map_unit(unit, engine.queues)
-        if not isinstance(mapped, Mapped) or mapped.queue != queue.name:
-            continue
-        if tried == MAX_PLACES or found == MAX_NAMED or not _would_pass(question, mapped.quota):
+    for place in islice(places, MAX_PLACES):
+        if found == MAX_NAMED:
             return
-        tried += 1
-        outcome = question.trials.attempt(told(unit, record))
+        edit = told(place.unit, question.record)
+        outcome = question.trials.attempt(edit)
         if outcome.starts:
             found += 1
+            patch = labeled(place.labels)
             yield Change(
-                kind=ChangeKind.QUEUE,
-                description=f"Move it to queue {queue.name}.",
+                kind=place.kind,
+                description=place.text,
                 sufficient=True,
                 also_starts=outcome.also,
-                patches=patch_owner(
-                    record,
-                    of_job=labeled({QUEUE_NAME: queue.name}),
-                    of_unit=labeled({QUEUE_NAME: queue.name}),
-                ),
-                edits=(told(unit, record),),
+                patches=patch_owner(question.record, of_job=patch, of_unit=patch),
+                edits=(edit,),
             )
 
 
@@ -232,31 +250,19 @@ def _in_queue(unit: QueueUnit, name: str) -> QueueUnit:
 
 def _other_quotas(question: Question) -> Iterator[Change]:
     """Yield quotas that the unit may use and to which it could be charged now."""
-    record, engine, info = question.record, question.engine, question.info
-    found = tried = 0
-    for key, label, quota in _leaf_quotas(engine):
-        unit = _in_quota(record.unit, key, label)
-        mapped = engine.plugins.map_unit(unit, engine.queues)
-        if not isinstance(mapped, Mapped) or mapped.quota != quota:
-            continue
-        if (info is not None and mapped.quota == info.quota) or not _would_pass(question, quota):
-            continue
-        if tried == MAX_PLACES or found == MAX_NAMED:
-            return
-        tried += 1
-        outcome = question.trials.attempt(told(unit, record))
-        if outcome.starts:
-            found += 1
-            yield Change(
-                kind=ChangeKind.QUOTA,
-                description=f"Charge it to quota {quota}.",
-                sufficient=True,
-                also_starts=outcome.also,
-                patches=patch_owner(
-                    record, of_job=labeled({key: label}), of_unit=labeled({key: label})
-                ),
-                edits=(told(unit, record),),
-            )
+    record, engine = question.record, question.engine
+    own = "" if record.info is None else record.info.quota
+
+    def charged() -> Iterator[_Place]:
+        for key, label, quota in _leaf_quotas(engine):
+            unit = _in_quota(record.unit, key, label)
+            mapped = engine.plugins.map_unit(unit, engine.queues)
+            if not isinstance(mapped, Mapped) or mapped.quota != quota:
+                continue
+            if quota != own and _would_pass(question, quota):
+                yield _Place(ChangeKind.QUOTA, unit, {key: label}, f"Charge it to quota {quota}.")
+
+    return _try_places(question, charged())
 
 
 def _leaf_quotas(engine: Engine) -> Iterator[tuple[str, str, str]]:

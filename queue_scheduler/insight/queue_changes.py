@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -133,10 +134,7 @@ def _other_options(question: Question, queue: Queue) -> Iterator[Change]:
 def _let_pass(question: Question, queue: Queue) -> Iterator[Change]:
     """Yield the policy under which no refused unit holds others back, if that starts the unit."""
     edited = replace(queue, spec=replace(queue.spec, queue_policy=PRIORITY.name))
-
-    def edit(engine: Engine) -> tuple[str, ...]:
-        return engine.on_queue(edited)
-
+    edit = partial(Engine.on_queue, queue=edited)
     outcome = question.trials.attempt(edit)
     if outcome.starts:
         yield Change(
@@ -241,10 +239,7 @@ def _reclaim(question: Question) -> Iterator[Change]:
             return
         values = {RECLAIM_POLICY: policy}
         edited = replace(quota, metadata=replace(meta, annotations={**meta.annotations, **values}))
-
-        def edit(engine: Engine, edited: ElasticQuota = edited) -> tuple[str, ...]:
-            return engine.on_quota(edited)
-
+        edit = partial(Engine.on_quota, quota=edited)
         outcome = question.trials.attempt(edit)
         if outcome.starts and outcome.victims:
             yield Change(
@@ -276,10 +271,7 @@ def _activate_checks(question: Question) -> Iterator[Change]:
             metadata=ObjectMeta(name=blocker.other),
             status=AdmissionCheckStatus(conditions=(Condition(type="Active", status="True"),)),
         )
-
-        def edit(engine: Engine, active: AdmissionCheck = active) -> tuple[str, ...]:
-            return engine.on_admission_check(active)
-
+        edit = partial(Engine.on_admission_check, check=active)
         outcome = question.trials.attempt(edit)
         text = f"The controller of admission check {blocker.other} must be able to perform it"
         yield Change(

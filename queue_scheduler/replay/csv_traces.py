@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, TextIO
 
 from queue_scheduler.replay.jobs import Cells, Gathered, Job, Trace, TraceError, gpu_requests
@@ -143,10 +144,8 @@ class NormalizedCsv:
         Raises:
             TraceError: It is wrong.
         """
-        return read_table(path, lines, self.look, self._check_header, self._read_row)
-
-    def _check_header(self, columns: Sequence[str]) -> str:
-        return _find_missing(columns, self.wanted)
+        check_header = partial(_find_missing, wanted=self.wanted)
+        return read_table(path, lines, self.look, check_header, self._read_row)
 
     def _read_row(self, number: int, cells: Cells, found: Gathered) -> None:
         if not cells.text("duration_s"):
@@ -183,10 +182,8 @@ class OpenbCsv:
         Raises:
             TraceError: It is wrong.
         """
-        return read_table(path, lines, self.look, self._check_header, self._read_row)
-
-    def _check_header(self, columns: Sequence[str]) -> str:
-        return _find_missing(columns, self.wanted)
+        check_header = partial(_find_missing, wanted=self.wanted)
+        return read_table(path, lines, self.look, check_header, self._read_row)
 
     def _read_row(self, number: int, cells: Cells, found: Gathered) -> None:
         if not cells.text("scheduled_time"):
