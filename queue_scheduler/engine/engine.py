@@ -206,7 +206,7 @@ class Engine:
         return self._wake_up.wake_affected()
 
     def forget_pod(self, key: str) -> tuple[str, ...]:
-        """Forget what is counted under the name of a pod that is gone; for audits."""
+        """Forget what is counted under the name of a pod that is gone; for audits and forks."""
         pods = self._units.usage.pods
         facts = pods.find(key, None).facts
         if facts is not None:

@@ -19,8 +19,6 @@ from msgspec.structs import replace
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Dequeue, Moment, Preempt, Rest
 from queue_scheduler.engine.engine import Engine
-from shared_api.objects.meta import ObjectMeta
-from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitSpec
 from shared_api.queue_unit_phases import Phase
 
@@ -186,9 +184,7 @@ def _leave(engine: Engine, key: str, phase: Phase) -> Iterator[str]:
     record = engine.record(key)
     if record is None:
         return
-    for pod, uid in engine.units.usage.pods.pods_of(record.uid):
-        namespace, _, name = pod.partition("/")
-        meta = ObjectMeta(namespace=namespace, name=name, uid=uid)
-        yield from engine.on_pod_gone(Pod(metadata=meta))
+    for pod, _ in engine.units.usage.pods.pods_of(record.uid):
+        yield from engine.forget_pod(pod)
     status = replace(record.unit.status, phase=phase.value, admissions=(), conditions=())
     yield from told(replace(record.unit, status=status), record)(engine)

@@ -76,8 +76,7 @@ from queue_scheduler.unit_writes.run_patches import (
     build_stopped,
 )
 from shared_api.evictions import ADMISSION_CHECK, BACKOFF_TIMEOUT, RUNNING_TIMEOUT_MESSAGE
-from shared_api.objects.meta import ObjectMeta, Uid, find_condition
-from shared_api.objects.pod import Pod
+from shared_api.objects.meta import Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
     CHARGED_PHASES,
@@ -441,10 +440,8 @@ class VirtualCluster:
         record = self.engine.record(key)
         if record is None:
             return
-        for pod, uid in self.engine.units.usage.pods.pods_of(record.uid):
-            namespace, _, name = pod.partition("/")
-            metadata = ObjectMeta(name=name, namespace=namespace, uid=uid)
-            self._wake(self.engine.on_pod_gone(Pod(metadata=metadata)))
+        for pod, _ in self.engine.units.usage.pods.pods_of(record.uid):
+            self._wake(self.engine.forget_pod(pod))
 
     # --- checks, nodes, and times -------------------------------------------------------------
 

@@ -17,8 +17,6 @@ from queue_scheduler.insight.changes import find_changes
 from queue_scheduler.insight.trials import Edit, edit_spec, end
 from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.elastic_quota import ElasticQuota
-from shared_api.objects.meta import ObjectMeta
-from shared_api.objects.pod import Pod
 from shared_api.quantity import amount as amount_of
 from tests.properties.engine_kit import Workers, changed, wall_time
 from tests.properties.engine_world import Story, World
@@ -125,9 +123,7 @@ def leave(workers: Workers, keys: Iterable[str]) -> None:
     for key in keys:
         record = engine.record(key)
         assert record is not None
-        for pod, uid in engine.units.usage.pods.pods_of(record.uid):
-            namespace, _, name = pod.partition("/")
-            meta = ObjectMeta(name=name, namespace=namespace, uid=uid)
-            workers.wake(engine.on_pod_gone(Pod(metadata=meta)))
+        for pod, _ in engine.units.usage.pods.pods_of(record.uid):
+            workers.wake(engine.forget_pod(pod))
         gone = changed(record.unit, record.version + 1, "TimeoutBackoff", admissions=())
         workers.wake(engine.on_queue_unit(gone))
