@@ -393,8 +393,12 @@ def debug(program: ProgramProcess, path: str) -> Json:
 
 
 def refusal_of(scheduler: ProgramProcess, unit: str) -> Json:
-    """Return a unit's refusal, {} where there is none, or the scheduler has not seen the unit."""
-    return unit_view(scheduler, unit).get("refusal") or {}
+    """Return why a unit was refused, {} where it was not, or not yet.
+
+    A unit that is in its queue and has not been tried has the reason Pending.
+    """
+    refusal: Json = unit_view(scheduler, unit).get("refusal") or {}
+    return {} if refusal.get("reason") == "Pending" else refusal
 
 
 def unit_view(scheduler: ProgramProcess, unit: str, namespace: str = "default") -> Json:

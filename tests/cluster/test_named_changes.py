@@ -8,7 +8,16 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import MERGE, Cluster, Json, QueueWorld, debug, unit_view, until
+from tests.cluster.queue_world import (
+    MERGE,
+    Cluster,
+    Json,
+    QueueWorld,
+    debug,
+    refusal_of,
+    unit_view,
+    until,
+)
 
 PATHS: Final = {
     "ElasticQuota": "/apis/{api}/namespaces/{namespace}/elasticquotas/{name}",
@@ -37,7 +46,7 @@ class Scene(NamedTuple):
         name = f"{self.quota}-head"
         priority = {"scheduling.x-k8s.io/priority": "5"}
         self.world.create_job(name, self.quota, suspend=True, cpu="4", annotations=priority)
-        until(lambda: unit_view(self.scheduler, name).get("refusal"))
+        until(lambda: refusal_of(self.scheduler, name))
 
     def wait(self, cpu: int, **more: Any) -> None:
         """Create the job that waits."""

@@ -151,7 +151,7 @@ def test_a_changed_limit_range_changes_the_demand_of_pending_units(
     world: QueueWorld,
 ) -> None:
     world.create_quota("changing", cpu_max=1)
-    world.create_job("filler", "changing", run_seconds=LONG)
+    world.create_job("filler", "changing", suspend=True, run_seconds=LONG)
     until(lambda: world.running_pods("filler"))
     world.create_job("follows", "changing", suspend=True, pod_spec=without_requests())
     assert requested(world, "follows") == "None"
