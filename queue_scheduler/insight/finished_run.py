@@ -1,0 +1,43 @@
+"""What is kept of a unit that has ended: its waits and its run times. Pure.
+
+The record keeps these, and forecasts learn from them. Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared_api.resource_list import Amounts
+
+
+class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One run of a unit, from its arrival to its end.
+
+    Attributes:
+        unit: `namespace/name`.
+        uid: The unit's uid.
+        kind: The kind of its job, such as `PyTorchJob`.
+        user: Who submitted it; "": the job does not say.
+        queue: Its queue.
+        quota: What was charged.
+        charge: How much was charged, by resource.
+        created: When the unit was created.
+        started: When its pods ran; None: they never did.
+        ended: When it ended, or was evicted.
+        declared_seconds: The maximum execution time that it declared; None: none.
+        ended_by: `finished`, `failed`, `evicted` or `deleted`; all but the first two are censored:
+            the job might have run longer.
+    """
+
+    unit: str
+    uid: str
+    kind: str = ""
+    user: str = ""
+    queue: str = ""
+    quota: str = ""
+    charge: Amounts
+    created: float
+    started: float | None = None
+    ended: float
+    declared_seconds: float | None = None
+    ended_by: str = "finished"
