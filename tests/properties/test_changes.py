@@ -61,10 +61,10 @@ def test_a_minimal_change_less_one_grain_does_not_start_the_unit(
     engine = at_rest(mode, story).engine
     for key in engine.units.records:
         changes = find_changes(engine.fork(), key, WALL)
-        for change in changes.found if changes is not None else ():
-            if change.sufficient and change.minimal:
-                for edit in one_grain_less(engine, key, change):
-                    assert not starts(engine, key, (edit,)), (key, change)
+        found = () if changes is None else changes.found
+        for change in (each for each in found if each.sufficient and each.minimal):
+            for edit in one_grain_less(engine, key, change):
+                assert not starts(engine, key, (edit,)), (key, change)
 
 
 def one_grain_less(engine: Engine, key: str, change: Change) -> Iterator[Edit]:
