@@ -1,4 +1,4 @@
-"""The routes of the debug API: GET only, from snapshots, and nothing here is a coroutine.
+"""The routes of the debug API: from snapshots and forks, and nothing here is a coroutine.
 
 | path | answer |
 |---|---|
@@ -8,6 +8,7 @@
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
 | /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
+| POST /debug/try | what becomes of a manifest that is submitted now |
 | /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
@@ -30,11 +31,14 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
+from queue_scheduler.debug_api.try_routes import TryRoutes, add_try_route
 from queue_scheduler.insight.explain import Verdict
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
 from shared_api.debug_api.router_group import Guard
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import SystemClock
 
 MAX_PAGE: Final = 1000
@@ -50,6 +54,11 @@ WithChanges = Annotated[bool, Query(description="also what would start it now")]
 
 P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")
+
+
+def bare_namespace(name: str) -> Namespace:
+    """Return a namespace without labels and annotations, for an API that knows none."""
+    return Namespace(metadata=ObjectMeta(name=name))
 
 
 def _in_turn(
@@ -76,6 +85,7 @@ class DebugApi:
         quotas: Reads the engine's quotas.
         is_leader: Returns whether this replica decides.
         now: Returns the time, for how long units have run; None: the system clock's.
+        namespace: Returns a namespace; None: there is none of this name.
     """
 
     def __init__(
@@ -84,9 +94,12 @@ class DebugApi:
         quotas: QuotaReaders,
         is_leader: Callable[[], bool],
         now: Callable[[], datetime] | None = None,
+        namespace: Callable[[str], Namespace | None] = bare_namespace,
     ) -> None:
         self._shared = shared
-        self._snapshots = Snapshots(shared, quotas, now or SystemClock().now)
+        now = now or SystemClock().now
+        self._snapshots = Snapshots(shared, quotas, now)
+        self.tries = TryRoutes(shared.fork, now, is_leader, namespace, SystemClock())
         self._quotas = quotas
         self._is_leader = is_leader
         self._changes_budget = QuestionBudget(SystemClock())
@@ -216,6 +229,7 @@ def build_app(
         return views.explain_without_others(view, may_read_for(access, request))
 
     get("/debug/queueunits/{namespace}/{name}/explain", responses=problems(404, 429))(explain)
+    add_try_route(app, api.tries, access)
     get("/debug/quotas")(api.quotas)
     get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
     get("/apis/v1/userquota")(api.upstream_quotas)

@@ -61,6 +61,7 @@ def run(world: QueueWorld, command: str, folder: Path) -> str:
         capture_output=True,
         text=True,
         env=environment,
+        cwd=folder,
         timeout=PATIENCE_SECONDS,
         check=False,
     )
