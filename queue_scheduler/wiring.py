@@ -252,7 +252,13 @@ class Scheduler:
             # FastAPI takes 13 MB: imported at the first request only.
             from queue_scheduler.debug_api.app import DebugApi, build_app  # noqa: PLC0415 - as said
 
-            api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
+            api = DebugApi(
+                self._shared,
+                QUOTA_READERS,
+                is_leader,
+                self._clock.now,
+                self._caches.find_namespace,
+            )
             access = guard_of(list_units_there)
             return build_app(api, access, handle.debug_routes(access), VERSION)
 
