@@ -65,11 +65,12 @@ from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.leader_warmup import LeaderWarmup
+from shared_api.local_program import VERSION, Check
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, stop_all
-from shared_api.program import VERSION, Check, Program
+from shared_api.program import Program
 from shared_api.quota_names import QuotaNamespaces
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)

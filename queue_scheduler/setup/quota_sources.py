@@ -32,9 +32,9 @@ from shared_api.client.resource_types import (
     RESOURCE_QUOTAS,
 )
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
+from shared_api.local_program import Check
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
-from shared_api.program import Check
 from shared_api.well_known_labels import DEFAULT_QUEUE
 
 NO_QUOTAS: Final = "every unit waits with reason NoQuota until then"
