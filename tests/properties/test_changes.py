@@ -39,15 +39,7 @@ def at_rest(mode: QuotaMode, story: Story) -> World:
 @modes
 @given(story=stories(*EVERYTHING, *NODES, least=30))
 def test_a_change_starts_the_unit_as_it_says(mode: QuotaMode, story: Story) -> None:
-    world = at_rest(mode, story)
-    for key in world.engine.units.records:
-        changes = find_changes(world.engine.fork(), key, WALL)
-        if changes is None:
-            continue
-        assert changes.are_complete, key
-        for change in changes.found:
-            if change.edits:
-                assert starts(world, key, change.edits) == change.sufficient, (key, change)
+    check_named(at_rest(mode, story).engine)
 
 
 @modes
@@ -55,26 +47,50 @@ def test_a_change_starts_the_unit_as_it_says(mode: QuotaMode, story: Story) -> N
 def test_no_change_of_a_kind_starts_a_unit_where_none_is_named(
     mode: QuotaMode, story: Story, pick: int
 ) -> None:
-    world = at_rest(mode, story)
-    keys = sorted(world.engine.units.records)
-    key = keys[pick % len(keys)]
-    changes = find_changes(world.engine.fork(), key, WALL)
+    engine = at_rest(mode, story).engine
+    keys = sorted(engine.units.records)
+    check_missing(engine, keys[pick % len(keys)], every_limit(engine))
+
+
+def check_named(engine: Engine) -> None:
+    """Assert that each change that is named starts its unit, or does not, as it says."""
+    for key in engine.units.records:
+        changes = find_changes(engine.fork(), key, WALL)
+        if changes is None:
+            continue
+        assert changes.are_complete, key
+        for change in changes.found:
+            if change.edits:
+                assert starts(engine, key, change.edits) == change.sufficient, (key, change)
+
+
+def check_missing(engine: Engine, key: str, limits: Iterable[tuple[ChangeKind, Edit]]) -> None:
+    """Assert that no change of a kind starts the unit where none of that kind is named.
+
+    Args:
+        engine: At rest.
+        key: The unit.
+        limits: All changes of quotas.
+    """
+    changes = find_changes(engine.fork(), key, WALL)
     if changes is None or any(each.kind is WAIT and not each.edits for each in changes.found):
         return  # it runs, or starts by itself
     named = {each.kind for each in changes.found if each.sufficient}
-    for kind, edit in every_change(world, key):
-        assert kind in named or not starts(world, key, (edit,)), f"{key}: {kind} is not named"
+    for kind, edit in every_change(engine, key, limits):
+        assert kind in named or not starts(engine, key, (edit,)), f"{key}: {kind} is not named"
 
 
-def every_change(world: World, key: str) -> Iterator[tuple[ChangeKind, Edit]]:
+def every_change(
+    engine: Engine, key: str, limits: Iterable[tuple[ChangeKind, Edit]]
+) -> Iterator[tuple[ChangeKind, Edit]]:
     """Yield all changes of a small world's amounts, in whole cores, pods and priorities."""
-    record = world.engine.record(key)
+    record = engine.record(key)
     assert record is not None
     spec = record.unit.spec
-    yield from every_limit(world)
+    yield from limits
     for priority in range(-1, 6):
         yield ChangeKind.PRIORITY, edit_spec(record, replace(spec, priority=priority))
-    occupying = [each.key for each in world.engine.units.records.values() if each.occupies]
+    occupying = [each.key for each in engine.units.records.values() if each.occupies]
     for count in (1, 2, 3):
         for ended in combinations(occupying, count):
             yield ChangeKind.UNITS_END, end(ended)
@@ -87,9 +103,9 @@ def every_change(world: World, key: str) -> Iterator[tuple[ChangeKind, Edit]]:
             yield ChangeKind.COUNT, edit_spec(record, replace(spec, pod_set=pod_set))
 
 
-def every_limit(world: World) -> Iterator[tuple[ChangeKind, Edit]]:
+def every_limit(engine: Engine) -> Iterator[tuple[ChangeKind, Edit]]:
     """Yield each quota with up to twelve cores more."""
-    for quota in world.engine.objects.of_kind(ElasticQuota):
+    for quota in engine.objects.of_kind(ElasticQuota):
         kinds = {"max": ChangeKind.QUOTA_MAX, "min": ChangeKind.QUOTA_MIN}
         for (field, kind), more in product(kinds.items(), range(1, 13)):
             listed = getattr(quota.spec, field)
@@ -99,9 +115,9 @@ def every_limit(world: World) -> Iterator[tuple[ChangeKind, Edit]]:
                 yield kind, partial(Engine.on_quota, quota=replace(quota, spec=spec))
 
 
-def starts(world: World, key: str, edits: Iterable[Edit]) -> bool:
+def starts(engine: Engine, key: str, edits: Iterable[Edit]) -> bool:
     """Return whether changes start a unit in a copy of the engine, as workers would ask it."""
-    workers = Workers(world.engine.fork(), choose=max)
+    workers = Workers(engine.fork(), choose=max)
     workers.wake(queue.name for queue in workers.engine.queues)
     workers.run()
     for edit in edits:
