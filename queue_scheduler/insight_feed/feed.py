@@ -17,7 +17,7 @@ import socket
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -40,7 +40,7 @@ from queue_scheduler.record.checkpoint import freeze
 from queue_scheduler.record.digest import digest
 from shared_api.backoff import Backoff
 from shared_api.process.clock import Clock
-from shared_api.process.local_socket import close, connect_to, wait_readable
+from shared_api.process.local_socket import connect_to, shut_down, wait_readable
 
 BATCH: Final = 100
 """Calls in one message to the kernel: some milliseconds of encoding."""
@@ -55,6 +55,8 @@ SEND_SECONDS: Final = 10.0
 """How long the program at the other end may read nothing; then the connection is lost."""
 
 CALLS_PER_DIGEST: Final = 10_000
+CALLS_TO_FIRST_DIGEST: Final = 1000
+"""After a copy: what is wrong with copies is found soon."""
 
 DIGEST_SHARE: Final = 0.01
 """Most of the time that digests may take: at full speed 10,000 calls take a second or two."""
@@ -66,6 +68,21 @@ MAX_REASON_BYTES: Final = 256
 log = structlog.get_logger("insight_feed")
 
 
+class Replica(NamedTuple):
+    """The replica that sends.
+
+    Attributes:
+        hello: What is sent first.
+        is_leader: Returns whether it decides.
+        may_begin: Returns whether its engine is worth a copy: before the caches are filled, all
+            objects would be sent one by one.
+    """
+
+    hello: Hello
+    is_leader: Callable[[], bool]
+    may_begin: Callable[[], bool]
+
+
 class InsightFeed:
     """The step of the feed's thread.
 
@@ -73,10 +90,7 @@ class InsightFeed:
         shared: The engine, with `calls` as its log.
         calls: Its log; started and taken from here only.
         folder: Where the sockets are.
-        hello: What is sent first.
-        is_leader: Returns whether this replica decides.
-        may_begin: Returns whether the engine is worth a copy: before the caches are filled, all
-            objects would be sent one by one.
+        replica: The replica that sends.
         clock: The time.
         metrics: Counts.
     """
@@ -86,26 +100,21 @@ class InsightFeed:
         shared: SharedEngine,
         calls: CallLog,
         folder: Path,
-        hello: Hello,
-        *,
-        is_leader: Callable[[], bool],
-        may_begin: Callable[[], bool],
+        replica: Replica,
         clock: Clock,
         metrics: FeedMetrics,
     ) -> None:
         self._shared = shared
         self._calls = calls
         self._path = folder / FEED_SOCKET
-        self._hello = hello
-        self._is_leader = is_leader
-        self._may_begin = may_begin
+        self._replica = replica
         self._clock = clock
         self._metrics = metrics
         self._connection: socket.socket | None = None
         self._failures = 0
         self._sent = 0  # number of the last call sent
         self._current_at = math.nan  # monotonic time at which all calls were sent
-        self._digested = 0
+        self._next_digest = 0  # the number of calls from which on one is due
         self._next_digest_at = -math.inf
         self._digest: Digest | None = None
         metrics.show(
@@ -123,7 +132,7 @@ class InsightFeed:
         """Connect, or send a batch; return the seconds to rest."""
         try:
             if self._connection is None:
-                return self._begin() if self._may_begin() else REST_SECONDS
+                return self._begin() if self._replica.may_begin() else REST_SECONDS
             return self._send_batch(self._connection)
         except (OSError, FrameError) as error:
             return self._on_lost(error)
@@ -131,15 +140,19 @@ class InsightFeed:
             self._drop()  # the loop logs it, counts it, and calls again after a pause
             raise
 
+    def close(self) -> None:
+        """Close the connection; call it after the thread has ended."""
+        self._drop()
+
     def end(self) -> None:
-        """End the connection; callable from any thread."""
+        """End the connection, so that a step that sends returns; callable from any thread."""
         if (connection := self._connection) is not None:
-            close(connection)
+            shut_down(connection)
 
     def _begin(self) -> float:
         connection = connect_to(self._path, SEND_SECONDS)
         try:
-            connection.sendall(encode_message(self._hello))
+            connection.sendall(encode_message(self._replica.hello))
             self._send_checkpoint(connection)
         except BaseException:
             connection.close()
@@ -154,7 +167,8 @@ class InsightFeed:
         self._digest = None
         wall = self._clock.now()
         number, copy = self._shared.checkpoint(starts_log=True)
-        self._sent = self._digested = number
+        self._sent = number
+        self._next_digest = number + CALLS_TO_FIRST_DIGEST
         checkpoint = Checkpoint(number=number, wall=wall, engine=freeze(copy))
         connection.sendall(encode_message(checkpoint))
         self._metrics.on_checkpoint()
@@ -164,7 +178,9 @@ class InsightFeed:
         began, wall = self._clock.monotonic(), self._clock.now()
         taken = self._calls.take(self._most())
         if not self._calls.is_on:
-            log.warning("calls were not sent in time, sending a new copy", overruns=self._calls.overruns)
+            log.warning(
+                "calls were not sent in time, sending a new copy", overruns=self._calls.overruns
+            )
             self._metrics.on_restart(OVERRUN)
             self._send_checkpoint(connection)
             return 0.0
@@ -185,7 +201,7 @@ class InsightFeed:
     def _messages(self, wall: datetime) -> list[Message]:
         """Return what follows a batch."""
         found: list[Message] = [
-            State(number=self._sent, wall=wall, is_leader=self._is_leader())
+            State(number=self._sent, wall=wall, is_leader=self._replica.is_leader())
         ]
         if self._digest is not None and self._digest.number == self._sent:
             found.append(self._digest)
@@ -199,12 +215,12 @@ class InsightFeed:
     def _plan_digest(self) -> None:
         """Copy the engine for a digest if one is due; it is sent after the calls before it."""
         began = self._clock.monotonic()
-        is_due = self._sent - self._digested >= CALLS_PER_DIGEST and began >= self._next_digest_at
+        is_due = self._sent >= self._next_digest and began >= self._next_digest_at
         if self._digest is not None or not is_due:
             return
         number, copy = self._shared.checkpoint()
         self._digest = Digest(number=number, digest=digest(copy))
-        self._digested = number
+        self._next_digest = number + CALLS_PER_DIGEST
         ended = self._clock.monotonic()
         self._next_digest_at = ended + (ended - began) / DIGEST_SHARE
 

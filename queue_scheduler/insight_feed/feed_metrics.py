@@ -42,8 +42,8 @@ class FeedMetrics:
         )
         self._restarts = Counter(
             "koord_queue_insight_feed_restarts",
-            "Times that the feed began again: calls were not taken in time (overrun), the connection"
-            " was lost (lost), or the program at the other end found another state (digest)",
+            "Times that the feed began again: calls were not sent in time (overrun), the connection"
+            " was lost (lost), or the other program's state differed (digest)",
             ("reason",),
             registry=registry,
         )

@@ -34,7 +34,12 @@ from queue_scheduler.record.call_codec import decode_call
 from queue_scheduler.record.checkpoint import CheckpointError
 from queue_scheduler.record.engine_call import EngineCall
 from shared_api.local_program import VERSION
-from shared_api.process.local_socket import OtherUserError, accept_same_user, close, wait_readable
+from shared_api.process.local_socket import (
+    OtherUserError,
+    accept_same_user,
+    shut_down,
+    wait_readable,
+)
 
 REST_SECONDS: Final = 0.5
 """Longest wait of a step, and so the longest delay of a stop."""
@@ -124,9 +129,7 @@ class FeedServer:
             for frame in self._reader.feed(piece):
                 self._take(frame)
         except OtherStateError as error:
-            self._metrics.on_other_state()
-            log.error("the engine differs from the scheduler's, a new copy is needed", error=str(error))  # noqa: TRY400 - no traceback: nothing was raised inside the engine
-            self._hang_up(OTHER_STATE)
+            self._on_other_state(error)
         except (OSError, FrameError, FollowError, CheckpointError, ValueError) as error:
             log.warning("the feed broke off", error=str(error))
             self._hang_up(str(error))
@@ -173,11 +176,17 @@ class FeedServer:
         for each in self._recorders:
             each.on_call(call, encoded, answer)
 
+    def _on_other_state(self, error: OtherStateError) -> None:
+        self._metrics.on_other_state()
+        log.error("the engine differs from the scheduler's, a new copy is needed", error=str(error))
+        self._hang_up(OTHER_STATE)
+
     def _hang_up(self, reason: str) -> None:
         connection, self._connection, self._hello = self._connection, None, None
         if connection is None:
             return
         with contextlib.suppress(OSError):
-            connection.setblocking(False)
+            connection.settimeout(0)
             connection.sendall(reason.encode()[:200])
-        close(connection)
+        shut_down(connection)
+        connection.close()

@@ -78,9 +78,7 @@ def exchange(connection: socket.socket, request: Request, clock: Clock, until: f
         else:
             reader.end()
         if reader.received > MAX_ANSWER_BYTES:
-            msg = (
-                f"the answer is larger than {MAX_ANSWER_BYTES} bytes: ask for less with ?limit="
-            )
+            msg = f"the answer is larger than {MAX_ANSWER_BYTES} bytes: ask for less with ?limit="
             raise AnswerTooLargeError(msg)
     return reader.answer()
 

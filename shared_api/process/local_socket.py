@@ -89,11 +89,13 @@ def connect_to(path: Path, timeout_seconds: float) -> socket.socket:
     return _checked(connection)
 
 
-def close(connection: socket.socket) -> None:
-    """Close a socket, and wake a thread that reads from it; callable from any thread, and again."""
+def shut_down(connection: socket.socket) -> None:
+    """End a connection, and wake a thread that uses it; callable from any thread, and again.
+
+    The thread that owns it closes it: another connection could get its number meanwhile.
+    """
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
-    connection.close()
 
 
 def wait_readable(sockets: list[socket.socket], seconds: float) -> list[socket.socket]:

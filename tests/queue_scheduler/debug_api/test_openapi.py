@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served

@@ -14,9 +14,9 @@ from shared_api.process.local_socket import (
     OtherUserError,
     PathTooLongError,
     accept_same_user,
-    close,
     connect_to,
     listen_at,
+    shut_down,
     wait_readable,
 )
 
@@ -33,7 +33,8 @@ def test_two_processes_of_one_user_are_connected(listener: socket.socket, tmp_pa
         assert here.recv(10) == b"hello"
 
 
-def test_only_the_user_may_open_the_socket(listener: socket.socket, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("listener")
+def test_only_the_user_may_open_the_socket(tmp_path: Path) -> None:
     assert (tmp_path / "one.sock").stat().st_mode & 0o777 == 0o600
 
 
@@ -75,7 +76,7 @@ def test_waiting_returns_what_has_something_to_read(
         assert wait_readable([listener], 5.0) == [listener]
         with accept_same_user(listener) as here:
             assert wait_readable([listener, here], 0.0) == []
-            close(there)
-            close(there)
+            shut_down(there)
+            shut_down(there)
             assert wait_readable([listener, here], 5.0) == [here]
             assert here.recv(10) == b""
