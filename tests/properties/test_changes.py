@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import combinations, product
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.change import ChangeKind
+from queue_scheduler.insight.change import Change, ChangeKind
 from queue_scheduler.insight.changes import find_changes
 from queue_scheduler.insight.trials import Edit, edit_spec, end
 from queue_scheduler.quota.quota_settings import QuotaMode
@@ -50,6 +51,67 @@ def test_no_change_of_a_kind_starts_a_unit_where_none_is_named(
     engine = at_rest(mode, story).engine
     keys = sorted(engine.units.records)
     check_missing(engine, keys[pick % len(keys)], every_limit(engine))
+
+
+@modes
+@given(story=stories(*EVERYTHING, *NODES, least=30))
+def test_a_minimal_change_less_one_grain_does_not_start_the_unit(
+    mode: QuotaMode, story: Story
+) -> None:
+    engine = at_rest(mode, story).engine
+    for key in engine.units.records:
+        changes = find_changes(engine.fork(), key, WALL)
+        found = () if changes is None else changes.found
+        for change in (each for each in found if each.sufficient and each.minimal):
+            for edit in one_grain_less(engine, key, change):
+                assert not starts(engine, key, (edit,)), (key, change)
+
+
+def one_grain_less(engine: Engine, key: str, change: Change) -> Iterator[Edit]:
+    """Yield a change with a milli-CPU, a pod or a priority less, and with one unit that ends less.
+
+    It is read from what a user is told: the patches, or the sentence.
+    """
+    record = engine.record(key)
+    assert record is not None
+    spec = record.unit.spec
+    match change.kind:
+        case ChangeKind.QUOTA_MAX | ChangeKind.QUOTA_MIN:
+            yield limit_less_one(engine, change)
+        case ChangeKind.UNITS_END:
+            for ended in combinations(change.units, len(change.units) - 1):
+                yield end(ended)
+        case ChangeKind.PRIORITY:
+            priority = int(re.findall(r"priority (-?\d+)", change.description)[0])
+            yield edit_spec(record, replace(spec, priority=priority - 1))
+        case ChangeKind.REQUEST if not spec.pod_set:
+            told = re.findall(r"at most (\w+) of cpu", change.description)
+            cpu = amount_of("cpu", told[0] if told else 0) + 1
+            yield edit_spec(record, replace(spec, request={"cpu": f"{cpu}m"}))
+        case ChangeKind.COUNT:
+            count, name = re.findall(r" (\d+) pods of (\S+);", change.description)[0]
+            more = [
+                replace(each, count=int(count) + 1, min_count=None) if each.name == name else each
+                for each in spec.pod_set
+            ]
+            yield edit_spec(record, replace(spec, pod_set=tuple(more)))
+        case _:
+            return  # it has no amount
+
+
+def limit_less_one(engine: Engine, change: Change) -> Edit:
+    """Return the quota of a change with one milli-CPU less than it says."""
+    (patch,) = change.patches
+    ((field, listed),) = patch.patch["spec"].items()
+    (quota,) = (
+        each
+        for each in engine.objects.of_kind(ElasticQuota)
+        if (each.metadata.namespace, each.metadata.name) == (patch.namespace, patch.name)
+    )
+    less = {resource: f"{amount_of(resource, text) - 1}m" for resource, text in listed.items()}
+    assert list(less) == ["cpu"], change
+    spec = replace(quota.spec, **{field: {**getattr(quota.spec, field), **less}})
+    return partial(Engine.on_quota, quota=replace(quota, spec=spec))
 
 
 def check_named(engine: Engine) -> None:
