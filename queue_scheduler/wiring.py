@@ -134,7 +134,7 @@ class Scheduler:
         events = self._build_events()
         stores = StoreCaches(caches.queues, caches.units, caches.quotas, caches.pods, caches.nodes)
         handle = PluginHandle(stores, flags.oversell_rate, events, self._dispatcher)
-        calls = None if flags.insight_folder is None else CallLog(program.clock.now)
+        calls = self._calls = self._log_calls(flags)
         engine = _build_engine(flags, configuration, handle, checks_namespaces=checks_namespaces)
         self._shared = SharedEngine(engine, self._workers.wake, calls)
         handle.attach(self._shared)
@@ -236,6 +236,10 @@ class Scheduler:
         caches.units.add_handler(handlers.on_queue_unit)
         caches.pods.add_handler(handlers.on_pod)
         return handlers
+
+    def _log_calls(self, flags: Flags) -> CallLog | None:
+        """Return a log of the calls of the engine, if anything reads it."""
+        return None if flags.insight_folder is None else CallLog(self._clock.now)
 
     def _build_feed(self, calls: CallLog, folder: Path, queue_namespace: str) -> InsightFeed:
         """Build what tells the insight program all calls of the engine."""

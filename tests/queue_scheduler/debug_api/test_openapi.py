@@ -72,7 +72,7 @@ def test_every_answer_is_declared(client: httpx.Client, path: str) -> None:
     @given(requests(path))
     def ask(target: str) -> None:
         answer = client.get(target)
-        assert answer.status_code < 500, answer.text
+        assert answer.status_code != 500, answer.text  # 503: without the insight program
         assert str(answer.status_code) in declared, answer.text
         assert answer.headers["content-type"] in declared[str(answer.status_code)]["content"]
         assert answer.json() is not None
