@@ -282,7 +282,13 @@ class Scheduler:
             from queue_scheduler.debug_api.app import DebugApi, build_app  # noqa: PLC0415 - as said
             from queue_scheduler.debug_api.insight_link import InsightLink  # noqa: PLC0415 - as said
 
-            api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
+            api = DebugApi(
+                self._shared,
+                QUOTA_READERS,
+                is_leader,
+                self._clock.now,
+                self._caches.find_namespace,
+            )
             access = guard_of(list_units_there)
             link = InsightLink(flags.insight_folder, self._clock)
             return build_app(api, access, handle.debug_routes(access), VERSION, link)

@@ -1,4 +1,4 @@
-"""The routes of the debug API: GET only, from snapshots, and nothing here is a coroutine.
+"""The routes of the debug API: from snapshots and forks, and nothing here is a coroutine.
 
 | path | answer |
 |---|---|
@@ -9,6 +9,8 @@
 | /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
 | /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
 | /debug/insight | how far the insight program is |
+| POST /debug/try | what becomes of a manifest that is submitted now |
+| POST /debug/what-if | what edits of objects would change |
 | /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
@@ -34,11 +36,22 @@ from queue_scheduler.debug_api.insight_link import InsightLink
 from queue_scheduler.debug_api.insight_views import InsightView
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
+from queue_scheduler.debug_api.try_routes import TryRoutes, add_try_route
+from queue_scheduler.debug_api.what_if_routes import (
+    WhatIfAnswers,
+    WhatIfQuestion,
+    WhatIfView,
+    add_what_if,
+)
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.explain import Verdict
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
 from shared_api.debug_api.router_group import Guard
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import SystemClock
 
 MAX_PAGE: Final = 1000
@@ -58,6 +71,11 @@ WithChanges = Annotated[bool, Query(description="also what would start it now")]
 
 P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")
+
+
+def bare_namespace(name: str) -> Namespace:
+    """Return a namespace without labels and annotations, for an API that knows none."""
+    return Namespace(metadata=ObjectMeta(name=name))
 
 
 def _in_turn(
@@ -84,6 +102,7 @@ class DebugApi:
         quotas: Reads the engine's quotas.
         is_leader: Returns whether this replica decides.
         now: Returns the time, for how long units have run; None: the system clock's.
+        namespace: Returns a namespace; None: there is none of this name.
     """
 
     def __init__(
@@ -92,12 +111,18 @@ class DebugApi:
         quotas: QuotaReaders,
         is_leader: Callable[[], bool],
         now: Callable[[], datetime] | None = None,
+        namespace: Callable[[str], Namespace | None] = bare_namespace,
     ) -> None:
         self._shared = shared
-        self._snapshots = Snapshots(shared, quotas, now or SystemClock().now)
+        now = now or SystemClock().now
+        self._snapshots = Snapshots(shared, quotas, now)
+        self.tries = TryRoutes(shared.fork, now, is_leader, namespace, SystemClock())
         self._quotas = quotas
         self._is_leader = is_leader
-        self._changes_budget = QuestionBudget(SystemClock())
+        clock = SystemClock()
+        self._changes_budget = QuestionBudget(clock)
+        source = _SharedSource(shared, now)
+        self._what_if = WhatIfAnswers(source, is_leader, QuestionBudget(clock))
         # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
         # lock only.
         self.turn = threading.Lock()
@@ -163,6 +188,10 @@ class DebugApi:
             changes = self._snapshots.changes(f"{namespace}/{name}")
         return views.with_changes(view, changes)
 
+    def what_if(self, question: WhatIfQuestion) -> WhatIfView:
+        """What edits would change now. Not in turn with others, as it has a budget of its own."""
+        return self._what_if.answer(question)
+
     @_in_turn
     def quotas(self) -> views.QuotaTreePage:
         """All quotas, as trees."""
@@ -194,6 +223,20 @@ class DebugApi:
         return views.view_upstream_quotas(engine, self._quotas.views(engine))
 
 
+class _SharedSource:
+    """Copies of the scheduler's engine, at the present time."""
+
+    def __init__(self, shared: SharedEngine, now: Callable[[], datetime]) -> None:
+        self._shared = shared
+        self._now = now
+
+    def fork(self) -> Engine:
+        return self._shared.fork()
+
+    def moment(self) -> Moment:
+        return Moment(SystemClock().monotonic(), self._now())
+
+
 def build_app(
     api: DebugApi,
     access: Guard,
@@ -214,6 +257,8 @@ def build_app(
     link = link or InsightLink(None)
     _add_pages(app, api, link)
     _add_units(app, api, link, access)
+    add_try_route(app, api.tries, access)
+    add_what_if(app, api.what_if, access)
     app.get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
     app.get("/apis/v1/userquota")(api.upstream_quotas)
 
