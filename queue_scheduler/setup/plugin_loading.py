@@ -14,6 +14,7 @@ from queue_scheduler.configuration import (
     FEATURE_GATES_FLAG,
     KoordQueueConfiguration,
 )
+from queue_scheduler.forecast.run_times import RunTimeModel, SurvivalRunTimes
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.plugins.default_group import NAME as DEFAULT_GROUP
@@ -33,6 +34,7 @@ from shared_api.program_flags import ConfigurationError
 
 PLUGIN_GROUP: Final = "koord_queue.scheduler_plugins"
 POLICY_GROUP: Final = "koord_queue.queue_policies"
+RUN_TIME_GROUP: Final = "koord_queue.run_time_models"
 
 BUILT_IN: Final = (
     Priority.name,
@@ -137,6 +139,19 @@ def load_policies() -> tuple[QueuePolicy, ...]:
     policies = (*BUILT_IN_POLICIES, *others)
     _refuse_twins((policy.name for policy in policies), "two queue policies are called {!r}")
     return policies
+
+
+def load_run_time_model() -> Callable[[], RunTimeModel]:
+    """Return what makes the run-time model of forecasts: the one that a package offers, or ours.
+
+    Raises:
+        ConfigurationError: More than one is offered, or it cannot be loaded.
+    """
+    others = _offered(RUN_TIME_GROUP)
+    if len(others) > 1:
+        msg = f"more than one package offers {RUN_TIME_GROUP}: {', '.join(others)}"
+        raise ConfigurationError(msg)
+    return next((_load(point) for point in others.values()), SurvivalRunTimes)
 
 
 def _refuse_twins(names: Iterable[str], words: str) -> None:
