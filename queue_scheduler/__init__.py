@@ -12,7 +12,8 @@ Read in this order:
    which units to wake after a change.
 7. ``framework``: the contract of plugins; ``plugins``: the built-in ones; ``quota_plugin``: the
    base of plugins with quotas (``required_requests``: what each pod must request).
-8. ``cycles``: the threads that feed the engine and carry out its decisions.
+8. ``cycles``: the threads that feed the engine and carry out its decisions; ``record``: what the
+   engine was told and asked, to play it again.
 9. ``unit_controllers``: what follows from one unit's object and the time: requeue, scale up,
    admission checks, time-outs, evictions.
 10. ``queue_objects``: Queue objects, created for quotas and kept in step.

@@ -32,6 +32,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from queue_scheduler.queue_objects.queue_reconciler import QueueReconciler, QueuesAndQuotas
 from queue_scheduler.queue_objects.queue_status import QueueStatusWriter
+from queue_scheduler.record.call_log import CallLog
 from queue_scheduler.reporting.events import EventReporter, ObjectEvents
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from queue_scheduler.reporting.pending_reason import PendingReasonWriter
@@ -127,8 +128,9 @@ class Scheduler:
         events = self._build_events()
         stores = StoreCaches(caches.queues, caches.units, caches.quotas, caches.pods, caches.nodes)
         handle = PluginHandle(stores, flags.oversell_rate, events, self._dispatcher)
+        self._calls = CallLog(program.clock.now)
         engine = _build_engine(flags, configuration, handle, checks_namespaces=checks_namespaces)
-        self._shared = SharedEngine(engine, self._workers.wake)
+        self._shared = SharedEngine(engine, self._workers.wake, self._calls)
         handle.attach(self._shared)
         parts = _BuiltParts(
             program=program,

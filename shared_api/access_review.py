@@ -72,12 +72,13 @@ def list_units_in(namespace: str) -> ResourceRight:
 
 
 class PathRight(msgspec.Struct, frozen=True):
-    """`get` on a non-resource path."""
+    """A verb on a non-resource path."""
 
     path: str
+    verb: str = "get"
 
     def __str__(self) -> str:
-        return f"get {self.path}"
+        return f"{self.verb} {self.path}"
 
 
 class TokenOnly(msgspec.Struct, frozen=True):
@@ -106,7 +107,7 @@ class AccessReviewer:
         self._verdicts: dict[tuple[str, Right], ReviewResult] = {}
 
     def judge(self, authorization: str, right: Right) -> ReviewResult:
-        """Return whether one GET is allowed.
+        """Return whether one request is allowed.
 
         Args:
             authorization: Value of the Authorization header.
@@ -169,7 +170,7 @@ def _access_spec(user: dict[str, Any], right: ResourceRight | PathRight) -> dict
         "extra": user.get("extra", {}),
     }
     if isinstance(right, PathRight):
-        spec["nonResourceAttributes"] = {"path": right.path, "verb": "get"}
+        spec["nonResourceAttributes"] = {"path": right.path, "verb": right.verb}
     else:
         attributes = {
             "namespace": right.namespace,

@@ -1,7 +1,6 @@
 """Jobs and held pods as they are cached: without unread fields, and equal parts shared.
 
-Ten thousand jobs are kept here. Most are created from few templates, and many carry all of their
-manifest a second time, in the annotation that `kubectl apply` writes.
+Ten thousand jobs are kept here. Most are created from few templates.
 """
 
 from __future__ import annotations
@@ -12,10 +11,6 @@ import msgspec
 
 from queue_controllers.jobframework.pod_template import ScheduledContainer, ScheduledPodSpec
 from shared_api.objects.compactor import Compactor
-from shared_api.objects.meta import ObjectMeta
-
-APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""Annotation: the manifest that was applied last, often the larger half of an object."""
 
 WHOLE: Final = (ScheduledPodSpec, ScheduledContainer)
 """Parts that objects share. Not the templates: those of Jobs have the uid among their labels."""
@@ -34,8 +29,4 @@ class JobTrimmer:
         if not isinstance(job, msgspec.Struct):
             return job  # an extension's own class: its fields are not known
         known = before if isinstance(before, msgspec.Struct) else None
-        meta = getattr(job, "metadata", None)
-        if isinstance(meta, ObjectMeta):
-            # No default is changed by this: what holds the key came from the server.
-            meta.annotations.pop(APPLIED, None)
         return self._compactor.compact(job, known)

@@ -94,7 +94,9 @@ class AdmittedUnits:
         """Take a newer object of a unit that stays admitted."""
         is_leaving = is_being_evicted(after.unit)
         key = after.key
-        bucket = self._bucket_of.get(key)
+        # Whether a question has sorted it in meanwhile must make no difference.
+        fresh = self._fresh.get(key)
+        bucket = self._bucket_of.get(key) if fresh is None else bucket_of(fresh)
         if bucket != bucket_of(after) or is_leaving != (key in self.leaving):
             self.remove(before)
             self.add(after)

@@ -283,7 +283,7 @@ def is_disowned(unit: QueueUnit) -> bool:
 
 def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand | None:
     """Return the demand of a unit's earlier record if its spec is unchanged; else None."""
-    if before is None or before.info is None or before.info.demand is NO_DEMAND:
+    if before is None or before.info is None or before.info.demand == NO_DEMAND:
         return None
     return before.info.demand if before.unit.spec == unit.spec else None
 

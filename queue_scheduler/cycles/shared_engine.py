@@ -14,7 +14,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import BEGINNING, Decision, Growth, Refusal
+from queue_scheduler.engine.audit import EngineFact
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.record.call_log import CallLog
 
 P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")
@@ -29,23 +31,56 @@ class SharedEngine:
     Args:
         engine: Must not be used directly afterwards.
         wake: Called, without the lock, with the names of queues whose workers should ask again.
+        log: Takes every call that changes the engine, in order; None: they are not recorded.
     """
 
-    def __init__(self, engine: Engine, wake: Callable[[Iterable[str]], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        wake: Callable[[Iterable[str]], None],
+        log: CallLog | None = None,
+    ) -> None:
         self._engine = engine
         self._wake = wake
-        self._lock = threading.Lock()  # guards the engine and all that hangs on it
+        self._log = log
+        self._lock = threading.Lock()  # guards the engine and all that hangs on it, and the log
 
     def tell(self, fact: Fact[P], *args: P.args, **kwargs: P.kwargs) -> None:
         """Report a change to the engine: `tell(Engine.on_queue_unit, unit)`."""
         with self._lock:
+            if self._log is not None:
+                self._log.append(fact, args, kwargs)
             woken = fact(self._engine, *args, **kwargs)
+        if woken:
+            self._wake(woken)
+
+    def tell_found(
+        self,
+        find: Callable[Concatenate[Engine, P], Iterable[EngineFact]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """Report changes that follow from what the engine knows at this moment.
+
+        Args:
+            find: Returns them, called under the lock; it must change nothing itself.
+            args: What it gets after the engine.
+            kwargs: What it gets by name.
+        """
+        woken: dict[str, None] = {}
+        with self._lock:
+            for fact, about in tuple(find(self._engine, *args, **kwargs)):
+                if self._log is not None:
+                    self._log.append(fact, about, {})
+                woken |= dict.fromkeys(fact(self._engine, *about))
         if woken:
             self._wake(woken)
 
     def decide_next(self, queue: str, now: float, wall: datetime = BEGINNING) -> Decision:
         """Return the next decision of a queue; wakes the queues that may continue because of it."""
         with self._lock:
+            if self._log is not None:
+                self._log.append(Engine.decide_next, (queue, now, wall), {})
             decision = self._engine.decide_next(queue, now, wall)
         if decision.wake:
             self._wake(decision.wake)
@@ -58,6 +93,8 @@ class SharedEngine:
             The growth, why it is refused, or None if the unit has not grown.
         """
         with self._lock:
+            if self._log is not None:
+                self._log.append(Engine.grow, (key,), {})
             answer = self._engine.grow(key)
         if isinstance(answer, Growth) and answer.wake:
             self._wake(answer.wake)
@@ -66,7 +103,11 @@ class SharedEngine:
     def ask(
         self, question: Callable[Concatenate[Engine, P], AnswerT], *args: P.args, **kwargs: P.kwargs
     ) -> AnswerT:
-        """Return the answer to a short question, asked under the lock; it must change nothing."""
+        """Return the answer to a short question, asked under the lock.
+
+        It may take what the engine keeps to be told to users, and must change nothing else: it is
+        not recorded.
+        """
         with self._lock:
             return question(self._engine, *args, **kwargs)
 
@@ -78,6 +119,20 @@ class SharedEngine:
         """Return a copy of the engine, for long questions without the lock."""
         with self._lock:
             return self._engine.fork()
+
+    def checkpoint(self, *, starts_log: bool = False) -> tuple[int, Engine]:
+        """Return a copy of the engine, and the number of the last call before it.
+
+        Args:
+            starts_log: Whether the log keeps the calls from here on: nothing is lost between the
+                copy and the first call that `CallLog.take` returns.
+        """
+        with self._lock:
+            if self._log is None:
+                return 0, self._engine.fork()
+            if starts_log:
+                self._log.start()
+            return self._log.last, self._engine.fork()
 
 
 def _copy_records(engine: Engine) -> tuple[CachedUnit, ...]:

@@ -3,7 +3,7 @@
 Each function judges some keys in one call, so in one hold of the engine's lock. Of a unit, the
 newer of two objects counts: that of the cache, and that of the engine. A difference in one call may
 be a change on its way; one that is found again, with the same numbers, a round later is an error.
-`repair` judges again before it changes anything.
+`find_repair` judges again before it names what to tell the engine.
 
 What is compared is what follows from single objects. Sums, of a unit's pods or over a quota, are
 kept beside what they add up (`PodAccounting.validate`, `QuotaCache.validate`), and are not
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -83,6 +83,9 @@ class Caches(NamedTuple):
     unit: Callable[[str], QueueUnit | None]
     pod: Callable[[str], Pod | None]
 
+
+EngineFact: TypeAlias = tuple[Callable[..., tuple[str, ...]], tuple[Any, ...]]
+"""A method of the engine that takes a change, and its arguments."""
 
 _NOTHING: Final = "nothing"
 
@@ -267,50 +270,50 @@ def list_foreign(engine: Engine) -> list[str]:
 # --- repair ---------------------------------------------------------------------------------------
 
 
-def repair(engine: Engine, difference: Difference, caches: Caches) -> tuple[str, ...]:
-    """Place the unit of a difference again, if it still differs; return the queues to wake."""
+def find_repair(engine: Engine, difference: Difference, caches: Caches) -> list[EngineFact]:
+    """Return what to tell the engine so that it places the unit of a difference again.
+
+    Nothing if it no longer differs. It must be told in the same hold of the engine's lock.
+    """
     match difference.kind:
         case Kind.UNCOUNTED_POD | Kind.GONE_POD:
-            return _count_again(engine, difference, caches)
+            return list(_count_again(engine, difference, caches))
         case Kind.LEDGER if not difference.uid:
-            return _count_again(engine, difference, caches)
+            return list(_count_again(engine, difference, caches))
         case Kind.CHARGE | Kind.LEDGER if not difference.unit:
-            return _charge_again(engine, difference)
+            return list(_charge_again(engine, difference))
         case _:
             key = difference.unit
             cached = caches.unit(key)
             if difference not in _judge_unit(engine, key, cached):
-                return ()
-            return _place_again(engine, key, cached)
+                return []
+            return [_place_again(engine, key, cached)]
 
 
-def _place_again(engine: Engine, key: str, cached: QueueUnit | None) -> tuple[str, ...]:
+def _place_again(engine: Engine, key: str, cached: QueueUnit | None) -> EngineFact:
     record = engine.record(key)
     is_newer = record is not None and cached is not None and version_of(cached) <= record.version
-    return engine.place_anew(key, record.unit if record is not None and is_newer else cached)
+    newest = record.unit if record is not None and is_newer else cached
+    return Engine.place_anew, (key, newest)
 
 
-def _count_again(engine: Engine, difference: Difference, caches: Caches) -> tuple[str, ...]:
+def _count_again(engine: Engine, difference: Difference, caches: Caches) -> Iterator[EngineFact]:
     key, cached = difference.pod, caches.pod(difference.pod)
     if difference not in judge_pods(engine, (key,), caches):
-        return ()
-    for plugin in _quota_plugins(engine):
-        plugin.quotas.on_foreign(key, "", None)
-    woken = engine.forget_pod(key)
+        return
+    yield Engine.forget_pod, (key,)
     if cached is not None:
-        woken += engine.on_pod(cached)
+        yield Engine.on_pod, (cached,)
     unit = caches.unit(difference.unit) if difference.unit else None
     if unit is not None:
-        woken += _place_again(engine, difference.unit, unit)
-    return tuple(dict.fromkeys(woken))
+        yield _place_again(engine, difference.unit, unit)
 
 
-def _charge_again(engine: Engine, difference: Difference) -> tuple[str, ...]:
+def _charge_again(engine: Engine, difference: Difference) -> Iterator[EngineFact]:
     uid = difference.uid
     # No index has units by uid; this is done for a charge that was left over, which is rare.
-    if any(record.uid == uid for record in engine.units.records.values()):
-        return ()
-    return engine.charge_anew(uid)
+    if all(record.uid != uid for record in engine.units.records.values()):
+        yield Engine.charge_anew, (uid,)
 
 
 # --- words ----------------------------------------------------------------------------------------

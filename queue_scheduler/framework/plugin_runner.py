@@ -44,7 +44,7 @@ class PluginRunner:
         self._score = [p for p in plugins if isinstance(p, points.Score)]
         self._queue_sort = [p for p in plugins if isinstance(p, points.QueueSort)]
         self._filter = [p for p in plugins if isinstance(p, points.Filter)]
-        self._what_if = {id(p): p for p in plugins if isinstance(p, points.WhatIf)}
+        self._what_if = {p.name: p for p in plugins if isinstance(p, points.WhatIf)}
         self._request_checks = [p for p in plugins if isinstance(p, points.RequestChecks)]
         self._class_keys = [p for p in plugins if isinstance(p, points.ClassKeys)]
         self._keyless = any(not isinstance(p, points.ClassKeys) for p in self._filter)
@@ -57,8 +57,9 @@ class PluginRunner:
             *self._waking,
             *self.waking_in_turn,
         )
-        # By identity: an isinstance check of a runtime protocol is too slow for every refusal.
-        self._waking_by_id = {id(p): p for p in self._all_waking}
+        # By name: an isinstance check of a runtime protocol is too slow for every refusal.
+        wakes = (points.Waking, points.WakingInTurn)
+        self._waking_by_name = {p.name: p for p in plugins if isinstance(p, wakes)}
         self._contention = [p for p in plugins if isinstance(p, points.Contention)]
         self.guarantees = [p for p in plugins if isinstance(p, points.Guarantees)]
         self.has_guarantees = bool(self.guarantees)
@@ -168,7 +169,7 @@ class PluginRunner:
             added: Charges that are added in this question.
         """
         for plugin in self._filter:
-            what_if = self._what_if.get(id(plugin))
+            what_if = self._what_if.get(plugin.name)
             if what_if is None:
                 refusal = plugin.check(info)
             else:
@@ -220,7 +221,7 @@ class PluginRunner:
         self, waiter: points.Waiter, info: QueueUnitInfo, refusal: Refusal, by: points.Plugin
     ) -> None:
         """Register a refused class with the plugin that refused it."""
-        waking = self._waking_by_id.get(id(by))
+        waking = self._waking_by_name.get(by.name)
         if waking is not None:
             waking.wait(waiter, info, refusal)
         else:

@@ -129,7 +129,7 @@ def _find_holds(engine: Engine, record: CachedUnit) -> Iterator[Refusal]:
             told.add(refusal.reason)
             yield refusal
     info = record.info
-    if info is not None and info.demand is not NO_DEMAND:
+    if info is not None and info.demand != NO_DEMAND:
         yield from engine.plugins.every_refusal(info)
 
 

@@ -53,7 +53,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     def info(self) -> QueueUnitInfo | None:
         """The unit with its demand; None: it has no place, or no demand that can be read."""
         info = self.record.info
-        return None if info is None or info.demand is NO_DEMAND else info
+        return None if info is None or info.demand == NO_DEMAND else info
 
     @property
     def queue(self) -> SchedulingQueue | None:

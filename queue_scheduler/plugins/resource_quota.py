@@ -180,8 +180,8 @@ class ResourceQuotaPlugin(QuotaPlugin):
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
         """Take a pod that no unit stands for; None: it is gone."""
         if pod is None:
-            if self._foreign.pop(key, None) is not None:
-                self.quotas.on_foreign(key, "", None)
+            self._foreign.pop(key, None)
+            self.quotas.on_foreign(key, "", None)
             return
         self._foreign[key] = pod
         self._tell_foreign(key, pod)

@@ -131,6 +131,10 @@ class _BuiltIn:
         self.holds_back = holds_back
         self._by_priority = by_priority
 
+    def __reduce__(self) -> str:
+        """Let a checkpoint name the constant: queues compare their policy by identity."""
+        return self.name.upper()
+
     def order_key(self, unit: QueueUnit) -> OrderKey:
         """Return (-priority, creation, namespace, name), priority 0 throughout for FIFO."""
         priority = unit.spec.priority if self._by_priority else 0

@@ -83,6 +83,14 @@ class Turns:
         """Return the rank of a queue."""
         return self._turns[name].rank
 
+    def standing_of(self, name: str) -> tuple[Rank, int, int, float | None]:
+        """Return a queue's rank, its generation, when it was served, and until when it backs off.
+
+        That is all that its turn follows from, apart from its units.
+        """
+        turn = self._turns[name]
+        return turn.rank, turn.generation, turn.served, self._backs_off.get(name)
+
     # --- queues come, change and go -----------------------------------------------------------
 
     def put(self, name: str, rank: Rank, *, is_other_policy: bool) -> bool:

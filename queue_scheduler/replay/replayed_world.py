@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped
+from queue_scheduler.framework.offline_handle import OfflineHandle
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.insight.wording import full_message
 from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
@@ -20,7 +21,6 @@ from queue_scheduler.plugins.resource_quota import NAME as RESOURCE_QUOTA
 from queue_scheduler.queue_objects.queue_reconciler import CreateQueue, decide_queue
 from queue_scheduler.queue_objects.tree_queues import DefaultQueue, TreeQueues
 from queue_scheduler.replay.jobs import Job, TraceError
-from queue_scheduler.replay.offline_handle import OfflineHandle
 from queue_scheduler.replay.quota_files import Objects
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
 from shared_api.informer.indexed_store import IndexedStore

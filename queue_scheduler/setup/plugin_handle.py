@@ -9,6 +9,7 @@ from typing import Any
 from starlette.routing import Route
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.framework.offline_handle import OfflineHandle
 from queue_scheduler.reporting.events import NoticeSink
 from shared_api.client.resource_types import QUEUES
 from shared_api.client.writes import Outcome, WriteSink, status_report
@@ -53,6 +54,10 @@ class PluginHandle:
         self._writes = writes
         self._shared: SharedEngine | None = None
         self._groups: dict[str, RouterGroup] = {}
+
+    def __reduce__(self) -> tuple[type[OfflineHandle], tuple[Fraction]]:
+        """Let an engine's checkpoint have an offline handle instead: no cache, no write."""
+        return OfflineHandle, (self._oversell_rate,)
 
     def attach(self, shared: SharedEngine) -> None:
         """Connect the engine, which is built after the plugins."""

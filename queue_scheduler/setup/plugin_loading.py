@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +17,7 @@ from queue_scheduler.configuration import (
 from queue_scheduler.forecast.run_times import RunTimeModel, SurvivalRunTimes
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.handle import Handle
+from queue_scheduler.framework.installed_packages import PLUGIN_GROUP, POLICY_GROUP, find_offered
 from queue_scheduler.plugins.default_group import NAME as DEFAULT_GROUP
 from queue_scheduler.plugins.default_group import DefaultGroupPlugin
 from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
@@ -32,8 +33,6 @@ from queue_scheduler.plugins.resource_quota_arguments import read_resource_quota
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
 from shared_api.program_flags import ConfigurationError
 
-PLUGIN_GROUP: Final = "koord_queue.scheduler_plugins"
-POLICY_GROUP: Final = "koord_queue.queue_policies"
 RUN_TIME_GROUP: Final = "koord_queue.run_time_models"
 
 BUILT_IN: Final = (
@@ -164,7 +163,7 @@ def _refuse_twins(names: Iterable[str], words: str) -> None:
 
 def _offered(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of installed packages, by name; none of them is imported yet."""
-    points = sorted(entry_points(group=group), key=lambda point: (point.name, point.value))
+    points = find_offered(group)
     _refuse_twins((point.name for point in points), f"two packages offer {{!r}} as {group}")
     return {point.name: point for point in points}
 

@@ -23,6 +23,7 @@ from queue_scheduler.engine.audit import (
     Caches,
     Difference,
     Kind,
+    find_repair,
     judge_charges,
     judge_pods,
     judge_units,
@@ -31,7 +32,6 @@ from queue_scheduler.engine.audit import (
     list_in_ledgers,
     list_pods,
     list_units,
-    repair,
 )
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.pod import Pod
@@ -181,7 +181,7 @@ class SelfAudit:
     def _report(self, difference: Difference) -> None:
         """Report a difference that two rounds have found, and place its unit again."""
         if self._repairs:
-            self._shared.tell(repair, difference, self._caches)
+            self._shared.tell_found(find_repair, difference, self._caches)
         self._observer.on_audit_difference(difference.kind)
         notice = _notice_of(difference, is_repaired=self._repairs)
         if notice is not None:

@@ -2,8 +2,8 @@
 
 Read in this order:
 
-1. ``debug_app``: a FastAPI application of GET routes behind a guard, which lists its paths;
-   ``views``: the base of all answers; ``contract`` encodes its ``openapi.json``.
+1. ``debug_app``: a FastAPI application behind a guard, which lists its paths; ``views``: the base
+   of all answers; ``contract`` encodes its ``openapi.json``; ``json_body``: what a POST sends.
 2. ``router_group``: routes that plugins add, similar to gin's.
 3. ``access``: guards that authorize requests.
 4. ``app_server``: the application behind a private socket, built at the first request;

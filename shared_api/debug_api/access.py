@@ -8,7 +8,8 @@ resolve to this machine (DNS rebinding). So the host name is checked.
 On any other address, every request needs a bearer token of the cluster and a right that the program
 defines: for answers about one namespace the scheduler requires `list queueunits` there, for answers
 about one job the controllers require `get` on it, and both require `get` on the path for all
-others. Information about units in other namespaces is shown only to users who may list them there.
+others (`create` for a POST). Information about units in other namespaces is shown only to users who
+may list them there.
 """
 
 from __future__ import annotations
@@ -36,9 +37,19 @@ RightOf = Callable[[Request], Right]
 
 
 def list_units_there(request: Request) -> Right:
-    """Return `list queueunits` for a path about one namespace, `get` on the path for any other."""
+    """Return the right to read what a path is about.
+
+    It is `list queueunits` for a path about one namespace; for any other a verb on the path, `get`,
+    or `create` for a POST.
+    """
     namespace = str(request.path_params.get("namespace", ""))
-    return list_units_in(namespace) if namespace else PathRight(request.url.path)
+    return list_units_in(namespace) if namespace else right_on_path(request)
+
+
+def right_on_path(request: Request) -> PathRight:
+    """Return the right to ask a path: `get`, or `create` for a POST."""
+    verb = "create" if request.scope.get("method") == "POST" else "get"
+    return PathRight(request.url.path, verb)
 
 
 def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead:

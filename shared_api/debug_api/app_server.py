@@ -56,8 +56,7 @@ _PASSED_ON_NEVER: Final = frozenset(
         "upgrade",
     }
 )
-"""Headers that are not forwarded: about the client's connection, or about a body, which requests
-here do not have."""
+"""Headers that are not forwarded: about the client's connection, or about how a body is sent."""
 
 _LENGTHS: Final = frozenset({"content-length", "transfer-encoding"})
 """Headers that say where a body ends."""
@@ -189,7 +188,7 @@ def encode_request(request: Request) -> bytes:
     """Return the bytes of a request to uvicorn.
 
     A header value that was folded over several lines becomes one line, so that one header of a
-    client never becomes two.
+    client never becomes two. The length of a body is that of the bytes that the port received.
     """
     passed_on = {
         name: value for name, value in request.headers.items() if name not in _PASSED_ON_NEVER
@@ -199,8 +198,9 @@ def encode_request(request: Request) -> bytes:
         "connection: close",
         *(() if "host" in passed_on else ("host:",)),  # required; empty means unknown
         *(f"{name}: {_LINE_ENDS.sub(' ', value)}" for name, value in passed_on.items()),
+        *((f"content-length: {len(request.body)}",) if request.method == "POST" else ()),
     ]
-    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + request.body
 
 
 class _AnswerReader:

@@ -1,4 +1,4 @@
-"""The application to which both programs add their routes: GET only, all behind one guard.
+"""The application to which both programs add their routes, all behind one guard.
 
 Every refusal and failure is JSON with a `detail`, including exceptions of plugins' routes.
 """

@@ -45,6 +45,9 @@ WORKERS: Final = 8
 """Number of requests that are answered at once. One of them builds its answer; the others wait for
 it, or for the API server to identify the reader."""
 
+MAX_BODY_BYTES: Final = 1_048_576
+"""Longest body of a question: an object that the API server stores has no more (etcd's limit)."""
+
 log = structlog.get_logger("debug_api")
 
 
@@ -110,6 +113,7 @@ class DebugServer:
             clock=clock,
             tls=tls,
             workers=WORKERS,
+            max_body=MAX_BODY_BYTES,
             observe=observe,
         )
 

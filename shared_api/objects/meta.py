@@ -11,13 +11,16 @@ fixed width sorts as text, and most are never used.
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import Final, NewType
 
 import msgspec
 
 Uid = NewType("Uid", str)
 Timestamp = NewType("Timestamp", str)
 """RFC 3339 in UTC as the API server writes it; "" where absent."""
+
+APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation of `kubectl apply`."""
 
 NO_UID = Uid("")
 NO_TIME = Timestamp("")
@@ -53,6 +56,14 @@ class ObjectMeta(WireStruct, frozen=True):
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Drop the manifest that was applied last: it has what this program never reads.
+
+        Often it is the larger half of an object, and it has the environment values of a pod.
+        """
+        if APPLIED in self.annotations:
+            del self.annotations[APPLIED]
 
     @property
     def key(self) -> str:

@@ -4,6 +4,9 @@
                   |                        (never cut)                  |
                   +--- 2 s, or the oldest when there are too many ------+--- 30 s, or the oldest
 
+Between READING and ANSWERING, a POST to a port that takes bodies is RECEIVING: 10 s, or the oldest
+when there are more than `MAX_BODIES` bodies.
+
 All socket work happens on one thread, in `step`, and never blocks: a client that sends nothing, or
 does not read, costs a descriptor but no thread. A connection counts from the moment it is accepted,
 before any TLS handshake. When there are more connections than the port's share, the oldest one with
@@ -32,6 +35,7 @@ from http import HTTPStatus
 from typing import Final
 
 import structlog
+from msgspec.structs import replace
 
 from shared_api.process.clock import Clock
 from shared_api.process.http_exchange import (
@@ -40,7 +44,9 @@ from shared_api.process.http_exchange import (
     BadRequestError,
     Client,
     Request,
+    body_length,
     encode,
+    head_length,
     is_head_complete,
     read_request,
     say,
@@ -50,6 +56,17 @@ from shared_api.process.loop_thread import LoopThread, Step
 HEAD_SECONDS: Final = 2.0
 """Time from the accept to a complete request, TLS handshake included. A kubelet's probe gives up
 after 1 s by default; a client that needs longer is not in the cluster."""
+
+BODY_SECONDS: Final = 10.0
+"""Time from the head of a request to the end of its body: a mebibyte over a port-forward."""
+
+MAX_BODIES: Final = 16
+"""Bodies in memory at once, which bounds what clients without a right can occupy: twice the threads
+that make the debug API's answers."""
+
+MAX_DISCARDED: Final = 16_777_216
+"""Bytes of a body that is too long, which are read before the refusal is sent: most clients read no
+answer before they have sent all."""
 
 ANSWER_SECONDS: Final = 30.0
 """Time in which a client must read the answer: some megabytes over a slow port-forward. Prometheus
@@ -88,9 +105,13 @@ class Outcome(Enum):
 
 class _Stage(Enum):
     READING = "reading"
+    RECEIVING = "receiving"
     ANSWERING = "answering"
     WRITING = "writing"
 
+
+_AWAITED: Final = (_Stage.READING, _Stage.RECEIVING, _Stage.WRITING)
+"""Stages in which the client is waited for; in this order places are taken back."""
 
 Answerer = Callable[[Request], Answer]
 """Makes the answer to a request."""
@@ -108,7 +129,10 @@ class _Connection:
     __slots__ = (
         "client",
         "deadline",
+        "length",
         "received",
+        "refusal",
+        "request",
         "socket",
         "stage",
         "unsent",
@@ -122,6 +146,12 @@ class _Connection:
         self.stage = _Stage.READING
         self.deadline = deadline
         self.received = bytearray()
+        self.request: Request | None = None
+        """Once its head is complete."""
+        self.length = 0
+        """Of the request's body, in bytes; for one that is discarded, of what is still to come."""
+        self.refusal: Answer | None = None
+        """The answer, once all of a body that is too long has been discarded."""
         self.unsent = memoryview(b"")
         self.with_body = True
         self.watched = 0
@@ -139,10 +169,11 @@ class ConnectionGate:
         tls: The context to serve HTTPS with; None serves HTTP.
         workers: How many threads make answers; 0 makes them on the gate's own thread, which suits
             answers that never wait.
+        max_body: The longest body of a POST that is received, in bytes; 0: no body is read.
         observe: Called with the outcome of each connection.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the settings of a port, each by its name
         self,
         listener: socket.socket,
         answer: Answerer,
@@ -151,6 +182,7 @@ class ConnectionGate:
         clock: Clock,
         tls: ssl.SSLContext | None = None,
         workers: int = 0,
+        max_body: int = 0,
         observe: Observer = lambda _: None,
     ) -> None:
         self._listener = listener
@@ -159,6 +191,7 @@ class ConnectionGate:
         self._clock = clock
         self._tls = tls
         self._worker_count = workers
+        self._max_body = max_body
         self._observe = observe
         self._workers: list[LoopThread] = []
         # Ordered by age, oldest first: dicts keep the order of insertion.
@@ -233,7 +266,7 @@ class ConnectionGate:
         if self._answered:
             return 0.0
         nearest = self._clock.monotonic() + REST_SECONDS
-        for stage in (_Stage.READING, _Stage.WRITING):
+        for stage in _AWAITED:
             first = next(iter(self._open[stage]), None)
             if first is not None:
                 nearest = min(nearest, first.deadline)
@@ -279,7 +312,7 @@ class ConnectionGate:
         """Close `places` connections, the oldest first, of those that wait for the client."""
         until = self._count() - places
         while self._count() > until:
-            for stage in (_Stage.READING, _Stage.WRITING):
+            for stage in _AWAITED:
                 oldest = next(iter(self._open[stage]), None)
                 if oldest is not None:
                     break
@@ -291,7 +324,7 @@ class ConnectionGate:
 
     def _end_late(self) -> None:
         now = self._clock.monotonic()
-        for stage in (_Stage.READING, _Stage.WRITING):
+        for stage in _AWAITED:
             while (first := next(iter(self._open[stage]), None)) and first.deadline <= now:
                 self._end(first, Outcome.LATE)
 
@@ -303,7 +336,7 @@ class ConnectionGate:
     def _go_on(self, connection: _Connection) -> None:
         """Read or write as much as is possible without waiting, then watch for more."""
         try:
-            if connection.stage is _Stage.READING:
+            if connection.stage in {_Stage.READING, _Stage.RECEIVING}:
                 self._read(connection)
             if connection.stage is _Stage.WRITING:
                 self._write(connection)
@@ -318,25 +351,73 @@ class ConnectionGate:
 
     def _read(self, connection: _Connection) -> None:
         """Receive what has arrived until the request is complete, after a TLS handshake if any."""
-        while connection.stage is _Stage.READING:
+        while connection.stage in {_Stage.READING, _Stage.RECEIVING}:
             piece = connection.socket.recv(RECEIVE_BYTES)
             if not piece:
                 self._end(connection, Outcome.BROKEN)
                 return
             connection.received += piece
-            if is_head_complete(connection.received):
-                self._ask(connection)
+            if connection.stage is _Stage.RECEIVING:
+                self._take_body(connection)
+            elif is_head_complete(connection.received):
+                self._take_head(connection)
             elif len(connection.received) > MAX_HEAD_BYTES:
                 self._reply(connection, say(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
 
-    def _ask(self, connection: _Connection) -> None:
+    def _take_head(self, connection: _Connection) -> None:
         try:
             request = read_request(bytes(connection.received), connection.client)
+            length = body_length(request) if self._max_body else 0
         except BadRequestError as bad:
             self._reply(connection, bad.answer)
             return
-        connection.received.clear()
+        connection.request, connection.length = request, length
         connection.with_body = request.method != "HEAD"
+        if length:
+            self._receive_body(connection)
+        else:
+            self._ask(connection, request)
+
+    def _receive_body(self, connection: _Connection) -> None:
+        """Begin to receive a body, whose first bytes may have come with the head."""
+        length = connection.length
+        if length > self._max_body:
+            detail = f"a body may have at most {self._max_body} bytes"
+            connection.refusal = say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+        elif not self._has_place_for_body():
+            connection.refusal = say(HTTPStatus.SERVICE_UNAVAILABLE, "many requests; ask again")
+        if connection.refusal is not None and length > MAX_DISCARDED:
+            self._reply(connection, connection.refusal)
+            return
+        del connection.received[: head_length(connection.received)]
+        connection.deadline = self._clock.monotonic() + BODY_SECONDS
+        self._move(connection, _Stage.RECEIVING)
+        self._take_body(connection)
+
+    def _has_place_for_body(self) -> bool:
+        """Return whether one more body may be received; the oldest incomplete one makes place."""
+        receiving = [each for each in self._open[_Stage.RECEIVING] if each.refusal is None]
+        held = sum(each.length > 0 for each in self._open[_Stage.ANSWERING])
+        if len(receiving) + held < MAX_BODIES:
+            return True
+        if not receiving:
+            return False
+        self._end(receiving[0], Outcome.EVICTED)
+        return True
+
+    def _take_body(self, connection: _Connection) -> None:
+        """Ask once the whole body has arrived; of one that is refused, keep nothing."""
+        received, length = connection.received, connection.length
+        if connection.refusal is not None:
+            connection.length -= len(received)
+            received.clear()
+            if connection.length <= 0:
+                self._reply(connection, connection.refusal)
+        elif connection.request is not None and len(received) >= length:
+            self._ask(connection, replace(connection.request, body=bytes(received[:length])))
+
+    def _ask(self, connection: _Connection, request: Request) -> None:
+        connection.received.clear()
         if not self._worker_count:
             self._reply(connection, self._make(request))
             return

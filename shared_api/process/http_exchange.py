@@ -1,7 +1,8 @@
 """One HTTP request and its answer as values; sockets are read and written elsewhere.
 
-The ports of both programs serve little: GET without a body, one request per connection (the answer
-says HTTP/1.0 and ends it). So no idle connection is kept, and no request waits behind another.
+The ports of both programs serve little: GET, and on ports that take one a POST with a body of a
+stated length; one request per connection (the answer says HTTP/1.0 and ends it). So no idle
+connection is kept, and no request waits behind another.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ Client = tuple[str, int]
 
 _ENDS: Final = (b"\r\n\r\n", b"\n\n")
 
+MAX_LENGTH_DIGITS: Final = 10
+"""Of a Content-Length; of a longer one the first so many count, which is a gigabyte or more. Python
+refuses to read numbers of thousands of digits."""
+
 
 class Request(msgspec.Struct, frozen=True):
-    """A request without its body.
+    """A request.
 
     Attributes:
         method: "GET".
@@ -35,12 +40,14 @@ class Request(msgspec.Struct, frozen=True):
         headers: Values by name in lower case; the last one where a name is repeated.
         client: Address and port of the client, taken from the socket and never from a header; None
             when unknown.
+        body: What a POST sends; empty for other methods, whose bodies are not read.
     """
 
     method: str
     target: str
     headers: Mapping[str, str]
     client: Client | None = None
+    body: bytes = b""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -73,6 +80,31 @@ class BadRequestError(ValueError):
 def is_head_complete(received: bytes | bytearray) -> bool:
     """Return whether the empty line after the headers has been received."""
     return any(end in received for end in _ENDS)
+
+
+def head_length(received: bytes | bytearray) -> int:
+    """Return how many bytes the request line, the headers and the empty line after them have.
+
+    Raises:
+        ValueError: The empty line has not been received.
+    """
+    return min(at + len(end) for end in _ENDS if (at := received.find(end)) >= 0)
+
+
+def body_length(request: Request) -> int:
+    """Return how many bytes of a body belong to a request; only a POST has any.
+
+    Raises:
+        BadRequestError: The length is not stated (411), or is not a number (400).
+    """
+    if request.method != "POST":
+        return 0
+    if "transfer-encoding" in request.headers:
+        raise BadRequestError(say(HTTPStatus.LENGTH_REQUIRED, "send the header Content-Length"))
+    stated = request.headers.get("content-length", "0")
+    if not (stated.isascii() and stated.isdecimal()):
+        raise BadRequestError(say(HTTPStatus.BAD_REQUEST, "Content-Length is not a number"))
+    return int(stated.lstrip("0")[:MAX_LENGTH_DIGITS] or "0")
 
 
 def read_request(head: bytes, client: Client | None = None) -> Request:

@@ -8,6 +8,10 @@ apart from the programs that it judges:
   pods ask for and of what it was admitted with, less what it gave back;
 - living pods of a Job whose unit is in any other state, or gone, take what they ask for.
 
+More pods than a unit was admitted with are no fault of who admitted it: the Job controller creates
+a pod again if the API server was killed meanwhile. What exceeds a quota only with them is noted in
+`overgrown`, and whoever asks says when that may be.
+
 Where the API could not tell what happened meanwhile (its memory is lost with a restart), an object
 is known before and after only. Such a change gives quota back as early, and takes it as late, as
 may have been, and no order is judged within that time: what is found is true whatever happened.
@@ -78,6 +82,8 @@ class JobStory:
     completed_at: int = 0
     """resourceVersions; 0 while it has not happened."""
     charge: int = 0
+    admitted: int = 0
+    """The charge without the pods beyond those that its unit was admitted with."""
 
 
 class History:
@@ -87,8 +93,11 @@ class History:
         self.stories: dict[str, JobStory] = {}
         """By the Job's uid."""
         self.violations: list[str] = []
+        self.overgrown: list[tuple[JobStory, str]] = []
+        """Quotas that were exceeded by pods beyond those admitted, with the Job that was next."""
         self.used: Counter[str] = Counter()
         """Milli-CPUs by quota, those below it included."""
+        self._admitted: Counter[str] = Counter()
         self.peaks: dict[str, int] = {}
         self._quotas: dict[str, Json] = {}
         self._unwatched: list[tuple[int, int]] = []
@@ -201,16 +210,22 @@ class History:
 
     def _charge(self, seen: Seen, story: JobStory) -> None:
         before, story.charge = story.charge, charge_of(story)
+        admitted_before, story.admitted = story.admitted, admitted_charge_of(story)
         more = story.charge - before
-        for name in self._chain(story.quota) if more else ():
+        for name in self._chain(story.quota):
+            self._admitted[name] += story.admitted - admitted_before
             self.used[name] += more
             self.peaks[name] = max(self.peaks.get(name, 0), self.used[name])
             most = cpu_milli(self._quotas[name]["spec"]["max"]["cpu"])
             if more > 0 and self.used[name] > most:
-                self.violations.append(
+                fault = (
                     f"{story.name} takes quota {name} to {self.used[name]}m CPU of {most}m,"
                     f" itself {story.charge}m (resourceVersion {seen.version})"
                 )
+                if self._admitted[name] > most:
+                    self.violations.append(fault)
+                else:
+                    self.overgrown.append((story, fault))
 
     def _chain(self, quota: str) -> Iterator[str]:
         for _ in range(MOST_ANCESTORS):
@@ -225,9 +240,18 @@ class History:
 
 def charge_of(story: JobStory) -> int:
     """Return the milli-CPUs that a Job takes now."""
-    living = sum(cpu_of(pod) for pod in story.pods.values() if is_living(pod))
-    booked = sum(granted_to(unit) for unit in story.units.values() if occupies_quota(unit))
-    return max(living, booked)
+    return max(living_of(story), admitted_charge_of(story))
+
+
+def admitted_charge_of(story: JobStory) -> int:
+    """Return what its unit was admitted with; without such a unit, what its living pods take."""
+    granted = [granted_to(unit) for unit in story.units.values() if occupies_quota(unit)]
+    return sum(granted) if granted else living_of(story)
+
+
+def living_of(story: JobStory) -> int:
+    """Return the milli-CPUs that the living pods of a Job ask for."""
+    return sum(cpu_of(pod) for pod in story.pods.values() if is_living(pod))
 
 
 def granted_to(unit: Json) -> int:

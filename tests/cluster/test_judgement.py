@@ -115,11 +115,6 @@ def test_a_history_without_fault() -> None:
             id="booked on top of a living pod of a unit that is gone",
         ),
         pytest.param(
-            [pod("x", "Running", uid="2"), pod("x", "Running", uid="3")],
-            "takes quota a to 3000m",
-            id="more pods than admitted",
-        ),
-        pytest.param(
             [job("y", suspend=True), job("y", suspend=False)],
             "y was released without being admitted",
             id="released too early",
@@ -198,6 +193,21 @@ def test_a_job_that_ran_unwatched_was_admitted_once() -> None:
     story = history.stories["job-y"]
     assert history.violations == []
     assert (story.admissions, story.releases, story.completions) == (1, 1, 1)
+
+
+def test_pods_beyond_those_admitted_are_noted_apart() -> None:
+    """Job x was admitted with one CPU of two; a second pod of it fits, and a third does not."""
+    pods = [pod("x", "Running", uid=f"again-{number}") for number in range(2)]
+    history = judge([*GOOD, *pods])
+    assert history.violations == []
+    assert [(story.name, fault[:28]) for story, fault in history.overgrown] == [
+        ("x", "x takes quota a to 3000m CPU"),
+        ("x", "x takes quota top to 3000m C"),
+    ]
+    # What is admitted beyond a quota is a fault, whatever pods there are.
+    more = [job("y", suspend=True), unit("y", "Dequeued", cpu=2)]
+    faults = judge([*GOOD, *pods, *more]).violations
+    assert faults[0].startswith("y takes quota a to 5000m CPU")
 
 
 def test_what_was_given_back_is_not_charged() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import combinations, product
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.change import ChangeKind
+from queue_scheduler.insight.change import Change, ChangeKind
 from queue_scheduler.insight.changes import find_changes
 from queue_scheduler.insight.trials import Edit, edit_spec, end
 from queue_scheduler.quota.quota_settings import QuotaMode
@@ -39,15 +40,7 @@ def at_rest(mode: QuotaMode, story: Story) -> World:
 @modes
 @given(story=stories(*EVERYTHING, *NODES, least=30))
 def test_a_change_starts_the_unit_as_it_says(mode: QuotaMode, story: Story) -> None:
-    world = at_rest(mode, story)
-    for key in world.engine.units.records:
-        changes = find_changes(world.engine.fork(), key, WALL)
-        if changes is None:
-            continue
-        assert changes.are_complete, key
-        for change in changes.found:
-            if change.edits:
-                assert starts(world, key, change.edits) == change.sufficient, (key, change)
+    check_named(at_rest(mode, story).engine)
 
 
 @modes
@@ -55,26 +48,111 @@ def test_a_change_starts_the_unit_as_it_says(mode: QuotaMode, story: Story) -> N
 def test_no_change_of_a_kind_starts_a_unit_where_none_is_named(
     mode: QuotaMode, story: Story, pick: int
 ) -> None:
-    world = at_rest(mode, story)
-    keys = sorted(world.engine.units.records)
-    key = keys[pick % len(keys)]
-    changes = find_changes(world.engine.fork(), key, WALL)
+    engine = at_rest(mode, story).engine
+    keys = sorted(engine.units.records)
+    check_missing(engine, keys[pick % len(keys)], every_limit(engine))
+
+
+@modes
+@given(story=stories(*EVERYTHING, *NODES, least=30))
+def test_a_minimal_change_less_one_grain_does_not_start_the_unit(
+    mode: QuotaMode, story: Story
+) -> None:
+    engine = at_rest(mode, story).engine
+    for key in engine.units.records:
+        changes = find_changes(engine.fork(), key, WALL)
+        found = () if changes is None else changes.found
+        for change in (each for each in found if each.sufficient and each.minimal):
+            for edit in one_grain_less(engine, key, change):
+                assert not starts(engine, key, (edit,)), (key, change)
+
+
+def one_grain_less(engine: Engine, key: str, change: Change) -> Iterator[Edit]:
+    """Yield a change with a milli-CPU, a pod or a priority less, and with one unit that ends less.
+
+    It is read from what a user is told: the patches, or the sentence.
+    """
+    record = engine.record(key)
+    assert record is not None
+    spec = record.unit.spec
+    match change.kind:
+        case ChangeKind.QUOTA_MAX | ChangeKind.QUOTA_MIN:
+            yield limit_less_one(engine, change)
+        case ChangeKind.UNITS_END:
+            for ended in combinations(change.units, len(change.units) - 1):
+                yield end(ended)
+        case ChangeKind.PRIORITY:
+            priority = int(re.findall(r"priority (-?\d+)", change.description)[0])
+            yield edit_spec(record, replace(spec, priority=priority - 1))
+        case ChangeKind.REQUEST if not spec.pod_set:
+            told = re.findall(r"at most (\w+) of cpu", change.description)
+            cpu = amount_of("cpu", told[0] if told else 0) + 1
+            yield edit_spec(record, replace(spec, request={"cpu": f"{cpu}m"}))
+        case ChangeKind.COUNT:
+            count, name = re.findall(r" (\d+) pods of (\S+);", change.description)[0]
+            more = [
+                replace(each, count=int(count) + 1, min_count=None) if each.name == name else each
+                for each in spec.pod_set
+            ]
+            yield edit_spec(record, replace(spec, pod_set=tuple(more)))
+        case _:
+            return  # it has no amount
+
+
+def limit_less_one(engine: Engine, change: Change) -> Edit:
+    """Return the quota of a change with one milli-CPU less than it says."""
+    (patch,) = change.patches
+    ((field, listed),) = patch.patch["spec"].items()
+    (quota,) = (
+        each
+        for each in engine.objects.of_kind(ElasticQuota)
+        if (each.metadata.namespace, each.metadata.name) == (patch.namespace, patch.name)
+    )
+    less = {resource: f"{amount_of(resource, text) - 1}m" for resource, text in listed.items()}
+    assert list(less) == ["cpu"], change
+    spec = replace(quota.spec, **{field: {**getattr(quota.spec, field), **less}})
+    return partial(Engine.on_quota, quota=replace(quota, spec=spec))
+
+
+def check_named(engine: Engine) -> None:
+    """Assert that each change that is named starts its unit, or does not, as it says."""
+    for key in engine.units.records:
+        changes = find_changes(engine.fork(), key, WALL)
+        if changes is None:
+            continue
+        assert changes.are_complete, key
+        for change in changes.found:
+            if change.edits:
+                assert starts(engine, key, change.edits) == change.sufficient, (key, change)
+
+
+def check_missing(engine: Engine, key: str, limits: Iterable[tuple[ChangeKind, Edit]]) -> None:
+    """Assert that no change of a kind starts the unit where none of that kind is named.
+
+    Args:
+        engine: At rest.
+        key: The unit.
+        limits: All changes of quotas.
+    """
+    changes = find_changes(engine.fork(), key, WALL)
     if changes is None or any(each.kind is WAIT and not each.edits for each in changes.found):
         return  # it runs, or starts by itself
     named = {each.kind for each in changes.found if each.sufficient}
-    for kind, edit in every_change(world, key):
-        assert kind in named or not starts(world, key, (edit,)), f"{key}: {kind} is not named"
+    for kind, edit in every_change(engine, key, limits):
+        assert kind in named or not starts(engine, key, (edit,)), f"{key}: {kind} is not named"
 
 
-def every_change(world: World, key: str) -> Iterator[tuple[ChangeKind, Edit]]:
+def every_change(
+    engine: Engine, key: str, limits: Iterable[tuple[ChangeKind, Edit]]
+) -> Iterator[tuple[ChangeKind, Edit]]:
     """Yield all changes of a small world's amounts, in whole cores, pods and priorities."""
-    record = world.engine.record(key)
+    record = engine.record(key)
     assert record is not None
     spec = record.unit.spec
-    yield from every_limit(world)
+    yield from limits
     for priority in range(-1, 6):
         yield ChangeKind.PRIORITY, edit_spec(record, replace(spec, priority=priority))
-    occupying = [each.key for each in world.engine.units.records.values() if each.occupies]
+    occupying = [each.key for each in engine.units.records.values() if each.occupies]
     for count in (1, 2, 3):
         for ended in combinations(occupying, count):
             yield ChangeKind.UNITS_END, end(ended)
@@ -87,9 +165,9 @@ def every_change(world: World, key: str) -> Iterator[tuple[ChangeKind, Edit]]:
             yield ChangeKind.COUNT, edit_spec(record, replace(spec, pod_set=pod_set))
 
 
-def every_limit(world: World) -> Iterator[tuple[ChangeKind, Edit]]:
+def every_limit(engine: Engine) -> Iterator[tuple[ChangeKind, Edit]]:
     """Yield each quota with up to twelve cores more."""
-    for quota in world.engine.objects.of_kind(ElasticQuota):
+    for quota in engine.objects.of_kind(ElasticQuota):
         kinds = {"max": ChangeKind.QUOTA_MAX, "min": ChangeKind.QUOTA_MIN}
         for (field, kind), more in product(kinds.items(), range(1, 13)):
             listed = getattr(quota.spec, field)
@@ -99,9 +177,9 @@ def every_limit(world: World) -> Iterator[tuple[ChangeKind, Edit]]:
                 yield kind, partial(Engine.on_quota, quota=replace(quota, spec=spec))
 
 
-def starts(world: World, key: str, edits: Iterable[Edit]) -> bool:
+def starts(engine: Engine, key: str, edits: Iterable[Edit]) -> bool:
     """Return whether changes start a unit in a copy of the engine, as workers would ask it."""
-    workers = Workers(world.engine.fork(), choose=max)
+    workers = Workers(engine.fork(), choose=max)
     workers.wake(queue.name for queue in workers.engine.queues)
     workers.run()
     for edit in edits:

@@ -38,6 +38,7 @@ from shared_api.process.connection_gate import Spawn
 from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.program import Program
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.simulation.replayed_engine import ReplayedEngine
 from tests.simulation.world_plan import QUEUE_NAMESPACE
 from tests.stepped_host import HostParts
 
@@ -218,6 +219,7 @@ class SteppedScheduler(SteppedWork, Scheduler):
         Scheduler.__init__(self, cast("Program", host), flags, configuration)
         self.knew: dict[str, dict[str, int]] = {}
         self.differences: list[Kind] = []
+        self._replayed = ReplayedEngine(self._shared, self._calls)
 
         def count(kind: Kind) -> None:
             self.differences.append(kind)
@@ -246,6 +248,7 @@ class SteppedScheduler(SteppedWork, Scheduler):
         """Recompute derived values; raise AssertionError if they differ, or the audit found any."""
         self.engine.validate()
         assert not self.differences, f"the self-audit found {self.differences}"
+        self._replayed.check()
         super().validate()
 
     def _informer(
@@ -257,6 +260,7 @@ class SteppedScheduler(SteppedWork, Scheduler):
         return _NoDebugServer()
 
     def _carry_out(self, decision: Dequeue | Preempt) -> None:
+        self._replayed.on_decision(decision)
         self.on_decision(decision)
         super()._carry_out(decision)
 

@@ -49,7 +49,9 @@ LOCK_HOLDERS = {
 }
 
 # Coroutines that a framework requires; all other functions are plain.
-ASYNC_PLACES: dict[str, str] = {}
+ASYNC_PLACES: dict[str, str] = {
+    "shared_api/debug_api/json_body.py": "Starlette's body of a request can only be awaited",
+}
 
 
 def coroutines(source: SourceFile) -> Iterator[Finding]:

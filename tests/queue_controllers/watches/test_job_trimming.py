@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from queue_controllers.extensions.training_job import TRAINING_JOBS
-from queue_controllers.watches.job_trimming import APPLIED, JobTrimmer
+from queue_controllers.watches.job_trimming import JobTrimmer
+from shared_api.objects.meta import APPLIED
 from tests.sample_jobs import sample
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from queue_scheduler.cache.admitted_units import AdmittedUnits, in_buckets, runs_whole
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo
@@ -101,3 +103,19 @@ def test_which_units_run_whole() -> None:
     assert runs_whole(changed(unit, 2, "Running", admissions=half))
     whole = (Admission(name="m", replicas=2, running=2),)
     assert runs_whole(changed(unit, 2, "Dequeued", admissions=whole))
+
+
+@pytest.mark.parametrize(
+    ("to", "want"),
+    [pytest.param(1, 0, id="it stays"), pytest.param(2, 1, id="its priority changes")],
+)
+def test_a_question_makes_no_difference_to_what_is_counted(to: int, want: int) -> None:
+    before, after = named("u", 1), named("u", to)
+    for asks in (False, True):
+        units = AdmittedUnits()
+        units.add(before)
+        if asks:
+            units.count("q")
+        units.replace(before, after)
+        assert units.changes == want
+        units.validate([after])

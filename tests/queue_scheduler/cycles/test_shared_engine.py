@@ -12,8 +12,12 @@ from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.record.call_log import CallLog
+from queue_scheduler.record.digest import digest
+from queue_scheduler.record.engine_call import play
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit
+from shared_api.testing.virtual_clock import EPOCH
 from tests.queue_scheduler.shell_kit import ShellKit
 
 
@@ -80,3 +84,38 @@ def test_wakes_are_passed_on_without_the_lock() -> None:
     shared.tell(Engine.on_queue, queue("team"))
     shared.tell(Engine.on_queue_unit, unit("a"))
     assert any(isinstance(one, Dequeue) for one in asked)
+
+
+def test_every_call_is_recorded_from_a_checkpoint_on() -> None:
+    log = CallLog(lambda: EPOCH)
+    engine = Engine(PluginRunner([ElasticQuotaPlugin(QuotaSettings())]), BUILT_IN_POLICIES)
+    shared = SharedEngine(engine, lambda _: None, log)
+    shared.tell(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
+    number, twin = shared.checkpoint(starts_log=True)
+    assert number == 1
+    shared.tell(Engine.on_queue, queue("team"))
+    shared.tell(Engine.on_queue_unit, unit("a"), is_rewound=False)
+    shared.tell_found(lambda _engine: [(Engine.forget_pod, ("ns/p",))])
+    shared.decide_next("team", 0.0)
+    shared.grow("default/a")
+    shared.ask(Engine.record, "default/a")
+    calls = log.take()
+    assert [call.number for call in calls] == [2, 3, 4, 5, 6]
+    names = ["on_queue", "on_queue_unit", "forget_pod", "decide_next", "grow"]
+    assert [call.name for call in calls] == names
+    for call in calls:
+        play(twin, call)
+    assert shared.checkpoint()[0] == 6
+    assert digest(twin) == shared.ask(digest)
+
+
+def test_changes_that_follow_from_the_engine_wake_once() -> None:
+    woken: list[tuple[str, ...]] = []
+    engine = Engine(PluginRunner([ElasticQuotaPlugin(QuotaSettings())]), BUILT_IN_POLICIES)
+    shared = SharedEngine(engine, lambda queues: woken.append(tuple(queues)))
+    shared.tell(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
+    shared.tell(Engine.on_queue, queue("team"))
+    shared.tell_found(lambda _: [(Engine.on_queue_unit, (unit(name),)) for name in "ab"])
+    assert woken == [("team",)]
+    shared.tell_found(lambda _: [])
+    assert woken == [("team",)]

@@ -11,10 +11,10 @@ from queue_scheduler.engine.audit import (
     Caches,
     Difference,
     Kind,
+    find_repair,
     judge_charges,
     judge_pods,
     judge_units,
-    repair,
 )
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import Occupancy
@@ -60,7 +60,9 @@ class Objects:
         ]
 
     def repair(self, difference: Difference) -> tuple[str, ...]:
-        return repair(self.engine, difference, self.caches)
+        facts = find_repair(self.engine, difference, self.caches)
+        woken = [queue for tell, about in facts for queue in tell(self.engine, *about)]
+        return tuple(dict.fromkeys(woken))
 
 
 def occupy(objects: Objects, amount: int) -> None:

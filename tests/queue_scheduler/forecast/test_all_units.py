@@ -9,8 +9,8 @@ import pytest
 
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.forecast import paths
-from queue_scheduler.forecast.all_units import Forecast, Settings, forecast
+from queue_scheduler.forecast import paths as paths_module
+from queue_scheduler.forecast.all_units import WEEK, Forecast, Settings, forecast
 from queue_scheduler.forecast.arrivals import DAY, ArrivalHistory, PastArrival
 from queue_scheduler.forecast.calibration import Calibration
 from queue_scheduler.forecast.quantiles import Wait
@@ -25,15 +25,16 @@ def ask(
     beliefs: Exact,
     history: ArrivalHistory = NOTHING,
     is_over: Callable[[], bool] = bool,
-    **settings: float,
+    paths: int = 5,
+    seconds: float = WEEK,
 ) -> Forecast:
-    given = Settings(**{"paths": 5, **settings})  # type: ignore[arg-type]
+    given = Settings(paths=paths, seconds=seconds)
     return forecast(*town, beliefs, history, Calibration(), given, is_over)
 
 
 @pytest.fixture(autouse=True)
 def no_drift(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "DRIFT", 0.0)
+    monkeypatch.setattr(paths_module, "DRIFT", 0.0)
 
 
 def test_the_engine_decides_who_starts_when() -> None:

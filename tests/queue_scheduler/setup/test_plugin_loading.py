@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
+from queue_scheduler.framework import installed_packages
+from queue_scheduler.framework.installed_packages import PLUGIN_GROUP, POLICY_GROUP
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
-from queue_scheduler.setup import plugin_loading
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.setup.plugin_loading import (
-    PLUGIN_GROUP,
-    POLICY_GROUP,
     Switches,
     build_plugins,
     load_policies,
@@ -126,7 +125,7 @@ def offer(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str, str]) -> Non
     def offered(*, group: str) -> list[EntryPoint]:
         return [EntryPoint(name, value, of) for of, name, value in points if of == group]
 
-    monkeypatch.setattr(plugin_loading, "entry_points", offered)
+    monkeypatch.setattr(installed_packages, "entry_points", offered)
 
 
 HERE = "tests.queue_scheduler.setup.test_plugin_loading"

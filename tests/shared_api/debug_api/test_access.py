@@ -172,6 +172,17 @@ def test_the_right_for_a_namespace_is_to_list_queue_units(
     assert (asked[0]["user"], asked[0]["groups"]) == ("ann", ["staff"])
 
 
+def test_a_post_needs_the_right_to_create_on_its_path(
+    access: ReviewedAccess, asked: list[dict[str, Any]]
+) -> None:
+    posted = request("/debug/queues", ANN)
+    posted.scope["method"] = "POST"
+    access(posted)
+    access(request("/debug/queues", ANN))
+    verbs = [each["nonResourceAttributes"]["verb"] for each in asked]
+    assert verbs == ["create", "get"]
+
+
 def test_a_program_sets_the_right_that_its_requests_need(asked: list[dict[str, Any]]) -> None:
     def right_of(_request: Request) -> Right:
         return TokenOnly()

@@ -123,6 +123,15 @@ def test_a_folded_header_stays_one_header(end: str, indent: str) -> None:
     assert len(lines) == 6
 
 
+def test_a_body_is_forwarded_with_its_own_length() -> None:
+    sent = Request("POST", "/", {"content-length": "7", "content-type": "a/b"}, body=b"body")
+    lines = encode_request(sent).split(b"\r\n")
+    assert lines[-2:] == [b"", b"body"]
+    assert lines.count(b"content-length: 4") == 1
+    assert b"content-length: 7" not in lines
+    assert b"content-type: a/b" in lines
+
+
 def test_repeated_headers_of_an_answer_are_returned() -> None:
     with running() as server:
         answer = server.ask(get("/cookies"))

@@ -16,8 +16,11 @@ from structlog.testing import capture_logs
 from shared_api.process import connection_gate
 from shared_api.process.connection_gate import (
     ANSWER_SECONDS,
+    BODY_SECONDS,
     FULL_REST_SECONDS,
     HEAD_SECONDS,
+    MAX_BODIES,
+    MAX_DISCARDED,
     ConnectionGate,
     Outcome,
 )
@@ -368,3 +371,95 @@ def test_closed_before_its_start_it_leaves_no_socket() -> None:
     port.gate.end()
     assert port.listener.fileno() == -1
     port.close()
+
+
+# --- bodies ---------------------------------------------------------------------------------------
+
+
+def post(body: bytes, length: int | None = None) -> bytes:
+    stated = len(body) if length is None else length
+    return b"POST /it HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (stated, body)
+
+
+@pytest.fixture
+def taking() -> Iterator[Port]:
+    """A port that takes bodies of up to 100 bytes."""
+    with opened(max_body=100) as port:
+        yield port
+
+
+def test_a_body_may_arrive_in_pieces(taking: Port) -> None:
+    client = taking.connect()
+    sent = post(b"a\r\n\r\nb")
+    for number in range(len(sent)):
+        client.sendall(sent[number : number + 1])
+        taking.step()
+    assert heard(client).endswith(b"hello")
+    assert [each.body for each in taking.asked] == [b"a\r\n\r\nb"]
+
+
+def test_what_follows_a_body_does_not_belong_to_it(taking: Port) -> None:
+    client = taking.connect(post(b"abc") + GET)
+    assert heard(client).count(b"HTTP/1.0 200 OK") == 1
+    assert [each.body for each in taking.asked] == [b"abc"]
+
+
+def test_a_port_that_takes_no_bodies_answers_without_reading_one(port: Port) -> None:
+    client = port.connect(post(b"", 50))
+    assert heard(client).endswith(b"hello")
+    assert [each.body for each in port.asked] == [b""]
+
+
+def test_a_body_that_does_not_come_in_time_is_not_awaited(taking: Port) -> None:
+    client = taking.connect(post(b"a", 50))
+    taking.clock.advance(BODY_SECONDS - 0.01)
+    client.sendall(b"b")
+    taking.step()
+    assert not taking.outcomes
+    taking.clock.advance(0.01)
+    taking.step()
+    assert taking.outcomes == {Outcome.LATE: 1}
+    assert not taking.asked
+
+
+@pytest.mark.parametrize("length", [101, 2_000_000])
+def test_a_body_that_is_too_long_is_refused_once_it_has_been_sent(
+    taking: Port, length: int
+) -> None:
+    client = taking.connect(post(b"", length))
+    for _ in range(0, length, 100_000):
+        client.sendall(b"x" * min(100_000, length))
+        taking.step(20)
+    assert heard(client).startswith(b"HTTP/1.0 413 ")
+    assert not taking.asked
+
+
+def test_a_huge_body_is_refused_at_once(taking: Port) -> None:
+    client = taking.connect(post(b"", MAX_DISCARDED + 1))
+    assert heard(client).startswith(b"HTTP/1.0 413 ")
+
+
+def test_an_invalid_length_is_refused(taking: Port) -> None:
+    client = taking.connect(b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n")
+    assert heard(client).startswith(b"HTTP/1.0 400 ")
+
+
+def test_the_oldest_incomplete_body_makes_place_for_the_next() -> None:
+    with opened(max_body=100, limit=100) as port:
+        first = port.connect(post(b"a", 50))
+        for _ in range(MAX_BODIES - 1):
+            port.connect(post(b"a", 50))
+        assert not port.outcomes
+        assert heard(port.connect(post(b"whole"))).endswith(b"hello")
+        assert port.outcomes == {Outcome.EVICTED: 1, Outcome.ANSWERED: 1}
+        assert heard(first) == b""
+
+
+def test_more_bodies_than_fit_into_memory_are_refused() -> None:
+    """Complete ones are answered, and not given up."""
+    with opened(max_body=100, limit=100, workers=1) as port:
+        for _ in range(MAX_BODIES):
+            port.connect(post(b"whole"))
+        assert heard(port.connect(post(b"late"))).startswith(b"HTTP/1.0 503 ")
+        port.work()
+        assert len(port.asked) == MAX_BODIES

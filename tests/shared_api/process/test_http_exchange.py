@@ -10,7 +10,9 @@ from shared_api.process.http_exchange import (
     Answer,
     BadRequestError,
     Request,
+    body_length,
     encode,
+    head_length,
     is_head_complete,
     read_request,
 )
@@ -68,6 +70,47 @@ def test_a_request_is_read(head: bytes, want: Request) -> None:
 def test_an_invalid_request_has_a_status(head: bytes, status: int) -> None:
     with pytest.raises(BadRequestError) as caught:
         read_request(head)
+    assert caught.value.answer.status == status
+
+
+@pytest.mark.parametrize(
+    ("received", "want"),
+    [
+        pytest.param(b"POST / HTTP/1.1\r\n\r\nbody", 19, id="and a body"),
+        pytest.param(b"POST / HTTP/1.1\n\na\r\n\r\nb", 17, id="an empty line in the body"),
+    ],
+)
+def test_the_head_ends_after_the_first_empty_line(received: bytes, want: int) -> None:
+    assert head_length(received) == want
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "want"),
+    [
+        pytest.param("POST", {"content-length": "70"}, 70, id="stated"),
+        pytest.param("POST", {}, 0, id="not stated: none"),
+        pytest.param("GET", {"content-length": "70"}, 0, id="of a GET it is not read"),
+        pytest.param("POST", {"content-length": "9" * 5000}, 9_999_999_999, id="huge"),
+        pytest.param("POST", {"content-length": "0" * 5000 + "7"}, 7, id="many zeros"),
+    ],
+)
+def test_a_body_has_the_stated_length(method: str, headers: dict[str, str], want: int) -> None:
+    assert body_length(Request(method, "/", headers)) == want
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({"transfer-encoding": "chunked"}, 411, id="in chunks"),
+        pytest.param({"content-length": "-1"}, 400, id="negative"),
+        pytest.param({"content-length": "1_0"}, 400, id="not decimal"),
+        pytest.param({"content-length": ""}, 400, id="empty"),
+        pytest.param({"content-length": "\u0661"}, 400, id="other digits"),
+    ],
+)
+def test_a_body_without_a_valid_length_is_refused(headers: dict[str, str], status: int) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        body_length(Request("POST", "/", headers))
     assert caught.value.answer.status == status
 
 

@@ -1,4 +1,4 @@
-"""What plugins get in a replay instead of a cluster."""
+"""What plugins get instead of a cluster: in a replay, and in an engine of the record."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.program_flags import ConfigurationError
 
-NO_CLUSTER: Final = "this plugin asks for caches or routes of a cluster, and a replay has none"
+NO_CLUSTER: Final = "this plugin asks for caches or routes of a cluster, and there is none here"
 
 
 class OfflineHandle:
-    """Implements `framework.handle.Handle`: effects are dropped, and nothing can be looked up."""
+    """Implements `framework.handle.Handle`: effects are dropped, and nothing can be looked up.
+
+    Args:
+        oversell_rate: The factor on quota limits.
+    """
+
+    def __init__(self, oversell_rate: Fraction = Fraction(1)) -> None:
+        self._oversell_rate = oversell_rate
 
     @property
     def caches(self) -> Caches:
@@ -25,8 +32,8 @@ class OfflineHandle:
 
     @property
     def oversell_rate(self) -> Fraction:
-        """Return 1."""
-        return Fraction(1)
+        """The factor on quota limits."""
+        return self._oversell_rate
 
     def record_event(
         self, kind: str, key: str, uid: Uid, reason: str, note: str, *, warning: bool = False

@@ -1,0 +1,11 @@
+"""What an engine was told and asked, kept so that its state at any time can be had again.
+
+Read in this order:
+
+1. ``engine_call``: one call of an engine as a value, and playing it again.
+2. ``call_log``: the calls of the engine that decides, until they are taken.
+3. ``call_codec``: a call as bytes; ``checkpoint``: an engine as bytes, and back.
+4. ``digest``: whether two engines are in the same state.
+
+Not here: who takes the calls, and sends them to another process.
+"""

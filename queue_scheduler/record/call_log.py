@@ -1,0 +1,89 @@
+"""The calls of an engine that its record has not taken yet.
+
+The thread that decides only appends references, under the engine's lock, and encodes nothing. While
+nobody takes them, the log stops instead of growing: a record begins again with a new checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from queue_scheduler.record.engine_call import CALLS, EngineCall
+
+MAX_WAITING: Final = 50_000
+"""Calls that wait to be taken: some seconds at full speed. They keep objects that the engine has
+replaced by newer ones, at some 1.5 kB each."""
+
+_Entry = tuple[int, datetime, Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
+
+
+class CallLog:
+    """Counts the calls of an engine, and keeps those after the last start until they are taken.
+
+    `append` and `start` are called under the engine's lock (`SharedEngine`), `take` by the one
+    thread that has started the log.
+
+    Args:
+        now: The wall time.
+        most: How many calls may wait.
+
+    Attributes:
+        last: The number of the last call, whether it was kept or not.
+        is_on: Whether calls are kept: it was started, and was not overrun since.
+        overruns: How often it has stopped because nobody took the calls.
+    """
+
+    def __init__(self, now: Callable[[], datetime], most: int = MAX_WAITING) -> None:
+        self.last = 0
+        self.is_on = False
+        self.overruns = 0
+        self._now = now
+        self._most = most
+        self._waiting: deque[_Entry] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def append(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Take a call that is about to be made."""
+        self.last += 1
+        if not self.is_on:
+            return
+        if len(self._waiting) >= self._most:
+            self.stop()
+            self.overruns += 1
+            return
+        self._waiting.append((self.last, self._now(), function, args, kwargs))
+
+    def start(self) -> None:
+        """Keep all calls from the next one on, and forget those before."""
+        self._waiting.clear()
+        self.is_on = True
+
+    def stop(self) -> None:
+        """Keep no more calls, and forget those that wait."""
+        self.is_on = False
+        self._waiting.clear()
+
+    def take(self, most: int = MAX_WAITING) -> list[EngineCall]:
+        """Return, once, the calls in order, numbered without gaps; at most that many.
+
+        While `is_on` is false there are none, however many were made.
+        """
+        waiting = self._waiting
+        try:
+            return [_read(waiting.popleft()) for _ in range(min(most, len(waiting)))]
+        except IndexError:
+            return []  # It was stopped meanwhile: what was taken has a gap behind it.
+
+
+def _read(entry: _Entry) -> EngineCall:
+    number, wall, function, args, kwargs = entry
+    name = function.__name__
+    assert CALLS.get(name) is function, f"{function} is no call that can be recorded"
+    return EngineCall(number, wall.timestamp(), name, args, dict(kwargs))

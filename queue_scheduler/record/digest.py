@@ -1,0 +1,66 @@
+"""Whether two engines are in the same state, by 32 characters. Pure.
+
+They are the same in every process: two processes that were told the same calls compare theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.quota_plugin import QuotaPlugin
+from shared_api.resource_list import Amounts
+
+DIGEST_BYTES: Final = 16
+
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def digest(engine: Engine) -> str:
+    """Return a digest of what decides: units, charges, the order of queues, their turns, usage.
+
+    A fork has the digest of its engine. 10,000 units take some 50 ms: ask it of a fork, without the
+    engine's lock.
+    """
+    found = blake2b(digest_size=DIGEST_BYTES)
+    for part in _parts(engine):
+        found.update(_ENCODER.encode(part))
+    return found.hexdigest()
+
+
+def _parts(engine: Engine) -> Iterator[object]:
+    """Yield the parts of the state, in an order that does not depend on the process."""
+    records = engine.units.records
+    yield [_unit(engine, records[key]) for key in sorted(records)]
+    usage = engine.units.usage
+    yield sorted((uid, usage.charge_of(uid)) for uid in usage)
+    turns = engine.units.queues.turns
+    for queue in sorted(engine.queues, key=lambda each: each.name):
+        yield (queue.name, turns.standing_of(queue.name), list(queue.in_order()))
+    nominated = engine.rounds.nominations.by_key
+    yield [(key, nominated[key].until, nominated[key].tries) for key in sorted(nominated)]
+    for plugin in engine.plugins.plugins:
+        if isinstance(plugin, QuotaPlugin):
+            yield (plugin.name, _usage(plugin))
+
+
+def _unit(engine: Engine, record: CachedUnit) -> tuple[object, ...]:
+    info = record.info
+    placed = None if info is None else (info.quota, info.queue)
+    said = engine.refusal_of(record.key) if record.state is not UnitState.ADMITTED else None
+    why = None if said is None else (said.kind, said.quota, said.resource)
+    return (record.key, record.uid, record.version, record.state.value, placed, why)
+
+
+def _usage(plugin: QuotaPlugin) -> list[tuple[str, list[tuple[Amounts, Amounts]]]]:
+    accounts = plugin.quotas.ledger.accounts()
+    return [
+        (quota, [sums.numbers() for sums in (account.units, account.bound, account.pending)])
+        for quota, account in sorted(accounts, key=lambda each: each[0])
+        if not account.is_empty()
+    ]

@@ -1,0 +1,121 @@
+"""Engines as bytes: plugins lose their handle, and nothing but classes of engines is named."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from fractions import Fraction
+from importlib.metadata import EntryPoint
+from typing import Any, Self
+
+import pytest
+
+from queue_scheduler.decision import Dequeue
+from queue_scheduler.framework import installed_packages
+from queue_scheduler.framework.handle import Handle
+from queue_scheduler.framework.offline_handle import OfflineHandle
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.record.checkpoint import CheckpointError, freeze, thaw
+from queue_scheduler.record.digest import digest
+from queue_scheduler.setup.plugin_handle import PluginHandle
+from shared_api.client.transport import Transport
+from shared_api.objects.pod import Pod
+from tests.properties import engine_kit
+from tests.properties.engine_kit import build_queue, build_quota, build_unit
+from tests.properties.real_quotas import new_engine
+from tests.queue_scheduler.setup.test_plugin_handle import build_caches
+from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
+
+
+class KeepsHandle:
+    """A plugin of another package that keeps what it got at start-up."""
+
+    name = "KeepsHandle"
+
+    def __init__(self, handle: Handle, extra: object = None) -> None:
+        self.handle = handle
+        self.extra = extra
+
+    def fork(self) -> Self:
+        return type(self)(self.handle, self.extra)
+
+
+def build_handle() -> PluginHandle:
+    caches = build_caches(ShellKit())
+    return PluginHandle(caches, Fraction(5, 4), SentEvents(), HeldWrites())
+
+
+class Named:
+    """Pickled as a call of whatever is given."""
+
+    def __init__(self, function: object, *args: object) -> None:
+        self._call = (function, args)
+
+    def __reduce__(self) -> Any:
+        return self._call
+
+
+def test_a_thawed_engine_decides_as_before() -> None:
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    engine.on_quota(build_quota("a", cpu=1))
+    engine.on_queue(build_queue("a", "Block"))
+    for number in range(3):
+        engine.on_queue_unit(build_unit(f"u{number}", "a", created=number))
+    twin = thaw(freeze(engine.fork()))
+    assert digest(twin) == digest(engine)
+    want = [engine.decide_next("a", 0.0) for _ in range(3)]
+    assert [twin.decide_next("a", 0.0) for _ in range(3)] == want
+    assert isinstance(want[0], Dequeue)
+    assert digest(twin) == digest(engine)
+
+
+def test_a_plugin_gets_an_offline_handle(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("KeepsHandle", f"{__name__}:KeepsHandle", installed_packages.PLUGIN_GROUP)
+    monkeypatch.setattr(installed_packages, "find_offered", lambda _group: [point])
+    engine, _ = engine_kit.new_engine(KeepsHandle(build_handle()))
+    plugin = thaw(freeze(engine.fork())).plugins.plugins[-1]
+    assert isinstance(plugin, KeepsHandle)
+    assert isinstance(plugin.handle, OfflineHandle)
+    assert plugin.handle.oversell_rate == Fraction(5, 4)
+
+
+def test_a_plugin_that_cannot_be_pickled_is_named() -> None:
+    plugin = KeepsHandle(build_handle(), extra=lambda: None)
+    engine, _ = engine_kit.new_engine(plugin)
+    with pytest.raises(CheckpointError, match="KeepsHandle"):
+        freeze(engine.fork())
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param(Named(os.system, "true"), id="a function of the system"),
+        pytest.param(Named(shutil.rmtree, "/nonexistent"), id="a function that deletes"),
+        pytest.param(Named(eval, "1"), id="a builtin function"),
+        pytest.param(Named(getattr, Pod, "__init__"), id="an attribute of a class"),
+        pytest.param(Named(getattr, Pod(), "__class__"), id="a private attribute"),
+        pytest.param(Named(getattr, Pod(), "metadata"), id="an attribute that is no method"),
+        pytest.param(Named(Transport), id="a class that is no part of an engine"),
+        pytest.param(Named(build_handle), id="a function of another package"),
+        pytest.param(Named(freeze, 1), id="a function of this project"),
+        pytest.param(Named(pickle.loads, b""), id="a second pickle, which nothing restricts"),
+    ],
+)
+def test_a_hostile_pickle_is_refused(hostile: Named) -> None:
+    with pytest.raises(CheckpointError):
+        thaw(pickle.dumps(hostile))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(freeze(engine_kit.new_engine()[0])[:-100], id="cut short"),
+        pytest.param(pickle.dumps([1]), id="no engine"),
+        pytest.param(b"cposix\nsystem\n(S'true'\ntR.", id="an old protocol"),
+    ],
+)
+def test_damaged_bytes_are_an_error(data: bytes) -> None:
+    with pytest.raises(CheckpointError):
+        thaw(data, also=("tests",))

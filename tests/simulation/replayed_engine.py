@@ -1,0 +1,43 @@
+"""An engine of the record beside the one that decides: told the same calls, it decides the same."""
+
+from __future__ import annotations
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Dequeue, Preempt
+from queue_scheduler.record.call_codec import decode_call, encode_call
+from queue_scheduler.record.call_log import CallLog
+from queue_scheduler.record.checkpoint import freeze, thaw
+from queue_scheduler.record.digest import digest
+from queue_scheduler.record.engine_call import play
+
+
+class ReplayedEngine:
+    """Starts from a checkpoint of a scheduler that has just been built."""
+
+    def __init__(self, shared: SharedEngine, log: CallLog) -> None:
+        self._shared = shared
+        self._log = log
+        self._number, engine = shared.checkpoint(starts_log=True)
+        self._engine = thaw(freeze(engine))
+        self._decided: list[Dequeue | Preempt] = []
+        self._compared = 0
+
+    def on_decision(self, decision: Dequeue | Preempt) -> None:
+        """Note what the scheduler has decided."""
+        self._decided.append(decision)
+
+    def check(self) -> None:
+        """Play what the scheduler's engine was called with; raise AssertionError if it differs."""
+        decided: list[Dequeue | Preempt] = []
+        for call in self._log.take():
+            assert call.number == self._number + 1, f"call {call.number} after {self._number}"
+            self._number = call.number
+            answer = play(self._engine, decode_call(encode_call(call)))
+            assert not isinstance(answer, Exception), f"{call.name} raised {answer!r}"
+            if isinstance(answer, Dequeue | Preempt):
+                decided.append(answer)
+        want, self._decided = self._decided, []
+        assert decided == want, f"the record decides {decided}, and the scheduler {want}"
+        made, taken = self._log.last, self._number
+        assert made == taken, f"{made} calls were made, and {taken} recorded"
+        assert digest(self._engine) == self._shared.ask(digest), f"it differs after call {taken}"
