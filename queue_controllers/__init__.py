@@ -11,7 +11,8 @@ Read in this order:
 6. ``extension_server``: one per kind: its informer, its keys, which changes need a reconcile.
 7. ``reservations``: nodes that are reserved before a job is released; in strict mode only.
 8. ``debug_api``: the HTTP API: whether a job is managed, and why.
-9. ``configuration``: the settings; ``metrics``; ``wiring``: the only module that knows every part.
+9. ``manifests``: what would be made of a manifest; the scheduler asks it.
+10. ``configuration``: the settings; ``metrics``; ``wiring``: the only module that knows every part.
 
 Not here: which jobs may start (``queue_scheduler``). The two meet only in Kubernetes objects.
 """

@@ -17,13 +17,14 @@ Read in this order:
 9. ``unit_controllers``: what follows from one unit's object and the time: requeue, scale up,
    admission checks, time-outs, evictions.
 10. ``queue_objects``: Queue objects, created for quotas and kept in step.
-11. ``reporting``: metrics, events and conditions; ``insight``: refusals in words; ``debug_api``:
-    the HTTP API.
+11. ``reporting``: metrics, events and conditions; ``insight``: refusals in words; ``try_out``: what
+    becomes of a manifest; ``debug_api``: the HTTP API.
 12. ``setup``: plugins by name, and the kinds that are watched for them; ``configuration``: the
     settings; ``wiring``: the only module that knows every part.
 13. ``admission_check_controller``: another program, which asks the autoscaler for nodes. It knows
     nothing of the modules above.
 
 Not here: jobs. The scheduler knows only their units; ``queue_controllers`` turns jobs into
-units, and resumes them. The two meet only in Kubernetes objects.
+units, and resumes them. The two meet only in Kubernetes objects; ``try_out`` alone uses the other
+program's code, to build units of jobs that do not exist.
 """

@@ -175,15 +175,16 @@ def _find_problems(view: JobView, job: JobFacts) -> tuple[Problem, ...]:
     """Return what events would report about the job if none had been recorded yet."""
     untold = msgspec.structs.replace(view.memory, reported_events=frozenset(), blocking_message="")
     decision = decide(msgspec.structs.replace(view, memory=untold))
-    found = {
-        each.reason: Problem(each.reason, each.message)
+    found = [
+        Problem(each.reason, each.message)
         for each in decision.actions
         if isinstance(each, RecordJobEvent) and each.type is EventType.WARNING
-    }
-    if job.pods_refused and view.ownership.managed:
+    ]
+    is_told = any(each.reason == PODS_REFUSED for each in found)
+    if job.pods_refused and view.ownership.managed and not is_told:
         message = f"The API server would refuse its pods: {job.pods_refused}"
-        found.setdefault(PODS_REFUSED, Problem(PODS_REFUSED, message))
-    return tuple(found.values())
+        found.append(Problem(PODS_REFUSED, message))
+    return tuple(found)
 
 
 def _line_of(view: JobView, job: JobFacts) -> tuple[str, str]:

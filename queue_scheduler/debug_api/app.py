@@ -1,4 +1,4 @@
-"""The routes of the debug API: GET only, from snapshots, and nothing here is a coroutine.
+"""The routes of the debug API: from snapshots and forks, and nothing here is a coroutine.
 
 | path | answer |
 |---|---|
@@ -8,6 +8,9 @@
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
 | /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
+| /debug/insight | how far the insight program is |
+| POST /debug/try | what becomes of a manifest that is submitted now |
+| POST /debug/what-if | what edits of objects would change |
 | /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
@@ -24,17 +27,31 @@ from itertools import islice
 from typing import Annotated, Concatenate, Final, ParamSpec, TypeVar
 
 from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
+from pydantic import AwareDatetime
 from starlette.routing import Route
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.insight_link import InsightLink
+from queue_scheduler.debug_api.insight_views import InsightView
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
+from queue_scheduler.debug_api.try_routes import TryRoutes, add_try_route
+from queue_scheduler.debug_api.what_if_routes import (
+    WhatIfAnswers,
+    WhatIfQuestion,
+    WhatIfView,
+    add_what_if,
+)
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.explain import Verdict
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
 from shared_api.debug_api.router_group import Guard
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import SystemClock
 
 MAX_PAGE: Final = 1000
@@ -46,10 +63,19 @@ MAX_OFFSET: Final = 10_000_000
 Name = Annotated[str, Path(max_length=SUBDOMAIN_LENGTH)]
 Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="entries to leave out")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
+At = Annotated[
+    AwareDatetime | None,
+    Query(description="as it was then (RFC 3339); needs the insight program and its record"),
+]
 WithChanges = Annotated[bool, Query(description="also what would start it now")]
 
 P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")
+
+
+def bare_namespace(name: str) -> Namespace:
+    """Return a namespace without labels and annotations, for an API that knows none."""
+    return Namespace(metadata=ObjectMeta(name=name))
 
 
 def _in_turn(
@@ -76,6 +102,7 @@ class DebugApi:
         quotas: Reads the engine's quotas.
         is_leader: Returns whether this replica decides.
         now: Returns the time, for how long units have run; None: the system clock's.
+        namespace: Returns a namespace; None: there is none of this name.
     """
 
     def __init__(
@@ -84,12 +111,18 @@ class DebugApi:
         quotas: QuotaReaders,
         is_leader: Callable[[], bool],
         now: Callable[[], datetime] | None = None,
+        namespace: Callable[[str], Namespace | None] = bare_namespace,
     ) -> None:
         self._shared = shared
-        self._snapshots = Snapshots(shared, quotas, now or SystemClock().now)
+        now = now or SystemClock().now
+        self._snapshots = Snapshots(shared, quotas, now)
+        self.tries = TryRoutes(shared.fork, now, is_leader, namespace, SystemClock())
         self._quotas = quotas
         self._is_leader = is_leader
-        self._changes_budget = QuestionBudget(SystemClock())
+        clock = SystemClock()
+        self._changes_budget = QuestionBudget(clock)
+        source = _SharedSource(shared, now)
+        self._what_if = WhatIfAnswers(source, is_leader, QuestionBudget(clock))
         # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
         # lock only.
         self.turn = threading.Lock()
@@ -155,6 +188,10 @@ class DebugApi:
             changes = self._snapshots.changes(f"{namespace}/{name}")
         return views.with_changes(view, changes)
 
+    def what_if(self, question: WhatIfQuestion) -> WhatIfView:
+        """What edits would change now. Not in turn with others, as it has a budget of its own."""
+        return self._what_if.answer(question)
+
     @_in_turn
     def quotas(self) -> views.QuotaTreePage:
         """All quotas, as trees."""
@@ -186,41 +223,114 @@ class DebugApi:
         return views.view_upstream_quotas(engine, self._quotas.views(engine))
 
 
-def build_app(
-    api: DebugApi, access: Guard, plugin_routes: Iterable[Route], version: str
-) -> FastAPI:
-    """Return the application; every route asks `access` first, `/openapi.json` too."""
-    app = build_debug_app("Koord-Queue debug API", version, access)
-    get = app.get
-    get("/debug/queues")(api.queues)
-    get("/debug/queues/{name}", responses=problems(404))(api.queue)
+class _SharedSource:
+    """Copies of the scheduler's engine, at the present time."""
 
-    def queue_unit(request: Request, namespace: Name, name: Name) -> views.UnitView:
+    def __init__(self, shared: SharedEngine, now: Callable[[], datetime]) -> None:
+        self._shared = shared
+        self._now = now
+
+    def fork(self) -> Engine:
+        return self._shared.fork()
+
+    def moment(self) -> Moment:
+        return Moment(SystemClock().monotonic(), self._now())
+
+
+def build_app(
+    api: DebugApi,
+    access: Guard,
+    plugin_routes: Iterable[Route],
+    version: str,
+    link: InsightLink | None = None,
+) -> FastAPI:
+    """Return the application; every route asks `access` first, `/openapi.json` too.
+
+    Args:
+        api: Answers about now.
+        access: Judges requests.
+        plugin_routes: What plugins add.
+        version: The program's.
+        link: Asks the insight program; None: it is off.
+    """
+    app = build_debug_app("Koord-Queue debug API", version, access)
+    link = link or InsightLink(None)
+    _add_pages(app, api, link)
+    _add_units(app, api, link, access)
+    add_try_route(app, api.tries, access)
+    add_what_if(app, api.what_if, access)
+    app.get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
+    app.get("/apis/v1/userquota")(api.upstream_quotas)
+
+    @app.get("/debug/insight")
+    def insight(request: Request) -> InsightView:
+        """How far the insight program is: the time of its state, and what it records."""
+        return link.ask(request, InsightView)
+
+    app.router.routes.extend(plugin_routes)
+    return app
+
+
+def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink) -> None:
+    """Add the routes of queues and quotas."""
+
+    @app.get("/debug/queues")
+    def queues(
+        request: Request, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
+    ) -> views.QueuePage:
+        """All queues, by name."""
+        return api.queues(offset, limit) if at is None else link.ask(request, views.QueuePage)
+
+    @app.get("/debug/queues/{name}", responses=problems(404))
+    def queue(
+        request: Request,
+        name: Name,
+        offset: Offset = 0,
+        limit: Limit = DEFAULT_PAGE,
+        at: At = None,
+    ) -> views.QueueDetail:
+        """One queue and a page of its units: pending ones in order, then those on hold."""
+        if at is not None:
+            return link.ask(request, views.QueueDetail)
+        return api.queue(name, offset, limit)
+
+    @app.get("/debug/quotas")
+    def quotas(request: Request, at: At = None) -> views.QuotaTreePage:
+        """All quotas, as trees."""
+        return api.quotas() if at is None else link.ask(request, views.QuotaTreePage)
+
+
+def _add_units(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) -> None:
+    """Add the routes of single units."""
+
+    @app.get("/debug/queueunits/{namespace}/{name}", responses=problems(404))
+    def queue_unit(request: Request, namespace: Name, name: Name, at: At = None) -> views.UnitView:
         """One unit, with its position, why it waits, and the units that it would preempt.
 
         Units of namespaces that the caller may not read are counted, and not named.
         """
         # The API server is asked without the turn, so that other requests do not wait for it.
-        return views.without_others(api.queue_unit(namespace, name), may_read_for(access, request))
+        view = api.queue_unit(namespace, name) if at is None else link.ask(request, views.UnitView)
+        return views.without_others(view, may_read_for(access, request))
 
-    get("/debug/queueunits/{namespace}/{name}", responses=problems(404))(queue_unit)
-
+    @app.get("/debug/queueunits/{namespace}/{name}/explain", responses=problems(404, 429))
     def explain(
-        request: Request, namespace: Name, name: Name, *, changes: WithChanges = False
+        request: Request,
+        namespace: Name,
+        name: Name,
+        *,
+        changes: WithChanges = False,
+        at: At = None,
     ) -> views.ExplainView:
         """Why a unit waits: all that keeps it from starting. Of an admitted one, what let it start.
 
         Units of namespaces that the caller may not read are not named.
         """
-        view = (api.explain_with_changes if changes else api.explain)(namespace, name)
+        if at is not None:
+            view = link.ask(request, views.ExplainView)
+        else:
+            view = (api.explain_with_changes if changes else api.explain)(namespace, name)
         return views.explain_without_others(view, may_read_for(access, request))
-
-    get("/debug/queueunits/{namespace}/{name}/explain", responses=problems(404, 429))(explain)
-    get("/debug/quotas")(api.quotas)
-    get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
-    get("/apis/v1/userquota")(api.upstream_quotas)
-    app.router.routes.extend(plugin_routes)
-    return app
 
 
 def _found(answer: AnswerT | None, message: str) -> AnswerT:

@@ -187,9 +187,9 @@ class UnitView(View):
         lambda each: each.unit.spec.priority if each.record.is_lowered else None, default=None
     )
     created: str = _of_unit(lambda each: each.unit.metadata.creation_timestamp)
-    demand: dict[str, str] = _of_unit(lambda each: _quantities(_read_demand(each.record)))
+    demand: dict[str, str] = _of_unit(lambda each: quantities(_read_demand(each.record)))
     charged: dict[str, str] = _of_unit(
-        lambda each: {} if each.charge is None else _quantities(each.charge.amounts)
+        lambda each: {} if each.charge is None else quantities(each.charge.amounts)
     )
     pod_sets: list[PodSetView] = _of_unit(
         lambda each: _view_pod_sets(each.unit, is_charged=each.charge is not None)
@@ -446,9 +446,9 @@ class UpstreamUnit(View):
 class QuotaUse(View):
     """One quota of a queue, under upstream's path."""
 
-    min: dict[str, str] = _of_quota(lambda each: _quantities(each.min))
-    max: dict[str, str] = _of_quota(lambda each: _quantities(each.max))
-    used: dict[str, str] = _of_quota(lambda each: _quantities(each.used))
+    min: dict[str, str] = _of_quota(lambda each: quantities(each.min))
+    max: dict[str, str] = _of_quota(lambda each: quantities(each.max))
+    used: dict[str, str] = _of_quota(lambda each: quantities(each.used))
 
 
 UpstreamQueues = dict[str, list[UpstreamUnit]]
@@ -466,17 +466,17 @@ class QuotaNodeView(View):
     is_parent: bool = _of_quota(lambda each: each.is_parent)
     lends: bool = _of_quota(lambda each: each.lends)
     usable: bool = _of_quota(lambda each: each.usable)
-    min: dict[str, str] = _of_quota(lambda each: _quantities(each.min))
-    scaled_min: dict[str, str] = _of_quota(lambda each: _quantities(each.scaled_min))
-    max: dict[str, str] = _of_quota(lambda each: _quantities(each.max))
-    runtime: dict[str, str] = _of_quota(lambda each: _quantities(each.runtime))
-    limits: dict[str, str] = _of_quota(lambda each: _quantities(each.limits))
-    used: dict[str, str] = _of_quota(lambda each: _quantities(each.used))
-    charged: dict[str, str] = _of_quota(lambda each: _quantities(each.charged))
-    foreign: dict[str, str] = _of_quota(lambda each: _quantities(each.foreign))
-    demand: dict[str, str] = _of_quota(lambda each: _quantities(each.demand))
-    request: dict[str, str] = _of_quota(lambda each: _quantities(each.request))
-    protected: dict[str, str] = _of_quota(lambda each: _quantities(each.protected))
+    min: dict[str, str] = _of_quota(lambda each: quantities(each.min))
+    scaled_min: dict[str, str] = _of_quota(lambda each: quantities(each.scaled_min))
+    max: dict[str, str] = _of_quota(lambda each: quantities(each.max))
+    runtime: dict[str, str] = _of_quota(lambda each: quantities(each.runtime))
+    limits: dict[str, str] = _of_quota(lambda each: quantities(each.limits))
+    used: dict[str, str] = _of_quota(lambda each: quantities(each.used))
+    charged: dict[str, str] = _of_quota(lambda each: quantities(each.charged))
+    foreign: dict[str, str] = _of_quota(lambda each: quantities(each.foreign))
+    demand: dict[str, str] = _of_quota(lambda each: quantities(each.demand))
+    request: dict[str, str] = _of_quota(lambda each: quantities(each.request))
+    protected: dict[str, str] = _of_quota(lambda each: quantities(each.protected))
     problems: list[str] = _of_quota(
         lambda each: [f"{problem.kind}: {problem.text}" for problem in each.problems]
     )
@@ -635,7 +635,7 @@ def _view_pod_sets(unit: QueueUnit, *, is_charged: bool) -> list[PodSetView]:
 
 def without_others(view: UnitView, may_read: Callable[[str], bool]) -> UnitView:
     """Return a view that names no unit of a namespace that its reader may not read."""
-    is_open = _reader_of(view.namespace, may_read)
+    is_open = reader_of(view.namespace, may_read)
     changes: dict[str, Any] = {}
     if view.would_preempt is not None:
         changes["would_preempt"] = _without_victims(view.would_preempt, is_open)
@@ -649,7 +649,7 @@ def without_others(view: UnitView, may_read: Callable[[str], bool]) -> UnitView:
 
 def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -> ExplainView:
     """Return a view that names no unit of a namespace that its reader may not read."""
-    is_open, text = _reader_of(view.namespace, may_read), view.summary
+    is_open, text = reader_of(view.namespace, may_read), view.summary
     for blocker in view.blockers:
         if not is_open(blocker.other):
             text = text.replace(blocker.other, OF_OTHERS)
@@ -680,7 +680,7 @@ def _change_without_others(change: ChangeView, is_open: Callable[[str], bool]) -
     return change.model_copy(update={**shown, **hidden})
 
 
-def _reader_of(own: str, may_read: Callable[[str], bool]) -> Callable[[str], bool]:
+def reader_of(own: str, may_read: Callable[[str], bool]) -> Callable[[str], bool]:
     """Return which `namespace/name` a reader of the namespace `own` may see."""
 
     def is_open(key: str) -> bool:
@@ -759,5 +759,6 @@ def view_upstream_quotas(engine: Engine, views: Iterable[QuotaView]) -> Upstream
     }
 
 
-def _quantities(amounts: Amounts) -> dict[str, str]:
+def quantities(amounts: Amounts) -> dict[str, str]:
+    """Return amounts as quantities, by resource."""
     return {resource: format_amount(resource, amount) for resource, amount in amounts.items()}

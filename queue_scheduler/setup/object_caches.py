@@ -19,15 +19,16 @@ from shared_api.client.resource_types import (
 )
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
+from shared_api.local_program import Check
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.program import Check
 
 PODS_SECONDS: Final = 0.05
 """How long pod changes are gathered: they are the most frequent ones, and none starts a unit except
@@ -99,8 +100,14 @@ class ObjectCaches:
 
     def has_namespace(self, name: str) -> bool:
         """Return whether a namespace exists, as far as that is known."""
-        known = self.namespaces
-        return not known.has_synced() or known.store.get(name) is not None
+        return self.find_namespace(name) is not None
+
+    def find_namespace(self, name: str) -> Namespace | None:
+        """Return a namespace, None if there is none; a bare one while that is not known."""
+        found = self.namespaces.store.get(name)
+        if found is None and not self.namespaces.has_synced():
+            return Namespace(metadata=ObjectMeta(name=name))
+        return found
 
 
 def build_caches(make: MakeInformer, sources: QuotaSources, queue_namespace: str) -> ObjectCaches:

@@ -66,6 +66,16 @@ def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead
     return may_read
 
 
+def check_right(access: Callable[[Request], None], request: Request, right: Right) -> None:
+    """Check one more right of the caller; where no token is needed there is nothing to check.
+
+    Raises:
+        HTTPException: The caller does not have it, or the API server cannot be asked.
+    """
+    if isinstance(access, ReviewedAccess):
+        access.require(request, right)
+
+
 def open_access(request: Request) -> None:
     """Let every request pass."""
 
@@ -116,7 +126,11 @@ class ReviewedAccess:
 
     def __call__(self, request: Request) -> None:
         """Let the request pass, or raise HTTPException."""
+        self.require(request, self._right_of(request))
+
+    def require(self, request: Request, right: Right) -> None:
+        """Let a request pass whose caller has this right, or raise HTTPException."""
         authorization = request.headers.get("authorization", "")
-        verdict = self._reviewer.judge(authorization, self._right_of(request))
+        verdict = self._reviewer.judge(authorization, right)
         if verdict.status is not HTTPStatus.OK:
             raise HTTPException(verdict.status.value, verdict.detail)

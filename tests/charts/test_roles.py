@@ -163,6 +163,8 @@ def test_the_rules_for_users() -> None:
     assert lines(rules_of(objects, "ClusterRole", "koord-queue-debug-reader")) == {
         "/: get",
         "/debug/*: get",
+        "/debug/try: create",
+        "/debug/what-if: create",
         "/apis/v1/queue: get",
         "/apis/v1/userquota: get",
         "/openapi.json: get",

@@ -89,8 +89,8 @@ NO_KEYS: Final = {
 }
 """Other texts in the tables of keys."""
 
-NO_EVENTS: Final = {"Pod", "QueueUnit", "Schedule"}
-"""Other texts at the reasons of events: kinds, and the common action."""
+NO_EVENTS: Final = {"NodeGone", "Pod", "QueueUnit", "Schedule"}
+"""Other texts there: kinds, the common action, and a reason that only a copy has."""
 
 KIT: Final = {"testing", "fake_api_server"}
 
@@ -331,7 +331,13 @@ def test_each_reason_belongs_to_one_of_kueue() -> None:
 
 
 def test_the_tables_have_all_metrics() -> None:
-    programs = ("scheduler's", "controllers'", "check controllers'", "every program's")
+    programs = (
+        "scheduler's",
+        "controllers'",
+        "check controllers'",
+        "insight program's",
+        "every program's",
+    )
     named = {name for each in programs for name in first_cells(PAGES, f"{each} metric")}
     assert named == metric_names(shipped_files())
 

@@ -295,3 +295,10 @@ def test_a_warning_that_was_reported_is_shown_again() -> None:
     memory = JobMemory(reported_events=frozenset({"KeyWithoutEffect"}), blocking_message="x")
     (problem,) = explain(labelled(MISSPELLED), memory=memory).problems
     assert f"Did you mean {LABEL}?" in problem.message
+
+
+def test_each_annotation_that_does_not_count_is_a_problem_of_its_own() -> None:
+    annotations = {"koord-queue/running-timeout": "soon", "koord-queue/backoff-limit": "few"}
+    problems = explain(facts(annotations=annotations)).problems
+    assert [each.reason for each in problems] == ["IgnoredAnnotation"] * 2
+    assert len({each.message for each in problems}) == 2

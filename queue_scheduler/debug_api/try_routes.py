@@ -1,0 +1,165 @@
+"""`POST /debug/try`: what becomes of a manifest, were it submitted now. Nothing is created.
+
+The builder of units is the controllers' own. Importing it takes memory and time, so that is done
+when the first question comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Final
+
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+
+from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.try_views import TryView, view_tried, without_others
+from queue_scheduler.engine.engine import Engine
+from shared_api.access_review import ResourceRight
+from shared_api.debug_api.access import MAX_NAMESPACES, check_right, may_read_for
+from shared_api.debug_api.debug_app import problems
+from shared_api.debug_api.json_body import (
+    BODY_PROBLEMS,
+    JSON,
+    YAML,
+    BodyReader,
+    PostedBody,
+    request_body,
+)
+from shared_api.debug_api.router_group import Guard
+from shared_api.objects.field_schema import LABEL_LENGTH
+from shared_api.objects.namespace import Namespace
+from shared_api.process.clock import Clock
+from shared_api.program_flags import FlagError
+
+DEFAULT_NAMESPACE: Final = "default"
+
+Sent = Annotated[PostedBody, Depends(BodyReader(JSON, YAML))]
+InNamespace = Annotated[
+    str,
+    Query(
+        alias="namespace",
+        min_length=1,
+        max_length=LABEL_LENGTH,
+        description="the namespace of objects that name none",
+    ),
+]
+WithChanges = Annotated[bool, Query(description="also what would start it now")]
+Defaulted = Annotated[
+    bool, Query(description="the manifest is what the API server returned for a dry run")
+]
+CheckRight = Callable[[ResourceRight], None]
+"""Raises HTTPException if the caller does not have a right."""
+
+
+class TryRoutes:
+    """Answers questions about manifests, one at a time.
+
+    Args:
+        fork: Returns a copy of the engine.
+        now: Returns the time.
+        is_leader: Returns whether this replica decides.
+        namespace: Returns a namespace; None: there is none of this name.
+        clock: For the budget of these questions.
+    """
+
+    def __init__(
+        self,
+        fork: Callable[[], Engine],
+        now: Callable[[], datetime],
+        is_leader: Callable[[], bool],
+        namespace: Callable[[str], Namespace | None],
+        clock: Clock,
+    ) -> None:
+        self._fork = fork
+        self._now = now
+        self._is_leader = is_leader
+        self._namespace = namespace
+        self.budget = QuestionBudget(clock)
+
+    def answer(
+        self,
+        body: PostedBody,
+        namespace: str,
+        check: CheckRight,
+        *,
+        with_changes: bool = False,
+        defaulted: bool = False,
+    ) -> TryView:
+        """Return what becomes of a manifest.
+
+        Args:
+            body: The manifest, YAML or JSON.
+            namespace: The namespace of objects that name none.
+            check: Checks the caller's rights to create the objects.
+            with_changes: Whether changes are sought for jobs that do not start.
+            defaulted: What the answer says of itself.
+
+        Raises:
+            HTTPException: The manifest cannot be read, or has objects in too many namespaces (422),
+                the caller may not create an object (as `check` says), the budget is spent (429), or
+                an installed extension is broken (503).
+        """
+        from queue_scheduler.try_out import submission  # noqa: PLC0415 - costly, see above
+
+        is_json = body.media_type == JSON
+        try:
+            with self.budget.spend():
+                manifest = submission.read_manifest(
+                    body.content, is_json=is_json, namespace=namespace
+                )
+            # The API server is asked outside of the budget's turn, so that others do not wait.
+            self._check_rights(submission.rights_to_create(manifest), check)
+            with self.budget.spend():
+                place = submission.TryOut(self._fork(), self._now(), self._namespace)
+                leader = self._is_leader()
+                jobs = [
+                    view_tried(each, leader=leader)
+                    for each in place.submit(manifest, with_changes=with_changes)
+                ]
+        except submission.UNREADABLE as error:
+            raise HTTPException(422, f"the manifest is refused: {error}") from error
+        except FlagError as error:
+            raise HTTPException(503, str(error)) from error
+        missing = submission.list_not_looked_up(place.facts, defaulted=defaulted)
+        return TryView(leader=leader, defaulted=defaulted, not_looked_up=missing, jobs=jobs)
+
+    @staticmethod
+    def _check_rights(rights: tuple[ResourceRight, ...], check: CheckRight) -> None:
+        if len(rights) > MAX_NAMESPACES:
+            detail = f"{len(rights)} rights to create objects, at most {MAX_NAMESPACES} are checked"
+            raise HTTPException(422, f"the manifest is refused: it needs {detail}")
+        for right in rights:
+            check(right)
+
+
+def add_try_route(app: FastAPI, routes: TryRoutes, access: Guard) -> None:
+    """Add the route; `access` is the guard of the application."""
+
+    def try_manifest(
+        request: Request,
+        body: Sent,
+        namespace: InNamespace = DEFAULT_NAMESPACE,
+        *,
+        changes: WithChanges = False,
+        defaulted: Defaulted = False,
+    ) -> TryView:
+        """What becomes of a manifest, were it submitted now; nothing is created.
+
+        The caller needs the right to create its objects. Units of namespaces that the caller may
+        not read are counted, and not named.
+        """
+        view = routes.answer(
+            body,
+            namespace,
+            lambda right: check_right(access, request, right),
+            with_changes=changes,
+            defaulted=defaulted,
+        )
+        return without_others(view, may_read_for(access, request))
+
+    app.post(
+        "/debug/try",
+        responses=problems(*BODY_PROBLEMS, 429),
+        openapi_extra=request_body({JSON: {"type": "object"}, YAML: {"type": "string"}}),
+    )(try_manifest)

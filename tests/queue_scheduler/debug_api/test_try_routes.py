@@ -1,0 +1,288 @@
+"""`POST /debug/try` over the real server: what becomes of a manifest, and who may ask."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.try_views import TryView, without_others
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.access_review import AccessReviewer
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient
+from shared_api.debug_api.access import MAX_NAMESPACES, ReviewedAccess, open_access
+from shared_api.debug_api.json_body import JSON, YAML
+from shared_api.debug_api.router_group import Guard
+from shared_api.debug_api.server import MAX_BODY_BYTES
+from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
+from tests.queue_scheduler.shell_kit import ShellKit
+from tests.served_app import served
+
+Json = dict[str, Any]
+
+MANIFEST = """
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+  namespace: {namespace}
+  labels: {{quota.scheduling.koordinator.sh/name: team}}
+  annotations:
+    scheduling.x-k8s.io/priority: "7"
+    scheduling.x-k8s.io/max-exec-time-seconds: "60"
+spec:
+  suspend: true
+  parallelism: 2
+  completions: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}, memory: 1Gi}}}}}}]
+"""
+ANN = {"authorization": "Bearer ann-token"}
+
+
+def manifest(*, cpu: str = "500m", namespace: str = "default") -> str:
+    return MANIFEST.format(cpu=cpu, namespace=namespace)
+
+
+def build(kit: ShellKit, access: Guard = open_access) -> Any:
+    return build_app(DebugApi(kit.shared, QUOTA_READERS, lambda: True), access, (), "0.0.0")
+
+
+@pytest.fixture
+def busy() -> ShellKit:
+    """A quota of four cores, of which three are used and two are waited for."""
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    kit.add_unit("run", cpu=3)
+    kit.dequeue()
+    kit.add_unit("big", cpu=2)
+    kit.decide()
+    return kit
+
+
+@pytest.fixture
+def client(busy: ShellKit) -> Iterator[httpx.Client]:
+    with served(build(busy)) as client:
+        yield client
+
+
+def ask(
+    client: httpx.Client,
+    text: str | bytes,
+    query: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
+) -> httpx.Response:
+    content = text.encode() if isinstance(text, str) else text
+    sent = {"Content-Type": YAML, **(headers or {})}
+    return client.post("/debug/try", content=content, params=query or {}, headers=sent)
+
+
+def the_job(answer: httpx.Response) -> Json:
+    assert answer.status_code == 200, answer.text
+    (job,) = answer.json()["jobs"]
+    return dict(job)
+
+
+def test_the_answer_says_what_the_job_would_be(client: httpx.Client) -> None:
+    answer = ask(client, manifest())
+    whole = answer.json()
+    assert (whole["leader"], whole["defaulted"]) == (True, False)
+    assert any("PriorityClasses" in each for each in whole["notLookedUp"])
+    job = the_job(answer)
+    one = {"cpu": "500m", "memory": "1Gi"}
+    total = {"cpu": "1", "memory": "2Gi"}
+    main = {"name": "train", "count": 2, "minCount": None, "requests": one, "total": total}
+    want = {
+        "documents": [1],
+        "extension": "job",
+        "enabled": "unknown",
+        "managed": True,
+        "reason": "NamesQueueOrQuota",
+        "unit": "train",
+        "queue": "team",
+        "quota": "team",
+        "priority": 7,
+        "maximumExecutionTimeSeconds": 60,
+        "podSets": [main],
+        "request": total,
+        "position": 1,
+        "startsNow": True,
+        "summary": "It would start now in queue team.",
+        "explanation": None,
+    }
+    assert {key: job[key] for key in want} == want
+
+
+def test_a_job_that_would_wait_is_explained(client: httpx.Client) -> None:
+    job = the_job(ask(client, manifest(cpu="2"), {"changes": True}))
+    assert job["startsNow"] is False
+    assert job["summary"].startswith("It would not start now. It waits in queue team, at position")
+    assert job["explanation"]["blockers"]
+    assert any(each["sufficient"] for each in job["explanation"]["changes"])
+    without = the_job(ask(client, manifest(cpu="2")))
+    assert without["explanation"]["changes"] is None
+
+
+def test_json_is_taken_too_and_the_namespace_is_that_of_the_question(client: httpx.Client) -> None:
+    body = yaml.safe_load(manifest())
+    del body["metadata"]["namespace"]
+    job = the_job(client.post("/debug/try", json=body, params={"namespace": "labs"}))
+    assert (job["namespace"], job["unit"]) == ("labs", "train")
+
+
+def test_a_caller_may_say_that_the_api_server_was_asked(client: httpx.Client) -> None:
+    said = ask(client, manifest(), {"defaulted": True}).json()
+    assert said["defaulted"] is True
+    assert not any("defaults" in each for each in said["notLookedUp"])
+
+
+@pytest.mark.parametrize(
+    ("text", "headers", "status", "says"),
+    [
+        pytest.param("a: [", {}, 422, "not YAML", id="not YAML"),
+        pytest.param("a: &a [*a]", {}, 422, "alias", id="a cycle"),
+        pytest.param("{", {"Content-Type": JSON}, 422, "cannot be read", id="not JSON"),
+        pytest.param("", {}, 422, "no object", id="nothing"),
+        pytest.param("a: b", {"Content-Type": "text/plain"}, 415, "application/yaml", id="a type"),
+        pytest.param("a" * (MAX_BODY_BYTES + 1), {}, 413, "", id="too long"),
+        pytest.param(
+            "---".join(manifest(namespace=f"n{n}") for n in range(MAX_NAMESPACES + 1)),
+            {},
+            422,
+            "at most 16 are checked",
+            id="many namespaces",
+        ),
+    ],
+)
+def test_what_is_refused(
+    client: httpx.Client, text: str, headers: dict[str, str], status: int, says: str
+) -> None:
+    answer = ask(client, text, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert says in answer.text
+
+
+def test_an_object_that_is_no_job_has_an_answer_too(client: httpx.Client) -> None:
+    job = the_job(ask(client, "kind: ConfigMap\napiVersion: v1\nmetadata: {name: c}"))
+    assert (job["managed"], job["startsNow"], job["unit"]) == (False, None, "")
+    assert "Job (batch/v1)" in job["knownKinds"]
+    assert job["summary"] == "ConfigMap (v1) is no kind of job that is known."
+
+
+def test_nothing_is_created(busy: ShellKit, client: httpx.Client) -> None:
+    before = busy.shared.copy_records()
+    writes = len(busy.server.journal)
+    the_job(ask(client, manifest()))
+    assert busy.shared.copy_records() == before
+    assert len(busy.server.journal) == writes
+
+
+# --- who may ask ----------------------------------------------------------------------------------
+
+
+class Rights:
+    """What Ann may do, and what was asked about her."""
+
+    def __init__(self) -> None:
+        self.allowed = {"create /debug/try", "create jobs default", "list queueunits default"}
+        self.asked: list[str] = []
+
+    def allows(self, spec: Json) -> bool:
+        path, thing = spec.get("nonResourceAttributes"), spec.get("resourceAttributes")
+        if path is not None:
+            said = f"{path['verb']} {path['path']}"
+        else:
+            assert thing is not None
+            assert thing["group"] in {"batch", "scheduling.x-k8s.io"}
+            said = f"{thing['verb']} {thing['resource']} {thing['namespace']}"
+        self.asked.append(said)
+        return said in self.allowed
+
+
+@pytest.fixture
+def rights() -> Rights:
+    return Rights()
+
+
+@pytest.fixture
+def guarded(busy: ShellKit, rights: Rights) -> Iterator[httpx.Client]:
+    clock = VirtualClock()
+    server = FakeApiServer(clock=clock, rng=random.Random(7))
+    server.reviews.users["ann-token"] = {"username": "ann", "groups": []}
+    server.reviews.allows = rights.allows
+    api = ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=random.Random(1))
+    with served(build(busy, ReviewedAccess(AccessReviewer(api, clock)))) as client:
+        yield client
+
+
+def test_who_may_create_the_job_may_try_it(guarded: httpx.Client, rights: Rights) -> None:
+    assert the_job(ask(guarded, manifest(), headers=ANN))["startsNow"]
+    assert rights.asked[:2] == ["create /debug/try", "create jobs default"]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "headers", "namespace", "status"),
+    [
+        pytest.param("", {}, "default", 401, id="no token"),
+        pytest.param("create /debug/try", ANN, "default", 403, id="not the path"),
+        pytest.param("create jobs default", ANN, "default", 403, id="not the job"),
+        pytest.param("", ANN, "other", 403, id="not in another namespace"),
+    ],
+)
+def test_who_may_not(
+    guarded: httpx.Client,
+    rights: Rights,
+    lacks: str,
+    headers: dict[str, str],
+    namespace: str,
+    status: int,
+) -> None:
+    rights.allowed.discard(lacks)
+    answer = ask(guarded, manifest(namespace=namespace), headers=headers)
+    assert answer.status_code == status, answer.text
+    assert "startsNow" not in answer.text
+
+
+def test_units_of_others_are_counted_and_not_named(client: httpx.Client) -> None:
+    view = TryView.model_validate(ask(client, manifest()).json())
+    keys = ["default/a", "labs/b", "labs/c"]
+    named = view.jobs[0].model_copy(update={"also_starts": keys, "evicts": keys})
+    shown = without_others(view.model_copy(update={"jobs": [named]}), lambda _: False)
+    (job,) = shown.jobs
+    assert (job.also_starts, job.other_starts) == (["default/a"], 2)
+    assert (job.evicts, job.other_units) == (["default/a"], 2)
+    assert job.summary == (
+        "It would start now in queue team, after 3 units that start before it and when 3 units"
+        " are evicted."
+    )
+
+
+def test_the_explanation_names_no_units_of_others(client: httpx.Client) -> None:
+    view = TryView.model_validate(ask(client, manifest(cpu="2")).json())
+    (job,) = view.jobs
+    assert job.explanation is not None
+    blocker = job.explanation.blockers[0].model_copy(update={"other": "labs/b"})
+    told = {"blockers": [blocker], "summary": "It waits behind labs/b."}
+    named = job.model_copy(update={"explanation": job.explanation.model_copy(update=told)})
+    shown = without_others(view.model_copy(update={"jobs": [named]}), lambda _: False)
+    assert "labs/b" not in shown.model_dump_json()
+    assert shown.jobs[0].summary.startswith("It would not start now. It waits behind")
+
+
+def test_a_spent_budget_is_said(busy: ShellKit) -> None:
+    api = DebugApi(busy.shared, QUOTA_READERS, lambda: True)
+    api.tries.budget = QuestionBudget(VirtualClock())
+    with served(build_app(api, open_access, (), "0.0.0")) as client:
+        with api.tries.budget.spend():
+            assert ask(client, manifest()).status_code == 429
+        assert ask(client, manifest()).status_code == 200
