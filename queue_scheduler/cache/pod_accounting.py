@@ -23,6 +23,7 @@ another. A pod that is held by the queue's gate belongs to none: its unit has it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from sys import intern
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -58,7 +59,10 @@ Group = str
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a living pod; amounts of zero are left out of `request`."""
+    """What is kept of a living pod; amounts of zero are left out of `request`.
+
+    `node` is the node that it is bound to; "": none.
+    """
 
     uid: Uid
     namespace: str
@@ -67,7 +71,12 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     created: Timestamp
     labels: dict[str, str]
     request: Amounts
-    bound: bool
+    node: str
+
+    @property
+    def bound(self) -> bool:
+        """Whether it is bound to a node."""
+        return bool(self.node)
 
 
 class CountedPod(NamedTuple):
@@ -184,6 +193,14 @@ class PodAccounting:
     def pods_of(self, group: Group) -> list[tuple[str, Uid]]:
         """Return the living pods of a group, as (`namespace/name`, uid)."""
         return [(key, self._pods[key].uid) for key in self._members.get(group, ())]
+
+    def pods_on(self, node: str) -> list[tuple[str, str]]:
+        """Return the living pods on a node, as (`namespace/name`, the key of its unit or "")."""
+        return [
+            (key, self._unit_key_of.get(self._group_of[key], ""))
+            for key, facts in self._pods.items()
+            if facts.node == node
+        ]
 
     def labels_of(self, group: Group) -> tuple[str, dict[str, str]]:
         """Return (namespace, labels) of the pod of a living group that is first by name."""
@@ -401,7 +418,7 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
         created=meta.creation_timestamp,
         labels=meta.labels,
         request=_without_zeros(request),
-        bound=pod.is_bound,
+        node=intern(pod.spec.node_name),
     )
 
 

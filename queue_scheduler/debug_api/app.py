@@ -9,6 +9,7 @@
 | /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
 | /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
 | POST /debug/try | what becomes of a manifest that is submitted now |
+| POST /debug/what-if | what edits of objects would change |
 | /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
@@ -32,6 +33,14 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes, add_try_route
+from queue_scheduler.debug_api.what_if_routes import (
+    WhatIfAnswers,
+    WhatIfQuestion,
+    WhatIfView,
+    add_what_if,
+)
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.explain import Verdict
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
@@ -102,7 +111,10 @@ class DebugApi:
         self.tries = TryRoutes(shared.fork, now, is_leader, namespace, SystemClock())
         self._quotas = quotas
         self._is_leader = is_leader
-        self._changes_budget = QuestionBudget(SystemClock())
+        clock = SystemClock()
+        self._changes_budget = QuestionBudget(clock)
+        source = _SharedSource(shared, now)
+        self._what_if = WhatIfAnswers(source, is_leader, QuestionBudget(clock))
         # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
         # lock only.
         self.turn = threading.Lock()
@@ -168,6 +180,10 @@ class DebugApi:
             changes = self._snapshots.changes(f"{namespace}/{name}")
         return views.with_changes(view, changes)
 
+    def what_if(self, question: WhatIfQuestion) -> WhatIfView:
+        """What edits would change now. Not in turn with others, as it has a budget of its own."""
+        return self._what_if.answer(question)
+
     @_in_turn
     def quotas(self) -> views.QuotaTreePage:
         """All quotas, as trees."""
@@ -197,6 +213,20 @@ class DebugApi:
         """Use per queue and quota, under upstream's path."""
         engine = self._shared.fork()
         return views.view_upstream_quotas(engine, self._quotas.views(engine))
+
+
+class _SharedSource:
+    """Copies of the scheduler's engine, at the present time."""
+
+    def __init__(self, shared: SharedEngine, now: Callable[[], datetime]) -> None:
+        self._shared = shared
+        self._now = now
+
+    def fork(self) -> Engine:
+        return self._shared.fork()
+
+    def moment(self) -> Moment:
+        return Moment(SystemClock().monotonic(), self._now())
 
 
 def build_app(
@@ -230,6 +260,7 @@ def build_app(
 
     get("/debug/queueunits/{namespace}/{name}/explain", responses=problems(404, 429))(explain)
     add_try_route(app, api.tries, access)
+    add_what_if(app, api.what_if, access)
     get("/debug/quotas")(api.quotas)
     get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
     get("/apis/v1/userquota")(api.upstream_quotas)

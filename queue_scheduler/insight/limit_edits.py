@@ -237,15 +237,16 @@ def _listed(new: ResourceQuantities) -> str:
 
 
 class NodeCopies(msgspec.Struct, frozen=True):
-    """Nodes like one that is there."""
+    """Nodes like one that is there; `first`: how many there are already."""
 
     like: Node
     count: int
+    first: int = 0
 
     @property
     def edit(self) -> Edit:
         """The nodes as an engine is told of them."""
-        nodes = [self._copy(number) for number in range(self.count)]
+        nodes = [self._copy(number) for number in range(self.first, self.first + self.count)]
         return lambda engine: tuple(name for node in nodes for name in engine.on_node(node))
 
     def _copy(self, number: int) -> Node:

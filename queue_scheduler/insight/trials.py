@@ -76,11 +76,7 @@ class Trials:
         self._key = key
         self._moment = Moment(0.0, wall)
         self._trials, self._decisions = MAX_TRIALS, MAX_DECISIONS
-        turns = engine.queues.turns
-        for queue in engine.queues:
-            if turns.backs_off_until(queue.name) is not None:
-                # Its worker pauses for seconds, which is no answer to a user.
-                turns.end_back_off(queue, engine.plugins.domains)
+        end_pauses(engine)
         self.rested = self._run(engine, (queue.name for queue in engine.queues))
 
     @property
@@ -124,29 +120,67 @@ class Trials:
 
     def _run(self, engine: Engine, queues: Iterable[str]) -> Outcome:
         """Let queues decide until all rest, or the unit starts."""
-        ready, started, victims = dict.fromkeys(queues), list[str](), tuple[str, ...]()
-        while ready:
-            if not self._decisions:
-                raise SpentError
-            self._decisions -= 1
-            name = next(iter(ready))
-            decision = engine.decide_next(name, self._moment.now, self._moment.wall)
+        started, victims = list[str](), tuple[str, ...]()
+        decided = decide_until_rest(
+            engine, self._moment, queues, self._spend, lambda round_: round_.unit == self._key
+        )
+        for decision in decided:
             match decision:
-                case Rest():
-                    del ready[name]
                 case Dequeue(unit=self._key):
                     return Outcome(engine=engine, starts=True, also=tuple(started), victims=victims)
                 case Dequeue(unit=unit):
                     started.append(unit)
-                case Preempt():
-                    ready |= dict.fromkeys(engine.on_preempted(decision))
-                    if decision.unit == self._key:
-                        victims = tuple(victim.unit for victim in decision.victims)
-                        ready |= dict.fromkeys(_all_leave(engine, victims))
+                case Preempt(unit=self._key):
+                    victims = tuple(victim.unit for victim in decision.victims)
                 case _:
-                    pass  # refused
-            ready |= dict.fromkeys(decision.wake)
+                    pass
         return Outcome(engine=engine, starts=False, also=tuple(started))
+
+    def _spend(self) -> None:
+        if not self._decisions:
+            raise SpentError
+        self._decisions -= 1
+
+
+def end_pauses(engine: Engine) -> None:
+    """Let no queue of a fork rest because of a failed write: seconds are no answer to a user."""
+    turns = engine.queues.turns
+    for queue in engine.queues:
+        if turns.backs_off_until(queue.name) is not None:
+            turns.end_back_off(queue, engine.plugins.domains)
+
+
+def decide_until_rest(
+    engine: Engine,
+    moment: Moment,
+    queues: Iterable[str],
+    spend: Callable[[], None],
+    leaves: Callable[[Preempt], bool] = lambda _: True,
+) -> Iterator[Dequeue | Preempt]:
+    """Let queues decide until all rest at this moment; yield what they decide.
+
+    Args:
+        engine: A fork.
+        moment: The time, which stands still.
+        queues: The queues to ask first.
+        spend: Called before each decision; what it raises ends the questions.
+        leaves: Returns whether the victims of an eviction leave at once.
+    """
+    ready = dict.fromkeys(queues)
+    while ready:
+        spend()
+        name = next(iter(ready))
+        decision = engine.decide_next(name, moment.now, moment.wall)
+        if isinstance(decision, Rest):
+            del ready[name]
+        elif isinstance(decision, Preempt):
+            ready |= dict.fromkeys(engine.on_preempted(decision))
+            if leaves(decision):
+                victims = (victim.unit for victim in decision.victims)
+                ready |= dict.fromkeys(let_leave(engine, victims))
+        ready |= dict.fromkeys(decision.wake)
+        if isinstance(decision, Dequeue | Preempt):
+            yield decision
 
 
 # --- edits ----------------------------------------------------------------------------------------
@@ -174,7 +208,8 @@ def end(keys: Iterable[str]) -> Edit:
     return tell
 
 
-def _all_leave(engine: Engine, keys: Iterable[str]) -> Iterator[str]:
+def let_leave(engine: Engine, keys: Iterable[str]) -> Iterator[str]:
+    """Let units and their pods release their quota, and wait for a retry; yield queues to wake."""
     for key in keys:
         yield from _leave(engine, key, Phase.TIMEOUT_BACKOFF)
 

@@ -164,6 +164,7 @@ def test_the_rules_for_users() -> None:
         "/: get",
         "/debug/*: get",
         "/debug/try: create",
+        "/debug/what-if: create",
         "/apis/v1/queue: get",
         "/apis/v1/userquota: get",
         "/openapi.json: get",

@@ -89,8 +89,8 @@ NO_KEYS: Final = {
 }
 """Other texts in the tables of keys."""
 
-NO_EVENTS: Final = {"Pod", "QueueUnit", "Schedule"}
-"""Other texts at the reasons of events: kinds, and the common action."""
+NO_EVENTS: Final = {"NodeGone", "Pod", "QueueUnit", "Schedule"}
+"""Other texts there: kinds, the common action, and a reason that only a copy has."""
 
 KIT: Final = {"testing", "fake_api_server"}
 

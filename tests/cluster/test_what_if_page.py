@@ -1,0 +1,13 @@
+"""The commands of docs/what-if.md, run from top to bottom, say what the page shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cluster.page_commands import arrange_waiting_job, check_commands
+from tests.cluster.queue_world import Cluster
+
+
+def test_the_commands_say_what_the_page_shows(cluster: Cluster, tmp_path: Path) -> None:
+    arrange_waiting_job(cluster)
+    check_commands("what-if.md", cluster, tmp_path, least=4)
