@@ -17,7 +17,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.views import view_explanation, with_changes
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from tests.benchmarks.engine_load import EngineLoad, flat_load
 from tests.benchmarks.figures import Figure, percentile
 
