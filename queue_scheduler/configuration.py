@@ -11,6 +11,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -251,6 +252,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """Policy of queues created for nodes of an ElasticQuotaTree; "": each may have its own."""
     audit_repairs: bool
     """Whether the self-audit places units again whose state differs from the objects."""
+    insight_folder: Path | None
+    """Where the sockets of the insight program are; None: there is none."""
     without_effect: Mapping[str, str]
     """Flags that were given and have no effect, each with what to use instead."""
 
@@ -286,6 +289,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
         quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
         node_queue_policy=_read_node_queue_policy(environment),
         audit_repairs=parse_bool("--audit-repair", got.audit_repair),
+        insight_folder=Path(got.insight_socket_dir) if got.insight_socket_dir else None,
         without_effect=without_effect,
     )
 
@@ -397,6 +401,12 @@ def _parser() -> argparse.ArgumentParser:
         default="true",
         help="place a unit again whose state differs from the objects in two rounds of the"
         " self-audit; false: only report it (default: %(default)s)",
+    )
+    add(
+        "--insight-socket-dir",
+        default="",
+        help="folder of the sockets of koord-queue-insight, whose --socket-dir is the same"
+        " (default: without it)",
     )
     _add_strict_flags(parser)
     add_upstream_flags(parser, UPSTREAM_FLAGS)

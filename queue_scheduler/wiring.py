@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -29,6 +30,9 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.insight_feed.feed import InsightFeed, Replica
+from queue_scheduler.insight_feed.feed_metrics import FeedMetrics
+from queue_scheduler.insight_feed.messages import PROTOCOL, Hello, describe_interpreter
 from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from queue_scheduler.queue_objects.queue_reconciler import QueueReconciler, QueuesAndQuotas
 from queue_scheduler.queue_objects.queue_status import QueueStatusWriter
@@ -40,7 +44,8 @@ from queue_scheduler.reporting.undecodable_objects import UndecodableObjects
 from queue_scheduler.setup.object_caches import ObjectCaches, build_caches, compacting
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
-from queue_scheduler.setup.quota_sources import QUOTA_READERS, QuotaSources, find_quotas
+from queue_scheduler.setup.quota_readers import QUOTA_READERS, find_quotas
+from queue_scheduler.setup.quota_sources import QuotaSources
 from queue_scheduler.setup.threads import Threads
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
 from queue_scheduler.unit_controllers.self_audit import SelfAudit, Stores
@@ -66,11 +71,12 @@ from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.leader_warmup import LeaderWarmup
+from shared_api.local_program import VERSION, Check
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, stop_all
-from shared_api.program import VERSION, Check, Program
+from shared_api.program import Program
 from shared_api.quota_names import QuotaNamespaces
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)
@@ -128,9 +134,9 @@ class Scheduler:
         events = self._build_events()
         stores = StoreCaches(caches.queues, caches.units, caches.quotas, caches.pods, caches.nodes)
         handle = PluginHandle(stores, flags.oversell_rate, events, self._dispatcher)
-        self._calls = CallLog(program.clock.now)
+        calls = self._calls = self._log_calls(flags)
         engine = _build_engine(flags, configuration, handle, checks_namespaces=checks_namespaces)
-        self._shared = SharedEngine(engine, self._workers.wake, self._calls)
+        self._shared = SharedEngine(engine, self._workers.wake, calls)
         handle.attach(self._shared)
         parts = _BuiltParts(
             program=program,
@@ -149,6 +155,9 @@ class Scheduler:
         checks = _build_unit_controllers(parts, flags, configuration, reporter)
         _build_self_audit(parts, reporter, repairs=flags.audit_repairs)
         self._check_watch = self._watch_checks(handlers, checks)
+        self._feed: InsightFeed | None = None
+        if calls is not None and flags.insight_folder is not None:
+            self._feed = self._build_feed(calls, flags.insight_folder, flags.queue_namespace)
         self._debug = self._build_debug(flags, handle)
         self._debug_threads = self._debug.threads(
             lambda name, step: program.spawn(name, step, unblock=self._debug.end)
@@ -228,6 +237,26 @@ class Scheduler:
         caches.pods.add_handler(handlers.on_pod)
         return handlers
 
+    def _log_calls(self, flags: Flags) -> CallLog | None:
+        """Return a log of the calls of the engine, if anything reads it."""
+        return None if flags.insight_folder is None else CallLog(self._clock.now)
+
+    def _build_feed(self, calls: CallLog, folder: Path, queue_namespace: str) -> InsightFeed:
+        """Build what tells the insight program all calls of the engine."""
+        program = self._program
+        hello = Hello(
+            protocol=PROTOCOL,
+            version=VERSION,
+            interpreter=describe_interpreter(),
+            identity=program.identity,
+            queue_namespace=queue_namespace,
+        )
+        replica = Replica(hello, program.leadership.is_leader, self._are_caches_ready)
+        metrics = FeedMetrics(program.metrics.registry)
+        feed = InsightFeed(self._shared, calls, folder, replica, self._clock, metrics)
+        self._threads.run("insight-feed", feed.step)
+        return feed
+
     def _watch_checks(
         self, handlers: EventHandlers, checks: AdmissionCheckCycle
     ) -> KindWatch[AdmissionCheck]:
@@ -251,6 +280,7 @@ class Scheduler:
         def build(guard_of: GuardOf) -> Starlette:
             # FastAPI takes 13 MB: imported at the first request only.
             from queue_scheduler.debug_api.app import DebugApi, build_app  # noqa: PLC0415 - as said
+            from queue_scheduler.debug_api.insight_link import InsightLink  # noqa: PLC0415 - as said
 
             api = DebugApi(
                 self._shared,
@@ -260,7 +290,8 @@ class Scheduler:
                 self._caches.find_namespace,
             )
             access = guard_of(list_units_there)
-            return build_app(api, access, handle.debug_routes(access), VERSION)
+            link = InsightLink(flags.insight_folder, self._clock)
+            return build_app(api, access, handle.debug_routes(access), VERSION, link)
 
         return open_debug_server(self._program, flags.debug, build)
 
@@ -313,8 +344,12 @@ class Scheduler:
         self._dispatcher.stop()
         informers = self.informers
         followers = [each.thread for each in informers if each.thread is not None]
+        if self._feed is not None:
+            self._feed.end()
         stop_all([*self._threads, *followers, *self._debug_threads], self._clock)
         self._debug.close()
+        if self._feed is not None:
+            self._feed.close()
         for informer in informers:
             informer.stop(0.0)
 

@@ -1,4 +1,4 @@
-"""The process around a program's work: connection, election, probes, signals, start and stop.
+"""A program that talks to the API server: the connection and the election around its work.
 
     flags --> Program --> builds the Work with the client
                 |
@@ -13,10 +13,7 @@ A replica that does not lead keeps its caches and answers requests: it is ready.
 from __future__ import annotations
 
 import random
-import signal
 import socket
-import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -38,30 +35,19 @@ from shared_api.leader_election import (
     SoleLeader,
 )
 from shared_api.lease_lock import ApiLeaseLock
+from shared_api.local_program import (
+    USAGE_ERRORS,
+    VERSION,
+    Check,
+    LocalProgram,
+    LocalWork,
+    run_local_program,
+)
 from shared_api.metrics import SharedMetrics
-from shared_api.process.clock import Clock, SystemClock
-from shared_api.process.loop_thread import LoopThread, Step, check_threads, stop_all
-from shared_api.process.malloc_arenas import limit_arenas
-from shared_api.process.open_files import (
-    OpenFilesError,
-    divide_open_files,
-    raise_open_files,
-)
-from shared_api.process.probes import (
-    AddressError,
-    ProbeServer,
-    Routes,
-    load_tls,
-    parse_address,
-)
-from shared_api.process.structured_logs import configure_logs
-from shared_api.program_flags import FlagError, ProgramFlags
-
-VERSION: Final = "0.1.0"
-
-SWITCH_SECONDS: Final = 0.001
-"""Interval of Python's thread switches: the default of 5 ms would be most of a decision's
-latency."""
+from shared_api.process.clock import Clock
+from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.process.probes import Authorize
+from shared_api.program_flags import ProgramFlags
 
 LEASE_REQUEST_SECONDS: Final = 5.0
 """Time limit of one request of the election: two tries fit into the default renew deadline."""
@@ -70,16 +56,6 @@ REVIEW_QPS: Final = 20.0
 REVIEW_BURST: Final = 40
 """Rate limit of requests that identify readers, two per reader and path and minute: enough for a
 page of dashboards, and a twenty-fifth of what the work may send by default."""
-
-STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-STUCK_SECONDS: Final = 120.0
-"""A step that takes longer counts as stuck: no request may take that long."""
-
-EXIT_USAGE: Final = 2
-"""A flag, the configuration or an address is not valid; one line on stderr says which."""
-
-Check = Callable[[], tuple[bool, str]]
 
 log = structlog.get_logger("program")
 
@@ -129,35 +105,16 @@ class Host(Protocol):
         ...
 
 
-class Work(Protocol):
+class Work(LocalWork, Protocol):
     """The work of a program."""
-
-    def start(self) -> None:
-        """Start informers and workers; return at once."""
-        ...
-
-    def stop(self) -> None:
-        """Stop everything; no write begins after this returns."""
-        ...
 
     def on_started_leading(self) -> None:
         """Handle that this replica leads now; called on the election's thread, must be quick."""
         ...
 
-    def ready_checks(self) -> Mapping[str, Check]:
-        """Return the checks of `/readyz` by name."""
-        ...
 
-    def threads(self) -> Sequence[LoopThread]:
-        """Return the threads that `/livez` watches."""
-        ...
-
-
-class Program:
+class Program(LocalProgram):
     """One process: build it, build the work with it, then call `run`.
-
-    Attributes:
-        port_shares: Connections that each port may have at once, by its name.
 
     Raises:
         SettingsError: The kubeconfig is missing or malformed.
@@ -165,15 +122,9 @@ class Program:
     """
 
     def __init__(self, component: str, flags: ProgramFlags) -> None:
+        super().__init__(component, flags)
         self.flags = flags
-        self.clock = SystemClock()
-        self.rng = random.Random()
-        configure_logs(log_format=flags.log_format, level=flags.log_level, clock=self.clock)
-        sys.setswitchinterval(SWITCH_SECONDS)
-        version = sys.version.split(maxsplit=1)[0]
-        self.metrics = SharedMetrics(component=component, version=VERSION, python_version=version)
         self.identity = f"{socket.gethostname()}_{self.rng.getrandbits(48):012x}"
-        self.component = component
         self._connection = load_connection(flags.kubeconfig, flags.context, clock=self.clock)
         self._transport = HttpTransport(self._connection, self.clock)
         self.flow = FlowControl(flags.qps, flags.burst, self.clock)
@@ -182,27 +133,10 @@ class Program:
         # the server to hold it.
         reviews = FlowControl(REVIEW_QPS, REVIEW_BURST, self.clock)
         self.reviewer = AccessReviewer(self._build_client(reviews), self.clock)
-        self._stopping = threading.Event()
-        self._exit_code = 0
         self._work: Work | None = None
         self._elector: LeaderElector | None = None
+        self._election: LoopThread | None = None
         self.leadership: Leadership = self._build_leadership()
-        open_files = raise_open_files()
-        self.port_shares = divide_open_files(open_files)
-        log.info("open files", limit=open_files, connections=self.port_shares)
-        self._servers: list[tuple[ProbeServer, list[LoopThread]]] = []
-
-    def spawn(
-        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
-    ) -> LoopThread:
-        """Return a thread for a step, not yet started, whose errors are counted."""
-        return LoopThread(
-            name,
-            step,
-            self.clock,
-            on_error=self.metrics.process.on_loop_error,
-            unblock=unblock,
-        )
 
     def run(self, work: Work) -> int:
         """Start everything, wait for the signal to stop, stop everything; return the exit code.
@@ -211,22 +145,7 @@ class Program:
             AddressError: An address cannot be listened on.
         """
         self._work = work
-        self._open_servers(work)
-        self._catch_signals()
-        for _, threads in self._servers:
-            for thread in threads:
-                thread.start()
-        work.start()
-        election = self._start_election()
-        log.info("started", component=self.component, identity=self.identity)
-        self.clock.wait(self._stopping, None)
-        self._shut_down(work, election)
-        return self._exit_code
-
-    def stop(self, exit_code: int = 0) -> None:
-        """Make `run` end; callable from any thread."""
-        self._exit_code = self._exit_code or exit_code
-        self._stopping.set()
+        return self.serve(work)
 
     # ------------------------------------------------------------------ parts
 
@@ -268,51 +187,20 @@ class Program:
         )
         return self._elector
 
-    def _open_servers(self, work: Work) -> None:
-        authorize = self._authorize_metrics if self.flags.metrics_secure else None
-        probes = Routes(live=self._live_checks(work), ready=self._ready_checks(work))
-        metrics = Routes(metrics=self.metrics.exposition, authorize=authorize)
-        flags = self.flags
-        tls = load_tls(flags.metrics_tls_certificate, flags.metrics_tls_key, "--metrics-tls")
-        for flag, address, routes, context in (
-            # Probes have no TLS: the kubelet does not verify certificates, and they are no secret.
-            ("--health-address", flags.health_address, probes, None),
-            ("--metrics-address", flags.metrics_address, metrics, tls),
-        ):
-            name = flag.removeprefix("--").removesuffix("-address")
-            server = ProbeServer(
-                parse_address(address, flag),
-                routes,
-                flag=flag,
-                clock=self.clock,
-                limit=self.port_shares[name],
-                tls=context,
-                observe=self.metrics.ports.of_port(name),
-            )
-            self._servers.append((server, server.gate.threads(name, self.spawn)))
+    def _authorize_metrics(self) -> Authorize | None:
+        return self._judge_reader if self.flags.metrics_secure else None
 
-    def _authorize_metrics(self, path: str, headers: Mapping[str, str]) -> HTTPStatus:
+    def _judge_reader(self, path: str, headers: Mapping[str, str]) -> HTTPStatus:
         return self.reviewer.judge(headers.get("authorization", ""), PathRight(path)).status
 
-    def _live_checks(self, work: Work) -> Mapping[str, Check]:
-        return {"threads": lambda: check_threads(work.threads(), STUCK_SECONDS)}
-
-    def _ready_checks(self, work: Work) -> Mapping[str, Check]:
-        return {
-            **work.ready_checks(),
-            "not-stopping": self._check_not_stopping,
-            "leadership": lambda: (True, f"leader: {self.leadership.holder() or 'none'}"),
-        }
-
-    def _check_not_stopping(self) -> tuple[bool, str]:
-        stopping = self._stopping.is_set()
-        return not stopping, "stopping" if stopping else "running"
+    def _more_ready_checks(self) -> Mapping[str, Check]:
+        return {"leadership": lambda: (True, f"leader: {self.leadership.holder() or 'none'}")}
 
     # ------------------------------------------------------------------ start and stop
 
-    def _catch_signals(self) -> None:
-        for number in STOP_SIGNALS:
-            signal.signal(number, lambda *_: self.stop())
+    def _on_started(self) -> None:
+        self._election = self._start_election()
+        log.info("started", component=self.component, identity=self.identity)
 
     def _start_election(self) -> LoopThread | None:
         if self._elector is None:
@@ -333,9 +221,8 @@ class Program:
         log.error("lost the lease, ending the process", reason=reason)
         self.stop(EXIT_LOST_LEASE)
 
-    def _shut_down(self, work: Work, election: LoopThread | None) -> None:
-        log.info("stopping")
-        work.stop()
+    def _on_stopped(self) -> None:
+        election = self._election
         if election is not None:
             election.stop()
         if self._elector is not None:
@@ -343,22 +230,9 @@ class Program:
             self._elector.release()
         if election is not None:
             election.stop()  # a try that is still running releases what it acquires
-        for server, threads in self._servers:
-            stop_all(threads, self.clock)
-            server.gate.close()
         self._transport.close()
-        log.info("stopped", exit_code=self._exit_code)
 
 
 def run_program(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     """Run a main function; a user's error becomes one line on stderr and exit code 2."""
-    # Handlers until the program installs its own. The first process of a container receives no
-    # signal without a handler: if stopped while it is built, it would start, lead, and be killed.
-    for number in STOP_SIGNALS:
-        signal.signal(number, lambda *_: sys.exit(0))
-    limit_arenas()
-    try:
-        return main(arguments)
-    except (FlagError, SettingsError, AddressError, LeaseSettingError, OpenFilesError) as error:
-        sys.stderr.write(f"error: {error}\n")
-        return EXIT_USAGE
+    return run_local_program(main, arguments, (*USAGE_ERRORS, SettingsError, LeaseSettingError))

@@ -34,16 +34,23 @@ class ConfigurationError(FlagError):
     """A configuration file is not valid; the message is one line."""
 
 
-class ProgramFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """The parsed flags. Addresses are texts; `shared_api.process.probes` parses them."""
+class ProcessFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """The parsed flags of every program. Addresses are texts; `process.probes` parses them."""
+
+    health_address: str
+    metrics_address: str
+    metrics_tls_certificate: str
+    metrics_tls_key: str
+    log_format: str
+    log_level: str
+
+
+class ProgramFlags(ProcessFlags, frozen=True, kw_only=True):
+    """The parsed flags of a program that talks to the API server."""
 
     kubeconfig: str | None
     context: str | None
-    health_address: str
-    metrics_address: str
     metrics_secure: bool
-    metrics_tls_certificate: str
-    metrics_tls_key: str
     leader_elect: bool
     lease_name: str
     lease_namespace: str
@@ -53,8 +60,6 @@ class ProgramFlags(msgspec.Struct, frozen=True, kw_only=True):
     qps: float
     burst: int
     writers: int
-    log_format: str
-    log_level: str
 
 
 def add_program_flags(
@@ -64,13 +69,10 @@ def add_program_flags(
     add = parser.add_argument
     add("--kubeconfig", help="path of a kubeconfig; absent: the pod's service account")
     add("--context", help="context of the kubeconfig; absent: the current one")
-    add(
-        "--health-address",
-        "--health-probe-bind-address",
-        default=":8081",
-        help="/livez, /readyz and /healthz; port 0 picks a free one and logs it" + _DEFAULT,
-    )
+    _add_health_flag(add, ":8081")
     _add_metrics_flags(add, metrics_address)
+    token = "require a bearer token to read /metrics" + _DEFAULT
+    add("--metrics-secure", nargs="?", const="true", default="false", help=token)
     add(
         "--leader-elect",
         "--leaderElection",
@@ -95,6 +97,28 @@ def add_program_flags(
         help="requests in one burst" + _DEFAULT,
     )
     add("--writers", type=int, default=8, help="writes that are sent in parallel" + _DEFAULT)
+    _add_log_flags(add)
+
+
+def add_process_flags(
+    parser: argparse.ArgumentParser, *, health_address: str, metrics_address: str
+) -> None:
+    """Add the flags of a program that talks to no API server."""
+    _add_health_flag(parser.add_argument, health_address)
+    _add_metrics_flags(parser.add_argument, metrics_address)
+    _add_log_flags(parser.add_argument)
+
+
+def _add_health_flag(add: Callable[..., object], address: str) -> None:
+    add(
+        "--health-address",
+        "--health-probe-bind-address",
+        default=address,
+        help="/livez, /readyz and /healthz; port 0 picks a free one and logs it" + _DEFAULT,
+    )
+
+
+def _add_log_flags(add: Callable[..., object]) -> None:
     add("--log-format", choices=("json", "console"), default="json", help="format" + _DEFAULT)
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, help="default: info, or as -v sets it")
@@ -111,8 +135,6 @@ def add_program_flags(
 def _add_metrics_flags(add: Callable[..., object], address: str) -> None:
     names = ("--metrics-address", "--metrics-bind-address")
     add(*names, default=address, help="/metrics" + _DEFAULT)
-    token = "require a bearer token to read /metrics" + _DEFAULT
-    add("--metrics-secure", nargs="?", const="true", default="false", help=token)
     add("--metrics-tls-certificate", default="", help="PEM file; serves /metrics over HTTPS")
     add("--metrics-tls-key", default="", help="PEM file of the certificate's key")
 
@@ -189,8 +211,29 @@ def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFla
         burst=got.kube_api_burst,
         writers=got.writers,
         log_format=got.log_format,
-        log_level=got.log_level or ("debug" if got.verbosity >= DEBUG_VERBOSITY else "info"),
+        log_level=_log_level(got),
     )
+
+
+def read_process_flags(got: argparse.Namespace) -> ProcessFlags:
+    """Return the parsed flags of a program that talks to no API server.
+
+    Raises:
+        FlagError: A value is not valid.
+    """
+    check_pair("--metrics-tls", got.metrics_tls_certificate, got.metrics_tls_key)
+    return ProcessFlags(
+        health_address=got.health_address,
+        metrics_address=got.metrics_address,
+        metrics_tls_certificate=got.metrics_tls_certificate,
+        metrics_tls_key=got.metrics_tls_key,
+        log_format=got.log_format,
+        log_level=_log_level(got),
+    )
+
+
+def _log_level(got: argparse.Namespace) -> str:
+    return str(got.log_level or ("debug" if got.verbosity >= DEBUG_VERBOSITY else "info"))
 
 
 def _check_numbers(got: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
 | /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
+| /debug/insight | how far the insight program is |
 | POST /debug/try | what becomes of a manifest that is submitted now |
 | POST /debug/what-if | what edits of objects would change |
 | /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
@@ -26,10 +27,13 @@ from itertools import islice
 from typing import Annotated, Concatenate, Final, ParamSpec, TypeVar
 
 from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
+from pydantic import AwareDatetime
 from starlette.routing import Route
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.insight_link import InsightLink
+from queue_scheduler.debug_api.insight_views import InsightView
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes, add_try_route
@@ -59,6 +63,10 @@ MAX_OFFSET: Final = 10_000_000
 Name = Annotated[str, Path(max_length=SUBDOMAIN_LENGTH)]
 Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="entries to leave out")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
+At = Annotated[
+    AwareDatetime | None,
+    Query(description="as it was then (RFC 3339); needs the insight program and its record"),
+]
 WithChanges = Annotated[bool, Query(description="also what would start it now")]
 
 P = ParamSpec("P")
@@ -230,42 +238,99 @@ class _SharedSource:
 
 
 def build_app(
-    api: DebugApi, access: Guard, plugin_routes: Iterable[Route], version: str
+    api: DebugApi,
+    access: Guard,
+    plugin_routes: Iterable[Route],
+    version: str,
+    link: InsightLink | None = None,
 ) -> FastAPI:
-    """Return the application; every route asks `access` first, `/openapi.json` too."""
-    app = build_debug_app("Koord-Queue debug API", version, access)
-    get = app.get
-    get("/debug/queues")(api.queues)
-    get("/debug/queues/{name}", responses=problems(404))(api.queue)
+    """Return the application; every route asks `access` first, `/openapi.json` too.
 
-    def queue_unit(request: Request, namespace: Name, name: Name) -> views.UnitView:
+    Args:
+        api: Answers about now.
+        access: Judges requests.
+        plugin_routes: What plugins add.
+        version: The program's.
+        link: Asks the insight program; None: it is off.
+    """
+    app = build_debug_app("Koord-Queue debug API", version, access)
+    link = link or InsightLink(None)
+    _add_pages(app, api, link)
+    _add_units(app, api, link, access)
+    add_try_route(app, api.tries, access)
+    add_what_if(app, api.what_if, access)
+    app.get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
+    app.get("/apis/v1/userquota")(api.upstream_quotas)
+
+    @app.get("/debug/insight")
+    def insight(request: Request) -> InsightView:
+        """How far the insight program is: the time of its state, and what it records."""
+        return link.ask(request, InsightView)
+
+    app.router.routes.extend(plugin_routes)
+    return app
+
+
+def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink) -> None:
+    """Add the routes of queues and quotas."""
+
+    @app.get("/debug/queues")
+    def queues(
+        request: Request, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
+    ) -> views.QueuePage:
+        """All queues, by name."""
+        return api.queues(offset, limit) if at is None else link.ask(request, views.QueuePage)
+
+    @app.get("/debug/queues/{name}", responses=problems(404))
+    def queue(
+        request: Request,
+        name: Name,
+        offset: Offset = 0,
+        limit: Limit = DEFAULT_PAGE,
+        at: At = None,
+    ) -> views.QueueDetail:
+        """One queue and a page of its units: pending ones in order, then those on hold."""
+        if at is not None:
+            return link.ask(request, views.QueueDetail)
+        return api.queue(name, offset, limit)
+
+    @app.get("/debug/quotas")
+    def quotas(request: Request, at: At = None) -> views.QuotaTreePage:
+        """All quotas, as trees."""
+        return api.quotas() if at is None else link.ask(request, views.QuotaTreePage)
+
+
+def _add_units(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) -> None:
+    """Add the routes of single units."""
+
+    @app.get("/debug/queueunits/{namespace}/{name}", responses=problems(404))
+    def queue_unit(request: Request, namespace: Name, name: Name, at: At = None) -> views.UnitView:
         """One unit, with its position, why it waits, and the units that it would preempt.
 
         Units of namespaces that the caller may not read are counted, and not named.
         """
         # The API server is asked without the turn, so that other requests do not wait for it.
-        return views.without_others(api.queue_unit(namespace, name), may_read_for(access, request))
+        view = api.queue_unit(namespace, name) if at is None else link.ask(request, views.UnitView)
+        return views.without_others(view, may_read_for(access, request))
 
-    get("/debug/queueunits/{namespace}/{name}", responses=problems(404))(queue_unit)
-
+    @app.get("/debug/queueunits/{namespace}/{name}/explain", responses=problems(404, 429))
     def explain(
-        request: Request, namespace: Name, name: Name, *, changes: WithChanges = False
+        request: Request,
+        namespace: Name,
+        name: Name,
+        *,
+        changes: WithChanges = False,
+        at: At = None,
     ) -> views.ExplainView:
         """Why a unit waits: all that keeps it from starting. Of an admitted one, what let it start.
 
         Units of namespaces that the caller may not read are not named.
         """
-        view = (api.explain_with_changes if changes else api.explain)(namespace, name)
+        if at is not None:
+            view = link.ask(request, views.ExplainView)
+        else:
+            view = (api.explain_with_changes if changes else api.explain)(namespace, name)
         return views.explain_without_others(view, may_read_for(access, request))
-
-    get("/debug/queueunits/{namespace}/{name}/explain", responses=problems(404, 429))(explain)
-    add_try_route(app, api.tries, access)
-    add_what_if(app, api.what_if, access)
-    get("/debug/quotas")(api.quotas)
-    get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
-    get("/apis/v1/userquota")(api.upstream_quotas)
-    app.router.routes.extend(plugin_routes)
-    return app
 
 
 def _found(answer: AnswerT | None, message: str) -> AnswerT:

@@ -22,7 +22,7 @@ from queue_scheduler.insight.wording import full_message
 from queue_scheduler.replay.jobs import Job, Trace
 from queue_scheduler.replay.replayed_world import UnitMaker, World, build_engine, check_places
 from queue_scheduler.replay.tally import Chain, Life, Tally, step_of
-from queue_scheduler.setup.quota_sources import find_quotas, read_quota_views
+from queue_scheduler.setup.quota_readers import find_quotas, read_quota_views
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
 

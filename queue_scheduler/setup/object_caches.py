@@ -19,6 +19,7 @@ from shared_api.client.resource_types import (
 )
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
+from shared_api.local_program import Check
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -28,7 +29,6 @@ from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.program import Check
 
 PODS_SECONDS: Final = 0.05
 """How long pod changes are gathered: they are the most frequent ones, and none starts a unit except

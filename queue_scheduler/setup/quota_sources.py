@@ -10,19 +10,12 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 from queue_scheduler.configuration import Flags
-from queue_scheduler.debug_api.snapshots import QuotaReaders
-from queue_scheduler.engine.engine import Engine
 from queue_scheduler.plugins.default_group import NAME as DEFAULT_GROUP
 from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
-from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.elastic_quota_tree import NAME as ELASTIC_QUOTA_TREE
-from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
 from queue_scheduler.plugins.resource_quota import NAME as RESOURCE_QUOTA
-from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.queue_objects.queue_reconciler import QueueSource
 from queue_scheduler.queue_objects.tree_queues import DefaultQueue, TreeQueues
-from queue_scheduler.quota_cache.quota_cache import QuotaCache
-from queue_scheduler.quota_cache.quota_views import QuotaView
 from shared_api.client.discovery import KindProbe
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import (
@@ -32,9 +25,9 @@ from shared_api.client.resource_types import (
     RESOURCE_QUOTAS,
 )
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
+from shared_api.local_program import Check
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
-from shared_api.program import Check
 from shared_api.well_known_labels import DEFAULT_QUEUE
 
 NO_QUOTAS: Final = "every unit waits with reason NoQuota until then"
@@ -148,24 +141,3 @@ class QuotaSources:
             found.append(DefaultQueue())
             reconcile(DEFAULT_QUEUE)
         return found
-
-
-def find_quotas(engine: Engine) -> list[QuotaCache]:
-    """Return the quota caches of the plugins that have quotas."""
-    keepers = (ElasticQuotaPlugin, ElasticQuotaTreePlugin, ResourceQuotaPlugin)
-    return [each.quotas for each in engine.plugins.plugins if isinstance(each, keepers)]
-
-
-def read_quota_views(engine: Engine) -> list[QuotaView]:
-    """Return the quotas of an engine, in the order of the plugins that have them."""
-    views = (quotas.view(name) for quotas in find_quotas(engine) for name in quotas.names())
-    return [view for view in views if view is not None]
-
-
-def read_quota_names(engine: Engine) -> tuple[str, ...]:
-    """Return the names of the quotas of an engine; far cheaper than their numbers."""
-    return tuple(name for quotas in find_quotas(engine) for name in quotas.names())
-
-
-QUOTA_READERS: Final = QuotaReaders(read_quota_names, read_quota_views)
-"""How the debug API reads quotas."""

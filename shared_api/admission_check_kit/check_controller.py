@@ -35,12 +35,13 @@ from shared_api.informer.shared_informer import (
     SharedInformer,
 )
 from shared_api.leader_warmup import LeaderWarmup
+from shared_api.local_program import Check
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
-from shared_api.program import Check, Host
+from shared_api.program import Host
 from shared_api.work_queue import WorkQueue
 
 DEFAULT_WORKERS: Final = 4

@@ -7,7 +7,8 @@ Read in this order:
 2. ``router_group``: routes that plugins add, similar to gin's.
 3. ``access``: guards that authorize requests.
 4. ``app_server``: the application behind a private socket, built at the first request;
-   ``uvicorn_server``: serves it there; ``peer_process``: identifies the process at the other end.
+   ``uvicorn_server``: serves it there; ``http_over_socket``: one request and its answer;
+   ``peer_process``: identifies the process at the other end.
 5. ``server``: the port in front of it; ``debug_flags``: the flags of address and TLS.
 
 Not here: the routes themselves and their answers (``queue_scheduler.debug_api``,

@@ -6,7 +6,8 @@ the port, never from a header that a client sends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 import structlog
@@ -29,6 +30,7 @@ def make_server(
     *,
     server: tuple[str, int],
     scheme: Literal["http", "https"],
+    may_ask: Callable[[socket.socket], bool] = is_own_process,
 ) -> uvicorn.Server:
     """Return a server of the application, not yet started.
 
@@ -37,6 +39,7 @@ def make_server(
         clients: Name of the socket that sends a request -> client of the request.
         server: The address and port that the application sees as its own.
         scheme: The scheme that it sees.
+        may_ask: Returns whether the process at the other end of a connection is answered.
     """
     return uvicorn.Server(
         uvicorn.Config(
@@ -45,7 +48,7 @@ def make_server(
             access_log=False,
             # h11 is the stricter of uvicorn's two parsers: it checks once more what the port
             # accepted as a request.
-            http=_protocol_for(clients, server, scheme),
+            http=_protocol_for(clients, server, scheme, may_ask),
             ws="none",
             lifespan="off",
             # Otherwise X-Forwarded-For, which any client can send, would set the client's address.
@@ -61,15 +64,16 @@ def _protocol_for(
     clients: Mapping[bytes, Client | None],
     server: tuple[str, int],
     scheme: Literal["http", "https"],
+    may_ask: Callable[[socket.socket], bool],
 ) -> type[H11Protocol]:
-    """Return uvicorn's protocol for connections from this process."""
+    """Return uvicorn's protocol for connections from processes that may ask."""
 
     class OwnConnection(H11Protocol):
         """A connection that knows the client of its request."""
 
         def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a type of the framework's loop
             super().connection_made(transport)
-            if not is_own_process(transport.get_extra_info("socket")):
+            if not may_ask(transport.get_extra_info("socket")):
                 log.warning("another process asks on the private socket, and is not answered")
                 transport.abort()
             self.client = clients.get(transport.get_extra_info("peername"))

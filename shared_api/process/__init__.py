@@ -9,6 +9,7 @@ Read in this order:
 3. ``probes``: ``/livez``, ``/readyz``, ``/healthz`` and ``/metrics``, over ``http_exchange`` (one
    request and its answer) and ``connection_gate`` (one listening port); ``open_files``: how many
    descriptors each port may have.
+   ``local_socket``: connections between two processes of one pod.
 4. ``structured_logs``: one event with fields, as JSON or for a console.
 5. ``malloc_arenas``: how much freed memory threads hold back.
 

@@ -24,6 +24,7 @@ from tests.benchmarks import (
     client_transport,
     controllers_memory,
     engine_figures,
+    insight_figures,
     job_cpu,
     job_lives,
     kueue_shape,
@@ -110,6 +111,12 @@ STAGES = (
         "what a round of the self-audit costs with 10,000 units, and how long it holds the lock",
         15,
         lambda options: audit_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "insight",
+        "what telling the insight program everything costs, and what that program takes",
+        30,
+        lambda options: insight_figures.run(quick=options.quick),
     ),
     Stage(
         "replay",

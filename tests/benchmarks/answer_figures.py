@@ -19,7 +19,7 @@ from queue_scheduler.debug_api.views import view_explanation, with_changes
 from queue_scheduler.debug_api.what_if_routes import view_what_if
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.what_if.at_once import answer_at_once
 from queue_scheduler.what_if.edit import Edit
 from shared_api.objects.elastic_quota import ElasticQuota

@@ -12,7 +12,7 @@ from typing import Final
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
-from queue_scheduler.setup.quota_sources import find_quotas
+from queue_scheduler.setup.quota_readers import find_quotas
 from shared_api.metrics import SharedMetrics
 from shared_api.process.clock import SystemClock
 from tests.benchmarks.engine_load import flat_load

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from queue_controllers import configuration as controllers_configuration
 from queue_scheduler import configuration as scheduler_configuration
 from queue_scheduler.framework.handle import Handle
+from queue_scheduler.insight_program.flags import InsightFlags, parse_insight_flags
 from queue_scheduler.setup.plugin_loading import BUILT_IN, Switches, build_plugins
 from shared_api.admission_check_kit.serving import parse_check_flags
 from shared_api.crds import DEFINITIONS
@@ -44,6 +45,9 @@ CLUSTER_WIDE = {
 }
 
 CHECKS = "admission-checks"
+INSIGHT = "insight"
+PROBES = {CHECKS: ("checks-health", 8082), INSIGHT: ("insight-health", 8084)}
+"""Name and number of the health port of each container that is not a pod's first."""
 
 Json = Any
 
@@ -73,7 +77,7 @@ def containers(values: Json = None) -> dict[str, Json]:
 
 def pod_of(container: str) -> str:
     """Return the component of the pod in which a container runs."""
-    return "scheduler" if container == CHECKS else container
+    return "scheduler" if container in PROBES else container
 
 
 def configurations(values: Json = None) -> dict[str, str]:
@@ -152,7 +156,7 @@ def test_services_and_probes_name_existing_ports(values: Json) -> None:
         for port in service["spec"]["ports"]:
             assert ports[component][port["targetPort"]] == port["port"]
     for name, one in containers(values).items():
-        health, number = ("checks-health", 8082) if name == CHECKS else ("health", 8081)
+        health, number = PROBES.get(name, ("health", 8081))
         assert one["livenessProbe"]["httpGet"] == {"path": "/livez", "port": health}
         assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": health}
         assert ports[name][health] == number
@@ -177,7 +181,8 @@ def test_pods_follow_the_restricted_profile(values: Json) -> None:
         assert spec["securityContext"].get("runAsUser") != 0
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert all(
-            {"configMap", "emptyDir", "secret"} & volume.keys() for volume in spec["volumes"]
+            {"configMap", "emptyDir", "persistentVolumeClaim", "secret"} & volume.keys()
+            for volume in spec["volumes"]
         )
         for container in spec["containers"]:
             assert container["securityContext"] == {
@@ -187,15 +192,22 @@ def test_pods_follow_the_restricted_profile(values: Json) -> None:
             }
 
 
+TLS = {"tmp", "metrics-tls"}
+ALL = TLS | {"config", "debug-tls", "insight-sockets", "insight-record"}
+MOUNTED = {CHECKS: TLS, INSIGHT: TLS | {"insight-sockets", "insight-record"}}
+
+
 @every_values
 def test_every_mount_has_a_volume_and_every_file_a_mount(values: Json) -> None:
     for name, one in containers(values).items():
         volumes = {each["name"] for each in pods(values)[pod_of(name)]["spec"]["volumes"]}
         mounts = {mount["mountPath"]: mount["name"] for mount in one["volumeMounts"]}
-        own = volumes & {"tmp", "metrics-tls"} if name == CHECKS else volumes
-        assert set(mounts.values()) == own
-        paths = re.findall(r"=(/\S+)/[\w.]+$", "\n".join(one["args"]), re.MULTILINE)
-        assert set(paths) == mounts.keys() - {"/tmp"}
+        assert set(mounts.values()) == volumes & MOUNTED.get(name, ALL - {"insight-record"})
+        files, folders = (
+            re.findall(pattern, "\n".join(one["args"]), re.MULTILINE)
+            for pattern in (r"=(/\S+)/\w+\.\w+$", r"-dir=(/\S+)$")
+        )
+        assert {*files, *folders} == mounts.keys() - {"/tmp"}
 
 
 @every_values
@@ -203,6 +215,9 @@ def test_the_programs_accept_their_arguments(values: Json) -> None:
     for name, one in containers(values).items():
         assert one["command"] == [f"koord-queue-{name}"]
         flags = _parse(name, one["args"])
+        if name == INSIGHT:
+            assert flags.process.health_address == ":8084"
+            continue
         if name != CHECKS:
             assert flags.config == "/etc/koord-queue/config.yaml"
             assert flags.queue_namespace == NAMESPACE
@@ -212,11 +227,20 @@ def test_the_programs_accept_their_arguments(values: Json) -> None:
         assert flags.program.leader_elect or replicas == 1
 
 
+def read_insight_flags(args: list[str]) -> InsightFlags:
+    """Return the flags of insight; the folders are there only in a pod."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "is_dir", lambda _: True)
+        return parse_insight_flags(args)
+
+
 def _parse(name: str, args: list[str]) -> Json:
     if name == "scheduler":
         return scheduler_configuration.parse_flags(args)
     if name == CHECKS:
         return parse_check_flags(args, f"koord-queue-{CHECKS}", "a.b/c")
+    if name == INSIGHT:
+        return read_insight_flags(args)
     return controllers_configuration.parse_flags(args)
 
 
@@ -393,6 +417,42 @@ def test_the_check_controller_is_rendered_on_request_with_its_own_settings() -> 
     assert container["image"] == containers()["scheduler"]["image"]
 
 
+def test_insight_is_rendered_on_request_with_its_own_settings() -> None:
+    assert INSIGHT not in containers()
+    assert "--insight" not in " ".join(containers()["scheduler"]["args"])
+    values = VALUES["insight, on a volume that exists"]
+    container, asked = containers(values)[INSIGHT], values["insight"]
+    flags = _parse(INSIGHT, container["args"])
+    scheduler = _parse("scheduler", containers(values)["scheduler"]["args"])
+    assert flags.socket_folder == scheduler.insight_folder
+    assert flags.process.metrics_address == ":8085"
+    assert flags.process.log_level == "debug", "of extraArgs"
+    assert container["env"] == asked["extraEnv"]
+    assert container["resources"]["limits"] == asked["resources"]["limits"]
+    assert container["image"] == containers()["scheduler"]["image"]
+
+
+@pytest.mark.parametrize(
+    ("values", "volume", "strategy"),
+    [
+        ({}, {"emptyDir": {"sizeLimit": "2Gi"}}, "RollingUpdate"),
+        ({"sizeLimit": "7Gi"}, {"emptyDir": {"sizeLimit": "7Gi"}}, "RollingUpdate"),
+        (
+            {"existingClaim": "mine"},
+            {"persistentVolumeClaim": {"claimName": "mine"}},
+            "Recreate",
+        ),
+    ],
+    ids=["a folder of the pod", "a larger one", "a claim has one writer at a time"],
+)
+def test_where_the_record_is_kept(values: Json, volume: Json, strategy: str) -> None:
+    given = {"insight": {"enabled": True, "record": values}}
+    volumes = {one["name"]: one for one in pods(given)["scheduler"]["spec"]["volumes"]}
+    assert volumes["insight-record"] == {"name": "insight-record", **volume}
+    assert deployments(given)["scheduler"]["spec"]["strategy"]["type"] == strategy
+    assert deployments(given)["controllers"]["spec"]["strategy"]["type"] == "RollingUpdate"
+
+
 def test_labels_of_users_cannot_hide_a_pod_from_its_deployment() -> None:
     taken = {"app.kubernetes.io/component": "mine", "example.com/x": "y"}
     labels = pods({"scheduler": {"podLabels": taken}})["scheduler"]["metadata"]["labels"]
@@ -492,6 +552,16 @@ ANYONE: Json = [{"namespaceSelector": {}}]
                 "checks-metrics": ANYONE,
             },
             id="the check controller's too",
+        ),
+        pytest.param(
+            {"insight": {"enabled": True}},
+            {
+                "health": None,
+                "insight-health": None,
+                "metrics": ANYONE,
+                "insight-metrics": ANYONE,
+            },
+            id="those of insight too",
         ),
     ],
 )

@@ -145,6 +145,13 @@ def test_a_chart_that_depends_on_this_one_may_set_global_values() -> None:
             "controllers.replicas above 1 needs leaderElection.enabled",
         ),
         (
+            {
+                "insight": {"enabled": True, "record": {"existingClaim": "one"}},
+                "scheduler": {"replicas": 2},
+            },
+            "insight.record.existingClaim needs scheduler.replicas of 1",
+        ),
+        (
             {"leaderElection": {"renewDeadlineSeconds": 15}},
             "must be greater than renewDeadlineSeconds",
         ),

@@ -157,6 +157,20 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         },
         "metrics": {"tls": {"secretName": "metrics-tls"}},
     },
+    "insight, on a volume that exists": {
+        "insight": {
+            "enabled": True,
+            "record": {"existingClaim": "record"},
+            "resources": {"limits": {"memory": "2Gi"}},
+            "extraArgs": ["--log-level=debug"],
+            "extraEnv": [{"name": "TZ", "value": "UTC"}],
+        },
+        "metrics": {"tls": {"secretName": "metrics-tls"}},
+    },
+    "all containers of the scheduler": {
+        "insight": {"enabled": True, "record": {"sizeLimit": "5Gi"}},
+        "admissionCheckController": {"enabled": True},
+    },
     "metrics over TLS": {"metrics": {"tls": {"secretName": "metrics-tls"}}},
     "without election, open metrics": {
         "leaderElection": {"enabled": False},

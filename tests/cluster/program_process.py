@@ -20,6 +20,7 @@ STOP_SECONDS: Final = 60.0
 ANSWER_SECONDS: Final = 60.0
 SCHEDULER: Final = "queue_scheduler"
 CONTROLLERS: Final = "queue_controllers"
+INSIGHT: Final = "queue_scheduler.insight_program"
 
 
 class ProgramFailed(Exception):
@@ -32,7 +33,7 @@ class ProgramProcess:
     Args:
         module: `SCHEDULER`, `CONTROLLERS`, another that runs with -m, or the path of a script
             from the root.
-        kubeconfig: What it connects with.
+        kubeconfig: What it connects with; None: it talks to no API server.
         log: Its output; appended to, so that a restart keeps the story.
         arguments: Further flags.
         group: The process group that it joins, a guardian's; None: this process's.
@@ -41,7 +42,7 @@ class ProgramProcess:
     def __init__(
         self,
         module: str,
-        kubeconfig: Path,
+        kubeconfig: Path | None,
         log: Path,
         arguments: Sequence[str] = (),
         *,
@@ -51,7 +52,7 @@ class ProgramProcess:
         self._log = log
         self._group = group
         self._arguments = (
-            f"--kubeconfig={kubeconfig}",
+            *(() if kubeconfig is None else (f"--kubeconfig={kubeconfig}",)),
             "--health-address=127.0.0.1:0",
             "--metrics-address=127.0.0.1:0",
             *(["--debug-address=127.0.0.1:0"] if module in {SCHEDULER, CONTROLLERS} else []),

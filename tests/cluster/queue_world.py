@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 from tests.cluster.api_audit import ApiAudit
 from tests.cluster.judgement import is_running
-from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
+from tests.cluster.program_process import CONTROLLERS, INSIGHT, ROOT, SCHEDULER, ProgramProcess
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 from tests.object_states import condition_of, is_living
@@ -94,6 +94,11 @@ class QueueWorld:
     def start(self, module: str, *arguments: str, user: str = "admin") -> ProgramProcess:
         """Start a program and wait until it is ready; it ends with the world."""
         kubeconfig = self.plane.kubeconfig_for(user) if user != "admin" else self.plane.kubeconfig
+        return self._start(module, kubeconfig, arguments)
+
+    def _start(
+        self, module: str, kubeconfig: Path | None, arguments: Sequence[str]
+    ) -> ProgramProcess:
         log = self.folder / f"{module.replace('/', '.')}.log"
         process = ProgramProcess(module, kubeconfig, log, arguments)
         self._stack.callback(process.stop)
@@ -108,6 +113,10 @@ class QueueWorld:
     def start_controllers(self, *arguments: str, user: str = "admin") -> ProgramProcess:
         """Start koord-queue-controllers for Jobs."""
         return self.start(CONTROLLERS, "--enabled-extensions=job", *arguments, user=user)
+
+    def start_insight(self, *arguments: str) -> ProgramProcess:
+        """Start koord-queue-insight, which knows no API server."""
+        return self._start(INSIGHT, None, arguments)
 
     # --- objects ------------------------------------------------------------------------------
 

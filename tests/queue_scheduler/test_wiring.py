@@ -10,7 +10,7 @@ from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
-from queue_scheduler.setup.quota_sources import read_quota_names, read_quota_views
+from queue_scheduler.setup.quota_readers import read_quota_names, read_quota_views
 from shared_api.fake_api_server.faults import Match
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.program_flags import ConfigurationError

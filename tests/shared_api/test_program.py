@@ -25,11 +25,12 @@ from shared_api.fake_api_server.faults import EVERY_TIME, Match, RequestInfo
 from shared_api.fake_api_server.http_server import HttpFace
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import EXIT_LOST_LEASE, LeaseSettingError
+from shared_api.local_program import EXIT_USAGE, STOP_SIGNALS, Check
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
 from shared_api.process.open_files import OpenFilesError
 from shared_api.process.probes import AddressError
-from shared_api.program import EXIT_USAGE, STOP_SIGNALS, Check, Program, run_program
+from shared_api.program import Program, run_program
 from shared_api.program_flags import FlagError, ProgramFlags
 from tests.tls_files import CERTIFICATE, KEY, client_context
 

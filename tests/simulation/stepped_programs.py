@@ -21,6 +21,7 @@ from queue_scheduler.cycles.queue_worker import QueueWorker
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.audit import Kind
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.record.call_log import CallLog
 from queue_scheduler.setup.plugin_handle import PluginHandle
 from queue_scheduler.wiring import Scheduler
 from shared_api.client.flow_control import FlowControl
@@ -219,6 +220,7 @@ class SteppedScheduler(SteppedWork, Scheduler):
         Scheduler.__init__(self, cast("Program", host), flags, configuration)
         self.knew: dict[str, dict[str, int]] = {}
         self.differences: list[Kind] = []
+        assert self._calls is not None, "see _log_calls"
         self._replayed = ReplayedEngine(self._shared, self._calls)
 
         def count(kind: Kind) -> None:
@@ -233,6 +235,9 @@ class SteppedScheduler(SteppedWork, Scheduler):
             submit(write, on_outcome)
 
         self._dispatcher.submit = note  # type: ignore[method-assign] # sees the writes of all users
+
+    def _log_calls(self, flags: Flags) -> CallLog:
+        return CallLog(self._clock.now)
 
     @property
     def engine(self) -> Engine:

@@ -40,7 +40,7 @@ LOCK_HOLDERS = {
     "shared_api/client/write_dispatcher.py": "writes handed over from workers to senders",
     "shared_api/informer/indexed_store.py": "one writer, many readers",
     "shared_api/process/clock.py": "waits for an Event that others own",
-    "shared_api/program.py": "an Event that ends the process",
+    "shared_api/local_program.py": "an Event that ends the process",
     "shared_api/process/alarm.py": "how a thread rests and is woken",
     "shared_api/process/loop_thread.py": "starts, wakes and stops every thread",
     "shared_api/testing/virtual_clock.py": "it wakes those that wait, in any thread",

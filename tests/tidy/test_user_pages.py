@@ -331,7 +331,13 @@ def test_each_reason_belongs_to_one_of_kueue() -> None:
 
 
 def test_the_tables_have_all_metrics() -> None:
-    programs = ("scheduler's", "controllers'", "check controllers'", "every program's")
+    programs = (
+        "scheduler's",
+        "controllers'",
+        "check controllers'",
+        "insight program's",
+        "every program's",
+    )
     named = {name for each in programs for name in first_cells(PAGES, f"{each} metric")}
     assert named == metric_names(shipped_files())
 

@@ -40,6 +40,11 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- with .Values.insight }}
+{{- if and .enabled .record.existingClaim (gt (int $.Values.scheduler.replicas) 1) }}
+{{- fail "insight.record.existingClaim needs scheduler.replicas of 1: two pods would write the same record" }}
+{{- end }}
+{{- end }}
 {{- with .Values.leaderElection }}
 {{- if or (le (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) (le (mul 10 .renewDeadlineSeconds) (mul 12 .retryPeriodSeconds)) }}
 {{- fail "leaderElection: leaseDurationSeconds must be greater than renewDeadlineSeconds, and renewDeadlineSeconds greater than 1.2 times retryPeriodSeconds" }}

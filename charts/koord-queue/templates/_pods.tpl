@@ -1,13 +1,13 @@
 {{/*
 A Deployment without its name. Takes {root, component, settings, command, args, ports, config,
-serviceAccount, volumes, mounts, resources, sidecars}: settings are the component's values, config is
+serviceAccount, volumes, mounts, resources, sidecars, recreate}: settings are the component's values, config is
 the text of its configuration file, volumes and mounts are added to those that every pod has,
 and sidecars is a list of arguments of "koord-queue.container", each with a name.
 */}}
 {{- define "koord-queue.deploymentSpec" -}}
 {{- $values := .root.Values -}}
 replicas: {{ int .settings.replicas }}
-{{- if $values.leaderElection.enabled }}
+{{- if and $values.leaderElection.enabled (not .recreate) }}
 strategy:
   type: RollingUpdate
   rollingUpdate:
@@ -16,7 +16,8 @@ strategy:
     maxUnavailable: 0
 {{- else }}
 strategy:
-  # Two pods that write would start too many jobs: without election the old pod ends first.
+  # Two pods that write would start too many jobs without election, or would share a volume: the old
+  # pod ends first.
   type: Recreate
 {{- end }}
 selector:
@@ -161,16 +162,11 @@ burst}.
 {{ include "koord-queue.programArguments" . }}
 {{- end }}
 
-{{/* Arguments of every program. Takes the same, and healthPort if it is not a pod's first. */}}
+{{/* Arguments of the programs that write. Takes the same, and healthPort if it is not a pod's first. */}}
 {{- define "koord-queue.programArguments" -}}
 {{- $values := .root.Values -}}
-- --health-address=:{{ .healthPort | default 8081 }}
-- --metrics-address=:{{ .metricsPort }}
+{{ include "koord-queue.processArguments" . }}
 - --metrics-secure={{ $values.metrics.secure }}
-{{- if $values.metrics.tls.secretName }}
-- --metrics-tls-certificate=/etc/koord-queue-metrics-tls/tls.crt
-- --metrics-tls-key=/etc/koord-queue-metrics-tls/tls.key
-{{- end }}
 - --leader-elect={{ $values.leaderElection.enabled }}
 {{- if $values.leaderElection.enabled }}
 - --leader-elect-lease-name={{ .lease }}
@@ -181,6 +177,17 @@ burst}.
 {{- end }}
 - --kube-api-qps={{ .qps }}
 - --kube-api-burst={{ int64 .burst }}
+{{- end }}
+
+{{/* Arguments that need no API server. Takes {root, metricsPort}, and healthPort as above. */}}
+{{- define "koord-queue.processArguments" -}}
+{{- $values := .root.Values -}}
+- --health-address=:{{ .healthPort | default 8081 }}
+- --metrics-address=:{{ .metricsPort }}
+{{- if $values.metrics.tls.secretName }}
+- --metrics-tls-certificate=/etc/koord-queue-metrics-tls/tls.crt
+- --metrics-tls-key=/etc/koord-queue-metrics-tls/tls.key
+{{- end }}
 - --log-format={{ $values.log.format }}
 - --log-level={{ $values.log.level }}
 {{- end }}

@@ -20,7 +20,7 @@ from queue_scheduler.debug_api.app import MAX_OFFSET, MAX_PAGE, DebugApi, build_
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE, build_contract
 from queue_scheduler.debug_api.snapshots import QuotaReaders
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.router_group import Guard
 from tests.queue_scheduler.shell_kit import ShellKit

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from tests.queue_scheduler.debug_api.posted_bodies import bodies
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -82,7 +82,7 @@ def test_every_answer_is_declared(client: httpx.Client, path: str) -> None:
     def ask(target: str, body: bytes | None) -> None:
         headers = {} if body is None else {"content-type": "application/json"}
         answer = client.request(method, target, content=body, headers=headers)
-        assert answer.status_code < 500, answer.text
+        assert answer.status_code != 500, answer.text  # 503: without insight
         assert str(answer.status_code) in declared, answer.text
         assert answer.headers["content-type"] in declared[str(answer.status_code)]["content"]
         assert answer.json() is not None

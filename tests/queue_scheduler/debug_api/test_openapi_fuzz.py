@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from tests.queue_scheduler.debug_api.posted_bodies import bodies
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -64,7 +64,7 @@ def test_a_route_answers_with_a_code_of_the_contract(
         kind = data.draw(st.sampled_from((*operation["requestBody"]["content"], "text/plain")))
         body = data.draw(bodies(path))
         answer = client.post(where, params=query, content=body, headers={"content-type": kind})
-    assert answer.status_code < 500, answer.text
+    assert answer.status_code != 500, answer.text  # 503: without insight
     assert str(answer.status_code) in operation["responses"], answer.text
     assert answer.headers["content-type"] == "application/json"
     answer.json()

@@ -13,7 +13,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi, build_app
 from queue_scheduler.debug_api.snapshots import BATCH, Snapshots
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.quantity import format_amount
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit

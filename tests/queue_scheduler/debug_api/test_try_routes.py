@@ -13,7 +13,7 @@ import yaml
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.try_views import TryView, without_others
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient

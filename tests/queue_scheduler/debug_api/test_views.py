@@ -11,7 +11,7 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DebugApi
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.setup.quota_sources import QUOTA_READERS, read_quota_views
+from queue_scheduler.setup.quota_readers import QUOTA_READERS, read_quota_views
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.testing.object_builders import (
     consumer_ref,

@@ -15,7 +15,7 @@ from queue_scheduler.debug_api import what_if_routes
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, ReviewResult, Right
 from shared_api.debug_api.access import LocalAccess, ReviewedAccess, open_access
 from shared_api.debug_api.router_group import Guard

@@ -11,7 +11,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DebugApi
 from queue_scheduler.decision import Dequeue, WriteFailure
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.objects.meta import Condition
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPTIBLE, WAIT_FOR_PODS_RUNNING

@@ -8,7 +8,7 @@ import pytest
 
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DebugApi
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.well_known_labels import MAX_DEPTH, STOP_POLICY
 from tests.properties.engine_kit import wall_time
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, ShellKit

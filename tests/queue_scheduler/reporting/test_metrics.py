@@ -22,7 +22,7 @@ from queue_scheduler.reporting.metrics import (
     StateCollector,
     UnitMetrics,
 )
-from queue_scheduler.setup.quota_sources import find_quotas
+from queue_scheduler.setup.quota_readers import find_quotas
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.metrics import OTHER
 from shared_api.objects.meta import Uid

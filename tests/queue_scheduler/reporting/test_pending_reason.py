@@ -27,7 +27,7 @@ from queue_scheduler.reporting.pending_reason import (
     PendingReasonWriter,
     build_waiting_patch,
 )
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS
 from shared_api.client.writes import Rejected, Written

@@ -15,7 +15,7 @@ from queue_scheduler.reporting.pending_reason import (
     LATER_PER_SECOND,
     PendingReasonWriter,
 )
-from queue_scheduler.setup.quota_sources import QUOTA_READERS
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.client.flow_control import DEFAULT_BURST, DEFAULT_QPS, FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.write_dispatcher import WriteDispatcher

@@ -23,7 +23,7 @@ from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector
-from queue_scheduler.setup.quota_sources import (
+from queue_scheduler.setup.quota_readers import (
     QUOTA_READERS,
     find_quotas,
     read_quota_names,

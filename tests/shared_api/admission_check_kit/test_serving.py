@@ -9,9 +9,9 @@ import pytest
 
 from shared_api.admission_check_kit.serving import parse_check_flags, serve
 from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
+from shared_api.local_program import STOP_SIGNALS
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.program import STOP_SIGNALS
 from shared_api.program_flags import FlagError
 
 NAME = "example.com/rule"

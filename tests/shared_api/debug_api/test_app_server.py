@@ -18,8 +18,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from shared_api.debug_api import app_server, uvicorn_server
-from shared_api.debug_api.app_server import AppServer, encode_request
+from shared_api.debug_api import app_server, http_over_socket, uvicorn_server
+from shared_api.debug_api.app_server import AppServer
+from shared_api.debug_api.http_over_socket import encode_request
 from shared_api.process.alarm import Alarm
 from shared_api.process.clock import SystemClock
 from shared_api.process.http_exchange import Request, read_request
@@ -175,7 +176,7 @@ def test_an_incomplete_answer_is_an_error() -> None:
 
 
 def test_an_answer_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_server, "MAX_ANSWER_BYTES", 100)
+    monkeypatch.setattr(http_over_socket, "MAX_ANSWER_BYTES", 100)
     with running() as server:
         answer = server.ask(get("/heard", {"x-it": "a" * 1000}))
     assert answer.status == HTTPStatus.INTERNAL_SERVER_ERROR

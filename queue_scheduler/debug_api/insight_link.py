@@ -1,0 +1,105 @@
+"""Forwards questions to the insight program, over the local socket that it answers on.
+
+The caller's rights are checked before, and what it may not read is taken out of the answer by the
+routes here: the other program checks nobody.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, NoReturn, TypeVar
+
+import msgspec
+import structlog
+from fastapi import HTTPException, Request
+from pydantic import ValidationError
+
+from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
+from shared_api.debug_api.http_over_socket import (
+    AnswerTooLargeError,
+    BrokenAnswerError,
+    exchange,
+)
+from shared_api.debug_api.views import View
+from shared_api.process import http_exchange
+from shared_api.process.clock import Clock, SystemClock
+from shared_api.process.local_socket import PathTooLongError, connect_to
+
+ANSWER_SECONDS: Final = 30.0
+"""Time limit of an answer: half of what the caller is given."""
+
+OFF: Final = (
+    "the insight program is off: start it and the scheduler with the same --insight-socket-dir "
+    "(the chart's insight.enabled)"
+)
+GONE: Final = "the insight program does not answer: it is starting, or has ended; ask again"
+
+ViewT = TypeVar("ViewT", bound=View)
+
+log = structlog.get_logger("insight_link")
+
+
+class _Problem(msgspec.Struct):
+    detail: str = ""
+
+
+class InsightLink:
+    """Asks the insight program.
+
+    Args:
+        folder: Where its sockets are; None: it is off.
+        clock: The time, for time limits.
+    """
+
+    def __init__(self, folder: Path | None, clock: Clock | None = None) -> None:
+        self._path = None if folder is None else folder / ANSWERS_SOCKET
+        self._clock = clock or SystemClock()
+
+    def ask(self, request: Request, kind: type[ViewT]) -> ViewT:
+        """Return the answer to a request of the same path and query.
+
+        Raises:
+            HTTPException: 503: it is off, starting, gone or late; or what it answers itself.
+        """
+        raw: bytes = request.scope["raw_path"]
+        query: bytes = request.scope["query_string"]
+        target = raw + (b"?" + query if query else b"")
+        answer = self._answer(http_exchange.Request("GET", target.decode("latin-1"), {}))
+        if answer.status != HTTPStatus.OK:
+            _pass_on(answer)
+        try:
+            return kind.model_validate_json(answer.body)
+        except ValidationError as error:
+            log.warning("the insight program answers in another form", error=str(error))
+            raise _unavailable("the insight program is of another version") from error
+
+    def _answer(self, request: http_exchange.Request) -> http_exchange.Answer:
+        if self._path is None:
+            raise _unavailable(OFF)
+        until = self._clock.monotonic() + ANSWER_SECONDS
+        try:
+            with connect_to(self._path, ANSWER_SECONDS) as connection:
+                return exchange(connection, request, self._clock, until)
+        except AnswerTooLargeError as error:
+            raise HTTPException(HTTPStatus.INTERNAL_SERVER_ERROR.value, str(error)) from error
+        except TimeoutError as error:
+            detail = f"the insight program took longer than {ANSWER_SECONDS:g} s: ask again"
+            raise _unavailable(detail) from error
+        except (OSError, BrokenAnswerError, PathTooLongError) as error:
+            log.info("the insight program does not answer", error=str(error))
+            raise _unavailable(GONE) from error
+
+
+def _pass_on(answer: http_exchange.Answer) -> NoReturn:
+    """Raise what the other program refuses with."""
+    try:
+        detail = msgspec.json.decode(answer.body, type=_Problem).detail
+    except msgspec.DecodeError:
+        detail = answer.body.decode(errors="replace")
+    again = {name: value for name, value in answer.headers if name.lower() == "retry-after"}
+    raise HTTPException(answer.status, detail, headers=again)
+
+
+def _unavailable(detail: str) -> HTTPException:
+    return HTTPException(HTTPStatus.SERVICE_UNAVAILABLE.value, detail)

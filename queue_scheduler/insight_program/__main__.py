@@ -1,0 +1,26 @@
+"""koord-queue-insight: answers what takes long, from a copy of the scheduler's engine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
+from queue_scheduler.insight_program.wiring import Insight
+from shared_api.local_program import LocalProgram, run_local_program
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the program until a signal; return its exit code."""
+    flags = parse_insight_flags(arguments)
+    program = LocalProgram(PROGRAM, flags.process)
+    return program.serve(Insight(program, flags))
+
+
+def main() -> None:
+    """Run with the arguments of the command line."""
+    sys.exit(run_local_program(run, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The routes of the insight program: the paths of the scheduler's debug API, asked by it alone.
+
+FastAPI takes 13 MB, so this module is imported at the first question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse
+
+from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.app import (
+    DEFAULT_PAGE,
+    At,
+    DebugApi,
+    Limit,
+    Name,
+    Offset,
+    WithChanges,
+)
+from queue_scheduler.debug_api.insight_views import InsightView, RecordView
+from queue_scheduler.insight_program.sources import NoStateError, Sources
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.debug_api.access import open_access
+from shared_api.debug_api.debug_app import build_debug_app
+from shared_api.local_program import VERSION
+from shared_api.process.clock import Clock
+
+
+class StateApi:
+    """Answers how far the program is.
+
+    Args:
+        sources: The engines.
+        is_connected: Returns whether a scheduler is connected.
+        record: Returns what is kept on disk.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        sources: Sources,
+        is_connected: Callable[[], bool],
+        record: Callable[[], RecordView],
+        clock: Clock,
+    ) -> None:
+        self._sources = sources
+        self._is_connected = is_connected
+        self._record = record
+        self._clock = clock
+
+    def insight(self) -> InsightView:
+        """How far the insight program is."""
+        followed = self._sources.followed()
+        age = (self._clock.now() - followed.state_at).total_seconds()
+        return InsightView(
+            connected=self._is_connected(),
+            number=followed.number,
+            state_at=followed.state_at,
+            age_seconds=max(age, 0.0),
+            following_since=followed.since,
+            leader=followed.is_leader,
+            record=self._record(),
+        )
+
+
+class TimedApi:
+    """The read routes of the debug API, over the engine of any recorded time."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def _api(self, at: At) -> DebugApi:
+        source = self._sources.at(at)
+        return DebugApi(source.shared, QUOTA_READERS, lambda: source.is_leader, source.now)
+
+    def queues(
+        self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
+    ) -> views.QueuePage:
+        """All queues, by name."""
+        return self._api(at).queues(offset, limit)
+
+    def queue(
+        self, name: Name, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
+    ) -> views.QueueDetail:
+        """One queue and a page of its units."""
+        return self._api(at).queue(name, offset, limit)
+
+    def queue_unit(self, namespace: Name, name: Name, at: At = None) -> views.UnitView:
+        """One unit."""
+        return self._api(at).queue_unit(namespace, name)
+
+    def explain(
+        self, namespace: Name, name: Name, *, changes: WithChanges = False, at: At = None
+    ) -> views.ExplainView:
+        """Why a unit waits."""
+        api = self._api(at)
+        return (api.explain_with_changes if changes else api.explain)(namespace, name)
+
+    def quotas(self, at: At = None) -> views.QuotaTreePage:
+        """All quotas, as trees."""
+        return self._api(at).quotas()
+
+
+def build_answer_app(sources: Sources, state: StateApi) -> FastAPI:
+    """Return the application. The socket answers only processes of the same user."""
+    app = build_debug_app("Koord-Queue insight", VERSION, open_access)
+    app.add_exception_handler(NoStateError, _answer_no_state)
+    timed = TimedApi(sources)
+    get = app.get
+    get("/debug/insight")(state.insight)
+    get("/debug/queues")(timed.queues)
+    get("/debug/queues/{name}")(timed.queue)
+    get("/debug/queueunits/{namespace}/{name}")(timed.queue_unit)
+    get("/debug/queueunits/{namespace}/{name}/explain")(timed.explain)
+    get("/debug/quotas")(timed.quotas)
+    return app
+
+
+def _answer_no_state(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE)

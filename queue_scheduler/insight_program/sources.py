@@ -1,0 +1,95 @@
+"""The engines that questions are asked of: the one that follows, and those of earlier times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight_program.followed_engine import Followed, FollowedEngine
+from shared_api.process.clock import Clock
+
+
+class NoStateError(LookupError):
+    """There is no engine to ask, now or of that time; the message says why."""
+
+
+class Source(NamedTuple):
+    """An engine to ask.
+
+    Attributes:
+        shared: The engine; its `fork` may be changed.
+        state_at: The time that its answers are about.
+        is_leader: Whether the replica decided.
+        now: Returns the time, for how long units have run and the like.
+    """
+
+    shared: SharedEngine
+    state_at: datetime
+    is_leader: bool
+    now: Callable[[], datetime]
+
+    def fork(self) -> Engine:
+        """Return a copy of the engine."""
+        return self.shared.fork()
+
+
+class Past(Protocol):
+    """Restores engines of earlier times."""
+
+    def at(self, moment: datetime) -> Source:
+        """Return the engine as it was.
+
+        Raises:
+            NoStateError: The record does not reach that far.
+        """
+        ...
+
+
+class NoPast:
+    """A `Past` where nothing is recorded."""
+
+    def at(self, moment: datetime) -> Source:
+        """Raise NoStateError."""
+        msg = "nothing is recorded: the insight program has no --record-dir"
+        raise NoStateError(msg)
+
+
+class Sources:
+    """Finds the engine for a question."""
+
+    def __init__(self, engine: FollowedEngine, past: Past, clock: Clock) -> None:
+        self._engine = engine
+        self._past = past
+        self._clock = clock
+
+    def current(self) -> Source:
+        """Return the engine that follows the scheduler's.
+
+        Raises:
+            NoStateError: It has nothing yet.
+        """
+        followed = self.followed()
+        return Source(self._engine, followed.state_at, followed.is_leader, self._clock.now)
+
+    def at(self, moment: datetime | None) -> Source:
+        """Return the engine as it was at a time; None: the current one.
+
+        Raises:
+            NoStateError: There is none.
+        """
+        return self.current() if moment is None else self._past.at(moment)
+
+    def followed(self) -> Followed:
+        """Return how far the current engine is.
+
+        Raises:
+            NoStateError: It has nothing yet.
+        """
+        followed = self._engine.followed
+        if followed is None:
+            msg = "the insight program has no state yet: the scheduler fills its caches; ask again"
+            raise NoStateError(msg)
+        return followed

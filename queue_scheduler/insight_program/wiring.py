@@ -1,0 +1,102 @@
+"""Puts the insight program together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from queue_scheduler.debug_api.insight_views import RecordView
+from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
+from queue_scheduler.insight_program.answer_server import AnswerServer
+from queue_scheduler.insight_program.feed_server import FeedServer
+from queue_scheduler.insight_program.flags import InsightFlags
+from queue_scheduler.insight_program.follow_metrics import FollowMetrics
+from queue_scheduler.insight_program.followed_engine import FollowedEngine
+from queue_scheduler.insight_program.sources import NoPast, Sources
+from shared_api.local_program import Check, LocalProgram
+from shared_api.process.local_socket import PathTooLongError, listen_at
+from shared_api.process.loop_thread import LoopThread, stop_all
+from shared_api.program_flags import FlagError
+
+
+class Insight:
+    """The work of koord-queue-insight.
+
+    Raises:
+        FlagError: The sockets cannot be made in their folder.
+    """
+
+    def __init__(self, program: LocalProgram, flags: InsightFlags) -> None:
+        self._program = program
+        self._clock = program.clock
+        self._metrics = FollowMetrics(program.metrics.registry)
+        self._engine = FollowedEngine()
+        self._sources = Sources(self._engine, NoPast(), program.clock)
+        self._feed, self._answers = self._open_sockets(flags.socket_folder)
+        self._metrics.show(
+            connected=lambda: float(self._feed.is_connected), age=self._state_age_seconds
+        )
+        self._feed_thread = program.spawn("feed", self._feed.step)
+        self._answer_thread = program.spawn(
+            "answers", self._answers.step, unblock=self._answers.end
+        )
+
+    def _open_sockets(self, folder: Path) -> tuple[FeedServer, AnswerServer]:
+        try:
+            feed = listen_at(folder / FEED_SOCKET)
+            answers = listen_at(folder / ANSWERS_SOCKET)
+        except (OSError, PathTooLongError) as error:
+            msg = f"--socket-dir {folder}: no socket can be made there: {error}"
+            raise FlagError(msg) from error
+        return (
+            FeedServer(feed, self._engine, (), self._metrics),
+            AnswerServer(answers, self._build_app),
+        )
+
+    def _build_app(self) -> ASGIApp:
+        from queue_scheduler.insight_program.answer_app import (  # noqa: PLC0415 - 13 MB that are needed at the first question only
+            StateApi,
+            build_answer_app,
+        )
+
+        state = StateApi(
+            self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
+        )
+        return build_answer_app(self._sources, state)
+
+    def _record_state(self) -> RecordView:
+        return RecordView(state="off")
+
+    def _state_age_seconds(self) -> float:
+        followed = self._engine.followed
+        if followed is None:
+            return math.nan
+        return (self._clock.now() - followed.state_at).total_seconds()
+
+    # --- the work -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Listen for a scheduler, and for questions."""
+        self._feed_thread.start()
+        self._answer_thread.start()
+
+    def stop(self) -> None:
+        """Stop everything."""
+        stop_all([self._feed_thread, self._answer_thread], self._clock)
+        self._feed.close()
+        self._answers.close()
+
+    def ready_checks(self) -> Mapping[str, Check]:
+        """Return the checks of `/readyz`: it is ready to be connected to.
+
+        Without a scheduler it is ready as well: the pod would be unready with it, and with the pod
+        the scheduler.
+        """
+        return {"feed": lambda: (True, f"connected: {self._feed.is_connected}")}
+
+    def threads(self) -> Sequence[LoopThread]:
+        """Return the threads that `/livez` watches; that of uvicorn is in one step forever."""
+        return (self._feed_thread,)

@@ -1,0 +1,166 @@
+"""One HTTP request over a connected local socket, and its whole answer."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Final
+
+import httptools
+
+from shared_api.process.clock import Clock
+from shared_api.process.http_exchange import Answer, Request
+
+MAX_ANSWER_BYTES: Final = 33_554_432
+"""32 MiB, head included: enough for a hundred thousand pending units under upstream's path. Eight
+such answers at once are half of the memory that the chart gives the scheduler."""
+
+RECEIVE_BYTES: Final = 65_536
+
+_PASSED_ON_NEVER: Final = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that are not forwarded: about the client's connection, or about how a body is sent."""
+
+_LENGTHS: Final = frozenset({"content-length", "transfer-encoding"})
+"""Headers that say where a body ends."""
+
+_WRITTEN_BY_THE_PORT: Final = frozenset(
+    {"connection", "content-type", "date", "keep-alive", *_LENGTHS}
+)
+
+_LINE_ENDS: Final = re.compile(r"\s*[\r\n]+\s*")
+
+
+class AnswerTooLargeError(ValueError):
+    """The answer has more than `MAX_ANSWER_BYTES`; the message says so to its reader."""
+
+
+class BrokenAnswerError(ValueError):
+    """The answer is not HTTP."""
+
+
+def exchange(connection: socket.socket, request: Request, clock: Clock, until: float) -> Answer:
+    """Return the answer to a request.
+
+    Args:
+        connection: A connected socket, used for this request only.
+        request: The request.
+        clock: The time.
+        until: When the answer must be complete, in monotonic seconds.
+
+    Raises:
+        TimeoutError: It is not complete in time.
+        AnswerTooLargeError: It is too large.
+        BrokenAnswerError: It is not HTTP.
+        OSError: The connection ended before it was complete.
+    """
+    connection.sendall(encode_request(request))
+    reader = _AnswerReader(has_body=request.method != "HEAD")
+    while not reader.is_complete:
+        left = until - clock.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        piece = connection.recv(RECEIVE_BYTES)
+        if piece:
+            reader.feed(piece)
+        else:
+            reader.end()
+        if reader.received > MAX_ANSWER_BYTES:
+            msg = f"the answer is larger than {MAX_ANSWER_BYTES} bytes: ask for less with ?limit="
+            raise AnswerTooLargeError(msg)
+    return reader.answer()
+
+
+def encode_request(request: Request) -> bytes:
+    """Return the bytes of a request to uvicorn.
+
+    A header value that was folded over several lines becomes one line, so that one header of a
+    client never becomes two. The length of a body is that of the bytes that the port received.
+    """
+    passed_on = {
+        name: value for name, value in request.headers.items() if name not in _PASSED_ON_NEVER
+    }
+    lines = [
+        f"{request.method} {request.target} HTTP/1.1",
+        "connection: close",
+        *(() if "host" in passed_on else ("host:",)),  # required; empty means unknown
+        *(f"{name}: {_LINE_ENDS.sub(' ', value)}" for name, value in passed_on.items()),
+        *((f"content-length: {len(request.body)}",) if request.method == "POST" else ()),
+    ]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + request.body
+
+
+class _AnswerReader:
+    """Assembles an answer; httptools calls its `on_` methods."""
+
+    def __init__(self, *, has_body: bool) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._has_body = has_body
+        self._status = 0
+        self._headers: list[tuple[str, str]] = []
+        self._parts: list[bytes] = []
+        self.received = 0
+        self.is_complete = False
+
+    def feed(self, piece: bytes) -> None:
+        """Receive a piece of the response.
+
+        Raises:
+            BrokenAnswerError: It is not HTTP.
+        """
+        self.received += len(piece)
+        try:
+            self._parser.feed_data(piece)
+        except httptools.HttpParserError as error:
+            raise BrokenAnswerError(repr(error)) from error
+
+    def end(self) -> None:
+        """Handle the end of the connection.
+
+        Raises:
+            ConnectionResetError: The answer is not complete.
+        """
+        names = {name.lower() for name, _ in self._headers}
+        # uvicorn's answer to a request that is not HTTP ends with the connection.
+        self.is_complete = bool(self._status) and not names & _LENGTHS
+        if not self.is_complete:
+            msg = "no more of it came"
+            raise ConnectionResetError(msg)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.decode("latin-1"), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+        # An answer to HEAD states the length of a body that is not sent.
+        self.is_complete = not self._has_body
+
+    def on_body(self, body: bytes) -> None:
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        self.is_complete = True
+
+    def answer(self) -> Answer:
+        """Return the whole answer, once it is complete."""
+        named = {name.lower(): value for name, value in self._headers}
+        length = None if self._has_body else int(named.get("content-length", "0"))
+        return Answer(
+            self._status,
+            b"".join(self._parts),
+            named.get("content-type", "text/plain; charset=utf-8"),
+            tuple(pair for pair in self._headers if pair[0].lower() not in _WRITTEN_BY_THE_PORT),
+            length,
+        )

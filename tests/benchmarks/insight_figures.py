@@ -1,0 +1,227 @@
+"""What it costs to tell the insight program everything, and what that program takes.
+
+The engine lives as in `engine_figures`, under the lock of a SharedEngine, with a feed on a thread
+of its own and the real program at the other end. The control is the same without a log. CPU is
+compared, not time: the program at the other end needs a core of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, NamedTuple, cast
+
+from prometheus_client import CollectorRegistry
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight_feed.feed import InsightFeed, Replica
+from queue_scheduler.insight_feed.feed_metrics import FeedMetrics
+from queue_scheduler.insight_feed.messages import PROTOCOL, Hello, describe_interpreter
+from queue_scheduler.record.call_codec import encode_call
+from queue_scheduler.record.call_log import CallLog
+from queue_scheduler.record.checkpoint import freeze
+from queue_scheduler.record.digest import digest
+from shared_api.local_program import SWITCH_SECONDS, VERSION
+from shared_api.process.clock import SystemClock
+from shared_api.process.loop_thread import LoopThread
+from tests.benchmarks.engine_load import EngineLoad, flat_load
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.process_usage import Usage, usage
+
+PENDING: Final = 10_000
+QUEUES: Final = 100
+LIVES: Final = 2_000
+PAIRS: Final = 3
+START_SECONDS: Final = 60.0
+
+
+class _Told:
+    """The methods of an engine that a load calls, each through a SharedEngine."""
+
+    def __init__(self, engine: Engine, calls: CallLog | None) -> None:
+        self._woken: list[str] = []
+        self.shared = SharedEngine(engine, self._wake, calls)
+
+    def _wake(self, queues: Iterable[str]) -> None:
+        self._woken.extend(queues)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name == "decide_next":
+            return self.shared.decide_next
+        method = getattr(Engine, name)
+
+        def call(*args: Any) -> Any:
+            self._woken.clear()
+            self.shared.tell(method, *args)
+            return tuple(self._woken)
+
+        return call
+
+
+class _Lived(NamedTuple):
+    """CPU of this process for each life, calls, and what the program took for them."""
+
+    life_us: float
+    calls: int
+    before: Usage
+    after: Usage
+
+    @property
+    def call_us(self) -> float:
+        """CPU of the program for each call."""
+        return 1e6 * (self.after.cpu_seconds - self.before.cpu_seconds) / self.calls
+
+
+def run(*, quick: bool = False) -> list[Figure]:
+    """Measure everything; `quick` lives a quarter."""
+    lives = LIVES // 4 if quick else LIVES
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)  # as in the program
+    try:
+        return [*_copies(), *_encoding(), *_following(lives, 1 if quick else PAIRS)]
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _copies() -> list[Figure]:
+    engine = flat_load(PENDING, QUEUES).engine
+    forks = [_milliseconds(engine.fork) for _ in range(5)]
+    copy = engine.fork()
+    frozen = [_milliseconds(lambda: freeze(copy)) for _ in range(5)]
+    digests = [_milliseconds(lambda: digest(copy)) for _ in range(5)]
+    size = len(freeze(copy)) / 2**20
+    note = f"{PENDING} pending units, {size:.1f} MiB; the engine's lock is held for the copy alone"
+    return [
+        Figure(name="insight_copy_ms", value=median(forks), unit="ms", note=note),
+        Figure(name="insight_freeze_ms", value=median(frozen), unit="ms", note="without the lock"),
+        Figure(name="insight_digest_ms", value=median(digests), unit="ms", note="without the lock"),
+    ]
+
+
+def _encoding() -> list[Figure]:
+    calls = CallLog(SystemClock().now)
+    load = flat_load(PENDING, QUEUES)
+    told = _Told(load.engine, calls)
+    load.engine = cast("Engine", told)
+    told.shared.checkpoint(starts_log=True)
+    load.run(load.lives + 500, at_most_seconds=60.0)
+    taken = calls.take()
+    took = min(_milliseconds(lambda: [encode_call(call) for call in taken]) for _ in range(3))
+    size = sum(len(encode_call(call)) for call in taken) / len(taken)
+    note = f"mean of {len(taken)} calls of whole lives, {size:.0f} bytes each"
+    return [Figure(name="insight_encode_us", value=1e3 * took / len(taken), unit="us", note=note)]
+
+
+def _following(lives: int, pairs: int) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        off: list[float] = []
+        on: list[_Lived] = []
+        for _ in range(pairs):
+            off.append(_live(_loaded(None), lives))
+            on.append(_live_with(Path(folder), lives))
+    last = on[-1]
+    more = (median(each.life_us for each in on) - median(off)) * lives / last.calls
+    return [
+        Figure(
+            name="insight_life_us",
+            value=median(each.life_us for each in on),
+            unit="us",
+            control=median(off),
+            note=f"CPU of a life in memory, of {last.calls / lives:.1f} calls, each told for"
+            f" {more:.1f} us; median of {pairs}; control: without a feed",
+        ),
+        Figure(
+            name="insight_cpu_us_per_call",
+            value=median(each.call_us for each in on),
+            unit="us",
+            note="CPU of the insight program for each call",
+        ),
+        Figure(
+            name="insight_rss_mb",
+            value=last.after.rss_mb,
+            unit="MB",
+            note=f"{PENDING} pending; peak {last.after.peak_rss_mb:.0f} MB, when it takes over"
+            " a copy; without questions",
+        ),
+    ]
+
+
+def _loaded(calls: CallLog | None) -> EngineLoad:
+    load = flat_load(PENDING, QUEUES)
+    load.engine = cast("Engine", _Told(load.engine, calls))
+    return load
+
+
+def _live(load: EngineLoad, lives: int, *, end: Callable[[], None] = lambda: None) -> float:
+    """Return the CPU of this process for each life, in microseconds."""
+    began, before = time.process_time(), load.lives
+    load.run(before + lives, at_most_seconds=120.0)
+    end()
+    return 1e6 * (time.process_time() - began) / (load.lives - before)
+
+
+def _live_with(folder: Path, lives: int) -> _Lived:
+    calls = CallLog(SystemClock().now)
+    load = _loaded(calls)
+    shared = cast("_Told", load.engine).shared
+    with _insight(folder) as pid, _feeding(folder, shared, calls) as feed:
+        _until(lambda: feed.is_connected)
+        time.sleep(2.0)  # it thaws the copy
+        before, first = usage(pid), calls.last
+        life = _live(load, lives, end=lambda: _until(lambda: len(calls) == 0))
+        time.sleep(0.5)
+        return _Lived(life, calls.last - first, before, usage(pid))
+
+
+@contextmanager
+def _insight(folder: Path) -> Iterator[int]:
+    command = [sys.executable, "-m", "queue_scheduler.insight_program", f"--socket-dir={folder}"]
+    addresses = ["--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"]
+    with subprocess.Popen([*command, *addresses], stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process.pid
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def _feeding(folder: Path, shared: SharedEngine, calls: CallLog) -> Iterator[InsightFeed]:
+    hello = Hello(
+        protocol=PROTOCOL,
+        version=VERSION,
+        interpreter=describe_interpreter(),
+        identity="bench",
+        queue_namespace="koord-queue",
+    )
+    replica = Replica(hello, lambda: True, lambda: True)
+    metrics = FeedMetrics(CollectorRegistry())
+    feed = InsightFeed(shared, calls, folder, replica, SystemClock(), metrics)
+    thread = LoopThread("insight-feed", feed.step, SystemClock(), unblock=feed.end)
+    thread.start()
+    try:
+        yield feed
+    finally:
+        thread.stop()
+        feed.close()
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not is_so():
+        if time.monotonic() > deadline:
+            msg = "the insight program does not follow"
+            raise TimeoutError(msg)
+        time.sleep(0.02)
+
+
+def _milliseconds(what: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    what()
+    return 1e3 * (time.perf_counter() - began)

@@ -1,0 +1,133 @@
+"""The insight program beside the scheduler, as processes: it follows, and nothing depends on it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+import pytest
+
+from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
+from tests.cluster.program_metrics import scrape
+from tests.cluster.program_process import ProgramProcess
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, PATIENCE_SECONDS, QueueWorld, until
+
+Json = dict[str, Any]
+
+PAGES: Final = ("/debug/queues", "/debug/queues/team", "/debug/quotas")
+WITHOUT_ELECTION: Final = "--leader-elect=false"
+
+
+class Following(NamedTuple):
+    """A world with all three programs, and the folder of their sockets."""
+
+    world: QueueWorld
+    scheduler: ProgramProcess
+    insight: ProgramProcess
+    folder: Path
+
+    def ask(self, path: str) -> httpx.Response:
+        """Ask the scheduler's debug API."""
+        url = f"http://127.0.0.1:{self.scheduler.port_of('--debug-address')}{path}"
+        return httpx.get(url, timeout=PATIENCE_SECONDS, trust_env=False)
+
+    def state(self) -> Json:
+        """Return how far the insight program is, {} while it does not answer."""
+        answer = self.ask("/debug/insight")
+        return answer.json() if answer.status_code == 200 else {}
+
+    def follows(self) -> bool:
+        """Return whether a scheduler is connected, and all that it knew has come."""
+        state = self.state()
+        return bool(state) and state["connected"] and state["ageSeconds"] < PATIENCE_SECONDS
+
+    def differs(self) -> str:
+        """Return a page that the two programs answer differently, "" if there is none."""
+        transport = httpx.HTTPTransport(uds=str(self.folder / ANSWERS_SOCKET))
+        with httpx.Client(transport=transport, base_url="http://insight") as direct:
+            for page in PAGES:
+                if direct.get(page).json() != self.ask(page).json():
+                    return page
+        return ""
+
+    def metric(self, name: str, program: ProgramProcess | None = None) -> float:
+        """Return a metric without labels of the insight program, or another."""
+        for line in scrape(program or self.insight).raise_for_status().text.splitlines():
+            if line.startswith(f"{name} "):
+                return float(line.split()[1])
+        return -1.0
+
+
+@pytest.fixture(scope="module")
+def following(controlplane_binaries: Path) -> Iterator[Following]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        QueueWorld(controlplane_binaries, jobs=True) as world,
+    ):
+        world.create_quota("team", cpu_max=8)
+        insight = world.start_insight(f"--socket-dir={folder}")
+        sockets = f"--insight-socket-dir={folder}"
+        scheduler = world.start_scheduler(WITHOUT_ELECTION, sockets)
+        world.start_controllers(WITHOUT_ELECTION)
+        found = Following(world, scheduler, insight, Path(folder))
+        until(found.follows)
+        yield found
+
+
+def run_jobs(world: QueueWorld, prefix: str, count: int, *, run_seconds: float = 0.2) -> None:
+    for number in range(count):
+        world.create_job(f"{prefix}-{number}", "team", run_seconds=run_seconds)
+
+
+def are_done(world: QueueWorld, prefix: str, count: int) -> bool:
+    jobs = [world.job(f"{prefix}-{number}") for number in range(count)]
+    return all(job.get("status", {}).get("succeeded") for job in jobs)
+
+
+def test_it_is_in_the_state_of_the_scheduler(following: Following) -> None:
+    run_jobs(following.world, "life", 60)
+    until(lambda: are_done(following.world, "life", 60), OWN_TIMES_SECONDS)
+    until(lambda: following.metric("koord_queue_insight_digests_compared_total") > 0)
+    run_jobs(following.world, "stay", 12, run_seconds=600)
+    until(lambda: not following.differs())
+    assert following.metric("koord_queue_insight_digest_mismatches_total") == 0
+    assert following.metric("koord_queue_insight_checkpoints_total") == 1
+    assert following.state()["leader"] is True
+    assert not following.insight.errors()
+
+
+def test_without_it_jobs_start_and_questions_say_that_it_is_gone(following: Following) -> None:
+    following.insight.kill()
+    run_jobs(following.world, "alone", 3)
+    following.world.resize_quota("team", 40)
+    until(lambda: are_done(following.world, "alone", 3))
+    answer = following.ask("/debug/insight")
+    assert answer.status_code == 503
+    assert "the insight program does not answer" in answer.json()["detail"]
+    assert following.ask("/debug/queues").status_code == 200
+    following.insight.start()
+    following.insight.wait_until_ready()
+    until(following.follows)
+    until(lambda: not following.differs())
+    assert following.metric("koord_queue_insight_feed_checkpoints_total", following.scheduler) == 2
+
+
+def test_it_follows_the_next_scheduler(following: Following) -> None:
+    before = following.state()["followingSince"]
+    following.scheduler.kill()
+    until(lambda: following.metric("koord_queue_insight_connected") == 0)
+    following.scheduler.start()
+    following.scheduler.wait_until_ready()
+    until(lambda: following.follows() and following.state()["followingSince"] > before)
+    run_jobs(following.world, "next", 2)
+    until(lambda: are_done(following.world, "next", 2))
+    until(lambda: not following.differs())
+    assert following.insight.exit_code() is None
+
+
+def test_it_ends_when_it_is_told(following: Following) -> None:
+    assert following.insight.stop() == 0
+    assert not following.insight.errors()

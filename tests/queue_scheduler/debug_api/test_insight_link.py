@@ -1,0 +1,219 @@
+"""Questions that the scheduler forwards: what comes back, and what is said when nothing does."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from queue_scheduler.debug_api import insight_link, views
+from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.insight_link import GONE, OFF, InsightLink
+from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
+from queue_scheduler.insight_program.answer_server import AnswerServer
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.debug_api import http_over_socket
+from shared_api.debug_api.access import open_access
+from shared_api.process.clock import SystemClock
+from shared_api.process.local_socket import listen_at
+from shared_api.process.loop_thread import LoopThread
+from tests.queue_scheduler.shell_kit import ShellKit
+from tests.served_app import served
+
+AT = "at=2026-11-01T10:00:00Z"
+STATE = {
+    "connected": True,
+    "number": 5,
+    "stateAt": "2026-11-01T10:00:00Z",
+    "ageSeconds": 1.5,
+    "followingSince": "2026-11-01T09:00:00Z",
+    "leader": False,
+    "record": {"state": "off", "reason": "", "completeFrom": None},
+}
+
+Handler = Callable[[Request], Response]
+
+
+@contextmanager
+def answering(folder: Path, handler: Handler) -> Iterator[None]:
+    """Play the insight program: answer every question like this."""
+    server = AnswerServer(
+        listen_at(folder / ANSWERS_SOCKET), lambda: Starlette(routes=[Route("/{_:path}", handler)])
+    )
+    thread = LoopThread("answers", server.step, SystemClock(), unblock=server.end)
+    thread.start()
+    try:
+        yield
+    finally:
+        assert thread.stop(60.0)
+        server.close()
+
+
+@contextmanager
+def asking(kit: ShellKit, folder: Path | None) -> Iterator[httpx.Client]:
+    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
+    app = build_app(api, open_access, (), "0.0.0", InsightLink(folder))
+    with served(app) as client:
+        yield client
+
+
+def detail_of(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["detail"]
+
+
+def test_the_question_arrives_and_its_answer_comes_back(kit: ShellKit, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answer(request: Request) -> Response:
+        asked.append(str(request.url.path) + "?" + request.url.query)
+        return JSONResponse(STATE)
+
+    with answering(tmp_path, answer), asking(kit, tmp_path) as client:
+        assert client.get("/debug/insight?x=a%20b").json() == STATE
+    assert asked == ["/debug/insight?x=a%20b"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/debug/queues",
+        "/debug/queues/team",
+        "/debug/queueunits/default/a",
+        "/debug/queueunits/default/a/explain",
+        "/debug/quotas",
+    ],
+)
+def test_only_a_question_about_a_time_is_forwarded(
+    kit: ShellKit, tmp_path: Path, path: str
+) -> None:
+    kit.add_unit("a")
+    with asking(kit, tmp_path) as client:
+        now = client.get(path)
+        assert now.status_code == 200
+        assert detail_of(client.get(f"{path}?{AT}")) == (503, GONE)
+    with (
+        answering(tmp_path, lambda _: Response(now.content, media_type="application/json")),
+        asking(kit, tmp_path) as client,
+    ):
+        assert client.get(f"{path}?{AT}").json() == now.json()
+
+
+def test_units_that_the_caller_may_not_read_are_taken_out_here(
+    kit: ShellKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other program answers with everything."""
+    kit.add_unit("a")
+    filtered: list[str] = []
+
+    def without_others(view: views.UnitView, may_read: object) -> views.UnitView:
+        assert callable(may_read)
+        filtered.append(view.name)
+        return view
+
+    monkeypatch.setattr(views, "without_others", without_others)
+    with asking(kit, tmp_path) as client:
+        now = client.get("/debug/queueunits/default/a")
+    with (
+        answering(tmp_path, lambda _: Response(now.content, media_type="application/json")),
+        asking(kit, tmp_path) as client,
+    ):
+        client.get(f"/debug/queueunits/default/a?{AT}")
+    assert filtered == ["a", "a"]
+
+
+def test_without_a_folder_it_is_off(kit: ShellKit) -> None:
+    with asking(kit, None) as client:
+        assert detail_of(client.get("/debug/insight")) == (503, OFF)
+
+
+def test_a_name_without_a_program_is_told(kit: ShellKit, tmp_path: Path) -> None:
+    with asking(kit, tmp_path) as client:
+        assert detail_of(client.get("/debug/insight")) == (503, GONE)
+        listen_at(tmp_path / ANSWERS_SOCKET).close()  # as a crash leaves it
+        assert detail_of(client.get("/debug/insight")) == (503, GONE)
+
+
+def test_a_program_of_another_user_is_not_asked(
+    kit: ShellKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listen_at(tmp_path / ANSWERS_SOCKET), asking(kit, tmp_path) as client:
+        monkeypatch.setattr(os, "geteuid", lambda: 4711)
+        assert detail_of(client.get("/debug/insight")) == (503, GONE)
+
+
+def test_a_late_answer_is_given_up(
+    kit: ShellKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(insight_link, "ANSWER_SECONDS", 0.2)
+    with listen_at(tmp_path / ANSWERS_SOCKET), asking(kit, tmp_path) as client:
+        code, detail = detail_of(client.get("/debug/insight"))
+    assert (code, detail) == (503, "the insight program took longer than 0.2 s: ask again")
+
+
+def close_at_once(listener: socket.socket) -> float:
+    listener.accept()[0].close()
+    return 0.0
+
+
+def test_an_answer_that_breaks_off_is_told(kit: ShellKit, tmp_path: Path) -> None:
+    with listen_at(tmp_path / ANSWERS_SOCKET) as listener, asking(kit, tmp_path) as client:
+        thread = LoopThread("closes", lambda: close_at_once(listener), SystemClock())
+        thread.start()
+        assert detail_of(client.get("/debug/insight")) == (503, GONE)
+        thread.ask_to_stop()
+        with socket.socket(socket.AF_UNIX) as last:
+            last.connect(str(tmp_path / ANSWERS_SOCKET))
+        assert thread.stop(60.0)
+
+
+REFUSALS: list[Any] = [
+    pytest.param(404, JSONResponse({"detail": "no such unit"}, 404), "no such unit", id="404"),
+    pytest.param(503, JSONResponse({"detail": "no state"}, 503), "no state", id="503"),
+    pytest.param(500, PlainTextResponse("oops", 500), "oops", id="no JSON"),
+    pytest.param(503, JSONResponse({"other": 1}), "of another version", id="another form"),
+]
+
+
+@pytest.mark.parametrize(("code", "response", "detail"), REFUSALS)
+def test_what_it_refuses_is_passed_on(
+    kit: ShellKit, tmp_path: Path, code: int, response: Response, detail: str
+) -> None:
+    with answering(tmp_path, lambda _: response), asking(kit, tmp_path) as client:
+        got = detail_of(client.get("/debug/insight"))
+    assert got[0] == code
+    assert detail in got[1]
+
+
+def test_when_to_come_back_is_passed_on(kit: ShellKit, tmp_path: Path) -> None:
+    def refuse(_: Request) -> Response:
+        return JSONResponse({"detail": "later"}, 429, {"Retry-After": "7"})
+
+    with answering(tmp_path, refuse), asking(kit, tmp_path) as client:
+        answer = client.get("/debug/insight")
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
+
+
+def test_an_answer_above_the_limit_is_refused(
+    kit: ShellKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_: Request) -> Response:
+        # Lowered only now: the answer of the scheduler itself has the same limit.
+        monkeypatch.setattr(http_over_socket, "MAX_ANSWER_BYTES", 1000)
+        return PlainTextResponse("x" * 2000)
+
+    with answering(tmp_path, answer), asking(kit, tmp_path) as client:
+        code, detail = detail_of(client.get("/debug/insight"))
+    assert (code, detail) == (
+        500,
+        "the answer is larger than 1000 bytes: ask for less with ?limit=",
+    )

@@ -1,0 +1,29 @@
+"""The command line of the insight program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from queue_scheduler.insight_program.flags import parse_insight_flags
+from shared_api.program_flags import FlagError
+
+
+def test_folders_are_read(tmp_path: Path) -> None:
+    got = parse_insight_flags([f"--socket-dir={tmp_path}"])
+    assert (got.socket_folder, got.record_folder) == (tmp_path, None)
+    got = parse_insight_flags(["--socket-dir", str(tmp_path), "--record-dir", str(tmp_path)])
+    assert got.record_folder == tmp_path
+
+
+def test_ports_are_free_beside_the_scheduler(tmp_path: Path) -> None:
+    process = parse_insight_flags([f"--socket-dir={tmp_path}"]).process
+    assert (process.health_address, process.metrics_address) == (":8084", ":8085")
+
+
+@pytest.mark.parametrize("flag", ["--socket-dir", "--record-dir"])
+def test_a_folder_that_is_missing_is_told(tmp_path: Path, flag: str) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(FlagError, match=f"{flag} .*missing' is no folder"):
+        parse_insight_flags([f"--socket-dir={tmp_path}", f"{flag}={missing}"])

@@ -1,0 +1,114 @@
+"""The program as a whole, in this process: it follows a feed and answers questions."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import structlog
+
+from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
+from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
+from queue_scheduler.insight_program.wiring import Insight
+from shared_api.local_program import LocalProgram
+from shared_api.process.clock import SystemClock
+from shared_api.program_flags import FlagError
+from tests.queue_scheduler.insight_kit import Sender
+
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _process_as_before() -> Iterator[None]:
+    """Restore what a program sets in its process."""
+    handlers = [(each, signal.getsignal(each)) for each in (signal.SIGTERM, signal.SIGINT)]
+    interval, root = sys.getswitchinterval(), logging.getLogger()
+    loggers = root.handlers[:], root.level
+    yield
+    for number, handler in handlers:
+        signal.signal(number, handler)
+    sys.setswitchinterval(interval)
+    root.handlers[:], root.level = loggers
+    structlog.reset_defaults()
+
+
+def build(folder: Path) -> Insight:
+    flags = parse_insight_flags([f"--socket-dir={folder}"])
+    return Insight(LocalProgram(PROGRAM, flags.process), flags)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[tuple[Insight, httpx.Client]]:
+    insight = build(folder)
+    insight.start()
+    transport = httpx.HTTPTransport(uds=str(folder / ANSWERS_SOCKET))
+    try:
+        with httpx.Client(
+            transport=transport, base_url="http://insight", timeout=PATIENCE_SECONDS
+        ) as client:
+            yield insight, client
+    finally:
+        insight.stop()
+
+
+def follow(sender: Sender, client: httpx.Client) -> None:
+    """Let the feed send until its last call has come."""
+    clock = SystemClock()
+    until, told = clock.monotonic() + PATIENCE_SECONDS, ""
+    while clock.monotonic() < until:
+        sender.feed.step()
+        answer = client.get("/debug/insight")
+        if answer.status_code == 200 and answer.json()["number"] == sender.calls.last:
+            return
+        told = answer.text
+        clock.sleep(0.01)
+    raise AssertionError(told)
+
+
+def test_questions_are_answered_from_what_was_told(tmp_path: Path) -> None:
+    with running(tmp_path) as (insight, client):
+        before = client.get("/debug/queues")
+        assert before.status_code == 503
+        assert "has no state yet" in before.json()["detail"]
+        sender = Sender(tmp_path)
+        sender.add_unit("a")
+        follow(sender, client)
+        sender.add_unit("b")
+        follow(sender, client)
+        state = client.get("/debug/insight").json()
+        assert (state["connected"], state["leader"]) == (True, True)
+        assert state["record"] == {"state": "off", "reason": "", "completeFrom": None}
+        units = client.get("/debug/queues/team").json()["units"]
+        assert [unit["name"] for unit in units] == ["a", "b"]
+        assert client.get("/debug/queueunits/default/b").json()["position"] == 2
+        assert client.get("/debug/queueunits/default/b/explain?changes=true").status_code == 200
+        assert client.get("/debug/quotas").json()["items"]
+        assert client.get("/debug/queues/none").status_code == 404
+        assert insight.ready_checks()["feed"]() == (True, "connected: True")
+        sender.feed.close()
+
+
+def test_an_earlier_time_needs_a_record(tmp_path: Path) -> None:
+    with running(tmp_path) as (_, client):
+        answer = client.get("/debug/queues?at=2026-11-01T10:00:00Z")
+        assert answer.status_code == 503
+        assert "--record-dir" in answer.json()["detail"]
+        assert client.get("/debug/queues?at=yesterday").status_code == 422
+
+
+def test_it_stops_before_the_first_question(tmp_path: Path) -> None:
+    with running(tmp_path) as (insight, _):
+        assert [thread.name for thread in insight.threads()] == ["feed"]
+    assert not insight.threads()[0].is_alive()
+
+
+def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "feed.sock").mkdir()
+    with pytest.raises(FlagError, match="no socket can be made there"):
+        build(tmp_path)
