@@ -20,6 +20,7 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         user: Who submitted it; "": the job does not say.
         queue: Its queue.
         quota: What was charged.
+        priority: The priority of its unit.
         charge: How much was charged, by resource.
         created: When the unit was created.
         started: When its pods ran; None: they never did.
@@ -35,6 +36,7 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""
     queue: str = ""
     quota: str = ""
+    priority: int = 0
     charge: Amounts
     created: float
     started: float | None = None

@@ -24,7 +24,15 @@ from queue_scheduler.replay.report import (
     describe_margin,
     to_bytes,
 )
+from queue_scheduler.replay.score_command import (
+    ScoreOptions,
+    add_score_arguments,
+    read_score_options,
+    score_trace,
+    tell_score_report,
+)
 from queue_scheduler.replay.trace_files import FORMATS, read_trace
+from queue_scheduler.setup.plugin_loading import load_run_time_model
 from shared_api.process.clock import Clock
 from shared_api.program_flags import ConfigurationError, FlagError
 
@@ -38,7 +46,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line; the names are those of the flags."""
 
     trace: Path
-    quotas: Path
+    quotas: Path | None
     queues: Path | None
     config: Path | None
     policy: str
@@ -51,13 +59,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     json: Path | None
     report: Path | None
     marginal: bool
+    scores: ScoreOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     add = parser.add_argument
-    add("--trace", type=Path, required=True, metavar="FILE", help="the jobs; .gz is decompressed")
-    add("--quotas", type=Path, required=True, metavar="FILE", help="quotas (and nodes) as YAML")
+    add("file", type=Path, nargs="?", metavar="TRACE", help="the same as --trace")
+    add("--trace", type=Path, metavar="FILE", help="the jobs; .gz is decompressed")
+    add("--quotas", type=Path, metavar="FILE", help="quotas (and nodes) as YAML")
     add("--queues", type=Path, metavar="FILE", help="queues as YAML; default: one per quota")
     add("--config", type=Path, metavar="FILE", help="the scheduler's configuration file")
     add("--policy", default="", metavar="P", help="policy of all queues; default: their own")
@@ -80,12 +90,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replay again with one unit more of each of the three worst bottlenecks",
     )
+    add_score_arguments(parser)
 
 
 def read_options(got: argparse.Namespace) -> Options:
-    """Return the flags that were given."""
-    given = {field.name: getattr(got, field.name) for field in msgspec.structs.fields(Options)}
-    return Options(**{**given, "compare": tuple(got.compare)})
+    """Return the flags that were given; a trace that is missing is the path ``.``."""
+    names = {field.name for field in msgspec.structs.fields(Options)} - {"scores"}
+    given = {name: getattr(got, name) for name in names}
+    trace = got.trace or got.file or Path()
+    return Options(
+        **{**given, "trace": trace, "compare": tuple(got.compare)}, scores=read_score_options(got)
+    )
 
 
 def seconds(text: str) -> float:
@@ -103,6 +118,10 @@ def seconds(text: str) -> float:
 def run(options: Options, out: TextIO, err: TextIO, clock: Clock) -> int:
     """Replay, write the files, and show the most important numbers; return the exit code."""
     try:
+        if options.scores.score_forecasts:
+            report = _score(options, err, clock)
+            out.writelines(f"{line}\n" for line in tell_score_report(report))
+            return 0
         report = _replay(options, err, clock)
         if options.json is not None:
             options.json.write_bytes(to_bytes(report))
@@ -116,6 +135,21 @@ def run(options: Options, out: TextIO, err: TextIO, clock: Clock) -> int:
         return EXIT_USAGE
     out.writelines(f"{line}\n" for line in tell(report))
     return 0
+
+
+def _score(options: Options, err: TextIO, clock: Clock) -> Json:
+    _check_files(options)
+    report = score_trace(
+        options.trace,
+        options.format,
+        options.seed,
+        options.scores,
+        load_run_time_model(),
+        lambda runs: Progress(err, clock, runs),
+    )
+    if options.json is not None:
+        options.json.write_bytes(to_bytes(report))
+    return report
 
 
 # --- the replays --------------------------------------------------------------------------------
@@ -149,7 +183,9 @@ def _replay(options: Options, err: TextIO, clock: Clock) -> Json:
 
 
 def _check_files(options: Options) -> None:
-    """Check that results can be written, before much work is done."""
+    """Check that there is a trace, and that results can be written, before much work is done."""
+    if options.trace == Path():
+        raise TraceError("--trace is missing: the file with the jobs")
     for path in (options.json, options.report):
         if path is not None and not path.absolute().parent.is_dir():
             raise TraceError(f"{path}: there is no folder {path.absolute().parent}")
@@ -158,6 +194,8 @@ def _check_files(options: Options) -> None:
 
 
 def _read_world(options: Options) -> World:
+    if options.quotas is None:
+        raise TraceError("--quotas is missing: the file with the quotas")
     objects = read_quotas(options.quotas)
     if options.queues is not None:
         objects = replace(objects, queues=read_queues(options.queues))

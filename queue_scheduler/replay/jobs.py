@@ -32,6 +32,7 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         submit: When it was submitted, in seconds from the zero of the trace.
         run: How long it ran, in seconds.
         tenant: Whom it belongs to: its quota, and its namespace if it names none.
+        user: Who submitted it; "": not known.
         queue: Its queue; "": that of its quota.
         namespace: Its namespace; "": the tenant's.
         priority: Higher goes first.
@@ -46,6 +47,7 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     submit: float
     run: float
     tenant: str = ""
+    user: str = ""
     queue: str = ""
     namespace: str = ""
     priority: int = 0

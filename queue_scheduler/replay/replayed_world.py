@@ -46,6 +46,7 @@ from shared_api.well_known_labels import (
     QUOTA_NAME,
     QUOTA_PARENT,
     ROOT_QUOTA,
+    USER,
 )
 
 PLUGINS: Final[tuple[tuple[type, str], ...]] = (
@@ -213,6 +214,8 @@ class UnitMaker:
         labels = {QUOTA_NAME: tenant} if tenant else {}
         if not job.preemptible:
             labels[PREEMPTIBLE] = "false"
+        if job.user:
+            labels[USER] = job.user
         return QueueUnit(
             metadata=ObjectMeta(
                 name=f"job-{number:08}",

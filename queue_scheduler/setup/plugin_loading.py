@@ -14,6 +14,7 @@ from queue_scheduler.configuration import (
     FEATURE_GATES_FLAG,
     KoordQueueConfiguration,
 )
+from queue_scheduler.forecast.run_times import RunTimeModel, SurvivalRunTimes
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.framework.installed_packages import PLUGIN_GROUP, POLICY_GROUP, find_offered
@@ -31,6 +32,8 @@ from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.plugins.resource_quota_arguments import read_resource_quota_arguments
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
 from shared_api.program_flags import ConfigurationError
+
+RUN_TIME_GROUP: Final = "koord_queue.run_time_models"
 
 BUILT_IN: Final = (
     Priority.name,
@@ -135,6 +138,19 @@ def load_policies() -> tuple[QueuePolicy, ...]:
     policies = (*BUILT_IN_POLICIES, *others)
     _refuse_twins((policy.name for policy in policies), "two queue policies are called {!r}")
     return policies
+
+
+def load_run_time_model() -> Callable[[], RunTimeModel]:
+    """Return what makes the run-time model of forecasts: the one that a package offers, or ours.
+
+    Raises:
+        ConfigurationError: More than one is offered, or it cannot be loaded.
+    """
+    others = _offered(RUN_TIME_GROUP)
+    if len(others) > 1:
+        msg = f"more than one package offers {RUN_TIME_GROUP}: {', '.join(others)}"
+        raise ConfigurationError(msg)
+    return next((_load(point) for point in others.values()), SurvivalRunTimes)
 
 
 def _refuse_twins(names: Iterable[str], words: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from queue_scheduler.replay.command import add_arguments
+from queue_scheduler.replay.command import add_arguments, read_options, run
 from queue_scheduler.replay.csv_traces import NormalizedCsv, OpenbCsv, OwnCsv
 from queue_scheduler.replay.trace_files import FORMATS
 from shared_api.testing.object_builders import (
@@ -21,6 +22,7 @@ from shared_api.testing.object_builders import (
     resource_quota_body,
     tree_node,
 )
+from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.replay.replay_kit import HEAD, Desk, quota
 from tests.tidy.source_tree import ROOT
 
@@ -170,7 +172,8 @@ def test_the_example_of_the_page_works(desk: Desk) -> None:
 def test_the_page_has_every_flag_column_and_format() -> None:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    flags = {action.option_strings[-1] for action in parser._actions}  # noqa: SLF001 - their names
+    actions = [each for each in parser._actions if each.option_strings]  # noqa: SLF001 - their names
+    flags = {action.option_strings[-1] for action in actions}
     assert {flag for flag in flags - {"--help"} if f"| `{flag}" not in PAGE} == set()
     assert {name for name in OwnCsv.others if f"| `{name}` |" not in PAGE} == set()
     assert {name for name in FORMATS if f"### {name}\n" not in PAGE} == set()
@@ -260,3 +263,40 @@ def test_a_kubectl_list_is_read(desk: Desk) -> None:
     documents = yaml.safe_load_all(Path(desk.folder, "quotas.yaml").read_text(encoding="utf-8"))
     desk.write("quotas.yaml", yaml.safe_dump({"kind": "List", "items": list(documents)}))
     assert desk.run() == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        ("", "--trace is missing: the file with the jobs"),
+        ("--trace={trace}", "--quotas is missing: the file with the quotas"),
+        ("--score-forecasts", "--trace is missing: the file with the jobs"),
+        ("{trace} --score-forecasts --policies Fast", "--policies Fast: there is no such policy"),
+    ],
+    ids=["no trace", "no quotas", "no trace to score on", "a policy to score that is unknown"],
+)
+def test_what_is_missing_is_named(desk: Desk, line: str, want: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    words = line.format(trace=desk.folder / "trace.csv").split()
+    got = run(read_options(parser.parse_args(words)), desk.out, desk.err, VirtualClock())
+    assert got == 2
+    assert f"koord-queue replay: error: {want}" in desk.err.getvalue()
+
+
+def test_forecasts_are_scored(desk: Desk) -> None:
+    """The trace may stand without a flag; scores are shown, and written as JSON."""
+    jobs = [f"{100 * n},{300 + 7 * (n % 40)},{'red' if n % 3 else 'blue'},1,0" for n in range(200)]
+    trace = desk.write("long.csv", "\n".join((HEAD, *jobs)))
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    flags = ["--loads=0.9", "--policies=FIFO", "--declared=near", "--oracle", "--forecasts=9"]
+    path = desk.folder / "scores.json"
+    options = read_options(
+        parser.parse_args([trace, "--score-forecasts", *flags, f"--json={path}"])
+    )
+    assert run(options, desk.out, desk.err, VirtualClock()) == 0, desk.err.getvalue()
+    (world,) = json.loads(path.read_bytes())["worlds"]
+    assert world["questions"] > 0
+    assert world["largestOracleError"] == 0
+    assert "largest error with the truth given: 0 s" in desk.out.getvalue()

@@ -1,0 +1,293 @@
+"""Forecasts: renewed in the background, and read by routes.
+
+Requests never compute one: they read the last, with its age. A renewal takes at most a budget of
+time, and then rests for longer than it took.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from math import isfinite
+from typing import Annotated, Final, NamedTuple
+
+from fastapi import FastAPI, HTTPException, Path, Query, Request
+
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.forecast.all_units import Forecast, Settings, Times, UnitForecast
+from queue_scheduler.forecast.renewals import Renewals
+from queue_scheduler.forecast.run_times import RunTimeModel
+from queue_scheduler.framework.queue_unit_info import OrderKey
+from queue_scheduler.insight.finished_run import FinishedRun
+from shared_api.debug_api.access import may_read_for
+from shared_api.debug_api.debug_app import problems
+from shared_api.debug_api.router_group import Guard
+from shared_api.debug_api.views import View
+from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
+from shared_api.process.clock import Clock
+from shared_api.timestamps import rfc3339
+
+BUDGET_SECONDS: Final = 60.0
+"""What a renewal may take: with 1,000 pending all 40 paths are played in it."""
+REST_SHARE: Final = 3.0
+"""A renewal is followed by a rest of so many times its length: a quarter of a core at most."""
+LEAST_REST_SECONDS: Final = 60.0
+"""Waits of less than that need no forecast."""
+LATER_SECONDS: Final = 2.0
+"""When to ask again for a state that is not there yet."""
+
+MAX_PAGE: Final = 1000
+MAX_OFFSET: Final = 10_000_000
+
+Name = Annotated[str, Path(max_length=SUBDOMAIN_LENGTH)]
+Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="entries to leave out")]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
+
+
+class TimesView(View):
+    """When a unit starts, as quantiles, and the median of its end; null: beyond the horizon."""
+
+    start_p10: str | None
+    start_p50: str | None
+    start_p90: str | None
+    end_p50: str | None
+
+
+class ForecastView(TimesView):
+    """When a unit starts.
+
+    `without_arrivals` is the same if nothing arrived any more. `sample` is how many futures were
+    played, `computed_at` the time of the state that they begin with.
+    """
+
+    namespace: str
+    name: str
+    queue: str
+    without_arrivals: TimesView
+    sample: int
+    seed: int
+    computed_at: str
+    age_seconds: float
+
+
+class QueueForecastView(View):
+    """A page of the units that wait in a queue, in its order.
+
+    `others` counts those of the page whose namespaces the caller may not read.
+    """
+
+    queue: str
+    total: int
+    offset: int
+    limit: int
+    units: list[ForecastView]
+    others: int = 0
+
+
+class State(NamedTuple):
+    """A fork of an engine, and the time that it is of."""
+
+    engine: Engine
+    moment: Moment
+
+
+class _Place(NamedTuple):
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    order: OrderKey
+
+
+class _Last(NamedTuple):
+    """The last forecast, with the units that waited then."""
+
+    forecast: Forecast
+    by_key: dict[str, _Place]
+    by_queue: dict[str, list[_Place]]
+    coverage: dict[str, float]
+
+
+class Forecasts:
+    """Renews forecasts, and answers with the last one.
+
+    `step` is called by one thread, all else by any.
+
+    Args:
+        state: Returns the state to look ahead from; None: there is none yet.
+        clock: The time.
+        model: Learns how long runs last.
+        settings: How forecasts are made.
+        since: From when on arrivals are known.
+        budget_seconds: What a renewal may take.
+    """
+
+    def __init__(
+        self,
+        state: Callable[[], State | None],
+        clock: Clock,
+        model: RunTimeModel,
+        settings: Settings,
+        since: datetime,
+        budget_seconds: float = BUDGET_SECONDS,
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._budget = budget_seconds
+        self._renewals = Renewals(model, settings, since.timestamp())
+        self._runs: deque[FinishedRun] = deque()
+        # Replaced as a whole, so that readers in other threads need no lock.
+        self._last: _Last | None = None
+
+    def learn(self, run: FinishedRun) -> None:
+        """Take a run that has ended, in the order of their ends."""
+        self._runs.append(run)
+
+    def step(self) -> float:
+        """Renew the forecast; return for how many seconds to rest."""
+        while self._runs:
+            self._renewals.learn(self._runs.popleft())
+        state = self._state()
+        if state is None:
+            return LATER_SECONDS
+        began = self._clock.monotonic()
+        ends = began + self._budget
+        found = self._renewals.renew(
+            state.engine, state.moment, lambda: self._clock.monotonic() >= ends
+        )
+        coverage = self._renewals.calibration.coverage()
+        self._last = _index(state.engine, found, coverage)
+        took = self._clock.monotonic() - began
+        return max(LEAST_REST_SECONDS, REST_SHARE * took)
+
+    def coverage(self) -> dict[str, float]:
+        """Return which share of recent waits was within the p90 that was told, by horizon."""
+        last = self._last
+        return {} if last is None else last.coverage
+
+    def age_seconds(self) -> float | None:
+        """Return how old the last forecast is; None: there is none."""
+        last = self._last
+        return None if last is None else self._age_of(last)
+
+    def of_unit(self, namespace: str, name: str) -> ForecastView:
+        """Return when a unit starts.
+
+        Raises:
+            HTTPException: 404: it did not wait in a queue; 503: there is no forecast yet.
+        """
+        last = self._read()
+        place = last.by_key.get(f"{namespace}/{name}")
+        if place is None:
+            msg = f"queue unit {namespace}/{name} did not wait in a queue at the last forecast"
+            raise HTTPException(404, msg)
+        return self._view(last, place)
+
+    def of_queue(self, name: str, offset: int, limit: int) -> QueueForecastView:
+        """Return when the units of a queue start, in its order.
+
+        Raises:
+            HTTPException: 503: there is no forecast yet.
+        """
+        last = self._read()
+        places = last.by_queue.get(name, [])
+        return QueueForecastView(
+            queue=name,
+            total=len(places),
+            offset=offset,
+            limit=limit,
+            units=[self._view(last, place) for place in places[offset : offset + limit]],
+        )
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _read(self) -> _Last:
+        last = self._last
+        if last is None:
+            raise HTTPException(503, "there is no forecast yet; ask again in a minute")
+        return last
+
+    def _age_of(self, last: _Last) -> float:
+        age = (self._clock.now() - last.forecast.moment.wall).total_seconds()
+        return max(0.0, age)
+
+    def _view(self, last: _Last, place: _Place) -> ForecastView:
+        found = last.forecast
+        wall = found.moment.wall
+        unit: UnitForecast = found.units[place.uid]
+        return ForecastView(
+            **_view_times(unit.told, wall),
+            namespace=place.namespace,
+            name=place.name,
+            queue=place.queue,
+            without_arrivals=TimesView(**_view_times(unit.without_arrivals, wall)),
+            sample=found.sample,
+            seed=found.seed,
+            computed_at=rfc3339(wall),
+            age_seconds=round(self._age_of(last), 1),
+        )
+
+
+def without_others(view: QueueForecastView, may_read: Callable[[str], bool]) -> QueueForecastView:
+    """Return a view that names no unit of a namespace that its reader may not read."""
+    shown = [unit for unit in view.units if may_read(unit.namespace)]
+    return view.model_copy(update={"units": shown, "others": len(view.units) - len(shown)})
+
+
+def add_forecast_routes(app: FastAPI, forecasts: Forecasts, access: Guard) -> None:
+    """Add the routes; the caller has put `access` before all of them."""
+    get = app.get
+
+    def unit_forecast(namespace: Name, name: Name) -> ForecastView:
+        """When a waiting unit starts and ends, as of the last forecast."""
+        return forecasts.of_unit(namespace, name)
+
+    def queue_forecast(
+        request: Request, name: Name, offset: Offset = 0, limit: Limit = 100
+    ) -> QueueForecastView:
+        """When the waiting units of a queue start and end, as of the last forecast.
+
+        Units of namespaces that the caller may not read are counted, and not named.
+        """
+        return without_others(
+            forecasts.of_queue(name, offset, limit), may_read_for(access, request)
+        )
+
+    get("/debug/queueunits/{namespace}/{name}/forecast", responses=problems(404, 503))(
+        unit_forecast
+    )
+    get("/debug/queues/{name}/forecast", responses=problems(503))(queue_forecast)
+
+
+def _index(engine: Engine, found: Forecast, coverage: dict[str, float]) -> _Last:
+    by_key: dict[str, _Place] = {}
+    by_queue: dict[str, list[_Place]] = {}
+    for place in _places(engine, found):
+        by_key[f"{place.namespace}/{place.name}"] = place
+        by_queue.setdefault(place.queue, []).append(place)
+    for places in by_queue.values():
+        places.sort(key=lambda place: place.order)
+    return _Last(found, by_key, by_queue, coverage)
+
+
+def _places(engine: Engine, found: Forecast) -> Iterator[_Place]:
+    for record in engine.units.records.values():
+        info = record.info
+        if record.uid in found.units and info is not None:
+            meta = record.unit.metadata
+            yield _Place(record.uid, meta.namespace, meta.name, info.queue, info.order_key)
+
+
+def _view_times(times: Times, wall: datetime) -> dict[str, str | None]:
+    return {
+        "start_p10": _moment(times.start.p10, wall),
+        "start_p50": _moment(times.start.p50, wall),
+        "start_p90": _moment(times.start.p90, wall),
+        "end_p50": _moment(times.end_p50, wall),
+    }
+
+
+def _moment(seconds: float, wall: datetime) -> str | None:
+    return rfc3339(wall + timedelta(seconds=seconds)) if isfinite(seconds) else None

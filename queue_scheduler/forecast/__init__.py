@@ -1,0 +1,14 @@
+"""When units start: forecasts by the engine that decides, run forward in virtual time. Pure.
+
+Read in this order:
+
+1. ``all_units``: one set of paths answers for all waiting units at once.
+2. ``paths``: plays one path; ``draws``: what is random on it.
+3. ``run_times``: how long runs last, learned from ``traits`` of those that ended; ``survival``: the
+   estimate behind it. ``arrivals``: what is still to come.
+4. ``renewals``: one forecast after the other. ``calibration``: corrects them by those that have
+   come true; ``quantiles``.
+
+Not here: how good it is (``queue_scheduler.replay.forecast_scores``); renewals and routes
+(``queue_scheduler.debug_api.forecast_routes``).
+"""

@@ -1,0 +1,165 @@
+"""When do the units start that wait? One set of paths answers for all of them at once. Pure.
+
+Each path is played twice: with arrivals, and without. Both have the same luck, so that the
+difference is what arrivals cost, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.forecast.arrivals import ArrivalHistory
+from queue_scheduler.forecast.calibration import Adjustment, Calibration
+from queue_scheduler.forecast.paths import (
+    DrawnRuns,
+    Path,
+    TakenBackError,
+    play,
+    waiting_uids,
+)
+from queue_scheduler.forecast.quantiles import MIDDLE, Wait, quantile, summarize
+from queue_scheduler.forecast.run_times import RunTimes
+
+WEEK: Final = 7 * 86_400.0
+PATHS: Final = 40
+"""A p90 of 40 paths lies between the 85th and the 95th percentile in two of three cases."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a forecast is made.
+
+    Attributes:
+        seed: Of all that is drawn.
+        paths: How many paths are played, unless the time is over before.
+        seconds: The horizon.
+    """
+
+    seed: int = 0
+    paths: int = PATHS
+    seconds: float = WEEK
+
+
+class Times(msgspec.Struct, frozen=True, gc=False):
+    """When a unit starts, and when it has ended, in seconds from the forecast; `inf`: beyond."""
+
+    start: Wait
+    end_p50: float
+
+
+class UnitForecast(msgspec.Struct, frozen=True, gc=False):
+    """What is told of one unit.
+
+    Attributes:
+        told: With arrivals, calibrated.
+        raw: What the paths with arrivals say.
+        without_arrivals: If nothing arrived any more.
+    """
+
+    told: Times
+    raw: Wait
+    without_arrivals: Times
+
+
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+    """One forecast.
+
+    Attributes:
+        moment: The time of the state.
+        seed: Of all that was drawn.
+        sample: How many paths were played; fewer than asked for if the time was over.
+        units: All units that wait, by uid.
+    """
+
+    moment: Moment
+    seed: int
+    sample: int
+    units: dict[str, UnitForecast]
+
+
+def forecast(
+    engine: Engine,
+    moment: Moment,
+    beliefs: RunTimes,
+    history: ArrivalHistory,
+    calibration: Calibration,
+    settings: Settings,
+    is_over: Callable[[], bool],
+) -> Forecast:
+    """Return when all waiting units start.
+
+    Args:
+        engine: The state; it is forked for each path, and not changed.
+        moment: The time of the state.
+        beliefs: How long runs last.
+        history: What arrives.
+        calibration: What became of earlier forecasts, by seconds since the epoch; for reading.
+        settings: How many paths, and how long.
+        is_over: Returns whether the time is spent. The first path is played all the same.
+    """
+    watched = waiting_uids(engine)
+    busy: list[Path] = []
+    quiet: list[Path] = []
+    for number in range(settings.paths if watched else 0):
+
+        def one(*, arrives: bool, path: int = number) -> Path:
+            fork = engine.fork()
+            arrivals = history.sample(moment, settings.seconds, settings.seed, path)
+            return play(
+                fork,
+                moment,
+                DrawnRuns(fork, beliefs, settings.seed, path),
+                arrivals if arrives else (),
+                watched=watched,
+                seconds=settings.seconds,
+                is_over=is_over if path else never,
+            )
+
+        try:
+            pair = one(arrives=True), one(arrives=False)
+        except TakenBackError:
+            break
+        busy.append(pair[0])
+        quiet.append(pair[1])
+    adjustment = calibration.at(moment.wall.timestamp())
+    units = {uid: _tell(uid, busy, quiet, moment, adjustment) for uid in watched if busy}
+    return Forecast(moment=moment, seed=settings.seed, sample=len(busy), units=units)
+
+
+def never() -> bool:
+    """Return False: a path that is wanted in any case."""
+    return False
+
+
+def _tell(
+    uid: str,
+    busy: Sequence[Path],
+    quiet: Sequence[Path],
+    moment: Moment,
+    adjustment: Adjustment,
+) -> UnitForecast:
+    raw = waits_of(uid, [path.starts for path in busy], moment)
+    told = adjustment.adjust(raw)
+    end = _middle_of(uid, [path.ends for path in busy], moment)
+    # The calibrated start may be later than the end that the paths saw.
+    ran = end - raw.p50 if raw.p50 < inf else inf
+    without = Times(
+        waits_of(uid, [path.starts for path in quiet], moment),
+        _middle_of(uid, [path.ends for path in quiet], moment),
+    )
+    return UnitForecast(Times(told, max(end, told.p50 + ran)), raw, without)
+
+
+def waits_of(uid: str, paths: Sequence[Mapping[str, float]], moment: Moment) -> Wait:
+    """Return how much longer a unit waits, from when it starts on each path."""
+    return summarize([times.get(uid, inf) - moment.now for times in paths])
+
+
+def _middle_of(uid: str, paths: Sequence[Mapping[str, float]], moment: Moment) -> float:
+    ordered = sorted(times.get(uid, inf) - moment.now for times in paths)
+    return quantile(ordered, MIDDLE)

@@ -1,0 +1,205 @@
+"""`koord-queue replay --score-forecasts`: how good forecasts are on a trace."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from queue_scheduler.forecast.run_times import RunTimeModel
+from queue_scheduler.replay.forecast_scores import score, tell_scores
+from queue_scheduler.replay.jobs import Trace, TraceError
+from queue_scheduler.replay.progress import Progress
+from queue_scheduler.replay.replayed_world import policy_names
+from queue_scheduler.replay.scored_replay import Asking, ScoredReplay
+from queue_scheduler.replay.scored_world import BACKFILL, DECLARED, build_scored_world
+from queue_scheduler.replay.trace_files import read_trace
+
+Json = dict[str, Any]
+
+LOADS: Final = (0.4, 0.6, 0.9)
+POLICIES: Final = ("FIFO", "Priority", BACKFILL)
+FORECASTS: Final = 300
+PATHS: Final = 40
+MOST: Final = 1_000_000
+
+
+class ScoreOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags that are about scores; the names are theirs.
+
+    Attributes:
+        score_forecasts: Whether forecasts are scored, and nothing else is replayed.
+        loads: The work that is offered, as shares of what there is.
+        policies: Policies of all queues.
+        declared: How jobs declare times: keys of `DECLARED`.
+        forecasts: About how many forecasts in each world.
+        paths: Paths of each.
+        oracle: Whether true run times and later arrivals are given.
+    """
+
+    score_forecasts: bool
+    loads: tuple[float, ...]
+    policies: tuple[str, ...]
+    declared: tuple[str, ...]
+    forecasts: int
+    paths: int
+    oracle: bool
+
+
+def add_score_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    add = parser.add_argument_group("scores of forecasts").add_argument
+    add(
+        "--score-forecasts",
+        action="store_true",
+        help="ask for forecasts on the way, and score them; the quotas are made from the trace",
+    )
+    add("--loads", nargs="+", type=share, default=LOADS, metavar="L", help="default: 0.4 0.6 0.9")
+    add(
+        "--policies",
+        nargs="+",
+        default=POLICIES,
+        metavar="P",
+        help=f"policies, or {BACKFILL}; default: {' '.join(POLICIES)}",
+    )
+    add(
+        "--declared",
+        nargs="+",
+        choices=list(DECLARED),
+        default=("near", "far"),
+        metavar="D",
+        help=f"how jobs declare times: {', '.join(DECLARED)}; default: near far",
+    )
+    add("--forecasts", type=count, default=FORECASTS, metavar="N", help="of each world; 300")
+    add("--paths", type=count, default=PATHS, metavar="N", help="paths of each forecast; 40")
+    add("--oracle", action="store_true", help="give the true run times and later arrivals")
+
+
+def read_score_options(got: argparse.Namespace) -> ScoreOptions:
+    """Return the flags that were given."""
+    given = {field.name: getattr(got, field.name) for field in msgspec.structs.fields(ScoreOptions)}
+    lists = {name: tuple(given[name]) for name in ("loads", "policies", "declared")}
+    return ScoreOptions(**{**given, **lists})
+
+
+def share(text: str) -> float:
+    """Return a flag's load.
+
+    Raises:
+        ValueError: It is no number above 0 up to 10. The error has this function's name.
+    """
+    number = float(text)
+    if not 0 < number <= 10:  # noqa: PLR2004 - ten times what there is is more than any trace needs
+        raise ValueError(text)
+    return number
+
+
+def count(text: str) -> int:
+    """Return a flag's count.
+
+    Raises:
+        ValueError: It is no whole number above 0. The error has this function's name.
+    """
+    number = int(text)
+    if not 0 < number <= MOST:
+        raise ValueError(text)
+    return number
+
+
+def score_trace(
+    trace: Path,
+    form: str,
+    seed: int,
+    options: ScoreOptions,
+    new_model: Callable[[], RunTimeModel],
+    progress: Callable[[int], Progress],
+) -> Json:
+    """Score forecasts on a trace, in each world that the options name.
+
+    Args:
+        trace: The file.
+        form: Its format; "": found by its name and header line.
+        seed: Of all that is drawn.
+        options: The worlds, and how many forecasts.
+        new_model: Makes the model that learns run times.
+        progress: Makes what tells how far so many runs are.
+
+    Raises:
+        TraceError: The trace, or a policy, is wrong.
+    """
+    known = (*policy_names(), BACKFILL)
+    for name in options.policies:
+        if name not in known:
+            names = ", ".join(known)
+            raise TraceError(f"--policies {name}: there is no such policy; known: {names}")
+    found_form, read = read_trace(trace, form)
+    worlds = [_World(*each) for each in product(options.loads, options.policies, options.declared)]
+    told = progress(len(worlds))
+    found = []
+    try:
+        for world in worlds:
+            told.start(world.text)
+            found.append(_score_world(read, world, seed, options, new_model(), told.tell))
+    finally:
+        told.end()
+    return {
+        "trace": {"file": trace.name, "format": found_form, "jobs": len(read.jobs)},
+        "seed": seed,
+        "paths": options.paths,
+        "oracle": options.oracle,
+        "worlds": found,
+    }
+
+
+class _World(NamedTuple):
+    load: float
+    policy: str
+    declared: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.policy}, load {self.load:g}, declared times: {self.declared}"
+
+
+def _score_world(
+    trace: Trace,
+    world: _World,
+    seed: int,
+    options: ScoreOptions,
+    model: RunTimeModel,
+    told: Callable[[float], None],
+) -> Json:
+    load, policy, declared = world
+    built = build_scored_world(trace, load=load, policy=policy, declared=declared, seed=seed)
+    asking = Asking(
+        seed=seed,
+        paths=options.paths,
+        forecasts=options.forecasts,
+        is_oracle=options.oracle,
+    )
+    questions = ScoredReplay(built, asking, model, told).run()
+    errors = [abs(each.raw.p50 - (each.true or 0.0)) for each in questions]
+    return {
+        **world._asdict(),
+        "capacity": built.capacity,
+        "leftOut": built.skipped,
+        "questions": len(questions),
+        "largestOracleError": max(errors, default=0.0) if options.oracle else None,
+        **score(questions),
+    }
+
+
+def tell_score_report(report: Json) -> Iterator[str]:
+    """Yield the tables as lines."""
+    yield f"{report['trace']['jobs']} jobs; seed {report['seed']}, {report['paths']} paths"
+    for world in report["worlds"]:
+        yield ""
+        said = _World(world["load"], world["policy"], world["declared"]).text
+        yield f"{said}; {world['questions']} forecasts"
+        if world["largestOracleError"] is not None:
+            yield f"largest error with the truth given: {world['largestOracleError']:g} s"
+        yield from tell_scores(world)

@@ -1,0 +1,143 @@
+"""The routes of forecasts: the last one is read, with its age; others' units are not named."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, HTTPException
+
+from queue_scheduler.debug_api.forecast_routes import (
+    LATER_SECONDS,
+    LEAST_REST_SECONDS,
+    REST_SHARE,
+    Forecasts,
+    State,
+    add_forecast_routes,
+    without_others,
+)
+from queue_scheduler.forecast import paths
+from queue_scheduler.forecast.all_units import Settings
+from shared_api.testing.virtual_clock import EPOCH, VirtualClock
+from shared_api.timestamps import rfc3339
+from tests.queue_scheduler.forecast.forecast_kit import Exact, ExactModel, town_at
+
+
+class Desk:
+    """Forecasts of a town 300 seconds after its beginning, and the clock at that time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(paths, "DRIFT", 0.0)
+        self.clock = VirtualClock()
+        self.engine, self.moment = town_at(300.0)
+        self.state: State | None = State(self.engine, self.moment)
+        self.clock.advance(300.0)
+        self.model = ExactModel()
+        self.forecasts = Forecasts(
+            lambda: self.state,
+            self.clock,
+            self.model,
+            Settings(paths=3, seconds=1000.0, seed=5),
+            EPOCH,
+        )
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
+    return Desk(monkeypatch)
+
+
+def at(seconds: float) -> str:
+    return rfc3339(EPOCH + timedelta(seconds=seconds))
+
+
+def test_a_unit_is_told_when_it_starts(desk: Desk) -> None:
+    rest = desk.forecasts.step()
+    assert rest >= LEAST_REST_SECONDS
+    desk.clock.advance(40.0)
+    got = desk.forecasts.of_unit("ns", "j4").model_dump(by_alias=True)
+    times = {"startP10": at(1000), "startP50": at(1000), "startP90": at(1000), "endP50": at(2000)}
+    assert got == {
+        **times,
+        "namespace": "ns",
+        "name": "j4",
+        "queue": "a",
+        "withoutArrivals": times,
+        "sample": 3,
+        "seed": 5,
+        "computedAt": at(300),
+        "ageSeconds": 40.0,
+    }
+    assert desk.forecasts.age_seconds() == 40.0
+
+
+def test_beyond_the_horizon_is_null(desk: Desk) -> None:
+    desk.forecasts.step()
+    got = desk.forecasts.of_unit("ns", "j8")
+    assert (got.start_p10, got.start_p90, got.end_p50) == (None, None, None)
+
+
+def test_before_the_first_one_it_is_said_that_there_is_none(desk: Desk) -> None:
+    desk.state = None
+    assert desk.forecasts.step() == LATER_SECONDS
+    assert desk.forecasts.age_seconds() is None
+    assert desk.forecasts.coverage() == {}
+    with pytest.raises(HTTPException) as raised:
+        desk.forecasts.of_unit("ns", "j4")
+    assert raised.value.status_code == 503
+
+
+def test_a_unit_that_does_not_wait_is_not_found(desk: Desk) -> None:
+    desk.forecasts.step()
+    with pytest.raises(HTTPException) as raised:
+        desk.forecasts.of_unit("ns", "j0")
+    assert raised.value.status_code == 404
+    assert "did not wait in a queue at the last forecast" in raised.value.detail
+
+
+def test_a_queue_is_told_in_its_order_and_by_pages(desk: Desk) -> None:
+    desk.forecasts.step()
+    page = desk.forecasts.of_queue("a", 1, 2)
+    assert [unit.name for unit in page.units] == ["j5", "j6"]
+    assert (page.total, page.offset, page.limit, page.others) == (5, 1, 2, 0)
+    assert desk.forecasts.of_queue("empty", 0, 9).units == []
+
+
+def test_units_of_others_are_counted_and_not_named(desk: Desk) -> None:
+    desk.forecasts.step()
+    page = desk.forecasts.of_queue("a", 0, 9)
+    got = without_others(page, lambda namespace: namespace != "ns")
+    assert (got.units, got.others, got.total) == ([], 5, 5)
+    assert without_others(page, lambda namespace: namespace == "ns") == page
+
+
+def test_a_renewal_ends_with_its_budget(desk: Desk) -> None:
+    settings = Settings(paths=3)
+    slow = Forecasts(
+        lambda: desk.state, desk.clock, desk.model, settings, EPOCH, budget_seconds=0.0
+    )
+    slow.step()
+    assert slow.of_unit("ns", "j4").sample == 1, "the first path is played all the same"
+
+
+def test_it_rests_for_longer_than_it_took(desk: Desk) -> None:
+    clock = desk.clock
+
+    class SlowModel(ExactModel):
+        def at(self, epoch: float, running: Any) -> Exact:
+            clock.advance(50.0)
+            return super().at(epoch, running)
+
+    slow = Forecasts(lambda: desk.state, clock, SlowModel(), Settings(paths=3), EPOCH)
+    assert slow.step() == REST_SHARE * 50.0
+
+
+def test_the_paths_of_the_routes(desk: Desk) -> None:
+    app = FastAPI()
+    add_forecast_routes(app, desk.forecasts, lambda _: None)
+    found = {getattr(route, "path", "") for route in app.routes}
+    assert {
+        "/debug/queueunits/{namespace}/{name}/forecast",
+        "/debug/queues/{name}/forecast",
+    } <= found

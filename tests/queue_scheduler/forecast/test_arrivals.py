@@ -1,0 +1,88 @@
+"""Arrivals are drawn from those of the last days, at the same time of day."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from queue_scheduler.decision import Moment
+from queue_scheduler.forecast.arrivals import DAY, ArrivalHistory, PastArrival
+from queue_scheduler.insight.virtual_cluster import Arrival
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.testing.virtual_clock import EPOCH
+
+HOUR = 3600.0
+MOMENT = Moment(500.0, EPOCH)
+NOW = EPOCH.timestamp()
+WEEK = 7 * DAY
+
+
+def unit(namespace: str) -> QueueUnit:
+    return QueueUnit(metadata=ObjectMeta(name="past", namespace=namespace, labels={"a": "b"}))
+
+
+def sample(history: ArrivalHistory, path: int = 0, seconds: float = WEEK) -> list[Arrival]:
+    return list(history.sample(MOMENT, seconds, 1, path))
+
+
+def noons(days: int) -> ArrivalHistory:
+    """Return ten arrivals each day, all in the hour from noon to one."""
+    noon = EPOCH.replace(hour=12, minute=0, second=0)
+    past = [
+        PastArrival((noon - timedelta(days=back)).timestamp() + 360.0 * number, unit("blue"))
+        for back in range(days, 0, -1)
+        for number in range(10)
+    ]
+    past = [each for each in past if each.epoch < NOW]
+    return ArrivalHistory(past, NOW - days * DAY)
+
+
+def test_the_rhythm_of_a_day_is_kept() -> None:
+    for path in range(20):
+        drawn = sample(noons(9), path)
+        assert len(drawn) == 70
+        hours = {(EPOCH + timedelta(seconds=each.now - MOMENT.now)).hour for each in drawn}
+        assert hours == {12}
+
+
+def test_they_are_in_order_and_after_the_moment() -> None:
+    times = [each.now for each in sample(noons(9))]
+    assert times == sorted(times)
+    assert MOMENT.now <= times[0] <= times[-1] <= MOMENT.now + WEEK
+
+
+def test_bursts_stay_bursts_and_newer_days_are_drawn_more_often() -> None:
+    """Yesterday had a burst; the week before had none."""
+    yesterday = NOW - DAY / 2
+    past = [PastArrival(yesterday + number, unit("blue")) for number in range(50)]
+    history = ArrivalHistory(past, NOW - 9 * DAY)
+    counts = [len(sample(history, path, DAY)) for path in range(400)]
+    assert set(counts) == {0, 50}
+    assert 0.2 < counts.count(50) / 400 < 0.4, "one day of seven, newer days more often"
+
+
+def test_with_less_than_a_day_known_the_rate_is_kept() -> None:
+    past = [PastArrival(NOW - 3 * HOUR + 60.0 * number, unit("blue")) for number in range(180)]
+    drawn = sample(ArrivalHistory(past, NOW - 3 * HOUR), seconds=30 * HOUR)
+    assert 1700 <= len(drawn) <= 1800
+
+
+def test_nothing_known_means_that_nothing_arrives() -> None:
+    assert sample(ArrivalHistory([], NOW)) == []
+    assert sample(ArrivalHistory([], NOW - DAY)) == []
+
+
+def test_drawn_units_have_names_of_their_own() -> None:
+    drawn = sample(noons(3))
+    names = {each.unit.metadata.key for each in drawn}
+    assert len(names) == len({each.unit.metadata.uid for each in drawn}) == len(drawn)
+    assert {each.unit.metadata.labels["a"] for each in drawn} == {"b"}
+    assert {each.unit.metadata.namespace for each in drawn} == {"blue"}
+
+
+def test_paths_differ_and_a_path_repeats() -> None:
+    past = [PastArrival(NOW - DAY * 8 + 977.0 * number, unit("blue")) for number in range(700)]
+    history = ArrivalHistory(past, NOW - 8 * DAY)
+    one, again, other = ([each.now for each in sample(history, path)] for path in (1, 1, 2))
+    assert one == again
+    assert one != other

@@ -1,0 +1,88 @@
+"""One forecast after the other: what is learned in between, and what became of each."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.forecast.all_units import Forecast, Settings
+from queue_scheduler.forecast.arrivals import DAY
+from queue_scheduler.forecast.calibration import FEW
+from queue_scheduler.forecast.renewals import Renewals
+from queue_scheduler.insight.finished_run import FinishedRun
+from shared_api.testing.virtual_clock import EPOCH
+from tests.properties.engine_kit import build_queue
+from tests.queue_scheduler.forecast.forecast_kit import RUN, ExactModel, town_at, uid_of
+from tests.queue_scheduler.insight.virtual_town import Story, job, town_engine
+
+NOW = EPOCH.timestamp()
+
+
+def renewals(model: ExactModel, since: float = NOW) -> Renewals:
+    return Renewals(model, Settings(paths=2), since)
+
+
+def ask(found: Renewals, town: tuple[Engine, Moment]) -> Forecast:
+    return found.renew(town[0].fork(), town[1], bool)
+
+
+def test_what_runs_is_told_to_the_model() -> None:
+    model = ExactModel()
+    ask(renewals(model), town_at(300.0))
+    assert [each.ran for each in model.running] == [300.0] * 4
+    assert {each.traits.tenant for each in model.running} == {"a"}
+
+
+def test_units_that_have_ended_arrive_again() -> None:
+    """Large jobs of higher priority have come every ten minutes: they go first."""
+    engine, moment = town_at(300.0, policy="Priority")
+    model = ExactModel()
+    found = renewals(model, NOW - 2 * DAY)
+    before = ask(found, (engine, moment)).units[uid_of(engine, "j8")]
+    for number in range(280, 0, -1):
+        found.learn(_ended(NOW - 600.0 * number, f"old-{number}"))
+    assert len(model.runs) == 280
+    after = ask(found, (engine, moment)).units[uid_of(engine, "j8")]
+    assert after.without_arrivals == before.without_arrivals
+    assert after.raw.p50 > before.raw.p50
+
+
+def _ended(created: float, uid: str) -> FinishedRun:
+    return FinishedRun(
+        unit=f"a/{uid}",
+        uid=uid,
+        queue="a",
+        quota="a",
+        priority=9,
+        charge={"cpu": 4000},
+        created=created,
+        started=created,
+        ended=created + RUN,
+    )
+
+
+def test_forecasts_that_come_true_are_counted() -> None:
+    """In a long queue of one job at a time each forecast is right, and the coverage is whole."""
+    engine = town_engine(build_queue("a", "FIFO"), cpu=1)
+    names = [f"j{number:02}" for number in range(40)]
+    story = Story(engine, [(0.0, job(name)) for name in names], seconds=dict.fromkeys(names, RUN))
+    found = renewals(ExactModel())
+    for step in range(1, 30):
+        at = step * RUN + 300.0
+        story.run(at)
+        ask(found, (engine, Moment(at, EPOCH + timedelta(seconds=at))))
+    coverage = found.calibration.coverage()
+    assert coverage, f"at least {FEW} have come true in one horizon"
+    assert min(coverage.values()) < 1.1
+
+
+def test_a_unit_that_is_deleted_is_forgotten() -> None:
+    engine, moment = town_at(300.0)
+    found = renewals(ExactModel())
+    ask(found, (engine, moment))
+    for record in list(engine.units.records.values()):
+        engine.on_queue_unit_gone(record.unit)
+    later = Moment(moment.now + 60, moment.wall + timedelta(seconds=60))
+    assert ask(found, (engine, later)).units == {}
+    assert found.calibration.coverage() == {}
