@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import pytest
 
+from queue_scheduler.cache.unit_state import judge
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.framework import installed_packages
 from queue_scheduler.framework.handle import Handle
@@ -99,12 +100,19 @@ def test_a_plugin_that_cannot_be_pickled_is_named() -> None:
         pytest.param(Named(Transport), id="a class that is no part of an engine"),
         pytest.param(Named(build_handle), id="a function of another package"),
         pytest.param(Named(freeze, 1), id="a function of this project"),
+        pytest.param(Named(judge, build_unit("u")), id="a function of an allowed package"),
         pytest.param(Named(pickle.loads, b""), id="a second pickle, which nothing restricts"),
     ],
 )
 def test_a_hostile_pickle_is_refused(hostile: Named) -> None:
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointError, match=r"is not allowed|is no method"):
         thaw(pickle.dumps(hostile))
+
+
+def test_what_an_allowed_module_imports_is_refused() -> None:
+    name = b"queue_scheduler.framework.installed_packages\nentry_points\n"
+    with pytest.raises(CheckpointError, match="not allowed"):
+        thaw(b"c" + name + b")R.")
 
 
 @pytest.mark.parametrize(

@@ -62,3 +62,4 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
         cursor = page.cursor
     assert kinds == [LogKind.REFUSED, LogKind.REFUSED, LogKind.ADMITTED]
     assert cursor is None
+    assert read(world, LogQuery(limit=3)).cursor is None

@@ -17,8 +17,9 @@ from tests.properties.engine_kit import build_unit
 from tests.queue_scheduler.record.record_kit import Recorded
 
 
+@pytest.mark.parametrize("meanwhile", [pytest.param(0, id="quiet"), pytest.param(1, id="a call")])
 def test_a_full_disk_stops_recording_until_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: int
 ) -> None:
     world = Recorded(tmp_path / "record")
     world.writer.step()
@@ -32,10 +33,13 @@ def test_a_full_disk_stops_recording_until_there_is_room(
         world.writer.step()
     assert "disk is full" in world.writer.problem
     assert world.writer.failures == 1
-    world.call("on_queue_unit", build_unit("dropped", "a"))
+    for _ in range(meanwhile):
+        world.call("on_queue_unit", build_unit("dropped", "a"))
     world.clock.advance(RETRY_SECONDS)
     world.writer.step()
     assert world.writer.problem == ""
+    # Without a checkpoint it would follow on a gap.
+    world.call("on_queue_unit", build_unit("after a gap", "a"))
     assert world.writer.needs_checkpoint(world.number)
     world.checkpoint()
     restarted = world.wall
@@ -44,6 +48,7 @@ def test_a_full_disk_stops_recording_until_there_is_room(
     found = TimeTravel(world.path).at(world.wall)
     assert digest(found.engine) == digest(world.engine)
     assert found.complete_from == restarted
+    assert TimeTravel(world.path).at(restarted - 0.5).number == 0
 
 
 @pytest.mark.parametrize("content", [b"not a database" * 100, None])

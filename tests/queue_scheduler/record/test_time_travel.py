@@ -22,7 +22,8 @@ def test_every_moment_can_be_had_again(tmp_path: Path) -> None:
         moments.append((world.wall, world.number, digest(world.engine)))
         if number == 4:
             world.checkpoint()
-        world.writer.step()
+        if number % 3 == 2:
+            world.writer.step()
     travel = TimeTravel(world.path)
     for wall, number, want in moments:
         found = travel.at(wall)
