@@ -6,6 +6,9 @@ Read in this order:
 2. ``call_log``: the calls of the engine that decides, until they are taken.
 3. ``call_codec``: a call as bytes; ``checkpoint``: an engine as bytes, and back.
 4. ``digest``: whether two engines are in the same state.
+5. ``decision_log``: decisions as entries of a log.
+6. ``record_store``: all of it in a SQLite file; ``record_writer``: the thread that writes.
+7. ``log_query``: the log in pages; ``time_travel``: the engine as it was at a time.
 
 Not here: who takes the calls, and sends them to another process.
 """

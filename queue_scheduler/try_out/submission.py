@@ -23,7 +23,7 @@ from queue_controllers.manifests.verdicts import (
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.changes import Changes, find_changes
 from queue_scheduler.insight.explain import Explanation, explain, needs_fork
-from queue_scheduler.insight.trials import Outcome, SpentError, Trials
+from queue_scheduler.insight.trials import SpentError, Trials
 from shared_api.access_review import ResourceRight
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
@@ -160,7 +160,8 @@ class TryOut:
             position=0 if arrived is None else arrived.position,
         )
         try:
-            outcome = self._let_decide(key)
+            # It is the engine itself that decides: what starts has its share when the next comes.
+            outcome = Trials(engine, key, wall).rested
         except SpentError:
             return replace(tried, explanation=arrived)
         tried = replace(tried, starts=outcome.starts, also=outcome.also, victims=outcome.victims)
@@ -174,12 +175,6 @@ class TryOut:
     def _explain(self, key: str) -> Explanation | None:
         reader = self._engine.fork() if needs_fork(self._engine) else self._engine
         return explain(reader, key, self._wall)
-
-    def _let_decide(self, key: str) -> Outcome:
-        """Let all queues decide until they rest, or the unit starts; keep what follows."""
-        trials = Trials(self._engine, key, self._wall)
-        self._engine = trials.rested.engine
-        return trials.rested
 
     def _as_created(self, body: dict[str, Any]) -> QueueUnit:
         """Return a unit as the API server would return it."""

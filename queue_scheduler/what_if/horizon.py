@@ -16,7 +16,6 @@ from queue_scheduler.insight.virtual_cluster import Outside, VirtualCluster
 from queue_scheduler.unit_writes.applied_patches import with_status
 from queue_scheduler.unit_writes.eviction_patches import build_request
 from queue_scheduler.what_if.apply import apply_edits
-from queue_scheduler.what_if.at_once import NODE_GONE
 from queue_scheduler.what_if.edit import Edit
 from queue_scheduler.what_if.measures import (
     COMPLETED,
@@ -27,6 +26,7 @@ from queue_scheduler.what_if.measures import (
     compare,
 )
 from queue_scheduler.what_if.paths import Path, PathSource
+from shared_api.evictions import BACKOFF_TIMEOUT
 
 
 class Horizon(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,9 +103,9 @@ def _play(
 
 
 def _ask_back(engine: Engine, keys: Iterable[str], moment: Moment) -> None:
-    """Ask units back that lost pods: the cluster stops them, and they wait again."""
+    """Ask units back that lost pods: they are stopped, and wait again after a backoff."""
     for key in keys:
         record = engine.record(key)
         if record is not None and record.occupies:
-            patch = build_request(record.unit, NODE_GONE, "a node is removed", moment.wall)
+            patch = build_request(record.unit, BACKOFF_TIMEOUT, "a node is removed", moment.wall)
             engine.on_queue_unit(with_status(record.unit, patch, record.version + 1))

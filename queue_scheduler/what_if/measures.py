@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf, isfinite
+from math import ceil, inf, isfinite
 from typing import Final
 
 import msgspec
@@ -84,8 +84,7 @@ def quantile(ordered: Sequence[float], part: float) -> float:
     """Return a quantile by the nearest rank; `inf` of no values."""
     if not ordered:
         return inf
-    rank = max(0, min(len(ordered) - 1, round(part * len(ordered) + 0.5) - 1))
-    return ordered[rank]
+    return ordered[max(0, ceil(part * len(ordered)) - 1)]
 
 
 def _finite(value: float) -> float | None:
@@ -97,10 +96,6 @@ class PathTally:
 
     A unit's wait goes from its creation to its first admission after now. A unit that waits at the
     end has no wait yet: it counts as longer than all others.
-
-    Args:
-        cluster: The cluster; it calls `on_event`.
-        seconds: The horizon.
     """
 
     def __init__(self) -> None:

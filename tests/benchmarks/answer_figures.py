@@ -16,8 +16,13 @@ from typing import Any, Final, cast
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.views import view_explanation, with_changes
+from queue_scheduler.debug_api.what_if_routes import view_what_if
+from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from queue_scheduler.what_if.at_once import answer_at_once
+from queue_scheduler.what_if.edit import Edit
+from shared_api.objects.elastic_quota import ElasticQuota
 from tests.benchmarks.engine_load import EngineLoad, flat_load
 from tests.benchmarks.figures import Figure, percentile
 
@@ -26,6 +31,7 @@ QUEUES: Final = 100
 ANSWERS: Final = 1_000
 SLOW_ANSWERS: Final = 100
 """With changes: each takes a hundred times as long."""
+NOW: Final = Moment(0.0, datetime(2026, 11, 1, tzinfo=UTC))
 PAUSE_SECONDS: Final = 0.002
 """Before each question: so it comes while the other thread runs, which must give way."""
 
@@ -52,6 +58,7 @@ def run(*, quick: bool = False) -> list[Figure]:
     places = list(islice(cycle(product(load.queues, range(5))), answers))
     engine = _LockedEngine(load.engine)
     slow = places[: SLOW_ANSWERS // 4 if quick else SLOW_ANSWERS]
+    what_if = _ask_what_if(engine.shared, 3 if quick else 10)
     alone, slow_alone = _ask(engine.shared, places), _ask(engine.shared, slow, changes=True)
     load.engine = cast("Engine", engine)
     stop = threading.Event()
@@ -62,6 +69,7 @@ def run(*, quick: bool = False) -> list[Figure]:
     worker.join()
     note = f"{PENDING} pending in {QUEUES} queues, {len(places)} answers; control: alone"
     return [
+        *what_if,
         Figure(name="explain_ms", value=percentile(alone, 0.5), unit="ms", note="alone; median"),
         Figure(
             name="explain_p99_ms",
@@ -84,6 +92,29 @@ def run(*, quick: bool = False) -> list[Figure]:
             note=f"while a thread decides; median; p90 {percentile(slow_busy, 0.9):.0f} ms",
         ),
     ]
+
+
+def _ask_what_if(shared: SharedEngine, times: int) -> list[Figure]:
+    """Measure what-if questions: one quota that starts its waiting units, and all quotas."""
+    names = [each.metadata.name for each in shared.fork().objects.of_kind(ElasticQuota)]
+    found = []
+    for name, asked, note in (
+        ("what_if_ms", names[:1], "one quota is raised"),
+        ("what_if_all_ms", names, f"{len(names)} quotas are raised, and all units start"),
+    ):
+        patch = {"spec": {"max": {"cpu": "1000000"}}}
+        edits = [Edit(kind="ElasticQuota", name=each, patch=patch) for each in asked]
+        took, started = [], 0
+        for _ in range(times):
+            began = time.perf_counter()
+            answer = answer_at_once(shared.fork(), edits, NOW)
+            view = view_what_if(answer, leader=True)
+            view.model_dump_json()
+            took.append(1e3 * (time.perf_counter() - began))
+            started = view.started_count
+        said = f"{note}: {started} units start; median of {times}"
+        found.append(Figure(name=name, value=percentile(took, 0.5), unit="ms", note=said))
+    return found
 
 
 def _decide(load: EngineLoad, stop: threading.Event) -> None:

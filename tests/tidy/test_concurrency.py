@@ -30,6 +30,7 @@ LOCK_HOLDERS = {
     "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",
     "queue_scheduler/cycles/preemption_cycle.py": "answers of a round reported by every writer",
     "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",
+    "queue_scheduler/record/time_travel.py": "one engine of the past is restored at a time",
     "queue_scheduler/cycles/shared_engine.py": "the one lock around the engine",
     "shared_api/metrics.py": "counts of all threads, read by scrapes",
     "shared_api/access_review.py": "verdicts remembered for all request threads",

@@ -332,6 +332,7 @@ def test_a_generated_name_and_a_missing_namespace_are_filled_in() -> None:
 def test_what_only_the_server_sets_does_not_count() -> None:
     """A manifest that was read from a cluster."""
     body = job(uid="1", creationTimestamp="2020-01-01T00:00:00Z", resourceVersion="7")
+    body["metadata"]["deletionTimestamp"] = "2020-01-02T00:00:00Z"
     body["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
     assert comparable(judged_one(body).unit or {}) == comparable(judged_one(JOB).unit or {})
 

@@ -267,6 +267,28 @@ def test_units_of_others_are_counted_and_not_named(client: httpx.Client) -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("may", "starts", "others"),
+    [
+        pytest.param({"list queueunits default"}, ["default/first"], 0, id="who may read them"),
+        pytest.param(set(), [], 1, id="who may not"),
+    ],
+)
+def test_who_reads_the_names_of_units_in_other_namespaces(
+    guarded: httpx.Client,
+    busy: ShellKit,
+    rights: Rights,
+    may: set[str],
+    starts: list[str],
+    others: int,
+) -> None:
+    rights.allowed = {"create /debug/try", "create jobs labs", *may}
+    busy.add_unit("first", cpu=1)
+    text = manifest(cpu="0", namespace="labs").replace('"7"', '"-1"')
+    job = the_job(ask(guarded, text, headers=ANN))
+    assert (job["alsoStarts"], job["otherStarts"]) == (starts, others)
+
+
 def test_the_explanation_names_no_units_of_others(client: httpx.Client) -> None:
     view = TryView.model_validate(ask(client, manifest(cpu="2")).json())
     (job,) = view.jobs

@@ -90,7 +90,9 @@ def test_the_age_counts_from_when_all_was_sent(pair: Pair) -> None:
 def test_a_lost_connection_is_made_again_with_a_new_copy(pair: Pair) -> None:
     pair.run()
     pair.sender.feed.end()
+    pair.sender.feed.step()
     pair.sender.add_unit("a")
+    assert len(pair.sender.calls) == 0, "the next copy has it"
     pair.run()
     assert pair.is_same()
     assert len(pair.receiver.received.checkpoints) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Moment
 from queue_scheduler.quota.quota_settings import QuotaMode
@@ -14,7 +15,7 @@ from queue_scheduler.what_if.edit import Edit
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.testing.object_builders import node
 from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPT_RUNNING, QUOTA_NAME, STOP_POLICY
-from tests.properties.engine_kit import build_pod, build_queue, build_quota, build_unit
+from tests.properties.engine_kit import build_pod, build_queue, build_quota, build_unit, changed
 from tests.queue_scheduler.insight.changes_kit import WALL, SmallCluster, names
 
 PREEMPTS = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
@@ -164,6 +165,16 @@ def test_an_eviction_says_for_whom_and_what_is_lost() -> None:
     (left,) = answer_at_once(cluster.engine.fork(), [edit], Moment(0.0, later)).evicted
     assert (left.unit, left.by, left.reason) == ("ns/busy", "ns/first", "Preempted")
     assert left.lost_seconds == 7200
+
+
+def test_a_unit_that_leaves_anyway_is_not_credited_to_an_edit() -> None:
+    cluster = full()
+    record = cluster.engine.record("ns/busy")
+    assert record is not None
+    inactive = replace(record.unit, spec=replace(record.unit.spec, active=False))
+    cluster.engine.on_queue_unit(changed(inactive, 9))
+    found = ask(cluster, quota_max(9))
+    assert (found.evicted, found.spared, found.started) == ((), (), ())
 
 
 def test_an_edit_spares_a_unit_that_would_be_evicted() -> None:

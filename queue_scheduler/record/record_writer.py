@@ -1,0 +1,196 @@
+"""Writes the record on a thread of its own; what cannot be written stops it, and nothing else.
+
+The thread that plays calls hands them over, with what the engine has answered, and goes on. Once a
+second, everything that came is committed. While the disk is full or the file is broken, nothing is
+kept; after a pause the record begins again, with a new checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.record.checkpoint import CheckpointError, freeze
+from queue_scheduler.record.decision_log import LogEntry
+from queue_scheduler.record.engine_call import EngineCall
+from queue_scheduler.record.record_store import (
+    Checkpoint,
+    RecordStore,
+    Retention,
+    StoreError,
+    open_store,
+)
+
+COMMIT_SECONDS: Final = 1.0
+"""What a crash loses at most."""
+
+CHECKPOINT_CALLS: Final = 20_000
+"""Calls between two checkpoints, at most: they are played again in about a second."""
+
+CHECKPOINT_SECONDS: Final = 600.0
+"""Time between two checkpoints, at most: some 700 kB each with 10,000 units, 100 MB a day."""
+
+PRUNE_SECONDS: Final = 60.0
+RETRY_SECONDS: Final = 30.0
+MAX_WAITING: Final = 100_000
+"""Calls and entries that wait to be written; above that, the disk is too slow."""
+
+
+class _Taken(msgspec.Struct, frozen=True):
+    """The engine after a call; `begins`: calls before it are missing."""
+
+    number: int
+    wall: float
+    engine: Engine
+    begins: bool
+
+
+class RecordWriter:
+    """Takes calls from one thread, and writes them on another.
+
+    The caller begins with `begin`, then calls `add` for each call. When `needs_checkpoint`, it
+    calls `checkpoint` with a fork.
+
+    Args:
+        path: The file.
+        now: The wall time.
+        retention: How long the record is kept.
+
+    Attributes:
+        problem: Why nothing is recorded now; "": it is recorded.
+        failures: How often recording has stopped.
+        written_at: When it was last committed, in seconds since the epoch; 0: never.
+    """
+
+    def __init__(
+        self, path: Path, now: Callable[[], datetime], retention: Retention | None = None
+    ) -> None:
+        self.problem = ""
+        self.failures = 0
+        self.written_at = 0.0
+        self._path = path
+        self._now = now
+        self._retention = retention or Retention()
+        self._waiting: deque[_Taken | EngineCall | LogEntry | FinishedRun] = deque()
+        self._store: RecordStore | None = None
+        self._stretch = 0
+        self._prune_at = self._retry_at = 0.0
+        # Whether calls continue what is kept: the thread that writes only takes it back.
+        self._is_begun = False
+        self._since = (0, 0.0)
+
+    # --- the thread that plays ----------------------------------------------------------------
+
+    def needs_checkpoint(self, number: int) -> bool:
+        """Return whether `checkpoint` is to be called with a fork after this call."""
+        if self.problem:
+            return False
+        calls, at = self._since
+        late = self._time() - at >= CHECKPOINT_SECONDS
+        return not self._is_begun or number - calls >= CHECKPOINT_CALLS or late
+
+    def begin(self, number: int, engine: Engine) -> None:
+        """Begin a stretch with a fork: calls before it may be missing."""
+        self._is_begun = True
+        self._put(number, engine, begins=True)
+
+    def checkpoint(self, number: int, engine: Engine) -> None:
+        """Take a fork after a call; the first one after a problem begins a stretch."""
+        if not self._is_begun:
+            self.begin(number, engine)
+        else:
+            self._put(number, engine, begins=False)
+
+    def _put(self, number: int, engine: Engine, *, begins: bool) -> None:
+        self._since = (number, self._time())
+        self._waiting.append(_Taken(*self._since, engine, begins))
+
+    def add(self, item: EngineCall | LogEntry | FinishedRun) -> None:
+        """Take a call, a decision or a run that has ended; dropped while there is a problem."""
+        if self.problem or len(self._waiting) >= MAX_WAITING:
+            # Calls after a gap are useless without a checkpoint.
+            self._is_begun = False
+        elif self._is_begun:
+            self._waiting.append(item)
+
+    # --- the thread that writes ---------------------------------------------------------------
+
+    def step(self) -> float:
+        """Write and commit what has come; return how many seconds to rest."""
+        now = self._time()
+        if now < self._retry_at:
+            return self._retry_at - now
+        try:
+            self._write(now)
+        except (StoreError, CheckpointError) as error:
+            self._fail(str(error), now)
+            return RETRY_SECONDS
+        self.problem = ""
+        return COMMIT_SECONDS
+
+    def close(self) -> None:
+        """Write what has come, and close the file."""
+        self.step()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _write(self, now: float) -> None:
+        if self._store is None:
+            self._store = open_store(self._path, now)
+        store, calls = self._store, list[EngineCall]()
+        for _ in range(len(self._waiting)):
+            item = self._waiting.popleft()
+            if isinstance(item, EngineCall):
+                calls.append(item)
+                continue
+            if isinstance(item, _Taken):
+                self._add_calls(store, calls)
+                self._add_checkpoint(store, item)
+            elif isinstance(item, LogEntry):
+                store.add_decision(item)
+            else:
+                store.add_finished(item)
+        self._add_calls(store, calls)
+        store.commit()
+        self.written_at = now
+        if now >= self._prune_at:
+            self._prune_at = now + PRUNE_SECONDS
+            store.prune(now, self._retention)
+
+    def _add_calls(self, store: RecordStore, calls: list[EngineCall]) -> None:
+        if calls:
+            store.add_calls(self._stretch, calls)
+            calls.clear()
+
+    def _add_checkpoint(self, store: RecordStore, taken: _Taken) -> None:
+        if taken.begins:
+            self._stretch = store.begin_stretch(taken.wall)
+        store.add_checkpoint(
+            Checkpoint(
+                stretch=self._stretch,
+                number=taken.number,
+                wall=taken.wall,
+                data=freeze(taken.engine),
+            )
+        )
+
+    def _fail(self, problem: str, now: float) -> None:
+        self.problem = problem
+        self.failures += 1
+        self._retry_at = now + RETRY_SECONDS
+        self._is_begun = False
+        self._waiting.clear()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _time(self) -> float:
+        return self._now().timestamp()

@@ -1,0 +1,93 @@
+"""An engine as it was: the last checkpoint before a time, and the calls after it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.record.checkpoint import thaw
+from queue_scheduler.record.engine_call import play
+from queue_scheduler.record.record_store import RecordStore, read_store
+
+MAX_KEPT: Final = 3
+"""Engines that are kept, at some 100 MB each for 10,000 units."""
+
+
+class TooEarlyError(LookupError):
+    """The time is before the record; the message says when it begins."""
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine as it was.
+
+    Attributes:
+        engine: The engine; the caller may change it.
+        number: The last call that it was told.
+        complete_from: From when the record of this scheduler process has no gap.
+    """
+
+    engine: Engine
+    number: int
+    complete_from: float
+
+
+def engine_at(store: RecordStore, wall: float) -> Restored:
+    """Return the engine as it was at a time, in seconds since the epoch.
+
+    Raises:
+        TooEarlyError: The record begins later.
+        StoreError: The record cannot be read.
+        CheckpointError: It was written by another version of this program.
+    """
+    checkpoint = store.checkpoint_before(wall)
+    if checkpoint is None:
+        raise TooEarlyError(_too_early(store.first_wall()))
+    engine, number = thaw(checkpoint.data), checkpoint.number
+    for call in store.calls_after(checkpoint, wall):
+        play(engine, call)
+        number = call.number
+    complete_from = store.began(checkpoint.stretch)
+    return Restored(engine=engine, number=number, complete_from=complete_from)
+
+
+def _too_early(first: float | None) -> str:
+    if first is None:
+        return "the record is empty"
+    return f"the record begins at {datetime.fromtimestamp(first, UTC).isoformat()}"
+
+
+class TimeTravel:
+    """Engines of the past, of which the last ones asked for are kept. Any thread."""
+
+    def __init__(self, path: Path, most: int = MAX_KEPT) -> None:
+        """Read the record of a file; `most`: engines that are kept."""
+        self._path = path
+        self._most = most
+        # Held while an engine is restored: two at once would take twice the memory.
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[float, Restored] = OrderedDict()
+
+    def at(self, wall: float) -> Restored:
+        """Return a copy of the engine as it was at a time; it raises what `engine_at` does."""
+        with self._lock:
+            found = self._kept.get(wall)
+            if found is None:
+                found = self._restore(wall)
+            self._kept[wall] = found
+            self._kept.move_to_end(wall)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+            return msgspec.structs.replace(found, engine=found.engine.fork())
+
+    def _restore(self, wall: float) -> Restored:
+        store = read_store(self._path)
+        try:
+            return engine_at(store, wall)
+        finally:
+            store.close()
