@@ -24,6 +24,7 @@ from tests.benchmarks import (
     client_transport,
     controllers_memory,
     engine_figures,
+    forecast_figures,
     insight_figures,
     job_cpu,
     job_lives,
@@ -105,6 +106,12 @@ STAGES = (
         "how long it takes to explain why a unit waits, while others are decided",
         15,
         lambda options: answer_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "forecast",
+        "how long a renewal of forecasts takes with 1,000 and 10,000 pending",
+        130,
+        lambda options: forecast_figures.run(quick=options.quick),
     ),
     Stage(
         "audit",

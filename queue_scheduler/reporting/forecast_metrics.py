@@ -1,0 +1,40 @@
+"""The metrics of forecasts, read from the last one at each scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+
+class ForecastMetrics(Collector):
+    """Shows how old the last forecast is, and how often earlier ones have come true.
+
+    Args:
+        coverage: Returns which share of recent waits was within p90, by horizon.
+        age_seconds: Returns the age of the last forecast; None: there is none.
+    """
+
+    def __init__(
+        self, coverage: Callable[[], Mapping[str, float]], age_seconds: Callable[[], float | None]
+    ) -> None:
+        self._coverage = coverage
+        self._age_seconds = age_seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics; the age is left out while there is no forecast."""
+        coverage = GaugeMetricFamily(
+            "koord_queue_forecast_coverage",
+            "Share of recent waits that were within the p90 of the paths, by horizon.",
+            labels=["horizon"],
+        )
+        for horizon, share in self._coverage().items():
+            coverage.add_metric([horizon], share)
+        yield coverage
+        age = GaugeMetricFamily("koord_queue_forecast_age_seconds", "Age of the last forecast.")
+        seconds = self._age_seconds()
+        if seconds is not None:
+            age.add_metric([], seconds)
+        yield age

@@ -1,0 +1,69 @@
+"""How long a renewal of forecasts takes, in a full cluster of a hundred queues.
+
+The scores of forecasts on a trace are `koord-queue replay TRACE --score-forecasts`.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.forecast.all_units import Settings
+from queue_scheduler.forecast.renewals import Renewals
+from queue_scheduler.forecast.run_times import SurvivalRunTimes
+from queue_scheduler.insight.virtual_cluster import Arrival, Outside, VirtualCluster
+from queue_scheduler.replay.jobs import Job
+from queue_scheduler.replay.quota_files import Objects
+from queue_scheduler.replay.replayed_world import UnitMaker, World, build_engine
+from shared_api.testing.object_builders import elastic_quota
+from tests.benchmarks.figures import Figure
+
+BUDGET_SECONDS = 60.0
+QUEUES = 100
+CORES = 12
+START = Moment(0.0, datetime(2026, 1, 1, tzinfo=UTC))
+MINUTE = Moment(60.0, datetime(2026, 1, 1, 0, 1, tzinfo=UTC))
+
+
+def run(*, quick: bool) -> list[Figure]:
+    """Return the figures."""
+    return [_renewal(pending) for pending in ((100,) if quick else (1_000, 10_000))]
+
+
+def _renewal(pending: int) -> Figure:
+    engine = _full_engine(pending)
+    renewals = Renewals(SurvivalRunTimes(), Settings(), MINUTE.wall.timestamp())
+    began = time.process_time()
+    found = renewals.renew(engine, MINUTE, lambda: time.process_time() - began >= BUDGET_SECONDS)
+    seconds = time.process_time() - began
+    return Figure(
+        name=f"forecast_renewal_{pending}_s",
+        value=seconds,
+        unit="s",
+        note=f"CPU of a renewal with {pending} pending, both with and without arrivals;"
+        f" {found.sample} of 40 paths within the budget of {BUDGET_SECONDS:g} s,"
+        f" {len(found.units)} units answered",
+    )
+
+
+def _full_engine(pending: int) -> Engine:
+    """Return an engine with about this many that wait, and five running units in each queue."""
+    names = [f"team-{number:03}" for number in range(QUEUES)]
+    whole = {"cpu": CORES}
+    quotas = tuple(
+        elastic_quota(name, min=whole, max=whole, metadata={"uid": name}) for name in names
+    )
+    engine = build_engine(World(objects=Objects(quotas=quotas)))
+    maker = UnitMaker()
+    arrivals = []
+    for number in range(pending + 5 * QUEUES):
+        requests = {"cpu": str(1 + number // QUEUES % 4)}
+        job = Job(
+            line=number, submit=0.0, run=1.0, tenant=names[number % QUEUES], requests=requests
+        )
+        arrivals.append(Arrival(0.0, maker.make(number, job)))
+    outside = Outside(run_seconds=lambda _unit, _ran: 1e9)
+    VirtualCluster(engine, START, outside, arrivals).run(MINUTE.now)
+    return engine
