@@ -112,9 +112,11 @@ def test_the_record_answers_about_earlier_times(tmp_path: Path) -> None:
         sender.add_unit("a")
         then = write(sender, client)
         sender.add_unit("b")
+        later = write(sender, client)
         sender.start_next()
         write(sender, client)
         assert units_at(client, then.isoformat()) == ["a"]
+        assert units_at(client, later.isoformat()) == ["a", "b"]
         assert units_at(client, "") == ["b"]
         (entry,) = client.get("/debug/log", params={"unit": "default/a"}).json()["items"]
         assert (entry["kind"], entry["queue"], entry["victims"]) == ("Admitted", "team", [])
