@@ -34,6 +34,7 @@ _LABELS: Final = (
     *keys.QUOTA_NAME_LEGACY,
     keys.PREEMPTIBLE,
     keys.TREE_PREEMPTIBLE,
+    keys.USER,
     keys.KUEUE_QUEUE_NAME,
     *_BOTH,
 )
@@ -130,10 +131,16 @@ def _why_unread(key: str) -> str:
 
 
 def _nearest(key: str, most: int) -> str:
-    """Return the key that is read on jobs and differs in the fewest letters, or "" above `most`."""
-    names = sorted((*_LABELS, *_ANNOTATIONS))
-    near = [(edits, name) for name in names if (edits := count_edits(key, name, most)) <= most]
-    return min(near)[1] if near else ""
+    """Return the key that is read on jobs and differs in the fewest letters, or "" above `most`.
+
+    One that begins like it comes first: the rest was left out.
+    """
+    near = [
+        (not name.startswith(key), edits, name)
+        for name in (*_LABELS, *_ANNOTATIONS)
+        if (edits := count_edits(key, name, most)) <= most
+    ]
+    return min(near)[2] if near else ""
 
 
 def count_edits(one: str, other: str, most: int) -> int:

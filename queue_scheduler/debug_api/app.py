@@ -9,6 +9,7 @@
 | /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
 | /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
 | /debug/insight | how far the insight program is |
+| /debug/log | what was decided, from the record of the insight program |
 | POST /debug/try | what becomes of a manifest that is submitted now |
 | POST /debug/what-if | what edits of objects would change |
 | /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
@@ -33,7 +34,7 @@ from starlette.routing import Route
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.insight_link import InsightLink
-from queue_scheduler.debug_api.insight_views import InsightView
+from queue_scheduler.debug_api.insight_views import InsightView, LogView, log_without_others
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes, add_try_route
@@ -55,6 +56,7 @@ from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import SystemClock
 
 MAX_PAGE: Final = 1000
+MAX_LOG_PAGE: Final = 500
 DEFAULT_PAGE: Final = 100
 UPSTREAM_QUEUES: Final = "/apis/v1/queue"
 
@@ -67,6 +69,12 @@ At = Annotated[
     AwareDatetime | None,
     Query(description="as it was then (RFC 3339); needs the insight program and its record"),
 ]
+LogUnit = Annotated[str, Query(max_length=2 * SUBDOMAIN_LENGTH, description="namespace/name")]
+LogQueue = Annotated[str, Query(max_length=SUBDOMAIN_LENGTH, description="name of a queue")]
+LogReason = Annotated[str, Query(max_length=SUBDOMAIN_LENGTH, description="reason of a refusal")]
+Since = Annotated[AwareDatetime | None, Query(description="nothing older (RFC 3339)")]
+Cursor = Annotated[int | None, Query(ge=0, le=2**62, description="cursor of the page before")]
+LogLimit = Annotated[int, Query(ge=1, le=MAX_LOG_PAGE, description="entries at most")]
 WithChanges = Annotated[bool, Query(description="also what would start it now")]
 
 P = ParamSpec("P")
@@ -267,8 +275,33 @@ def build_app(
         """How far the insight program is: the time of its state, and what it records."""
         return link.ask(request, InsightView)
 
+    _add_log(app, link, access)
     app.router.routes.extend(plugin_routes)
     return app
+
+
+def _add_log(app: FastAPI, link: InsightLink, access: Guard) -> None:
+    """Add the route of what was decided."""
+
+    @app.get("/debug/log", responses=problems(403))
+    def decisions(
+        request: Request,
+        unit: LogUnit = "",
+        queue: LogQueue = "",
+        reason: LogReason = "",
+        since: Since = None,
+        cursor: Cursor = None,
+        limit: LogLimit = DEFAULT_PAGE,
+    ) -> LogView:
+        """What was decided, the newest first: admissions, evictions, refusals for a new reason.
+
+        Units of namespaces that the caller may not read are not named, nor may it ask for one.
+        """
+        del queue, reason, since, cursor, limit  # read by the insight program
+        may_read = may_read_for(access, request)
+        if unit and not may_read(unit.partition("/")[0]):
+            raise HTTPException(403, "units of that namespace may not be read")
+        return log_without_others(link.ask(request, LogView), may_read)
 
 
 def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink) -> None:

@@ -6,6 +6,7 @@ FastAPI takes 13 MB, so this module is imported at the first question.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from http import HTTPStatus
 
 from fastapi import FastAPI, Request
@@ -15,14 +16,27 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import (
     DEFAULT_PAGE,
     At,
+    Cursor,
     DebugApi,
     Limit,
+    LogLimit,
+    LogQueue,
+    LogReason,
+    LogUnit,
     Name,
     Offset,
+    Since,
     WithChanges,
 )
-from queue_scheduler.debug_api.insight_views import InsightView, RecordView
+from queue_scheduler.debug_api.insight_views import (
+    InsightView,
+    LogEntryView,
+    LogView,
+    RecordView,
+)
 from queue_scheduler.insight_program.sources import NoStateError, Sources
+from queue_scheduler.record.decision_log import LogEntry
+from queue_scheduler.record.log_query import LogQuery
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.debug_app import build_debug_app
@@ -65,6 +79,48 @@ class StateApi:
             leader=followed.is_leader,
             record=self._record(),
         )
+
+
+class LogApi:
+    """What was decided, from the record."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def log(
+        self,
+        unit: LogUnit = "",
+        queue: LogQueue = "",
+        reason: LogReason = "",
+        since: Since = None,
+        cursor: Cursor = None,
+        limit: LogLimit = DEFAULT_PAGE,
+    ) -> LogView:
+        """A page of what was decided, the newest first."""
+        query = LogQuery(
+            unit=unit,
+            queue=queue,
+            reason=reason,
+            since=None if since is None else since.timestamp(),
+            cursor=cursor,
+            limit=limit,
+        )
+        page = self._sources.log(query)
+        return LogView(items=[_view_entry(each) for each in page.entries], cursor=page.cursor)
+
+
+def _view_entry(entry: LogEntry) -> LogEntryView:
+    return LogEntryView(
+        time=datetime.fromtimestamp(entry.wall, UTC),
+        number=entry.number,
+        kind=entry.kind.value,
+        unit=entry.unit,
+        queue=entry.queue,
+        quota=entry.quota,
+        reason=entry.reason,
+        message=entry.message,
+        victims=list(entry.victims),
+    )
 
 
 class TimedApi:
@@ -112,6 +168,7 @@ def build_answer_app(sources: Sources, state: StateApi) -> FastAPI:
     timed = TimedApi(sources)
     get = app.get
     get("/debug/insight")(state.insight)
+    get("/debug/log")(LogApi(sources).log)
     get("/debug/queues")(timed.queues)
     get("/debug/queues/{name}")(timed.queue)
     get("/debug/queueunits/{namespace}/{name}")(timed.queue_unit)

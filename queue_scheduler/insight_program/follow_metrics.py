@@ -11,6 +11,7 @@ class FollowMetrics:
     """Counts what was received."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
         self._connected = Gauge(
             "koord_queue_insight_connected", "1 while a scheduler is connected", registry=registry
         )
@@ -42,6 +43,19 @@ class FollowMetrics:
         """Set the functions that each scrape calls."""
         self._connected.set_function(connected)
         self._age.set_function(age)
+
+    def show_record(self, *, age: Callable[[], float], failures: Callable[[], float]) -> None:
+        """Add the metrics of the record, each a function that each scrape calls."""
+        Gauge(
+            "koord_queue_insight_record_age_seconds",
+            "Time since the record was written, in seconds; NaN before the first time",
+            registry=self._registry,
+        ).set_function(age)
+        Gauge(
+            "koord_queue_insight_record_failures",
+            "Times that recording has stopped: a full disk, or a broken file",
+            registry=self._registry,
+        ).set_function(failures)
 
     def on_played(self) -> None:
         """Count a call."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight_program.followed_engine import Followed, FollowedEngine
+from queue_scheduler.record.log_query import LogPage, LogQuery
 from shared_api.process.clock import Clock
+
+NOT_RECORDED: Final = "nothing is recorded: the insight program has no --record-dir"
 
 
 class NoStateError(LookupError):
@@ -47,14 +50,25 @@ class Past(Protocol):
         """
         ...
 
+    def log(self, query: LogQuery) -> LogPage:
+        """Return a page of what was decided.
+
+        Raises:
+            NoStateError: The record cannot be read.
+        """
+        ...
+
 
 class NoPast:
     """A `Past` where nothing is recorded."""
 
     def at(self, moment: datetime) -> Source:
         """Raise NoStateError."""
-        msg = "nothing is recorded: the insight program has no --record-dir"
-        raise NoStateError(msg)
+        raise NoStateError(NOT_RECORDED)
+
+    def log(self, query: LogQuery) -> LogPage:
+        """Raise NoStateError."""
+        raise NoStateError(NOT_RECORDED)
 
 
 class Sources:
@@ -81,6 +95,14 @@ class Sources:
             NoStateError: There is none.
         """
         return self.current() if moment is None else self._past.at(moment)
+
+    def log(self, query: LogQuery) -> LogPage:
+        """Return a page of what was decided.
+
+        Raises:
+            NoStateError: Nothing is recorded, or the record cannot be read.
+        """
+        return self._past.log(query)
 
     def followed(self) -> Followed:
         """Return how far the current engine is.

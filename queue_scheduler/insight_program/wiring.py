@@ -15,7 +15,8 @@ from queue_scheduler.insight_program.feed_server import FeedServer
 from queue_scheduler.insight_program.flags import InsightFlags
 from queue_scheduler.insight_program.follow_metrics import FollowMetrics
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
-from queue_scheduler.insight_program.sources import NoPast, Sources
+from queue_scheduler.insight_program.recording import FILE, EngineRecorder, RecordedPast
+from queue_scheduler.insight_program.sources import NoPast, Past, Sources
 from shared_api.local_program import Check, LocalProgram
 from shared_api.process.local_socket import PathTooLongError, listen_at
 from shared_api.process.loop_thread import LoopThread, stop_all
@@ -34,7 +35,17 @@ class Insight:
         self._clock = program.clock
         self._metrics = FollowMetrics(program.metrics.registry)
         self._engine = FollowedEngine()
-        self._sources = Sources(self._engine, NoPast(), program.clock)
+        self._recorder: EngineRecorder | None = None
+        past: Past = NoPast()
+        if flags.record_folder is not None:
+            path = flags.record_folder / FILE
+            recorder = EngineRecorder(self._engine, path, program.clock.now)
+            past = RecordedPast(path, lambda: recorder.until, self._is_leader)
+            self._metrics.show_record(
+                age=recorder.age_seconds, failures=lambda: float(recorder.failures)
+            )
+            self._recorder = recorder
+        self._sources = Sources(self._engine, past, program.clock)
         self._feed, self._answers = self._open_sockets(flags.socket_folder)
         self._metrics.show(
             connected=lambda: float(self._feed.is_connected), age=self._state_age_seconds
@@ -43,6 +54,7 @@ class Insight:
         self._answer_thread = program.spawn(
             "answers", self._answers.step, unblock=self._answers.end
         )
+        self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
 
     def _open_sockets(self, folder: Path) -> tuple[FeedServer, AnswerServer]:
         try:
@@ -52,9 +64,12 @@ class Insight:
             msg = f"--socket-dir {folder}: no socket can be made there: {error}"
             raise FlagError(msg) from error
         return (
-            FeedServer(feed, self._engine, (), self._metrics),
+            FeedServer(feed, self._engine, self._recorders(), self._metrics),
             AnswerServer(answers, self._build_app),
         )
+
+    def _recorders(self) -> tuple[EngineRecorder, ...]:
+        return () if self._recorder is None else (self._recorder,)
 
     def _build_app(self) -> ASGIApp:
         from queue_scheduler.insight_program.answer_app import (  # noqa: PLC0415 - 13 MB that are needed at the first question only
@@ -68,7 +83,11 @@ class Insight:
         return build_answer_app(self._sources, state)
 
     def _record_state(self) -> RecordView:
-        return RecordView(state="off")
+        return RecordView(state="off") if self._recorder is None else self._recorder.view()
+
+    def _is_leader(self) -> bool:
+        followed = self._engine.followed
+        return followed is not None and followed.is_leader
 
     def _state_age_seconds(self) -> float:
         followed = self._engine.followed
@@ -80,13 +99,17 @@ class Insight:
 
     def start(self) -> None:
         """Listen for a scheduler, and for questions."""
+        for thread in self._record_threads:
+            thread.start()
         self._feed_thread.start()
         self._answer_thread.start()
 
     def stop(self) -> None:
         """Stop everything."""
-        stop_all([self._feed_thread, self._answer_thread], self._clock)
+        stop_all([self._feed_thread, self._answer_thread, *self._record_threads], self._clock)
         self._feed.close()
+        if self._recorder is not None:
+            self._recorder.close()
         self._answers.close()
 
     def ready_checks(self) -> Mapping[str, Check]:
@@ -99,4 +122,4 @@ class Insight:
 
     def threads(self) -> Sequence[LoopThread]:
         """Return the threads that `/livez` watches; that of uvicorn is in one step forever."""
-        return (self._feed_thread,)
+        return (self._feed_thread, *self._record_threads)

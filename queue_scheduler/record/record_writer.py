@@ -67,6 +67,7 @@ class RecordWriter:
         problem: Why nothing is recorded now; "": it is recorded.
         failures: How often recording has stopped.
         written_at: When it was last committed, in seconds since the epoch; 0: never.
+        complete_from: Everything since then was taken, in seconds since the epoch; 0: nothing was.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class RecordWriter:
         self.problem = ""
         self.failures = 0
         self.written_at = 0.0
+        self.complete_from = 0.0
         self._path = path
         self._now = now
         self._retention = retention or Retention()
@@ -110,6 +112,8 @@ class RecordWriter:
 
     def _put(self, number: int, engine: Engine, *, begins: bool) -> None:
         self._since = (number, self._time())
+        if begins:
+            self.complete_from = self._since[1]
         self._waiting.append(_Taken(*self._since, engine, begins))
 
     def add(self, item: EngineCall | LogEntry | FinishedRun) -> None:

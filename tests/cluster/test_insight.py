@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -68,7 +69,7 @@ def following(controlplane_binaries: Path) -> Iterator[Following]:
         QueueWorld(controlplane_binaries, jobs=True) as world,
     ):
         world.create_quota("team", cpu_max=8)
-        insight = world.start_insight(f"--socket-dir={folder}")
+        insight = world.start_insight(f"--socket-dir={folder}", f"--record-dir={folder}")
         sockets = f"--insight-socket-dir={folder}"
         scheduler = world.start_scheduler(WITHOUT_ELECTION, sockets)
         world.start_controllers(WITHOUT_ELECTION)
@@ -126,6 +127,37 @@ def test_it_follows_the_next_scheduler(following: Following) -> None:
     until(lambda: are_done(following.world, "next", 2))
     until(lambda: not following.differs())
     assert following.insight.exit_code() is None
+
+
+def test_the_record_knows_what_was(following: Following) -> None:
+    """The log and the state of a moment, after the state has changed."""
+    world = following.world
+    world.create_quota("past", cpu_max=2)
+    for name in ("first", "second", "third"):
+        world.create_job(name, "past", suspend=True, run_seconds=600)
+    until(lambda: refusals_of(following, "default/third"))
+    then = datetime.now(UTC)
+    before = units_of(following.ask("/debug/queues/past"))
+    assert before == ["third"]
+    world.delete_job("first")
+    until(lambda: not units_of(following.ask("/debug/queues/past")))
+    path = f"/debug/queues/past?at={then.strftime('%Y-%m-%dT%H:%M:%S.%fZ')}"
+    until(lambda: following.ask(path).status_code == 200)
+    assert units_of(following.ask(path)) == before
+    log = following.ask("/debug/log?unit=default/third").json()["items"]
+    assert [entry["kind"] for entry in log] == ["Admitted", "Refused"]
+    assert log[1]["reason"] == "OverQuotaMax"
+    assert following.state()["record"]["state"] == "recording"
+
+
+def refusals_of(following: Following, unit: str) -> list[Json]:
+    answer = following.ask(f"/debug/log?unit={unit}&reason=OverQuotaMax")
+    found: list[Json] = answer.json()["items"] if answer.status_code == 200 else []
+    return found
+
+
+def units_of(answer: httpx.Response) -> list[str]:
+    return [unit["name"] for unit in answer.raise_for_status().json()["units"]]
 
 
 def test_it_ends_when_it_is_told(following: Following) -> None:

@@ -36,6 +36,7 @@ from queue_scheduler.configuration import KIND, KoordQueueConfiguration, load_co
 from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.audit import Kind
+from queue_scheduler.insight_program.flags import parse_insight_flags
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments, read_arguments
 from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
 from queue_scheduler.plugins.resource_quota_arguments import ResourceQuotaArguments
@@ -440,7 +441,12 @@ def test_an_unknown_key_is_found() -> None:
 
 
 def test_the_flags_are_known(capsys: pytest.CaptureFixture[str]) -> None:
-    for parse in (parse_scheduler_flags, parse_controllers_flags, run_admission_checks):
+    for parse in (
+        parse_scheduler_flags,
+        parse_controllers_flags,
+        parse_insight_flags,
+        run_admission_checks,
+    ):
         with pytest.raises(SystemExit):
             parse(["--help"])
     with pytest.raises(SystemExit):

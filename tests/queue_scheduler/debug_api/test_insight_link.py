@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from queue_scheduler.debug_api import app as debug_app
 from queue_scheduler.debug_api import insight_link, views
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.insight_link import GONE, OFF, InsightLink
+from queue_scheduler.debug_api.insight_views import LogEntryView, LogView, log_without_others
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
@@ -129,6 +132,39 @@ def test_units_that_the_caller_may_not_read_are_taken_out_here(
     ):
         client.get(f"/debug/queueunits/default/a?{AT}")
     assert filtered == ["a", "a"]
+
+
+def test_the_log_names_no_units_of_namespaces_that_may_not_be_read() -> None:
+    def entry(unit: str) -> LogEntryView:
+        return LogEntryView(
+            time=datetime(2026, 11, 1, tzinfo=UTC),
+            number=1,
+            kind="Evicts",
+            unit=unit,
+            queue="team",
+            quota="team",
+            reason="OverQuotaMax",
+            message="needs more cpu",
+            victims=["own/v", "other/v"],
+        )
+
+    page = LogView(items=[entry("own/a"), entry("other/b")], cursor=7)
+    shown = log_without_others(page, lambda namespace: namespace == "own")
+    assert [(each.unit, each.message) for each in shown.items] == [
+        ("own/a", "needs more cpu"),
+        ("", ""),
+    ]
+    assert [(each.victims, each.others) for each in shown.items] == [(["own/v"], 1)] * 2
+    assert shown.cursor == 7
+
+
+@pytest.mark.parametrize(("namespace", "want"), [("own", 503), ("other", 403)])
+def test_the_log_of_a_unit_is_for_those_who_may_read_it(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch, namespace: str, want: int
+) -> None:
+    monkeypatch.setattr(debug_app, "may_read_for", lambda *_: lambda of: of == "own")
+    with asking(kit, None) as client:
+        assert client.get(f"/debug/log?unit={namespace}/u").status_code == want
 
 
 def test_without_a_folder_it_is_off(kit: ShellKit) -> None:

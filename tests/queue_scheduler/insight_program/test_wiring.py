@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -38,14 +39,14 @@ def _process_as_before() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def build(folder: Path) -> Insight:
-    flags = parse_insight_flags([f"--socket-dir={folder}"])
+def build(folder: Path, *more: str) -> Insight:
+    flags = parse_insight_flags([f"--socket-dir={folder}", *more])
     return Insight(LocalProgram(PROGRAM, flags.process), flags)
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[tuple[Insight, httpx.Client]]:
-    insight = build(folder)
+def running(folder: Path, *more: str) -> Iterator[tuple[Insight, httpx.Client]]:
+    insight = build(folder, *more)
     insight.start()
     transport = httpx.HTTPTransport(uds=str(folder / ANSWERS_SOCKET))
     try:
@@ -100,6 +101,84 @@ def test_an_earlier_time_needs_a_record(tmp_path: Path) -> None:
         assert answer.status_code == 503
         assert "--record-dir" in answer.json()["detail"]
         assert client.get("/debug/queues?at=yesterday").status_code == 422
+
+
+def test_the_record_answers_about_earlier_times(tmp_path: Path) -> None:
+    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
+        assert "nothing is recorded yet" in detail(client, "2026-11-01T10:00:00Z")
+        sender = Sender(tmp_path)
+        behind = SystemClock().now() - sender.clock.now()
+        sender.clock.jump_wall_clock(behind.total_seconds())
+        sender.add_unit("a")
+        then = write(sender, client)
+        sender.add_unit("b")
+        later = write(sender, client)
+        sender.start_next()
+        write(sender, client)
+        assert units_at(client, then.isoformat()) == ["a"]
+        assert units_at(client, later.isoformat()) == ["a", "b"]
+        assert units_at(client, "") == ["b"]
+        (entry,) = client.get("/debug/log", params={"unit": "default/a"}).json()["items"]
+        assert (entry["kind"], entry["queue"], entry["victims"]) == ("Admitted", "team", [])
+        assert client.get("/debug/log", params={"queue": "other"}).json()["items"] == []
+        assert client.get("/debug/insight").json()["record"]["state"] == "recording"
+        assert "the record begins at" in detail(client, "2026-11-01T10:00:00Z")
+        # Of this time, calls may be on their way.
+        assert "ask again" in detail(client, (then + timedelta(days=1)).isoformat())
+        sender.feed.close()
+
+
+def test_a_record_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "record-wal").mkdir()
+    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
+        sender = Sender(tmp_path)
+        sender.add_unit("a")
+        follow(sender, client)
+        await_true(lambda: client.get("/debug/insight").json()["record"]["state"] == "stopped")
+        assert client.get("/debug/insight").json()["record"]["reason"]
+        assert units_at(client, "") == ["a"]
+        assert client.get("/debug/log").status_code == 503
+        sender.feed.close()
+
+
+def detail(client: httpx.Client, at: str) -> str:
+    """Return why there is no answer about a time."""
+    answer = client.get("/debug/queues", params={"at": at})
+    assert answer.status_code == 503
+    found: str = answer.json()["detail"]
+    return found
+
+
+def units_at(client: httpx.Client, at: str) -> list[str]:
+    """Return the pending units as they were at a time, in order; "": now."""
+    params = {"at": at} if at else {}
+    found = client.get("/debug/queues/team", params=params).json()["units"]
+    return [unit["name"] for unit in found]
+
+
+def write(sender: Sender, client: httpx.Client) -> datetime:
+    """Let the feed send all, and the record be written; return a time after that."""
+    sender.clock.advance(60)
+    now = sender.clock.now()
+    follow(sender, client)
+
+    def is_written() -> bool:
+        sender.clock.advance(1)
+        sender.feed.step()
+        answer = client.get("/debug/queues/team", params={"at": now.isoformat()})
+        return answer.status_code == 200
+
+    await_true(is_written)
+    return now
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    """Wait until something is true."""
+    clock = SystemClock()
+    until = clock.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert clock.monotonic() < until
+        clock.sleep(0.02)
 
 
 def test_it_stops_before_the_first_question(tmp_path: Path) -> None:

@@ -1,0 +1,168 @@
+"""Keeps what the program is told, and restores engines of earlier times from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.insight_views import RecordView
+from queue_scheduler.insight_feed.messages import Checkpoint, Hello
+from queue_scheduler.insight_program.followed_engine import FollowedEngine
+from queue_scheduler.insight_program.sources import NoStateError, Source
+from queue_scheduler.record.checkpoint import CheckpointError
+from queue_scheduler.record.decision_log import DecisionLog
+from queue_scheduler.record.engine_call import EngineCall
+from queue_scheduler.record.log_query import LogPage, LogQuery, read_log
+from queue_scheduler.record.record_store import StoreError, read_store
+from queue_scheduler.record.record_writer import RecordWriter
+from queue_scheduler.record.time_travel import TimeTravel, TooEarlyError
+
+FILE: Final = "record"
+"""The file in the folder of `--record-dir`."""
+
+log = structlog.get_logger("recording")
+
+
+class EngineRecorder:
+    """A `Recorder` that writes a file; its `step` is a thread of its own.
+
+    Args:
+        engine: The engine that follows; it has played what is recorded.
+        path: The file.
+        now: The wall time.
+    """
+
+    def __init__(self, engine: FollowedEngine, path: Path, now: Callable[[], datetime]) -> None:
+        self._engine = engine
+        self._now = now
+        self._writer = RecordWriter(path, now)
+        self._log = DecisionLog()
+        self._told = ""
+        self._until: datetime | None = None
+
+    # --- the feed's thread --------------------------------------------------------------------
+
+    def on_hello(self, hello: Hello) -> None:
+        """Take who sends; what is recorded begins with its checkpoint."""
+
+    def on_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Begin again: calls between the last one and this engine are missing."""
+        self._log = DecisionLog()
+        self._writer.begin(checkpoint.number, self._engine.fork())
+
+    def on_call(self, call: EngineCall, _encoded: bytes, answer: object) -> None:
+        """Keep a call, and what was decided."""
+        self._writer.add(call)
+        entry = self._engine.ask(lambda engine: self._log.entry_of(call, answer, engine))
+        if entry is not None:
+            self._writer.add(entry)
+        if self._writer.needs_checkpoint(call.number):
+            self._writer.checkpoint(call.number, self._engine.fork())
+
+    # --- the thread that writes ---------------------------------------------------------------
+
+    def step(self) -> float:
+        """Write what has come; return how many seconds to rest."""
+        # Read first: what came meanwhile may be written or not.
+        followed = self._engine.followed
+        rest = self._writer.step()
+        problem = self._writer.problem
+        if problem and problem != self._told:
+            log.error("nothing is recorded now; it is tried again", problem=problem)
+        elif self._told and not problem:
+            log.info("recording goes on")
+        self._told = problem
+        if not problem and followed is not None:
+            self._until = followed.state_at
+        return rest
+
+    def close(self) -> None:
+        """Write what has come, and close the file; call it after the threads have ended."""
+        self._writer.close()
+
+    # --- questions ----------------------------------------------------------------------------
+
+    @property
+    def until(self) -> datetime | None:
+        """Up to when everything is written; None: nothing is."""
+        return self._until
+
+    @property
+    def failures(self) -> int:
+        """How often recording has stopped."""
+        return self._writer.failures
+
+    def age_seconds(self) -> float:
+        """Return how long ago the file was written; NaN: it was not."""
+        at = self._writer.written_at
+        return self._now().timestamp() - at if at else math.nan
+
+    def view(self) -> RecordView:
+        """Return what is kept."""
+        writer = self._writer
+        since = writer.complete_from
+        return RecordView(
+            state="stopped" if writer.problem else "recording",
+            reason=writer.problem,
+            complete_from=datetime.fromtimestamp(since, UTC) if since else None,
+        )
+
+
+class RecordedPast:
+    """A `Past` that reads the file.
+
+    Args:
+        path: The file.
+        until: Returns up to when everything is written; None: nothing is.
+        is_leader: Returns whether the replica decides.
+    """
+
+    def __init__(
+        self, path: Path, until: Callable[[], datetime | None], is_leader: Callable[[], bool]
+    ) -> None:
+        self._path = path
+        self._travel = TimeTravel(path)
+        self._until = until
+        self._is_leader = is_leader
+
+    def at(self, moment: datetime) -> Source:
+        """Return the engine as it was.
+
+        Raises:
+            NoStateError: The record does not reach that far, or cannot be read.
+        """
+        until = self._until()
+        if until is None or moment > until:
+            # Calls of that time may be on their way: an answer without them would be kept.
+            last = "nothing is recorded yet" if until is None else f"up to {until.isoformat()}"
+            msg = f"there is no state of {moment.isoformat()} in the record: {last}; ask again"
+            raise NoStateError(msg)
+        try:
+            restored = self._travel.at(moment.timestamp())
+        except (TooEarlyError, StoreError, CheckpointError) as error:
+            msg = f"there is no state of {moment.isoformat()}: {error}"
+            raise NoStateError(msg) from error
+        shared = SharedEngine(restored.engine, lambda _: None)
+        return Source(shared, moment, self._is_leader(), lambda: moment)
+
+    def log(self, query: LogQuery) -> LogPage:
+        """Return a page of what was decided, the newest first.
+
+        Raises:
+            NoStateError: The record cannot be read.
+        """
+        try:
+            store = read_store(self._path)
+            try:
+                return read_log(store, query)
+            finally:
+                store.close()
+        except StoreError as error:
+            msg = f"the record cannot be read: {error}"
+            raise NoStateError(msg) from error
