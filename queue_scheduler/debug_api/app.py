@@ -317,7 +317,7 @@ def _add_forecasts(app: FastAPI, link: InsightLink, access: Guard) -> None:
         del namespace, name  # read by the insight program
         return link.ask(request, ForecastView)
 
-    @app.get("/debug/queues/{name}/forecast", responses=problems(503))
+    @app.get("/debug/queues/{name}/forecast", responses=problems(404, 503))
     def queue_forecast(
         request: Request, name: Name, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
     ) -> QueueForecastView:
