@@ -8,6 +8,8 @@
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/queueunits/{namespace}/{name}/explain | why it waits, or what it was admitted on |
 | /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
+| /debug/queueunits/{namespace}/{name}/forecast | when it starts and ends |
+| /debug/queues/{name}/forecast | when the units of a queue start and end |
 | /debug/insight | how far the insight program is |
 | /debug/log | what was decided, from the record of the insight program |
 | POST /debug/try | what becomes of a manifest that is submitted now |
@@ -32,7 +34,8 @@ from pydantic import AwareDatetime
 from starlette.routing import Route
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api import forecast_routes, views
+from queue_scheduler.debug_api.forecast_routes import ForecastView, QueueForecastView
 from queue_scheduler.debug_api.insight_link import InsightLink
 from queue_scheduler.debug_api.insight_views import InsightView, LogView, log_without_others
 from queue_scheduler.debug_api.question_budget import QuestionBudget
@@ -276,6 +279,7 @@ def build_app(
         return link.ask(request, InsightView)
 
     _add_log(app, link, access)
+    _add_forecasts(app, link, access)
     app.router.routes.extend(plugin_routes)
     return app
 
@@ -302,6 +306,28 @@ def _add_log(app: FastAPI, link: InsightLink, access: Guard) -> None:
         if unit and not may_read(unit.partition("/")[0]):
             raise HTTPException(403, "units of that namespace may not be read")
         return log_without_others(link.ask(request, LogView), may_read)
+
+
+def _add_forecasts(app: FastAPI, link: InsightLink, access: Guard) -> None:
+    """Add the routes of forecasts, which the insight program makes."""
+
+    @app.get("/debug/queueunits/{namespace}/{name}/forecast", responses=problems(404, 503))
+    def unit_forecast(request: Request, namespace: Name, name: Name) -> ForecastView:
+        """When a waiting unit starts and ends, as of the last forecast of the insight program."""
+        del namespace, name  # read by the insight program
+        return link.ask(request, ForecastView)
+
+    @app.get("/debug/queues/{name}/forecast", responses=problems(404, 503))
+    def queue_forecast(
+        request: Request, name: Name, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
+    ) -> QueueForecastView:
+        """When the waiting units of a queue start and end, as of the last forecast.
+
+        Units of namespaces that the caller may not read are counted, and not named.
+        """
+        del name, offset, limit  # read by the insight program
+        view = link.ask(request, QueueForecastView)
+        return forecast_routes.without_others(view, may_read_for(access, request))
 
 
 def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink) -> None:

@@ -140,6 +140,11 @@ class Forecasts:
         self._runs: deque[FinishedRun] = deque()
         # Replaced as a whole, so that readers in other threads need no lock.
         self._last: _Last | None = None
+        self._is_ended = False
+
+    def end(self) -> None:
+        """Make the step that runs return after its first path."""
+        self._is_ended = True
 
     def learn(self, run: FinishedRun) -> None:
         """Take a run that has ended, in the order of their ends."""
@@ -155,7 +160,9 @@ class Forecasts:
         began = self._clock.monotonic()
         ends = began + self._budget
         found = self._renewals.renew(
-            state.engine, state.moment, lambda: self._clock.monotonic() >= ends
+            state.engine,
+            state.moment,
+            lambda: self._is_ended or self._clock.monotonic() >= ends,
         )
         coverage = self._renewals.calibration.coverage()
         self._last = _index(state.engine, found, coverage)

@@ -29,6 +29,9 @@ DAYS: Final = 7
 OLDER: Final = 0.75
 """How often a day is drawn, for each time that the one after it is."""
 
+LEAST_SECONDS: Final = 60.0
+"""Nothing is drawn from less: it says little, and a week has too many pieces of that length."""
+
 
 class PastArrival(msgspec.Struct, frozen=True, gc=False):
     """A unit that was created.
@@ -68,7 +71,7 @@ class ArrivalHistory:
         span = epoch - self._since
         piece = min(PIECE_SECONDS, span)
         count = 0
-        for number in range(ceil(seconds / piece) if piece > 0 else 0):
+        for number in range(ceil(seconds / piece) if span >= LEAST_SECONDS else 0):
             start = number * piece
             begin = self._source(epoch, start, piece, uniform(seed, path, f"piece {number}"))
             first = bisect_left(self._times, begin)

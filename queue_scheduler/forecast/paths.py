@@ -129,6 +129,8 @@ class _Play:
     def run(self, seconds: float, is_over: Callable[[], bool]) -> Path:
         last = self._begin + seconds
         until = self._begin
+        # What starts at once does so even if nothing else is to happen.
+        self._cluster.run(until)
         while self._left and until < last and self._cluster.agenda.next_at < inf:
             if is_over():
                 raise TakenBackError

@@ -1,7 +1,4 @@
-"""The routes of the insight program: the paths of the scheduler's debug API, asked by it alone.
-
-FastAPI takes 13 MB, so this module is imported at the first question.
-"""
+"""The routes of the insight program: the paths of the scheduler's debug API, asked by it alone."""
 
 from __future__ import annotations
 
@@ -28,6 +25,7 @@ from queue_scheduler.debug_api.app import (
     Since,
     WithChanges,
 )
+from queue_scheduler.debug_api.forecast_routes import Forecasts, add_forecast_routes
 from queue_scheduler.debug_api.insight_views import (
     InsightView,
     LogEntryView,
@@ -161,7 +159,7 @@ class TimedApi:
         return self._api(at).quotas()
 
 
-def build_answer_app(sources: Sources, state: StateApi) -> FastAPI:
+def build_answer_app(sources: Sources, state: StateApi, forecasts: Forecasts) -> FastAPI:
     """Return the application. The socket answers only processes of the same user."""
     app = build_debug_app("Koord-Queue insight", VERSION, open_access)
     app.add_exception_handler(NoStateError, _answer_no_state)
@@ -174,6 +172,7 @@ def build_answer_app(sources: Sources, state: StateApi) -> FastAPI:
     get("/debug/queueunits/{namespace}/{name}")(timed.queue_unit)
     get("/debug/queueunits/{namespace}/{name}/explain")(timed.explain)
     get("/debug/quotas")(timed.quotas)
+    add_forecast_routes(app, forecasts, open_access)
     return app
 
 

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import structlog
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.insight_views import RecordView
+from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import Checkpoint, Hello
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.insight_program.sources import NoStateError, Source
@@ -65,6 +67,10 @@ class EngineRecorder:
         if self._writer.needs_checkpoint(call.number):
             self._writer.checkpoint(call.number, self._engine.fork())
 
+    def add_run(self, run: FinishedRun) -> None:
+        """Keep a run that has ended."""
+        self._writer.add(run)
+
     # --- the thread that writes ---------------------------------------------------------------
 
     def step(self) -> float:
@@ -112,6 +118,19 @@ class EngineRecorder:
             reason=writer.problem,
             complete_from=datetime.fromtimestamp(since, UTC) if since else None,
         )
+
+
+def read_runs(path: Path, since: datetime) -> list[FinishedRun]:
+    """Return the runs of a record that have ended since a time, in order; none if it is broken."""
+    try:
+        store = read_store(path)
+        try:
+            return list(store.finished_since(since.timestamp()))
+        finally:
+            store.close()
+    except (StoreError, msgspec.MsgspecError) as error:
+        log.info("no runs are learned from the record", problem=str(error))
+        return []
 
 
 class RecordedPast:

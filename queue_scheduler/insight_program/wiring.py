@@ -4,30 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 from starlette.types import ASGIApp
 
+from queue_scheduler.debug_api.forecast_routes import Forecasts
 from queue_scheduler.debug_api.insight_views import RecordView
+from queue_scheduler.forecast.all_units import Settings
+from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
+from queue_scheduler.insight_program.answer_app import StateApi, build_answer_app
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.insight_program.feed_server import FeedServer
 from queue_scheduler.insight_program.flags import InsightFlags
 from queue_scheduler.insight_program.follow_metrics import FollowMetrics
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
-from queue_scheduler.insight_program.recording import FILE, EngineRecorder, RecordedPast
+from queue_scheduler.insight_program.forecasting import RunWatcher, fork_state
+from queue_scheduler.insight_program.recording import (
+    FILE,
+    EngineRecorder,
+    RecordedPast,
+    read_runs,
+)
 from queue_scheduler.insight_program.sources import NoPast, Past, Sources
+from queue_scheduler.reporting.forecast_metrics import ForecastMetrics
+from queue_scheduler.setup.plugin_loading import load_run_time_model
 from shared_api.local_program import Check, LocalProgram
 from shared_api.process.local_socket import PathTooLongError, listen_at
 from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.program_flags import FlagError
+
+LEARNED_DAYS: Final = 30
+"""How far back runs of the record are learned: as long as it keeps them."""
 
 
 class Insight:
     """The work of koord-queue-insight.
 
     Raises:
-        FlagError: The sockets cannot be made in their folder.
+        FlagError: The sockets cannot be made in their folder, or the model of run times that a
+            package offers cannot be loaded.
     """
 
     def __init__(self, program: LocalProgram, flags: InsightFlags) -> None:
@@ -45,6 +63,7 @@ class Insight:
                 age=recorder.age_seconds, failures=lambda: float(recorder.failures)
             )
             self._recorder = recorder
+        self._forecasts = self._build_forecasts(flags.record_folder)
         self._sources = Sources(self._engine, past, program.clock)
         self._feed, self._answers = self._open_sockets(flags.socket_folder)
         self._metrics.show(
@@ -54,7 +73,29 @@ class Insight:
         self._answer_thread = program.spawn(
             "answers", self._answers.step, unblock=self._answers.end
         )
+        self._forecast_thread = program.spawn(
+            "forecasts", self._forecasts.step, unblock=self._forecasts.end
+        )
         self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
+
+    def _build_forecasts(self, record_folder: Path | None) -> Forecasts:
+        now = self._clock.now()
+        runs: list[FinishedRun] = []
+        if record_folder is not None:
+            runs = read_runs(record_folder / FILE, now - timedelta(days=LEARNED_DAYS))
+        forecasts = Forecasts(
+            lambda: fork_state(self._engine, self._clock),
+            self._clock,
+            load_run_time_model()(),
+            Settings(),
+            since=datetime.fromtimestamp(runs[0].ended, UTC) if runs else now,
+        )
+        for run in runs:
+            forecasts.learn(run)
+        self._program.metrics.registry.register(
+            ForecastMetrics(forecasts.coverage, forecasts.age_seconds)
+        )
+        return forecasts
 
     def _open_sockets(self, folder: Path) -> tuple[FeedServer, AnswerServer]:
         try:
@@ -64,23 +105,24 @@ class Insight:
             msg = f"--socket-dir {folder}: no socket can be made there: {error}"
             raise FlagError(msg) from error
         return (
-            FeedServer(feed, self._engine, self._recorders(), self._metrics),
+            FeedServer(
+                feed, self._engine, (*self._recorders(), self._run_watcher()), self._metrics
+            ),
             AnswerServer(answers, self._build_app),
         )
 
     def _recorders(self) -> tuple[EngineRecorder, ...]:
         return () if self._recorder is None else (self._recorder,)
 
-    def _build_app(self) -> ASGIApp:
-        from queue_scheduler.insight_program.answer_app import (  # noqa: PLC0415 - 13 MB that are needed at the first question only
-            StateApi,
-            build_answer_app,
-        )
+    def _run_watcher(self) -> RunWatcher:
+        keepers = (recorder.add_run for recorder in self._recorders())
+        return RunWatcher(self._engine, (self._forecasts.learn, *keepers))
 
+    def _build_app(self) -> ASGIApp:
         state = StateApi(
             self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
         )
-        return build_answer_app(self._sources, state)
+        return build_answer_app(self._sources, state, self._forecasts)
 
     def _record_state(self) -> RecordView:
         return RecordView(state="off") if self._recorder is None else self._recorder.view()
@@ -103,10 +145,12 @@ class Insight:
             thread.start()
         self._feed_thread.start()
         self._answer_thread.start()
+        self._forecast_thread.start()
 
     def stop(self) -> None:
         """Stop everything."""
-        stop_all([self._feed_thread, self._answer_thread, *self._record_threads], self._clock)
+        threads = (self._feed_thread, self._answer_thread, self._forecast_thread)
+        stop_all([*threads, *self._record_threads], self._clock)
         self._feed.close()
         if self._recorder is not None:
             self._recorder.close()
@@ -122,4 +166,4 @@ class Insight:
 
     def threads(self) -> Sequence[LoopThread]:
         """Return the threads that `/livez` watches; that of uvicorn is in one step forever."""
-        return (self._feed_thread, *self._record_threads)
+        return (self._feed_thread, self._forecast_thread, *self._record_threads)

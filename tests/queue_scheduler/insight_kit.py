@@ -34,8 +34,16 @@ from queue_scheduler.record.call_log import MAX_WAITING, CallLog
 from queue_scheduler.record.digest import digest
 from queue_scheduler.record.engine_call import EngineCall
 from shared_api.local_program import VERSION
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.local_socket import listen_at
-from shared_api.testing.object_builders import elastic_quota, queue, queue_unit
+from shared_api.testing.object_builders import (
+    elastic_quota,
+    queue,
+    queue_unit,
+    queue_unit_body,
+    to_struct,
+    with_status,
+)
 from shared_api.testing.virtual_clock import VirtualClock
 
 HELLO = Hello(
@@ -96,6 +104,11 @@ class Sender:
         }
         unit = queue_unit(name, quota="team", requests={"cpu": cpu}, metadata=meta)
         self.shared.tell(Engine.on_queue_unit, unit)
+
+    def tell_phase(self, name: str, phase: str, *, version: int) -> None:
+        meta = {"uid": f"uid-{name}", "resourceVersion": str(version)}
+        body = with_status(queue_unit_body(name, quota="team", metadata=meta), phase=phase)
+        self.shared.tell(Engine.on_queue_unit, to_struct(QueueUnit, body))
 
     def start_next(self) -> None:
         now = self.clock

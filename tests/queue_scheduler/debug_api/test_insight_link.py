@@ -17,8 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from queue_scheduler.debug_api import app as debug_app
-from queue_scheduler.debug_api import insight_link, views
+from queue_scheduler.debug_api import app, insight_link, views
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.insight_link import GONE, OFF, InsightLink
 from queue_scheduler.debug_api.insight_views import LogEntryView, LogView, log_without_others
@@ -44,6 +43,26 @@ STATE = {
     "record": {"state": "off", "reason": "", "completeFrom": None},
 }
 
+TIMES = {"startP10": None, "startP50": None, "startP90": None, "endP50": None}
+FORECAST = {
+    **TIMES,
+    "name": "a",
+    "queue": "team",
+    "withoutArrivals": TIMES,
+    "sample": 40,
+    "seed": 0,
+    "computedAt": "2026-11-01T10:00:00Z",
+    "ageSeconds": 1.5,
+}
+FORECASTS: dict[str, Any] = {
+    "queue": "team",
+    "total": 2,
+    "offset": 0,
+    "limit": 100,
+    "units": [FORECAST | {"namespace": "other"}, FORECAST | {"namespace": "mine"}],
+    "others": 0,
+}
+
 Handler = Callable[[Request], Response]
 
 
@@ -65,8 +84,8 @@ def answering(folder: Path, handler: Handler) -> Iterator[None]:
 @contextmanager
 def asking(kit: ShellKit, folder: Path | None) -> Iterator[httpx.Client]:
     api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
-    app = build_app(api, open_access, (), "0.0.0", InsightLink(folder))
-    with served(app) as client:
+    built = build_app(api, open_access, (), "0.0.0", InsightLink(folder))
+    with served(built) as client:
         yield client
 
 
@@ -162,14 +181,37 @@ def test_the_log_names_no_units_of_namespaces_that_may_not_be_read() -> None:
 def test_the_log_of_a_unit_is_for_those_who_may_read_it(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch, namespace: str, want: int
 ) -> None:
-    monkeypatch.setattr(debug_app, "may_read_for", lambda *_: lambda of: of == "own")
+    monkeypatch.setattr(app, "may_read_for", lambda *_: lambda of: of == "own")
     with asking(kit, None) as client:
         assert client.get(f"/debug/log?unit={namespace}/u").status_code == want
 
 
-def test_without_a_folder_it_is_off(kit: ShellKit) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/debug/insight",
+        "/debug/queueunits/default/a/forecast",
+        "/debug/queues/team/forecast",
+    ],
+)
+def test_without_a_folder_it_is_off(kit: ShellKit, path: str) -> None:
     with asking(kit, None) as client:
-        assert detail_of(client.get("/debug/insight")) == (503, OFF)
+        assert detail_of(client.get(path)) == (503, OFF)
+
+
+def test_forecasts_name_only_units_that_the_caller_may_read(
+    kit: ShellKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def handle(request: Request) -> Response:
+        is_queue = request.url.path == "/debug/queues/team/forecast"
+        return JSONResponse(FORECASTS if is_queue else FORECASTS["units"][1])
+
+    monkeypatch.setattr(app, "may_read_for", lambda *_: lambda name: name == "mine")
+    with answering(tmp_path, handle), asking(kit, tmp_path) as client:
+        got = client.get("/debug/queues/team/forecast?offset=0").json()
+        unit = client.get("/debug/queueunits/mine/a/forecast").json()
+    assert got == {**FORECASTS, "units": [unit], "others": 1}
+    assert unit == FORECASTS["units"][1]
 
 
 def test_a_name_without_a_program_is_told(kit: ShellKit, tmp_path: Path) -> None:

@@ -72,6 +72,11 @@ def test_nothing_known_means_that_nothing_arrives() -> None:
     assert sample(ArrivalHistory([], NOW - DAY)) == []
 
 
+def test_from_a_few_seconds_nothing_is_drawn() -> None:
+    history = ArrivalHistory([PastArrival(NOW - 1.0, unit("a"))], NOW - 2.0)
+    assert sample(history) == []
+
+
 def test_drawn_units_have_names_of_their_own() -> None:
     drawn = sample(noons(3))
     names = {each.unit.metadata.key for each in drawn}

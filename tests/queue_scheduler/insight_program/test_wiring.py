@@ -14,12 +14,18 @@ import httpx
 import pytest
 import structlog
 
+from queue_scheduler.debug_api import forecast_routes
+from queue_scheduler.forecast.run_times import SurvivalRunTimes
+from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
+from queue_scheduler.insight_program import wiring
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
+from queue_scheduler.insight_program.recording import FILE, read_runs
 from queue_scheduler.insight_program.wiring import Insight
 from shared_api.local_program import LocalProgram
 from shared_api.process.clock import SystemClock
 from shared_api.program_flags import FlagError
+from shared_api.timestamps import rfc3339
 from tests.queue_scheduler.insight_kit import Sender
 
 PATIENCE_SECONDS = 60.0
@@ -141,6 +147,90 @@ def test_a_record_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         sender.feed.close()
 
 
+def test_a_waiting_unit_has_a_forecast(tmp_path: Path) -> None:
+    unit, queue = "/debug/queueunits/default/a/forecast", "/debug/queues/team/forecast"
+    with running(tmp_path) as (_, client):
+        for path in (unit, queue):
+            before = client.get(path)
+            assert before.status_code == 503
+            assert "no forecast yet" in before.json()["detail"]
+        sender = Sender(tmp_path)
+        behind = SystemClock().now() - sender.clock.now()
+        sender.clock.jump_wall_clock(behind.total_seconds())
+        sender.add_unit("a")
+        sender.add_unit("b")
+        follow(sender, client)
+        await_true(lambda: client.get(unit).status_code == 200)
+        told = client.get(unit).json()
+        assert (told["name"], told["queue"]) == ("a", "team")
+        assert told["sample"] > 0
+        # It begins at the time of the state, not at that of this program's clock.
+        assert told["computedAt"] == told["startP50"] == rfc3339(sender.clock.now())
+        page = client.get(queue, params={"offset": 1}).json()
+        assert ([each["name"] for each in page["units"]], page["total"]) == (["b"], 2)
+        assert client.get("/debug/queueunits/default/none/forecast").status_code == 404
+        sender.feed.close()
+
+
+class Learner(SurvivalRunTimes):
+    """A model that remembers what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: list[FinishedRun] = []
+
+    def learn(self, run: FinishedRun) -> None:
+        self.runs.append(run)
+        super().learn(run)
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> list[Learner]:
+    """Return the models of the programs that are built, in order."""
+    made: list[Learner] = []
+
+    def make() -> Learner:
+        made.append(Learner())
+        return made[-1]
+
+    monkeypatch.setattr(wiring, "load_run_time_model", lambda: make)
+    monkeypatch.setattr(forecast_routes, "LEAST_REST_SECONDS", 0.1)
+    return made
+
+
+def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Learner]) -> None:
+    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
+        sender = Sender(tmp_path)
+        behind = SystemClock().now() - sender.clock.now()
+        sender.clock.jump_wall_clock(behind.total_seconds())
+        sender.tell_phase("a", "Running", version=5)
+        follow(sender, client)
+        sender.tell_phase("a", "Succeed", version=6)
+        follow(sender, client)
+        await_true(lambda: bool(models[0].runs))
+        (run,) = models[0].runs
+        assert (run.unit, run.ended_by) == ("default/a", "finished")
+        sender.feed.close()
+    # The next process begins with what is recorded.
+    with running(tmp_path, f"--record-dir={tmp_path}"):
+        await_true(lambda: models[1].runs == [run])
+
+
+def test_the_age_of_the_forecast_is_a_metric(tmp_path: Path) -> None:
+    flags = parse_insight_flags([f"--socket-dir={tmp_path}"])
+    program = LocalProgram(PROGRAM, flags.process)
+    insight = Insight(program, flags)
+    names = {metric.name for metric in program.metrics.registry.collect()}
+    assert {"koord_queue_forecast_age_seconds", "koord_queue_forecast_coverage"} <= names
+    insight.stop()
+
+
+def test_a_record_that_is_broken_teaches_nothing(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"no database" * 100)
+    assert read_runs(tmp_path / FILE, SystemClock().now()) == []
+    assert read_runs(tmp_path / "none", SystemClock().now()) == []
+
+
 def detail(client: httpx.Client, at: str) -> str:
     """Return why there is no answer about a time."""
     answer = client.get("/debug/queues", params={"at": at})
@@ -183,8 +273,8 @@ def await_true(condition: Callable[[], bool]) -> None:
 
 def test_it_stops_before_the_first_question(tmp_path: Path) -> None:
     with running(tmp_path) as (insight, _):
-        assert [thread.name for thread in insight.threads()] == ["feed"]
-    assert not insight.threads()[0].is_alive()
+        assert [thread.name for thread in insight.threads()] == ["feed", "forecasts"]
+    assert not any(thread.is_alive() for thread in insight.threads())
 
 
 def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
