@@ -192,15 +192,11 @@ def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFla
         FlagError: A value is not valid.
     """
     _check_numbers(got)
-    check_pair("--metrics-tls", got.metrics_tls_certificate, got.metrics_tls_key)
     return ProgramFlags(
+        **msgspec.structs.asdict(read_process_flags(got)),
         kubeconfig=got.kubeconfig,
         context=got.context,
-        health_address=got.health_address,
-        metrics_address=got.metrics_address,
         metrics_secure=parse_bool("--metrics-secure", got.metrics_secure),
-        metrics_tls_certificate=got.metrics_tls_certificate,
-        metrics_tls_key=got.metrics_tls_key,
         leader_elect=parse_bool("--leader-elect", got.leader_elect),
         lease_name=got.lease_name,
         lease_namespace=got.lease_namespace or namespace,
@@ -210,8 +206,6 @@ def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFla
         qps=got.kube_api_qps,
         burst=got.kube_api_burst,
         writers=got.writers,
-        log_format=got.log_format,
-        log_level=_log_level(got),
     )
 
 
@@ -228,12 +222,8 @@ def read_process_flags(got: argparse.Namespace) -> ProcessFlags:
         metrics_tls_certificate=got.metrics_tls_certificate,
         metrics_tls_key=got.metrics_tls_key,
         log_format=got.log_format,
-        log_level=_log_level(got),
+        log_level=got.log_level or ("debug" if got.verbosity >= DEBUG_VERBOSITY else "info"),
     )
-
-
-def _log_level(got: argparse.Namespace) -> str:
-    return str(got.log_level or ("debug" if got.verbosity >= DEBUG_VERBOSITY else "info"))
 
 
 def _check_numbers(got: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight.finished_run import FinishedRun, user_of
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.pod import Container, PodSpec, PodTemplate, ResourceRequirements
 from shared_api.objects.queue_unit import ConsumerReference, PodSet, QueueUnit, QueueUnitSpec
@@ -57,11 +57,6 @@ def _traits(unit: QueueUnit, quota: str, demand: Amounts) -> Traits:
         kind=_kind("" if reference is None else reference.kind, demand),
         declared=unit.spec.maximum_execution_time_seconds,
     )
-
-
-def user_of(unit: QueueUnit) -> str:
-    """Return who submitted a unit's job; "": it does not say."""
-    return unit.metadata.labels.get(USER, "")
 
 
 def unit_of_run(run: FinishedRun) -> QueueUnit:

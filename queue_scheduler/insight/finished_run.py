@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import USER
 
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -43,3 +45,8 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ended: float
     declared_seconds: float | None = None
     ended_by: str = "finished"
+
+
+def user_of(unit: QueueUnit) -> str:
+    """Return who submitted a unit's job; "": it does not say."""
+    return unit.metadata.labels.get(USER, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -123,11 +124,8 @@ class EngineRecorder:
 def read_runs(path: Path, since: datetime) -> list[FinishedRun]:
     """Return the runs of a record that have ended since a time, in order; none if it is broken."""
     try:
-        store = read_store(path)
-        try:
+        with closing(read_store(path)) as store:
             return list(store.finished_since(since.timestamp()))
-        finally:
-            store.close()
     except (StoreError, msgspec.MsgspecError) as error:
         log.info("no runs are learned from the record", problem=str(error))
         return []
@@ -177,11 +175,8 @@ class RecordedPast:
             NoStateError: The record cannot be read.
         """
         try:
-            store = read_store(self._path)
-            try:
+            with closing(read_store(self._path)) as store:
                 return read_log(store, query)
-            finally:
-                store.close()
         except StoreError as error:
             msg = f"the record cannot be read: {error}"
             raise NoStateError(msg) from error

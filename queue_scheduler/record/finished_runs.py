@@ -8,12 +8,11 @@ import msgspec
 
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight.finished_run import FinishedRun, user_of
 from queue_scheduler.record.engine_call import EngineCall
 from shared_api.objects.meta import find_condition
 from shared_api.queue_unit_phases import CHARGED_PHASES, PODS_READY, Phase
 from shared_api.timestamps import read_time
-from shared_api.well_known_labels import USER
 
 _UNIT_CALLS: Final = {Engine.on_queue_unit.__name__, Engine.on_queue_unit_gone.__name__}
 _ENDINGS: Final = {Phase.SUCCEED.value: "finished", Phase.FAILED.value: "failed"}
@@ -91,7 +90,7 @@ def _finish(run: _Run, ended_by: str, wall: float) -> FinishedRun:
         unit=record.key,
         uid=record.uid,
         kind="" if reference is None else reference.kind,
-        user=unit.metadata.labels.get(USER, ""),
+        user=user_of(unit),
         queue=record.queue_name,
         quota="" if info is None else info.quota,
         priority=record.priority,

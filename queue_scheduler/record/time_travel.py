@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -86,8 +87,5 @@ class TimeTravel:
             return msgspec.structs.replace(found, engine=found.engine.fork())
 
     def _restore(self, wall: float) -> Restored:
-        store = read_store(self._path)
-        try:
+        with closing(read_store(self._path)) as store:
             return engine_at(store, wall)
-        finally:
-            store.close()

@@ -35,6 +35,7 @@ from queue_scheduler.record.digest import digest
 from queue_scheduler.record.engine_call import EngineCall
 from shared_api.local_program import VERSION
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import SystemClock
 from shared_api.process.local_socket import listen_at
 from shared_api.testing.object_builders import (
     elastic_quota,
@@ -109,6 +110,11 @@ class Sender:
         meta = {"uid": f"uid-{name}", "resourceVersion": str(version)}
         body = with_status(queue_unit_body(name, quota="team", metadata=meta), phase=phase)
         self.shared.tell(Engine.on_queue_unit, to_struct(QueueUnit, body))
+
+    def tell_real_time(self) -> None:
+        """Set the wall clock to the real time, which the program that follows has."""
+        behind = SystemClock().now() - self.clock.now()
+        self.clock.jump_wall_clock(behind.total_seconds())
 
     def start_next(self) -> None:
         now = self.clock

@@ -113,8 +113,7 @@ def test_the_record_answers_about_earlier_times(tmp_path: Path) -> None:
     with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
         assert "nothing is recorded yet" in detail(client, "2026-11-01T10:00:00Z")
         sender = Sender(tmp_path)
-        behind = SystemClock().now() - sender.clock.now()
-        sender.clock.jump_wall_clock(behind.total_seconds())
+        sender.tell_real_time()
         sender.add_unit("a")
         then = write(sender, client)
         sender.add_unit("b")
@@ -155,8 +154,7 @@ def test_a_waiting_unit_has_a_forecast(tmp_path: Path) -> None:
             assert before.status_code == 503
             assert "no forecast yet" in before.json()["detail"]
         sender = Sender(tmp_path)
-        behind = SystemClock().now() - sender.clock.now()
-        sender.clock.jump_wall_clock(behind.total_seconds())
+        sender.tell_real_time()
         sender.add_unit("a")
         sender.add_unit("b")
         follow(sender, client)
@@ -201,8 +199,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> list[Learner]:
 def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Learner]) -> None:
     with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
         sender = Sender(tmp_path)
-        behind = SystemClock().now() - sender.clock.now()
-        sender.clock.jump_wall_clock(behind.total_seconds())
+        sender.tell_real_time()
         sender.tell_phase("a", "Running", version=5)
         follow(sender, client)
         sender.tell_phase("a", "Succeed", version=6)
