@@ -49,6 +49,7 @@ class Options:
     quick: bool
     share: float | None
     qps: float
+    trace: Path | None
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,9 @@ STAGES = (
     ),
     Stage(
         "forecast",
-        "how long a renewal of forecasts takes with 1,000 and 10,000 pending",
-        130,
-        lambda options: forecast_figures.run(quick=options.quick),
+        "how long a renewal of forecasts takes with 1,000 and 10,000 pending, and scores",
+        150,
+        lambda options: forecast_figures.run(quick=options.quick, trace=options.trace),
     ),
     Stage(
         "audit",
@@ -246,11 +247,15 @@ def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Path | None]:
     parser.add_argument(
         "--kube-api-qps", type=float, default=50.0, help="the limit in kueue_shape_limited"
     )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="score forecasts on this, in all worlds: hours"
+    )
     got = parser.parse_args(arguments)
     unknown = sorted(set(got.stages) - {stage.name for stage in STAGES})
     if unknown:
         parser.error(f"no such stage: {', '.join(unknown)}; there are\n{listed}")
-    return Options(got.quick, got.share, got.kube_api_qps), got.stages, got.json
+    options = Options(got.quick, got.share, got.kube_api_qps, got.trace)
+    return options, got.stages, got.json
 
 
 if __name__ == "__main__":
