@@ -35,6 +35,7 @@ from starlette.routing import Route
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import forecast_routes, views
+from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.debug_api.forecast_routes import ForecastView, QueueForecastView
 from queue_scheduler.debug_api.insight_link import InsightLink
 from queue_scheduler.debug_api.insight_views import InsightView, LogView, log_without_others
@@ -48,7 +49,6 @@ from queue_scheduler.debug_api.what_if_routes import (
     add_what_if,
 )
 from queue_scheduler.decision import Moment
-from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.explain import Verdict
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
@@ -132,8 +132,11 @@ class DebugApi:
         self._is_leader = is_leader
         clock = SystemClock()
         self._changes_budget = QuestionBudget(clock)
-        source = _SharedSource(shared, now)
-        self._what_if = WhatIfAnswers(source, is_leader, QuestionBudget(clock))
+
+        def state() -> State:
+            return State(shared.fork(), Moment(clock.monotonic(), now()))
+
+        self._what_if = WhatIfAnswers(state, is_leader, QuestionBudget(clock))
         # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
         # lock only.
         self.turn = threading.Lock()
@@ -222,20 +225,6 @@ class DebugApi:
         return views.view_upstream_quotas(engine, self._quotas.views(engine))
 
 
-class _SharedSource:
-    """Copies of the scheduler's engine, at the present time."""
-
-    def __init__(self, shared: SharedEngine, now: Callable[[], datetime]) -> None:
-        self._shared = shared
-        self._now = now
-
-    def fork(self) -> Engine:
-        return self._shared.fork()
-
-    def moment(self) -> Moment:
-        return Moment(SystemClock().monotonic(), self._now())
-
-
 def build_app(
     api: DebugApi,
     access: Guard,
@@ -258,7 +247,7 @@ def build_app(
     _add_upstream_pages(app, api, access)
     _add_units(app, api, link, access)
     add_try_route(app, api.tries, access)
-    add_what_if(app, api.what_if, access)
+    add_what_if(app, api.what_if, access, lambda request, body: link.ask(request, WhatIfView, body))
 
     @app.get("/debug/insight")
     def insight(request: Request) -> InsightView:

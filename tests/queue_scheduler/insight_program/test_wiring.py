@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from queue_scheduler.debug_api import forecast_routes
-from queue_scheduler.forecast.run_times import SurvivalRunTimes
+from queue_scheduler.forecast.run_times import Running, RunTimes, SurvivalRunTimes
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_program import wiring
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
@@ -28,6 +28,8 @@ from tests.queue_scheduler.insight_process import (
     process_as_before,
     running,
 )
+
+WHAT_IF = "/debug/what-if"
 
 
 @pytest.fixture(autouse=True)
@@ -134,10 +136,15 @@ class Learner(SurvivalRunTimes):
     def __init__(self) -> None:
         super().__init__()
         self.runs: list[FinishedRun] = []
+        self.asked = 0
 
     def learn(self, run: FinishedRun) -> None:
         self.runs.append(run)
         super().learn(run)
+
+    def at(self, epoch: float, running: Iterable[Running]) -> RunTimes:
+        self.asked += 1
+        return super().at(epoch, running)
 
 
 @pytest.fixture
@@ -167,8 +174,60 @@ def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Le
         assert (run.unit, run.ended_by) == ("default/a", "finished")
         sender.feed.close()
     # The next process begins with what is recorded.
-    with running(tmp_path, f"--record-dir={tmp_path}"):
-        await_true(lambda: models[1].runs == [run])
+    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
+        await_true(lambda: models[2].runs == [run])
+        assert models[3].runs == [], "that of horizons learns when it is asked"
+        sender = Sender(tmp_path)
+        sender.tell_real_time()
+        follow(sender, client)
+        assert client.post(WHAT_IF, json={"edits": [], "horizonSeconds": 60}).status_code == 200
+        assert models[3].runs == [run]
+        sender.feed.close()
+
+
+def test_a_horizon_is_answered_on_both_sides(tmp_path: Path) -> None:
+    larger = {"kind": "ElasticQuota", "name": "team", "patch": {"spec": {"max": {"cpu": 99}}}}
+    body = {"edits": [larger], "horizonSeconds": 86_400, "seed": 4}
+    with running(tmp_path) as (_, client):
+        assert client.post(WHAT_IF, json=body).status_code == 503
+        sender = Sender(tmp_path)
+        sender.tell_real_time()
+        for number in range(12):
+            sender.add_unit(f"u{number:02}", cpu=3)
+        follow(sender, client)
+        found = client.post(WHAT_IF, json=body).json()
+        assert (found["startedCount"], found["noHorizon"]) == (11, "")
+        horizon = found["horizon"]
+        assert (horizon["paths"], horizon["seed"], horizon["seconds"]) == (20, 4, 86_400)
+        assert horizon["computedAt"] == rfc3339(sender.clock.now())
+        assert "no run has ended yet" in horizon["basis"]
+        for place in (*horizon["queues"], *horizon["quotas"]):
+            assert place["waitP90"]["isClear"]
+            assert place["waitP90"]["difference"]["p50"] < 0
+        assert client.post(WHAT_IF, json=body).json()["horizon"] == horizon
+        assert client.get("/debug/queues/team").json()["queue"]["pending"] == 12
+        sender.feed.close()
+
+
+def test_without_a_scheduler_no_forecast_is_renewed(
+    tmp_path: Path, models: list[Learner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecast_routes, "QUIET_REST_SECONDS", 0.0)
+    monkeypatch.setattr(forecast_routes, "LATER_SECONDS", 0.05)
+    path = "/debug/queueunits/default/a/forecast"
+    with running(tmp_path) as (insight, client):
+        sender = Sender(tmp_path)
+        sender.tell_real_time()
+        sender.add_unit("a")
+        follow(sender, client)
+        await_true(lambda: models[0].asked > 2)
+        sender.feed.close()
+        await_true(lambda: insight.ready_checks()["feed"]()[1] == "connected: False")
+        before = client.get(path).json()
+        SystemClock().sleep(0.3)  # what was being made then is ready
+        asked = models[0].asked
+        await_true(lambda: client.get(path).json()["ageSeconds"] > before["ageSeconds"] + 1)
+        assert models[0].asked == asked
 
 
 def test_the_age_of_the_forecast_is_a_metric(tmp_path: Path) -> None:
