@@ -50,9 +50,13 @@ LEVELS: Final = (LOW, MIDDLE, HIGH)
 
 
 class _Told(msgspec.Struct, gc=False):
-    """A forecast: what the paths said, and how long the wait was; None: open."""
+    """A forecast: what the paths said, what users were told, and how long the wait was.
+
+    A wait of None is open.
+    """
 
     raw: Wait
+    told: Wait
     wait: float | None = None
 
 
@@ -70,7 +74,7 @@ class Calibration:
         self._recent: tuple[deque[_Moment], ...] = tuple(deque(maxlen=KEPT) for _ in HORIZON_NAMES)
         self._open: dict[object, tuple[_Moment, _Told]] = {}
 
-    def add(self, key: object, now: float, raw: Wait) -> None:
+    def add(self, key: object, now: float, raw: Wait, told: Wait | None = None) -> None:
         """Note a forecast. It is ignored if it comes too soon after another moment's.
 
         Args:
@@ -78,6 +82,7 @@ class Calibration:
             now: When it was made, in seconds; the same for all of one moment, and never earlier
                 than before.
             raw: What the paths said.
+            told: What users were told; None: the same.
         """
         horizon = horizon_of(raw.p50)
         kept = self._recent[horizon]
@@ -85,9 +90,9 @@ class Calibration:
             kept.append(_Moment(now, []))
         elif now != kept[-1].now:
             return
-        told = _Told(raw)
-        kept[-1].told.append(told)
-        self._open[key] = kept[-1], told
+        each = _Told(raw, told or raw)
+        kept[-1].told.append(each)
+        self._open[key] = kept[-1], each
 
     def come_true(self, key: object, wait: float) -> None:
         """Note how long the wait was, in seconds from the forecast; unknown keys are ignored."""
@@ -106,18 +111,23 @@ class Calibration:
         """Return what is told at a time, in the seconds that `add` counts."""
         return Adjustment(self._recent, now)
 
-    def coverage(self) -> dict[str, float]:
-        """Return which share of recent waits was within the p90 of the paths, by horizon.
+    def coverage(self, now: float) -> dict[str, float]:
+        """Return which share of units started by the p90 that was told, by horizon of the p50.
 
-        A horizon is left out in which too few have come true.
+        Counted are forecasts whose p90 has passed, whether their unit has started or not: to count
+        those that have started would favor short waits. A horizon with few is left out.
         """
-        found = {}
-        for name, kept in zip(HORIZON_NAMES, self._recent, strict=True):
-            told = [each for moment in kept for each in moment.told]
-            waits = [(each.wait, each.raw.p90) for each in told if each.wait is not None]
-            if len(waits) >= FEW:
-                found[name] = sum(wait <= high for wait, high in waits) / len(waits)
-        return found
+        found: dict[int, list[bool]] = {}
+        for moment in (moment for kept in self._recent for moment in kept):
+            for each in moment.told:
+                if moment.now + each.told.p90 <= now:
+                    is_in_time = each.wait is not None and each.wait <= each.told.p90
+                    found.setdefault(horizon_of(each.told.p50), []).append(is_in_time)
+        return {
+            HORIZON_NAMES[horizon]: sum(hits) / len(hits)
+            for horizon, hits in sorted(found.items())
+            if len(hits) >= FEW
+        }
 
 
 def _level_of(wait: Wait, level: float) -> float:
