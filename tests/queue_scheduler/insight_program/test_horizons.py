@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.learned import Learned
-from queue_scheduler.forecast.traits import Traits
+from queue_scheduler.forecast.traits import Traits, traits_of_record
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_program import horizons
 from queue_scheduler.insight_program.horizons import DrawnPaths, Horizons
@@ -107,7 +107,9 @@ def test_an_edit_of_a_unit_does_not_change_how_long_it_runs() -> None:
     state = town()
     learned = Learned(TenantModel(), 0.0)
     (path,) = DrawnPaths(state, learned, HOUR, seed=1, count=1).paths()
-    unit = next(each.unit for each in state.engine.units.records.values())
+    waiting = state.engine.record("ns/j8")
+    assert waiting is not None
+    unit = waiting.unit
     before = path.runs_in(state.engine)(unit, 0.0)
     edited = state.engine.fork()
     labels = {**unit.metadata.labels, QUOTA_NAME: "another"}
@@ -115,6 +117,7 @@ def test_an_edit_of_a_unit_does_not_change_how_long_it_runs() -> None:
     edited.on_queue_unit(replace(unit, metadata=newer))
     record = edited.record(unit.metadata.key)
     assert record is not None
+    assert traits_of_record(record).tenant != "a"
     assert path.runs_in(edited)(record.unit, 0.0) == before
 
 
