@@ -40,7 +40,7 @@ from queue_scheduler.debug_api.forecast_routes import ForecastView, QueueForecas
 from queue_scheduler.debug_api.insight_link import InsightLink
 from queue_scheduler.debug_api.insight_views import InsightView, LogView, log_without_others
 from queue_scheduler.debug_api.question_budget import QuestionBudget
-from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
+from queue_scheduler.debug_api.snapshots import QueuePage, QuotaReaders, Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes, add_try_route
 from queue_scheduler.debug_api.what_if_routes import (
     WhatIfAnswers,
@@ -213,22 +213,10 @@ class DebugApi:
         return views.view_quota_tree(quotas, leader=self._is_leader())
 
     @_in_turn
-    def upstream_queues(self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> Response:
-        """Queues and a page of the pending units of each, under upstream's path.
-
-        If a queue has more units, the header `Link` names the next page (`rel="next"`).
-        """
-        members: list[bytes] = []
-        has_more = False
-        for name in self._snapshots.queue_names():
-            page = self._snapshots.page(name, offset, limit)
-            has_more = has_more or page.has_more
-            # As text at once: as models, all waiting units together take a kilobyte each.
-            members.append(views.encode_upstream_queue(name, page.units))
-        link = f"{UPSTREAM_QUEUES}?offset={offset + limit}&limit={limit}"
-        headers = {"Link": f'<{link}>; rel="next"'} if has_more else None
-        body = b"{" + b",".join(members) + b"}"
-        return Response(body, headers=headers, media_type="application/json")
+    def waiting_pages(self, offset: int, limit: int) -> dict[str, QueuePage]:
+        """Return a page of the pending units of each queue."""
+        names = self._snapshots.queue_names()
+        return {name: self._snapshots.page(name, offset, limit) for name in names}
 
     @_in_turn
     def upstream_quotas(self) -> views.UpstreamQuotas:
@@ -255,12 +243,11 @@ def build_app(
     """
     app = build_debug_app("Koord-Queue debug API", version, access)
     link = link or InsightLink(None)
-    _add_pages(app, api, link)
+    _add_pages(app, api, link, access)
+    _add_upstream_pages(app, api, access)
     _add_units(app, api, link, access)
     add_try_route(app, api.tries, access)
     add_what_if(app, api.what_if, access, lambda request, body: link.ask(request, WhatIfView, body))
-    app.get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
-    app.get("/apis/v1/userquota")(api.upstream_quotas)
 
     @app.get("/debug/insight")
     def insight(request: Request) -> InsightView:
@@ -319,15 +306,19 @@ def _add_forecasts(app: FastAPI, link: InsightLink, access: Guard) -> None:
         return forecast_routes.without_others(view, may_read_for(access, request))
 
 
-def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink) -> None:
+def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) -> None:
     """Add the routes of queues and quotas."""
 
     @app.get("/debug/queues")
     def queues(
         request: Request, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
     ) -> views.QueuePage:
-        """All queues, by name."""
-        return api.queues(offset, limit) if at is None else link.ask(request, views.QueuePage)
+        """All queues, by name.
+
+        Units of namespaces that the caller may not read are counted, and not named.
+        """
+        view = api.queues(offset, limit) if at is None else link.ask(request, views.QueuePage)
+        return views.page_without_others(view, may_read_for(access, request))
 
     @app.get("/debug/queues/{name}", responses=problems(404))
     def queue(
@@ -337,15 +328,49 @@ def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink) -> None:
         limit: Limit = DEFAULT_PAGE,
         at: At = None,
     ) -> views.QueueDetail:
-        """One queue and a page of its units: pending ones in order, then those on hold."""
+        """One queue and a page of its units: pending ones in order, then those on hold.
+
+        Units of namespaces that the caller may not read are counted, and not named.
+        """
         if at is not None:
-            return link.ask(request, views.QueueDetail)
-        return api.queue(name, offset, limit)
+            view = link.ask(request, views.QueueDetail)
+        else:
+            view = api.queue(name, offset, limit)
+        return views.detail_without_others(view, may_read_for(access, request))
 
     @app.get("/debug/quotas")
     def quotas(request: Request, at: At = None) -> views.QuotaTreePage:
         """All quotas, as trees."""
         return api.quotas() if at is None else link.ask(request, views.QuotaTreePage)
+
+
+def _add_upstream_pages(app: FastAPI, api: DebugApi, access: Guard) -> None:
+    """Add the routes under upstream's paths."""
+
+    @app.get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)
+    def upstream_queues(
+        request: Request, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
+    ) -> Response:
+        """Queues and a page of the pending units of each, under upstream's path.
+
+        If a queue has more units, the header `Link` names the next page (`rel="next"`). Units of
+        namespaces that the caller may not read are left out.
+        """
+        pages, may_read = api.waiting_pages(offset, limit), may_read_for(access, request)
+        # As text at once: as models, all waiting units together take a kilobyte each.
+        members = [
+            views.encode_upstream_queue(
+                name, [each for each in page.units if may_read(each.unit.metadata.namespace)]
+            )
+            for name, page in pages.items()
+        ]
+        link = f"{UPSTREAM_QUEUES}?offset={offset + limit}&limit={limit}"
+        has_more = any(page.has_more for page in pages.values())
+        headers = {"Link": f'<{link}>; rel="next"'} if has_more else None
+        body = b"{" + b",".join(members) + b"}"
+        return Response(body, headers=headers, media_type="application/json")
+
+    app.get("/apis/v1/userquota")(api.upstream_quotas)
 
 
 def _add_units(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) -> None:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-import signal
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
-import structlog
 
 from queue_scheduler.debug_api import forecast_routes
 from queue_scheduler.forecast.run_times import Running, RunTimes, SurvivalRunTimes
 from queue_scheduler.insight.finished_run import FinishedRun
-from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
 from queue_scheduler.insight_program import wiring
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_scheduler.insight_program.recording import FILE, read_runs
@@ -27,56 +21,21 @@ from shared_api.process.clock import SystemClock
 from shared_api.program_flags import FlagError
 from shared_api.timestamps import rfc3339
 from tests.queue_scheduler.insight_kit import Sender
+from tests.queue_scheduler.insight_process import (
+    await_true,
+    build,
+    follow,
+    process_as_before,
+    running,
+)
 
-PATIENCE_SECONDS = 60.0
 WHAT_IF = "/debug/what-if"
 
 
 @pytest.fixture(autouse=True)
 def _process_as_before() -> Iterator[None]:
-    """Restore what a program sets in its process."""
-    handlers = [(each, signal.getsignal(each)) for each in (signal.SIGTERM, signal.SIGINT)]
-    interval, root = sys.getswitchinterval(), logging.getLogger()
-    loggers = root.handlers[:], root.level
-    yield
-    for number, handler in handlers:
-        signal.signal(number, handler)
-    sys.setswitchinterval(interval)
-    root.handlers[:], root.level = loggers
-    structlog.reset_defaults()
-
-
-def build(folder: Path, *more: str) -> Insight:
-    flags = parse_insight_flags([f"--socket-dir={folder}", *more])
-    return Insight(LocalProgram(PROGRAM, flags.process), flags)
-
-
-@contextmanager
-def running(folder: Path, *more: str) -> Iterator[tuple[Insight, httpx.Client]]:
-    insight = build(folder, *more)
-    insight.start()
-    transport = httpx.HTTPTransport(uds=str(folder / ANSWERS_SOCKET))
-    try:
-        with httpx.Client(
-            transport=transport, base_url="http://insight", timeout=PATIENCE_SECONDS
-        ) as client:
-            yield insight, client
-    finally:
-        insight.stop()
-
-
-def follow(sender: Sender, client: httpx.Client) -> None:
-    """Let the feed send until its last call has come."""
-    clock = SystemClock()
-    until, told = clock.monotonic() + PATIENCE_SECONDS, ""
-    while clock.monotonic() < until:
-        sender.feed.step()
-        answer = client.get("/debug/insight")
-        if answer.status_code == 200 and answer.json()["number"] == sender.calls.last:
-            return
-        told = answer.text
-        clock.sleep(0.01)
-    raise AssertionError(told)
+    with process_as_before():
+        yield
 
 
 def test_questions_are_answered_from_what_was_told(tmp_path: Path) -> None:
@@ -315,15 +274,6 @@ def write(sender: Sender, client: httpx.Client) -> datetime:
 
     await_true(is_written)
     return now
-
-
-def await_true(condition: Callable[[], bool]) -> None:
-    """Wait until something is true."""
-    clock = SystemClock()
-    until = clock.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert clock.monotonic() < until
-        clock.sleep(0.02)
 
 
 def test_it_stops_before_the_first_question(tmp_path: Path) -> None:
