@@ -18,6 +18,7 @@ from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     OWN_TIMES_SECONDS,
     PATIENCE_SECONDS,
+    QUOTA_LABEL,
     UNITS,
     QueueWorld,
     until,
@@ -106,6 +107,27 @@ def test_a_forecast_is_made_from_runs_of_the_same_kind(foreseen: Foreseen) -> No
         assert found["similarRuns"] == want, found
         assert found["sample"] > 0
     assert not foreseen.insight.errors()
+
+
+def test_a_manifest_that_is_tried_has_a_forecast(foreseen: Foreseen) -> None:
+    manifest = foreseen.world.job("waits")
+    body = {key: manifest[key] for key in ("apiVersion", "kind")} | {
+        "metadata": {"name": "tried", "labels": {QUOTA_LABEL: "team"}},
+        "spec": {"suspend": True, "template": template_of(manifest)},
+    }
+    answer = foreseen.ask("/debug/try", body)
+    assert answer.status_code == 200, answer.text
+    (job,) = answer.json()["jobs"]
+    assert (job["startsNow"], answer.json()["noForecast"]) == (False, "")
+    assert job["forecast"]["similarRuns"] == JOBS_RUN
+    assert job["forecast"]["sample"] > 0
+
+
+def template_of(job: Json) -> Json:
+    """Return the template that a test has written, without what the API server has added."""
+    containers = job["spec"]["template"]["spec"]["containers"]
+    own = {key: containers[0][key] for key in ("name", "image", "resources")}
+    return {"spec": {"restartPolicy": "Never", "containers": [own]}}
 
 
 def test_a_horizon_compares_both_sides(foreseen: Foreseen) -> None:
