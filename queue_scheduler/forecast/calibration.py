@@ -35,6 +35,8 @@ KEPT: Final = 100
 """Moments that are looked at in a horizon."""
 SPACING: Final = (0.5 * HOUR, 3 * HOUR, 12 * HOUR, 24 * HOUR)
 """Seconds from one moment of a horizon to the next: half of the longest wait in it, and a day."""
+AT_ONCE: Final = 20
+"""Forecasts of a moment that are followed up in a horizon: more say little more."""
 BELIEVED: Final = 20.0
 """How many moments would have to show that the paths are wrong before half of that is believed. Of
 0, 2, 5, 10, 20 and 40, the best mean pinball loss of the logarithm of waits in weeks three to five
@@ -74,8 +76,11 @@ class Calibration:
         self._recent: tuple[deque[_Moment], ...] = tuple(deque(maxlen=KEPT) for _ in HORIZON_NAMES)
         self._open: dict[object, tuple[_Moment, _Told]] = {}
 
-    def add(self, key: object, now: float, raw: Wait, told: Wait | None = None) -> None:
-        """Note a forecast. It is ignored if it comes too soon after another moment's.
+    def add(self, key: object, now: float, raw: Wait, told: Wait | None = None) -> bool:
+        """Note a forecast, and return whether it is followed up.
+
+        It is not if another moment was shortly before, or this one has enough in its horizon. If
+        all were, those of each minute would push out the ones that have not come true yet.
 
         Args:
             key: Of the forecast, for `come_true`.
@@ -88,11 +93,12 @@ class Calibration:
         kept = self._recent[horizon]
         if not kept or now >= kept[-1].now + SPACING[horizon]:
             kept.append(_Moment(now, []))
-        elif now != kept[-1].now:
-            return
+        elif now != kept[-1].now or len(kept[-1].told) >= AT_ONCE:
+            return False
         each = _Told(raw, told or raw)
         kept[-1].told.append(each)
         self._open[key] = kept[-1], each
+        return True
 
     def come_true(self, key: object, wait: float) -> None:
         """Note how long the wait was, in seconds from the forecast; unknown keys are ignored."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
@@ -20,10 +19,6 @@ from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.objects.meta import find_condition
 from shared_api.queue_unit_phases import PODS_READY, QUOTA_RESERVED
 from shared_api.timestamps import read_time
-
-NOTED: Final = 20
-"""Units of a forecast that are followed up to see whether it comes true: drawn anew each time, so
-that all kinds of waits are among them."""
 
 
 class _Followed(msgspec.Struct, frozen=True, gc=False):
@@ -87,11 +82,11 @@ class Renewals:
     def _follow(self, engine: Engine, found: Forecast, epoch: float) -> None:
         waiting = [record for record in engine.units.records.values() if record.uid in found.units]
         waiting.sort(key=lambda record: uniform(self._settings.seed, int(epoch), record.uid))
-        for record in waiting[:NOTED]:
-            each = _Followed(record.uid, record.key, epoch)
-            self._followed.append(each)
+        for record in waiting:
             unit = found.units[record.uid]
-            self.calibration.add(each, epoch, unit.raw, unit.told.start)
+            each = _Followed(record.uid, record.key, epoch)
+            if self.calibration.add(each, epoch, unit.raw, unit.told.start):
+                self._followed.append(each)
 
     def _settle(self, engine: Engine, epoch: float) -> None:
         """Tell the calibration which units have started since, and which are gone."""

@@ -34,6 +34,7 @@ from tests.benchmarks import (
     probe_lateness,
     replay_figures,
     scheduler_memory,
+    score_figures,
     scrape,
 )
 from tests.benchmarks.figures import Figure, print_figures, write_json
@@ -113,7 +114,10 @@ STAGES = (
         "forecast",
         "how long a renewal of forecasts takes with 1,000 and 10,000 pending, and scores",
         150,
-        lambda options: forecast_figures.run(quick=options.quick, trace=options.trace),
+        lambda options: [
+            *forecast_figures.run(quick=options.quick),
+            *score_figures.run(quick=options.quick, trace=options.trace),
+        ],
     ),
     Stage(
         "audit",

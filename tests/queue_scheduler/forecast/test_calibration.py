@@ -47,6 +47,33 @@ def test_what_still_waits_is_not_left_out() -> None:
     assert censored_quantile(exact, 0.5) < true[200] - 0.3
 
 
+KNOWN, LARGER = True, False
+
+
+@pytest.mark.parametrize(
+    ("values", "level", "want"),
+    [
+        # Shares above each known value, by Kaplan and Meier: 4/5, times 2/3, times 1/2.
+        pytest.param(
+            [(1.0, KNOWN), (2.0, LARGER), (3.0, KNOWN), (4.0, KNOWN), (5.0, KNOWN)],
+            *(0.625, 5.0),
+            id="one that is only larger is no end: four of fifteen are above the fourth",
+        ),
+        pytest.param(
+            [(1.0, LARGER), (1.0, KNOWN), (2.0, KNOWN)],
+            *(0.3, 2.0),
+            id="of equal ones, the known one comes first: two thirds are above it",
+        ),
+        pytest.param([(1.0, LARGER)], *(0.5, 1.0), id="none is known: the largest"),
+        pytest.param([], *(0.5, 0.0), id="nothing is known"),
+    ],
+)
+def test_censored_values_by_hand(
+    values: list[tuple[float, bool]], level: float, want: float
+) -> None:
+    assert censored_quantile(values, level) == want
+
+
 DAY = 24 * HOUR
 
 
@@ -117,6 +144,14 @@ def test_a_unit_that_waits_on_lengthens_forecasts() -> None:
     for key in range(40):
         found.forget(f"open {key}")
     assert found.at(200 * DAY).adjust(RAW) == before
+
+
+def test_a_unit_that_has_only_begun_to_wait_changes_little() -> None:
+    found = calibrated(60, 1.0)
+    before = found.at(60 * DAY).adjust(RAW)
+    for key in range(60):
+        found.add(f"open {key}", 60 * DAY, RAW)
+    assert found.at(60 * DAY + 60.0).adjust(RAW).p50 == pytest.approx(before.p50, rel=0.1)
 
 
 def test_beyond_the_horizon_stays_beyond_it() -> None:
