@@ -7,7 +7,7 @@ time, and then rests for longer than it took.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from math import isfinite
 from typing import Annotated, Final, NamedTuple
@@ -41,6 +41,9 @@ QUIET_REST_SECONDS: Final = 600.0
 LATER_SECONDS: Final = 2.0
 """When to ask again for a state that is not there yet."""
 
+NEW_UNITS: Final = "/debug/forecast"
+"""Path of the insight program, for units that are not submitted yet."""
+
 MAX_PAGE: Final = 1000
 MAX_OFFSET: Final = 10_000_000
 
@@ -56,6 +59,43 @@ class TimesView(View):
     start_p50: str | None
     start_p90: str | None
     end_p50: str | None
+
+
+class NewUnitView(TimesView):
+    """When a unit would start that is not submitted yet; the fields are those of a forecast."""
+
+    without_arrivals: TimesView
+    similar_runs: int
+    sample: int
+    seed: int
+    computed_at: str
+
+
+class NewUnitsView(View):
+    """Forecasts of units that are not submitted yet, by uid.
+
+    It is empty if not even one future was played in time.
+    """
+
+    units: dict[str, NewUnitView]
+
+
+def view_new_units(found: Forecast, similar_runs: Mapping[str, int]) -> NewUnitsView:
+    """Return forecasts of units that are not submitted yet; `similar_runs` by uid."""
+    wall = found.moment.wall
+    return NewUnitsView(
+        units={
+            uid: NewUnitView(
+                **_view_times(unit.told, wall),
+                without_arrivals=TimesView(**_view_times(unit.without_arrivals, wall)),
+                similar_runs=similar_runs[uid],
+                sample=found.sample,
+                seed=found.seed,
+                computed_at=rfc3339(wall),
+            )
+            for uid, unit in found.units.items()
+        }
+    )
 
 
 class ForecastView(TimesView):

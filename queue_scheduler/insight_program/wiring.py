@@ -18,7 +18,7 @@ from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
-from queue_scheduler.insight_program.answer_app import StateApi, build_answer_app
+from queue_scheduler.insight_program.answer_app import NewUnitsApi, StateApi, build_answer_app
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.insight_program.feed_server import FeedServer
 from queue_scheduler.insight_program.flags import InsightFlags
@@ -129,10 +129,10 @@ class Insight:
         state = StateApi(
             self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
         )
-        what_if = WhatIfAnswers(
-            self._state, self._is_leader, QuestionBudget(self._clock, SHARE), self._horizons
-        )
-        return build_answer_app(self._sources, state, self._forecasts, what_if)
+        budget = QuestionBudget(self._clock, SHARE)
+        what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
+        new_units = NewUnitsApi(self._state, self._horizons, budget)
+        return build_answer_app(self._sources, state, self._forecasts, what_if, new_units)
 
     def _state(self) -> State:
         """Return the state for a question.

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from queue_scheduler.debug_api import forecast_routes
@@ -16,9 +17,11 @@ from queue_scheduler.insight_program import wiring
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_scheduler.insight_program.recording import FILE, read_runs
 from queue_scheduler.insight_program.wiring import Insight
+from shared_api.debug_api.json_body import JSON
 from shared_api.local_program import LocalProgram
 from shared_api.process.clock import SystemClock
 from shared_api.program_flags import FlagError
+from shared_api.testing.object_builders import queue_unit
 from shared_api.timestamps import rfc3339
 from tests.queue_scheduler.insight_kit import Sender
 from tests.queue_scheduler.insight_process import (
@@ -206,6 +209,27 @@ def test_a_horizon_is_answered_on_both_sides(tmp_path: Path) -> None:
             assert place["waitP90"]["difference"]["p50"] < 0
         assert client.post(WHAT_IF, json=body).json()["horizon"] == horizon
         assert client.get("/debug/queues/team").json()["queue"]["pending"] == 12
+        sender.feed.close()
+
+
+def test_units_that_are_not_submitted_yet_are_foreseen(tmp_path: Path) -> None:
+    with running(tmp_path) as (_, client):
+        sender = Sender(tmp_path)
+        sender.tell_real_time()
+        sender.add_unit("a", cpu=4)
+        sender.start_next()
+        follow(sender, client)
+        meta = {"uid": "tried", "resourceVersion": "1", "creationTimestamp": "2026-11-01T10:00:00Z"}
+        unit = queue_unit("new", quota="team", requests={"cpu": 1}, metadata=meta)
+        answer = client.post(
+            "/debug/forecast",
+            content=msgspec.json.encode([unit]),
+            headers={"content-type": JSON},
+        )
+        (told,) = answer.json()["units"].items()
+        assert told[0] == "tried"
+        assert told[1]["sample"] > 0
+        assert told[1]["startP50"] > told[1]["computedAt"]
         sender.feed.close()
 
 
