@@ -39,7 +39,7 @@ AT_ONCE: Final = 20
 """Forecasts of a moment that are followed up in a horizon: more say little more."""
 BELIEVED: Final = 20.0
 """How many moments would have to show that the paths are wrong before half of that is believed. Of
-0, 2, 5, 10, 20 and 40, the best mean pinball loss of the logarithm of waits in weeks three to five
+0, 2, 5, 10, 20 and 40, the best mean pinball loss of the logarithm of waits on days 21 to 37
 of the public Philly trace, with declared times and without (with 40 it is the same; with 0 it is
 higher by a fifth, and higher than without any correction)."""
 FEW: Final = 20
