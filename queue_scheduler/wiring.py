@@ -28,6 +28,7 @@ from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
 from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt
+from queue_scheduler.dump.contents import Settings
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.insight_feed.feed import InsightFeed, Replica
@@ -158,6 +159,7 @@ class Scheduler:
         self._feed: InsightFeed | None = None
         if calls is not None and flags.insight_folder is not None:
             self._feed = self._build_feed(calls, flags.insight_folder, flags.queue_namespace)
+        self._settings = _tell_settings(flags, configuration, checks_namespaces=checks_namespaces)
         self._debug = self._build_debug(flags, handle)
         self._debug_threads = self._debug.threads(
             lambda name, step: program.spawn(name, step, unblock=self._debug.end)
@@ -288,6 +290,7 @@ class Scheduler:
                 is_leader,
                 self._clock.now,
                 self._caches.find_namespace,
+                self._settings,
             )
             access = guard_of(list_units_there)
             link = InsightLink(flags.insight_folder, self._clock)
@@ -564,6 +567,20 @@ def _build_self_audit(parts: _BuiltParts, reporter: EventReporter, *, repairs: b
     )
     parts.threads.run("self-audit", audit.step)
     parts.metrics.show_audit_age(audit.age_seconds)
+
+
+def _tell_settings(
+    flags: Flags, configuration: KoordQueueConfiguration, *, checks_namespaces: bool
+) -> Settings:
+    """Return what `_build_engine` is told, for dumps."""
+    return Settings(
+        configuration=configuration,
+        oversell_rate=str(flags.oversell_rate),
+        checks_available_quota=flags.checks_available_quota,
+        checks_namespaces=checks_namespaces,
+        strict=flags.strict,
+        queue_namespace=flags.queue_namespace,
+    )
 
 
 def _build_engine(
