@@ -37,11 +37,12 @@ from starlette.routing import Route
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import forecast_routes, views
 from queue_scheduler.debug_api.dump_routes import Dumps, add_dump_route
+from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.debug_api.forecast_routes import ForecastView, QueueForecastView
 from queue_scheduler.debug_api.insight_link import InsightLink
 from queue_scheduler.debug_api.insight_views import InsightView, LogView, log_without_others
 from queue_scheduler.debug_api.question_budget import QuestionBudget
-from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
+from queue_scheduler.debug_api.snapshots import QueuePage, QuotaReaders, Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes, add_try_route
 from queue_scheduler.debug_api.what_if_routes import (
     WhatIfAnswers,
@@ -51,7 +52,6 @@ from queue_scheduler.debug_api.what_if_routes import (
 )
 from queue_scheduler.decision import Moment
 from queue_scheduler.dump.contents import Settings
-from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.explain import Verdict
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
@@ -137,9 +137,12 @@ class DebugApi:
         self._is_leader = is_leader
         clock = SystemClock()
         self._changes_budget = QuestionBudget(clock)
-        source = _SharedSource(shared, now)
-        self._what_if = WhatIfAnswers(source, is_leader, QuestionBudget(clock))
-        self._dumps = Dumps(source, is_leader, settings or Settings())
+
+        def state() -> State:
+            return State(shared.fork(), Moment(clock.monotonic(), now()))
+
+        self._what_if = WhatIfAnswers(state, is_leader, QuestionBudget(clock))
+        self._dumps = Dumps(state, is_leader, settings or Settings())
         # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
         # lock only.
         self.turn = threading.Lock()
@@ -221,42 +224,16 @@ class DebugApi:
         return views.view_quota_tree(quotas, leader=self._is_leader())
 
     @_in_turn
-    def upstream_queues(self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> Response:
-        """Queues and a page of the pending units of each, under upstream's path.
-
-        If a queue has more units, the header `Link` names the next page (`rel="next"`).
-        """
-        members: list[bytes] = []
-        has_more = False
-        for name in self._snapshots.queue_names():
-            page = self._snapshots.page(name, offset, limit)
-            has_more = has_more or page.has_more
-            # As text at once: as models, all waiting units together take a kilobyte each.
-            members.append(views.encode_upstream_queue(name, page.units))
-        link = f"{UPSTREAM_QUEUES}?offset={offset + limit}&limit={limit}"
-        headers = {"Link": f'<{link}>; rel="next"'} if has_more else None
-        body = b"{" + b",".join(members) + b"}"
-        return Response(body, headers=headers, media_type="application/json")
+    def waiting_pages(self, offset: int, limit: int) -> dict[str, QueuePage]:
+        """Return a page of the pending units of each queue."""
+        names = self._snapshots.queue_names()
+        return {name: self._snapshots.page(name, offset, limit) for name in names}
 
     @_in_turn
     def upstream_quotas(self) -> views.UpstreamQuotas:
         """Use per queue and quota, under upstream's path."""
         engine = self._shared.fork()
         return views.view_upstream_quotas(engine, self._quotas.views(engine))
-
-
-class _SharedSource:
-    """Copies of the scheduler's engine, at the present time."""
-
-    def __init__(self, shared: SharedEngine, now: Callable[[], datetime]) -> None:
-        self._shared = shared
-        self._now = now
-
-    def fork(self) -> Engine:
-        return self._shared.fork()
-
-    def moment(self) -> Moment:
-        return Moment(SystemClock().monotonic(), self._now())
 
 
 def build_app(
@@ -277,13 +254,12 @@ def build_app(
     """
     app = build_debug_app("Koord-Queue debug API", version, access)
     link = link or InsightLink(None)
-    _add_pages(app, api, link)
+    _add_pages(app, api, link, access)
+    _add_upstream_pages(app, api, access)
     _add_units(app, api, link, access)
     add_try_route(app, api.tries, access)
-    add_what_if(app, api.what_if, access)
+    add_what_if(app, api.what_if, access, lambda request, body: link.ask(request, WhatIfView, body))
     add_dump_route(app, api.dump, access)
-    app.get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
-    app.get("/apis/v1/userquota")(api.upstream_quotas)
 
     @app.get("/debug/insight")
     def insight(request: Request) -> InsightView:
@@ -342,15 +318,19 @@ def _add_forecasts(app: FastAPI, link: InsightLink, access: Guard) -> None:
         return forecast_routes.without_others(view, may_read_for(access, request))
 
 
-def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink) -> None:
+def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) -> None:
     """Add the routes of queues and quotas."""
 
     @app.get("/debug/queues")
     def queues(
         request: Request, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
     ) -> views.QueuePage:
-        """All queues, by name."""
-        return api.queues(offset, limit) if at is None else link.ask(request, views.QueuePage)
+        """All queues, by name.
+
+        Units of namespaces that the caller may not read are counted, and not named.
+        """
+        view = api.queues(offset, limit) if at is None else link.ask(request, views.QueuePage)
+        return views.page_without_others(view, may_read_for(access, request))
 
     @app.get("/debug/queues/{name}", responses=problems(404))
     def queue(
@@ -360,15 +340,49 @@ def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink) -> None:
         limit: Limit = DEFAULT_PAGE,
         at: At = None,
     ) -> views.QueueDetail:
-        """One queue and a page of its units: pending ones in order, then those on hold."""
+        """One queue and a page of its units: pending ones in order, then those on hold.
+
+        Units of namespaces that the caller may not read are counted, and not named.
+        """
         if at is not None:
-            return link.ask(request, views.QueueDetail)
-        return api.queue(name, offset, limit)
+            view = link.ask(request, views.QueueDetail)
+        else:
+            view = api.queue(name, offset, limit)
+        return views.detail_without_others(view, may_read_for(access, request))
 
     @app.get("/debug/quotas")
     def quotas(request: Request, at: At = None) -> views.QuotaTreePage:
         """All quotas, as trees."""
         return api.quotas() if at is None else link.ask(request, views.QuotaTreePage)
+
+
+def _add_upstream_pages(app: FastAPI, api: DebugApi, access: Guard) -> None:
+    """Add the routes under upstream's paths."""
+
+    @app.get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)
+    def upstream_queues(
+        request: Request, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
+    ) -> Response:
+        """Queues and a page of the pending units of each, under upstream's path.
+
+        If a queue has more units, the header `Link` names the next page (`rel="next"`). Units of
+        namespaces that the caller may not read are left out.
+        """
+        pages, may_read = api.waiting_pages(offset, limit), may_read_for(access, request)
+        # As text at once: as models, all waiting units together take a kilobyte each.
+        members = [
+            views.encode_upstream_queue(
+                name, [each for each in page.units if may_read(each.unit.metadata.namespace)]
+            )
+            for name, page in pages.items()
+        ]
+        link = f"{UPSTREAM_QUEUES}?offset={offset + limit}&limit={limit}"
+        has_more = any(page.has_more for page in pages.values())
+        headers = {"Link": f'<{link}>; rel="next"'} if has_more else None
+        body = b"{" + b",".join(members) + b"}"
+        return Response(body, headers=headers, media_type="application/json")
+
+    app.get("/apis/v1/userquota")(api.upstream_quotas)
 
 
 def _add_units(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) -> None:

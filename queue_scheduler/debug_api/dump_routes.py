@@ -15,7 +15,7 @@ from queue_scheduler.dump.codec import encode_dump
 from queue_scheduler.dump.contents import Settings
 from queue_scheduler.dump.take import take_dump
 from shared_api.access_review import list_units_in
-from shared_api.debug_api.access import check_right
+from shared_api.debug_api.access import EVERYWHERE, check_right
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.router_group import Guard
 from shared_api.local_program import VERSION
@@ -30,7 +30,7 @@ class Dumps:
     """Takes dumps.
 
     Args:
-        source: The engine.
+        source: Returns copies of the engine.
         is_leader: Returns whether this replica decides.
         settings: With what the program was started.
     """
@@ -44,8 +44,8 @@ class Dumps:
 
     def take(self, *, compress: bool) -> bytes:
         """Return a dump as bytes."""
-        engine, moment = self._source.fork(), self._source.moment()
-        dump = take_dump(engine, moment, self._settings, VERSION, leader=self._is_leader())
+        state, leader = self._source(), self._is_leader()
+        dump = take_dump(state.engine, state.moment, self._settings, VERSION, leader=leader)
         return encode_dump(dump, compress=compress)
 
 
@@ -63,7 +63,7 @@ def add_dump_route(app: FastAPI, take: Callable[..., bytes], access: Guard) -> N
 
         The caller needs the right to list queueunits in all namespaces.
         """
-        check_right(access, request, list_units_in(""))
+        check_right(access, request, list_units_in(EVERYWHERE))
         headers = {"Content-Disposition": 'attachment; filename="koord-queue-dump.json"'}
         if gzip:
             headers["Content-Encoding"] = "gzip"

@@ -14,7 +14,8 @@ from typing import Annotated, Final, NamedTuple
 
 from fastapi import FastAPI, HTTPException, Path, Query, Request
 
-from queue_scheduler.decision import Moment
+from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Forecast, Settings, Times, UnitForecast
 from queue_scheduler.forecast.renewals import Renewals
@@ -35,6 +36,8 @@ REST_SHARE: Final = 3.0
 """A renewal is followed by a rest of so many times its length: a quarter of a core at most."""
 LEAST_REST_SECONDS: Final = 60.0
 """Waits of less than that need no forecast."""
+QUIET_REST_SECONDS: Final = 600.0
+"""A state that nothing has changed in is looked ahead from again after this: only time goes on."""
 LATER_SECONDS: Final = 2.0
 """When to ask again for a state that is not there yet."""
 
@@ -59,13 +62,15 @@ class ForecastView(TimesView):
     """When a unit starts.
 
     `without_arrivals` is the same if nothing arrived any more. `sample` is how many futures were
-    played, `computed_at` the time of the state that they begin with.
+    played, `computed_at` the time of the state that they begin with. `similar_runs` is how many
+    runs of the same quota, user, kind and request have ended in the last eight days.
     """
 
     namespace: str
     name: str
     queue: str
     without_arrivals: TimesView
+    similar_runs: int
     sample: int
     seed: int
     computed_at: str
@@ -86,19 +91,13 @@ class QueueForecastView(View):
     others: int = 0
 
 
-class State(NamedTuple):
-    """A fork of an engine, and the time that it is of."""
-
-    engine: Engine
-    moment: Moment
-
-
 class _Place(NamedTuple):
     uid: str
     namespace: str
     name: str
     queue: str
     order: OrderKey
+    similar_runs: int
 
 
 class _Last(NamedTuple):
@@ -116,7 +115,8 @@ class Forecasts:
     `step` is called by one thread, all else by any.
 
     Args:
-        state: Returns the state to look ahead from; None: there is none yet.
+        state: Returns the state to look ahead from; None: there is none, or it is not kept up to
+            date now.
         clock: The time.
         model: Learns how long runs last.
         settings: How forecasts are made.
@@ -140,6 +140,8 @@ class Forecasts:
         self._runs: deque[FinishedRun] = deque()
         # Replaced as a whole, so that readers in other threads need no lock.
         self._last: _Last | None = None
+        self._number = -1
+        self._quiet_until = 0.0
         self._is_ended = False
 
     def end(self) -> None:
@@ -158,19 +160,23 @@ class Forecasts:
         if state is None:
             return LATER_SECONDS
         began = self._clock.monotonic()
+        if state.number == self._number and began < self._quiet_until:
+            return LEAST_REST_SECONDS
         ends = began + self._budget
         found = self._renewals.renew(
             state.engine,
             state.moment,
             lambda: self._is_ended or self._clock.monotonic() >= ends,
         )
-        coverage = self._renewals.calibration.coverage()
-        self._last = _index(state.engine, found, coverage)
+        coverage = self._renewals.calibration.coverage(state.moment.wall.timestamp())
+        self._last = _index(state.engine, found, coverage, self._renewals.runs_like)
+        self._number = state.number
+        self._quiet_until = began + QUIET_REST_SECONDS
         took = self._clock.monotonic() - began
         return max(LEAST_REST_SECONDS, REST_SHARE * took)
 
     def coverage(self) -> dict[str, float]:
-        """Return which share of recent waits was within the p90 that was told, by horizon."""
+        """Return which share of units started by the p90 that was told, by horizon."""
         last = self._last
         return {} if last is None else last.coverage
 
@@ -230,6 +236,7 @@ class Forecasts:
             name=place.name,
             queue=place.queue,
             without_arrivals=TimesView(**_view_times(unit.without_arrivals, wall)),
+            similar_runs=place.similar_runs,
             sample=found.sample,
             seed=found.seed,
             computed_at=rfc3339(wall),
@@ -268,10 +275,15 @@ def add_forecast_routes(app: FastAPI, forecasts: Forecasts, access: Guard) -> No
     get("/debug/queues/{name}/forecast", responses=problems(503))(queue_forecast)
 
 
-def _index(engine: Engine, found: Forecast, coverage: dict[str, float]) -> _Last:
+def _index(
+    engine: Engine,
+    found: Forecast,
+    coverage: dict[str, float],
+    runs_like: Callable[[CachedUnit], int],
+) -> _Last:
     by_key: dict[str, _Place] = {}
     by_queue: dict[str, list[_Place]] = {}
-    for place in _places(engine, found):
+    for place in _places(engine, found, runs_like):
         by_key[f"{place.namespace}/{place.name}"] = place
         by_queue.setdefault(place.queue, []).append(place)
     for places in by_queue.values():
@@ -279,12 +291,21 @@ def _index(engine: Engine, found: Forecast, coverage: dict[str, float]) -> _Last
     return _Last(found, by_key, by_queue, coverage)
 
 
-def _places(engine: Engine, found: Forecast) -> Iterator[_Place]:
+def _places(
+    engine: Engine, found: Forecast, runs_like: Callable[[CachedUnit], int]
+) -> Iterator[_Place]:
     for record in engine.units.records.values():
         info = record.info
         if record.uid in found.units and info is not None:
             meta = record.unit.metadata
-            yield _Place(record.uid, meta.namespace, meta.name, info.queue, info.order_key)
+            yield _Place(
+                record.uid,
+                meta.namespace,
+                meta.name,
+                info.queue,
+                info.order_key,
+                runs_like(record),
+            )
 
 
 def _view_times(times: Times, wall: datetime) -> dict[str, str | None]:

@@ -21,6 +21,7 @@ from shared_api.debug_api.http_over_socket import (
     BrokenAnswerError,
     exchange,
 )
+from shared_api.debug_api.json_body import PostedBody
 from shared_api.debug_api.views import View
 from shared_api.process import http_exchange
 from shared_api.process.clock import Clock, SystemClock
@@ -56,8 +57,13 @@ class InsightLink:
         self._path = None if folder is None else folder / ANSWERS_SOCKET
         self._clock = clock or SystemClock()
 
-    def ask(self, request: Request, kind: type[ViewT]) -> ViewT:
+    def ask(self, request: Request, kind: type[ViewT], body: PostedBody | None = None) -> ViewT:
         """Return the answer to a request of the same path and query.
+
+        Args:
+            request: The request that came.
+            kind: The form of the answer.
+            body: What is sent with it; None: it is a GET.
 
         Raises:
             HTTPException: 503: it is off, starting, gone or late; or what it answers itself.
@@ -65,7 +71,11 @@ class InsightLink:
         raw: bytes = request.scope["raw_path"]
         query: bytes = request.scope["query_string"]
         target = raw + (b"?" + query if query else b"")
-        answer = self._answer(http_exchange.Request("GET", target.decode("latin-1"), {}))
+        method, headers, content = "GET", dict[str, str](), b""
+        if body is not None:
+            method, headers, content = "POST", {"content-type": body.media_type}, body.content
+        asked = http_exchange.Request(method, target.decode("latin-1"), headers, body=content)
+        answer = self._answer(asked)
         if answer.status != HTTPStatus.OK:
             _pass_on(answer)
         try:

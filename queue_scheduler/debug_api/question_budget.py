@@ -1,4 +1,4 @@
-"""How much computing questions of one kind may take, so that they cannot slow down decisions.
+"""How much computing questions of one kind may take, so that they cannot slow down the rest.
 
 A question that tries changes takes a tenth of a second or more of the one core that Python uses.
 Whoever may read the debug API may ask it again and again. So each kind of question has a budget: a
@@ -26,10 +26,16 @@ TURN_SECONDS: Final = 2.0
 
 
 class QuestionBudget:
-    """The budget of one kind of question. Thread-safe; one question is answered at a time."""
+    """The budget of one kind of question. Thread-safe; one question is answered at a time.
 
-    def __init__(self, clock: Clock) -> None:
+    Args:
+        clock: The time.
+        share: Seconds of computing that are saved up per second.
+    """
+
+    def __init__(self, clock: Clock, share: float = SHARE) -> None:
         self._clock = clock
+        self._share = share
         self._turn = threading.Lock()  # guards the fields, and is held while a question is answered
         self._saved = MAX_SAVED
         self._as_of = clock.monotonic()
@@ -45,10 +51,10 @@ class QuestionBudget:
             raise _come_back(TURN_SECONDS)
         try:
             began = self._clock.monotonic()
-            self._saved = min(MAX_SAVED, self._saved + SHARE * (began - self._as_of))
+            self._saved = min(MAX_SAVED, self._saved + self._share * (began - self._as_of))
             self._as_of = began
             if self._saved <= 0:
-                raise _come_back(-self._saved / SHARE)
+                raise _come_back(-self._saved / self._share)
             try:
                 yield
             finally:

@@ -385,10 +385,10 @@ class QueueView(View):
     `quotas` are the one of the queue's name, those that its annotation lists ("*" for all), and
     those of its pending and admitted units. `pending` includes units on hold. `head` is the first
     pending unit, without those that ask for more than their quota may ever have and hold back no
-    others. `last_refusal` is the refusal of the first refused unit; if there is none, of a unit on
-    hold; of a stopped queue, that it is stopped. `stop_policy` is the one in force, `backfill`
-    whether the queue asks for it, `max_priority` the ceiling for its units, `problems` what cannot
-    be parsed in its annotations.
+    others; null also if the caller may not read its namespace. `last_refusal` is the refusal of the
+    first refused unit; if there is none, of a unit on hold; of a stopped queue, that it is stopped.
+    `stop_policy` is the one in force, `backfill` whether the queue asks for it, `max_priority` the
+    ceiling for its units, `problems` what cannot be parsed in its annotations.
     """
 
     name: str = _of_queue(lambda each: each.queue.metadata.name)
@@ -423,7 +423,8 @@ class QueueDetail(View):
     """One queue with a page of its units.
 
     First the pending ones, in order; then those on hold (position 0), by name, including units that
-    name the queue and are not accepted by it.
+    name the queue and are not accepted by it. `others` counts those of the page that are not named,
+    since the caller may not read their namespaces.
     """
 
     leader: bool
@@ -431,6 +432,7 @@ class QueueDetail(View):
     offset: int
     limit: int
     units: list[UnitView]
+    others: int = 0
 
 
 class UpstreamUnit(View):
@@ -645,6 +647,37 @@ def without_others(view: UnitView, may_read: Callable[[str], bool]) -> UnitView:
     if not is_open(view.backfill_behind):
         changes["backfill_behind"] = ""
     return view.model_copy(update=changes) if changes else view
+
+
+def queue_without_others(view: QueueView, may_read: Callable[[str], bool]) -> QueueView:
+    """Return a view that names no unit of a namespace that its reader may not read."""
+    head, refusal = view.head, view.last_refusal
+    shown = head is not None and may_read(head.namespace)
+    is_open = reader_of("", may_read)
+    changes = {
+        "head": without_others(head, may_read) if head is not None and shown else None,
+        "last_refusal": refusal
+        if refusal is None or is_open(refusal.other)
+        else _without_name(refusal),
+    }
+    return view.model_copy(update=changes)
+
+
+def page_without_others(view: QueuePage, may_read: Callable[[str], bool]) -> QueuePage:
+    """Return a page that names no unit of a namespace that its reader may not read."""
+    items = [queue_without_others(each, may_read) for each in view.items]
+    return view.model_copy(update={"items": items})
+
+
+def detail_without_others(view: QueueDetail, may_read: Callable[[str], bool]) -> QueueDetail:
+    """Return a queue with those units of its page whose namespaces its reader may read."""
+    units = [without_others(each, may_read) for each in view.units if may_read(each.namespace)]
+    changes = {
+        "queue": queue_without_others(view.queue, may_read),
+        "units": units,
+        "others": len(view.units) - len(units),
+    }
+    return view.model_copy(update=changes)
 
 
 def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -> ExplainView:

@@ -1,28 +1,27 @@
 """The route of what-if questions: edits in, what follows from them out.
 
-`WhatIfAnswers` answers from any source of engines: the scheduler's own, without horizons, or one of
-the program that plays them.
+`WhatIfAnswers` answers from any source of engines: the scheduler's own, without horizons, or that
+of the insight program, which plays them; the scheduler's route forwards those questions to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 from fastapi import Depends, FastAPI, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.views import OF_OTHERS, RefusalView, view_refusal
 from queue_scheduler.decision import Moment, Refusal
-from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.virtual_cluster import Outside
 from queue_scheduler.what_if.at_once import AtOnce, Eviction, Start, Wait, answer_at_once
 from queue_scheduler.what_if.edit import Edit, EditError
-from queue_scheduler.what_if.horizon import Horizon, answer_horizon
+from queue_scheduler.what_if.horizon import Horizon
 from queue_scheduler.what_if.measures import COMPLETED, Comparison, Spread
-from queue_scheduler.what_if.paths import PathSource
 from shared_api.debug_api.access import MayRead, may_read_for
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.json_body import (
@@ -38,6 +37,7 @@ from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.views import FieldsOf, View
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
 from shared_api.quantity import format_amount
+from shared_api.timestamps import rfc3339
 
 PATH: Final = "/debug/what-if"
 
@@ -50,9 +50,10 @@ MAX_HORIZON_SECONDS: Final = 30 * 86_400
 MAX_SEED: Final = 2**53
 """The largest whole number that all readers of JSON keep exactly."""
 
-NO_HORIZON: Final = (
-    "this process answers what happens at once; a horizon needs the insight program, which is off"
-)
+NOT_ASKED: Final = "horizonSeconds was not given"
+NO_HORIZON: Final = "this process answers what happens at once"
+AT_ONCE: Final = "without horizonSeconds, what happens at once is answered"
+NO_PATH: Final = "not even one path was played in time: ask for a shorter horizon"
 
 HOUR: Final = 3600
 
@@ -162,9 +163,9 @@ class EvictedView(View):
 class SpreadView(View):
     """Quantiles over the paths; null: not reached within the horizon."""
 
-    p10: float | None = _of_spread(lambda each: each.p10)
-    p50: float | None = _of_spread(lambda each: each.p50)
-    p90: float | None = _of_spread(lambda each: each.p90)
+    p10: float | None = _of_spread(lambda each: _round(each.p10))
+    p50: float | None = _of_spread(lambda each: _round(each.p50))
+    p90: float | None = _of_spread(lambda each: _round(each.p90))
 
 
 class ComparisonView(View):
@@ -209,13 +210,16 @@ class ResourceView(View):
 class HorizonView(View):
     """What the edits change until the horizon, played on the same random numbers without them.
 
-    `basis` says what run times and arrivals are based on.
+    `paths` is how many were played; fewer than twenty if the time was spent before. `basis` says
+    what run times and arrivals are based on, `computed_at` is the time of the state that they begin
+    with.
     """
 
     seconds: float
     paths: int
     seed: int
     basis: str
+    computed_at: str
     completed: ComparisonView | None
     queues: list[PlaceView]
     quotas: list[PlaceView]
@@ -277,8 +281,8 @@ def view_what_if(found: AtOnce, *, leader: bool) -> WhatIfView:
     )
 
 
-def view_horizon(found: Horizon, seed: int) -> HorizonView:
-    """Return what the edits change until the horizon."""
+def view_horizon(found: Horizon, seed: int, moment: Moment) -> HorizonView:
+    """Return what the edits change until the horizon; `moment`: the time of the state."""
     shown = {name: ComparisonView.of(each) for name, each in found.comparisons.items()}
     named = sorted({about for about, _ in shown})
 
@@ -299,6 +303,7 @@ def view_horizon(found: Horizon, seed: int) -> HorizonView:
         paths=found.paths,
         seed=seed,
         basis=found.basis,
+        computed_at=rfc3339(moment.wall),
         completed=shown.get(("", COMPLETED)),
         queues=places("queue/"),
         quotas=places("quota/"),
@@ -319,6 +324,11 @@ def _view_resource(resource: str, used: ComparisonView) -> ResourceView:
 
 def _view(refusal: Refusal | None) -> RefusalView | None:
     return None if refusal is None else view_refusal(refusal)
+
+
+def _round(value: float | None) -> float | None:
+    """Return a number without what the clock of this process has added to it by rounding."""
+    return None if value is None else round(value, 3)
 
 
 def _hours(seconds: int) -> float:
@@ -380,42 +390,32 @@ def refuse_edits_of_others(question: WhatIfQuestion, may_read: MayRead) -> None:
 # --- who answers ----------------------------------------------------------------------------------
 
 
-class EngineSource(Protocol):
-    """Where the engines of answers come from."""
+EngineSource = Callable[[], State]
+"""Returns a copy of the engine; raises what the application answers if there is none."""
 
-    def fork(self) -> Engine:
-        """Return a copy of the engine, which belongs to the caller."""
+
+class Horizons(Protocol):
+    """Plays horizons."""
+
+    def answer(
+        self, state: State, edits: Sequence[Edit], horizon_seconds: float, seed: int
+    ) -> Horizon:
+        """Return what edits change until a horizon; `state.engine` is used up.
+
+        Raises:
+            EditError: An edit is wrong, or cannot be tried.
+        """
         ...
-
-    def moment(self) -> Moment:
-        """Return the time of the engine's state."""
-        ...
-
-
-PathsOf = Callable[[Engine, Moment, int], PathSource]
-"""From an engine, the time of its state and a seed to the paths of a horizon."""
-
-
-class Horizons(msgspec.Struct, frozen=True):
-    """How horizons are played.
-
-    Attributes:
-        paths_of: Returns the paths.
-        outside: What is outside of the engine, but for run times.
-    """
-
-    paths_of: PathsOf
-    outside: Outside
 
 
 class WhatIfAnswers:
     """Answers what-if questions, one at a time.
 
     Args:
-        source: The engines.
+        source: Returns copies of the engine.
         is_leader: Returns whether this replica decides.
         budget: How much computing the questions may take.
-        horizons: How horizons are played; None: this process does not.
+        horizons: Plays horizons; None: this process does not.
     """
 
     def __init__(
@@ -445,21 +445,31 @@ class WhatIfAnswers:
                 raise HTTPException(422, str(error)) from error
 
     def _answer(self, edits: Sequence[Edit], question: WhatIfQuestion) -> WhatIfView:
-        engine, moment = self._source.fork(), self._source.moment()
-        ahead = engine.fork() if question.horizon_seconds and self._horizons else None
-        view = view_what_if(answer_at_once(engine, edits, moment), leader=self._is_leader())
-        if question.horizon_seconds is None:
-            return view.model_copy(update={"no_horizon": "horizonSeconds was not given"})
-        if ahead is None or self._horizons is None:
-            return view.model_copy(update={"no_horizon": NO_HORIZON})
-        paths = self._horizons.paths_of(ahead, moment, question.seed)
-        seconds, outside = question.horizon_seconds, self._horizons.outside
-        found = answer_horizon(ahead, edits, moment, seconds, paths, outside)
-        return view.model_copy(update={"horizon": view_horizon(found, question.seed)})
+        state = self._source()
+        seconds, seed, horizons = question.horizon_seconds, question.seed, self._horizons
+        ahead = None if seconds is None or horizons is None else state.engine.fork()
+        found = answer_at_once(state.engine, edits, state.moment)
+        view = view_what_if(found, leader=self._is_leader())
+        if seconds is None or horizons is None or ahead is None:
+            return view.model_copy(
+                update={"no_horizon": NOT_ASKED if seconds is None else NO_HORIZON}
+            )
+        horizon = horizons.answer(state._replace(engine=ahead), edits, seconds, seed)
+        if not horizon.paths:
+            return view.model_copy(update={"no_horizon": NO_PATH})
+        shown = view_horizon(horizon, seed, state.moment)
+        return view.model_copy(update={"horizon": shown})
+
+
+Forward = Callable[[Request, PostedBody], WhatIfView]
+"""Asks another program the question that a request has sent."""
 
 
 def add_what_if(
-    app: FastAPI, answer: Callable[[WhatIfQuestion], WhatIfView], access: Guard
+    app: FastAPI,
+    answer: Callable[[WhatIfQuestion], WhatIfView],
+    access: Guard,
+    forward: Forward | None = None,
 ) -> None:
     """Add the route to an application.
 
@@ -467,19 +477,36 @@ def add_what_if(
         app: The application; it calls `access` first.
         answer: Answers a question; called on a thread of the server.
         access: The application's guard, which knows what its caller may read.
+        forward: Answers questions with a horizon; None: `answer` does.
     """
 
     def what_if(request: Request, body: Question) -> WhatIfView:
         """What edits would change: which units start, which are refused or evicted, and why.
 
-        Units of namespaces that the caller may not read are counted, and not named.
+        With `horizonSeconds` also over a time, which needs the insight program. Units of namespaces
+        that the caller may not read are counted, and not named.
         """
         question, may_read = read_json(body, WhatIfQuestion), may_read_for(access, request)
         refuse_edits_of_others(question, may_read)
-        return what_if_without_others(answer(question), may_read)
+        has_horizon = question.horizon_seconds is not None
+        if forward is not None and has_horizon:
+            view = _forward(forward, request, body)
+        else:
+            view = answer(question)
+        return what_if_without_others(view, may_read)
 
     app.post(
         PATH,
         openapi_extra=request_body({JSON: schema_of(WhatIfQuestion)}),
-        responses=problems(*BODY_PROBLEMS, 429),
+        responses=problems(*BODY_PROBLEMS, 429, 503),
     )(what_if)
+
+
+def _forward(forward: Forward, request: Request, body: PostedBody) -> WhatIfView:
+    """Return the answer of the other program; without it, say what can be asked all the same."""
+    try:
+        return forward(request, body)
+    except HTTPException as error:
+        if error.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise HTTPException(error.status_code, f"{error.detail}; {AT_ONCE}") from error
+        raise

@@ -34,10 +34,14 @@ LEVELS: Final = (LOW, MIDDLE, HIGH)
 
 
 class _Told(msgspec.Struct, gc=False):
-    """A forecast: when it was made, what the paths said, and how long the wait was; None: open."""
+    """A forecast: when it was made, what the paths said, and how long the wait was; None: open.
+
+    `told`: what users were told.
+    """
 
     now: float
     raw: Wait
+    told: Wait
     wait: float | None = None
 
 
@@ -48,16 +52,17 @@ class Calibration:
         self._recent: tuple[deque[_Told], ...] = tuple(deque(maxlen=KEPT) for _ in HORIZON_NAMES)
         self._open: dict[object, _Told] = {}
 
-    def add(self, key: object, now: float, raw: Wait) -> None:
+    def add(self, key: object, now: float, raw: Wait, told: Wait | None = None) -> None:
         """Note a forecast.
 
         Args:
             key: Of the forecast, for `come_true`.
             now: When it was made, in seconds.
             raw: What the paths said.
+            told: What users were told; None: the same.
         """
-        told = self._open[key] = _Told(now, raw)
-        self._recent[horizon_of(raw.p50)].append(told)
+        each = self._open[key] = _Told(now, raw, told or raw)
+        self._recent[horizon_of(raw.p50)].append(each)
 
     def come_true(self, key: object, wait: float) -> None:
         """Note how long the wait was, in seconds from the forecast; unknown keys are ignored."""
@@ -75,17 +80,22 @@ class Calibration:
         """Return what is told at a time, in the seconds that `add` counts."""
         return Adjustment(self._recent, now)
 
-    def coverage(self) -> dict[str, float]:
-        """Return which share of recent waits was within the p90 of the paths, by horizon.
+    def coverage(self, now: float) -> dict[str, float]:
+        """Return which share of units started by the p90 that was told, by horizon of the p50.
 
-        A horizon is left out in which too few have come true.
+        Counted are forecasts whose p90 has passed, whether their unit has started or not: to count
+        those that have started would favor short waits. A horizon with few is left out.
         """
-        found = {}
-        for name, kept in zip(HORIZON_NAMES, self._recent, strict=True):
-            waits = [(told.wait, told.raw.p90) for told in kept if told.wait is not None]
-            if len(waits) >= FEW:
-                found[name] = sum(wait <= high for wait, high in waits) / len(waits)
-        return found
+        found: dict[int, list[bool]] = {}
+        for each in (each for kept in self._recent for each in kept):
+            if each.now + each.told.p90 <= now:
+                is_in_time = each.wait is not None and each.wait <= each.told.p90
+                found.setdefault(horizon_of(each.told.p50), []).append(is_in_time)
+        return {
+            HORIZON_NAMES[horizon]: sum(hits) / len(hits)
+            for horizon, hits in sorted(found.items())
+            if len(hits) >= FEW
+        }
 
 
 def _count(kept: Iterable[_Told]) -> int:

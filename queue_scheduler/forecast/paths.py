@@ -117,8 +117,6 @@ class _Play:
         self._watched = watched
         self._starts: dict[str, float] = {}
         self._ends: dict[str, float] = {}
-        # A run is drawn once, however often its end is planned anew.
-        self._end_of: dict[str, float] = {}
         self._begin = moment.now
         outside = Outside(run_seconds=self._draw)
         # While it is built, the ends of what runs are drawn: at the beginning.
@@ -140,25 +138,17 @@ class _Play:
 
     def _draw(self, unit: QueueUnit, ran: float) -> float:
         uid = unit.metadata.uid
-        now = self._begin if self._agenda is None else self._agenda.now
-        end = self._end_of.get(uid)
-        if end is None:
-            end = self._end_of[uid] = now + self._run_seconds(unit, ran)
-            if uid in self._watched:
-                self._ends[uid] = end
-        return end - now
+        left = self._run_seconds(unit, ran)
+        if uid in self._watched:
+            now = self._begin if self._agenda is None else self._agenda.now
+            self._ends[uid] = now + left
+        return left
 
     def _on_event(self, event: Event) -> None:
         uid = event.unit.metadata.uid
-        match event.kind:
-            case EventKind.STARTED:
-                if uid in self._left:
-                    self._left.remove(uid)
-                    self._starts[uid] = event.now
-            case EventKind.FREED | EventKind.FINISHED:
-                self._end_of.pop(uid, None)
-            case _:
-                pass
+        if event.kind is EventKind.STARTED and uid in self._left:
+            self._left.remove(uid)
+            self._starts[uid] = event.now
 
 
 class DrawnRuns:
@@ -173,23 +163,38 @@ class DrawnRuns:
         beliefs: What the model believes.
         seed: Of all that is drawn.
         path: The number of the path.
+        traits: What is known of units, by uid; others are read from the engine, and added.
     """
 
-    def __init__(self, engine: Engine, beliefs: RunTimes, seed: int, path: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        beliefs: RunTimes,
+        seed: int,
+        path: int,
+        traits: dict[str, Traits] | None = None,
+    ) -> None:
         self._engine = engine
         self._beliefs = beliefs
         self._seed, self._path = seed, path
         self._common = normal(seed, path, "drift")
         self._factors: dict[str, float] = {}
-        self._traits: dict[str, Traits] = {}
+        self._traits: dict[str, Traits] = {} if traits is None else traits
 
     def __call__(self, unit: QueueUnit, ran: float) -> float:
         """Return how much longer a run lasts; see `RunSeconds`."""
-        record = self._engine.record(unit.metadata.key)
-        assert record is not None, f"{unit.metadata.key} runs, and is not known"
-        traits = traits_of_record(record)
+        traits = self._traits_of(unit)
         luck = uniform(self._seed, self._path, unit.metadata.uid)
         return self._beliefs.seconds(traits, ran, luck) * self._factor(traits.tenant)
+
+    def _traits_of(self, unit: QueueUnit) -> Traits:
+        uid = unit.metadata.uid
+        found = self._traits.get(uid)
+        if found is None:
+            record = self._engine.record(unit.metadata.key)
+            assert record is not None, f"{unit.metadata.key} runs, and is not known"
+            found = self._traits[uid] = traits_of_record(record)
+        return found
 
     def _factor(self, tenant: str) -> float:
         factor = self._factors.get(tenant)

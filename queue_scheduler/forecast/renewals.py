@@ -1,13 +1,8 @@
-"""Makes one forecast after the other, and learns in between from what became of them. Pure.
-
-What is learned comes from units that have ended (``finished_run``), and from those that the engine
-still has: they count as arrivals, and those that run are censored.
-"""
+"""Makes one forecast after the other, and learns in between from what became of them. Pure."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -16,12 +11,11 @@ from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Forecast, Settings, forecast
-from queue_scheduler.forecast.arrivals import DAY, DAYS, ArrivalHistory, PastArrival
 from queue_scheduler.forecast.calibration import Calibration
 from queue_scheduler.forecast.draws import uniform
-from queue_scheduler.forecast.paths import find_running
+from queue_scheduler.forecast.learned import Learned
 from queue_scheduler.forecast.run_times import RunTimeModel
-from queue_scheduler.forecast.traits import unit_of_run
+from queue_scheduler.forecast.traits import traits_of_record
 from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.objects.meta import find_condition
 from shared_api.queue_unit_phases import PODS_READY, QUOTA_RESERVED
@@ -46,8 +40,7 @@ class Renewals:
     Args:
         model: Learns how long runs last.
         settings: How forecasts are made.
-        since: From when on arrivals are known, in seconds since the epoch: since the record began,
-            or this program.
+        since: From when on arrivals are known, in seconds since the epoch.
 
     Attributes:
         calibration: What became of earlier forecasts; for reading.
@@ -55,18 +48,17 @@ class Renewals:
 
     def __init__(self, model: RunTimeModel, settings: Settings, since: float) -> None:
         self.calibration = Calibration()
-        self._model = model
+        self._learned = Learned(model, since)
         self._settings = settings
-        self._since = since
-        self._ended: deque[FinishedRun] = deque()
         self._followed: list[_Followed] = []
 
     def learn(self, run: FinishedRun) -> None:
         """Take a run that has ended. Runs come in the order of their ends."""
-        self._model.learn(run)
-        self._ended.append(run)
-        while self._ended and self._ended[0].ended < run.ended - (DAYS + 1) * DAY:
-            self._ended.popleft()
+        self._learned.learn(run)
+
+    def runs_like(self, record: CachedUnit) -> int:
+        """Return how many runs of the last days are of a unit's quota, user, kind and request."""
+        return self._learned.alike(traits_of_record(record))
 
     def renew(self, engine: Engine, moment: Moment, is_over: Callable[[], bool]) -> Forecast:
         """Return a new forecast.
@@ -78,28 +70,17 @@ class Renewals:
         """
         epoch = moment.wall.timestamp()
         self._settle(engine, epoch)
-        past = sorted(self._arrivals(engine), key=lambda each: each.epoch)
-        history = ArrivalHistory(past, max(self._since, epoch - (DAYS + 1) * DAY))
-        beliefs = self._model.at(epoch, find_running(engine, moment))
         found = forecast(
-            engine, moment, beliefs, history, self.calibration, self._settings, is_over
+            engine,
+            moment,
+            self._learned.beliefs(engine, moment),
+            self._learned.history(engine, moment),
+            self.calibration,
+            self._settings,
+            is_over,
         )
         self._follow(engine, found, epoch)
         return found
-
-    # --- what has arrived ---------------------------------------------------------------------
-
-    def _arrivals(self, engine: Engine) -> Iterator[PastArrival]:
-        seen: set[str] = set()
-        for record in engine.units.records.values():
-            created = read_time(record.unit.metadata.creation_timestamp)
-            if created is not None and record.info is not None:
-                seen.add(record.uid)
-                yield PastArrival(created.timestamp(), record.unit)
-        for run in self._ended:
-            if run.uid not in seen:
-                seen.add(run.uid)
-                yield PastArrival(run.created, unit_of_run(run))
 
     # --- what became of it --------------------------------------------------------------------
 
@@ -109,11 +90,12 @@ class Renewals:
         for record in waiting[:NOTED]:
             each = _Followed(record.uid, record.key, epoch)
             self._followed.append(each)
-            self.calibration.add(each, epoch, found.units[record.uid].raw)
+            unit = found.units[record.uid]
+            self.calibration.add(each, epoch, unit.raw, unit.told.start)
 
     def _settle(self, engine: Engine, epoch: float) -> None:
         """Tell the calibration which units have started since, and which are gone."""
-        ended = {run.uid: run for run in self._ended}
+        ended = {run.uid: run for run in self._learned.ended}
         left = []
         for each in self._followed:
             record = engine.record(each.name)

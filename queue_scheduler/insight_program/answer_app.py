@@ -32,6 +32,7 @@ from queue_scheduler.debug_api.insight_views import (
     LogView,
     RecordView,
 )
+from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, add_what_if
 from queue_scheduler.insight_program.sources import NoStateError, Sources
 from queue_scheduler.record.decision_log import LogEntry
 from queue_scheduler.record.log_query import LogQuery
@@ -159,7 +160,9 @@ class TimedApi:
         return self._api(at).quotas()
 
 
-def build_answer_app(sources: Sources, state: StateApi, forecasts: Forecasts) -> FastAPI:
+def build_answer_app(
+    sources: Sources, state: StateApi, forecasts: Forecasts, what_if: WhatIfAnswers
+) -> FastAPI:
     """Return the application. The socket answers only processes of the same user."""
     app = build_debug_app("Koord-Queue insight", VERSION, open_access)
     app.add_exception_handler(NoStateError, _answer_no_state)
@@ -173,6 +176,7 @@ def build_answer_app(sources: Sources, state: StateApi, forecasts: Forecasts) ->
     get("/debug/queueunits/{namespace}/{name}/explain")(timed.explain)
     get("/debug/quotas")(timed.quotas)
     add_forecast_routes(app, forecasts, open_access)
+    add_what_if(app, what_if.answer, open_access)
     return app
 
 

@@ -1,11 +1,11 @@
-"""What forecasts are made from: the engine that follows, and the runs that end in it."""
+"""What is looked ahead from: the engine that follows, and the runs that end in it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
 
-from queue_scheduler.debug_api.forecast_routes import State
+from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.decision import Moment
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import Checkpoint, Hello
@@ -23,7 +23,7 @@ def fork_state(engine: FollowedEngine, clock: Clock) -> State | None:
     # Both programs run on one machine, and have its monotonic clock.
     age: timedelta = clock.now() - followed.state_at
     now = clock.monotonic() - max(0.0, age.total_seconds())
-    return State(engine.fork(), Moment(now, followed.state_at))
+    return State(engine.fork(), Moment(now, followed.state_at), followed.number)
 
 
 class RunWatcher:

@@ -10,8 +10,11 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
+from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.debug_api.forecast_routes import Forecasts
 from queue_scheduler.debug_api.insight_views import RecordView
+from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
@@ -22,6 +25,7 @@ from queue_scheduler.insight_program.flags import InsightFlags
 from queue_scheduler.insight_program.follow_metrics import FollowMetrics
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.insight_program.forecasting import RunWatcher, fork_state
+from queue_scheduler.insight_program.horizons import SHARE, Horizons
 from queue_scheduler.insight_program.recording import (
     FILE,
     EngineRecorder,
@@ -63,7 +67,13 @@ class Insight:
                 age=recorder.age_seconds, failures=lambda: float(recorder.failures)
             )
             self._recorder = recorder
-        self._forecasts = self._build_forecasts(flags.record_folder)
+        runs = self._read_runs(flags.record_folder)
+        since = datetime.fromtimestamp(runs[0].ended, UTC) if runs else program.clock.now()
+        self._forecasts = self._build_forecasts(since)
+        self._horizons = Horizons(load_run_time_model()(), since, program.clock)
+        for run in runs:
+            self._forecasts.learn(run)
+            self._horizons.learn(run)
         self._sources = Sources(self._engine, past, program.clock)
         self._feed, self._answers = self._open_sockets(flags.socket_folder)
         self._metrics.show(
@@ -71,27 +81,23 @@ class Insight:
         )
         self._feed_thread = program.spawn("feed", self._feed.step)
         self._answer_thread = program.spawn(
-            "answers", self._answers.step, unblock=self._answers.end
+            "answers", self._answers.step, unblock=self._end_answers
         )
         self._forecast_thread = program.spawn(
             "forecasts", self._forecasts.step, unblock=self._forecasts.end
         )
         self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
 
-    def _build_forecasts(self, record_folder: Path | None) -> Forecasts:
-        now = self._clock.now()
-        runs: list[FinishedRun] = []
-        if record_folder is not None:
-            runs = read_runs(record_folder / FILE, now - timedelta(days=LEARNED_DAYS))
+    def _read_runs(self, record_folder: Path | None) -> list[FinishedRun]:
+        if record_folder is None:
+            return []
+        since = self._clock.now() - timedelta(days=LEARNED_DAYS)
+        return read_runs(record_folder / FILE, since)
+
+    def _build_forecasts(self, since: datetime) -> Forecasts:
         forecasts = Forecasts(
-            lambda: fork_state(self._engine, self._clock),
-            self._clock,
-            load_run_time_model()(),
-            Settings(),
-            since=datetime.fromtimestamp(runs[0].ended, UTC) if runs else now,
+            self._state_to_renew, self._clock, load_run_time_model()(), Settings(), since
         )
-        for run in runs:
-            forecasts.learn(run)
         self._program.metrics.registry.register(
             ForecastMetrics(forecasts.coverage, forecasts.age_seconds)
         )
@@ -116,13 +122,36 @@ class Insight:
 
     def _run_watcher(self) -> RunWatcher:
         keepers = (recorder.add_run for recorder in self._recorders())
-        return RunWatcher(self._engine, (self._forecasts.learn, *keepers))
+        learners = (self._forecasts.learn, self._horizons.learn)
+        return RunWatcher(self._engine, (*learners, *keepers))
 
     def _build_app(self) -> ASGIApp:
         state = StateApi(
             self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
         )
-        return build_answer_app(self._sources, state, self._forecasts)
+        what_if = WhatIfAnswers(
+            self._state, self._is_leader, QuestionBudget(self._clock, SHARE), self._horizons
+        )
+        return build_answer_app(self._sources, state, self._forecasts, what_if)
+
+    def _state(self) -> State:
+        """Return the state for a question.
+
+        Raises:
+            NoStateError: There is none yet.
+        """
+        self._sources.followed()
+        state = fork_state(self._engine, self._clock)
+        assert state is not None, "it follows an engine"
+        return state
+
+    def _state_to_renew(self) -> State | None:
+        """Return the state for a forecast; None while no scheduler tells what changes."""
+        return fork_state(self._engine, self._clock) if self._feed.is_connected else None
+
+    def _end_answers(self) -> None:
+        self._horizons.end()
+        self._answers.end()
 
     def _record_state(self) -> RecordView:
         return RecordView(state="off") if self._recorder is None else self._recorder.view()

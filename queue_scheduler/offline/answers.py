@@ -14,25 +14,18 @@ from starlette.exceptions import HTTPException
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi
-from queue_scheduler.debug_api.forecast_routes import Forecasts, ForecastView, State
+from queue_scheduler.debug_api.engine_state import State
+from queue_scheduler.debug_api.forecast_routes import Forecasts, ForecastView
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes
 from queue_scheduler.debug_api.try_views import TryView
-from queue_scheduler.debug_api.what_if_routes import (
-    Horizons,
-    WhatIfAnswers,
-    WhatIfQuestion,
-    WhatIfView,
-)
-from queue_scheduler.decision import Moment
-from queue_scheduler.engine.engine import Engine
+from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, WhatIfQuestion, WhatIfView
 from queue_scheduler.forecast.all_units import Settings
-from queue_scheduler.insight.virtual_cluster import Outside
+from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.offline.load import Loaded
 from queue_scheduler.setup.plugin_loading import load_run_time_model
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
-from queue_scheduler.what_if.paths import PathSource, PriorPaths
 from shared_api.debug_api.json_body import JSON, YAML, PostedBody, read_json
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.namespace import Namespace
@@ -103,17 +96,15 @@ class OfflineAnswers:
             AnswerError: The dump has no such unit, or it does not wait in a queue.
         """
         namespace, name = self._known(key)
-        runs = self._loaded.dump.runs
-        began = runs[0].ended if runs else self._loaded.moment.wall.timestamp()
         forecasts = Forecasts(
-            lambda: State(self.fork(), self.moment()),
+            self.state,
             self._clock,
             load_run_time_model()(),
             Settings(),
-            since=datetime.fromtimestamp(began, UTC),
+            since=self._known_since(),
             budget_seconds=FOREVER,
         )
-        for run in runs:
+        for run in self._loaded.dump.runs:
             forecasts.learn(run)
         forecasts.step()
         try:
@@ -155,7 +146,7 @@ class OfflineAnswers:
             AnswerError: It cannot be read.
         """
         routes = TryRoutes(
-            self.fork, self._clock.now, self._is_leader, self._namespace, self._clock
+            self._loaded.engine.fork, self._clock.now, self._is_leader, self._namespace, self._clock
         )
         body = PostedBody(JSON if is_json else YAML, manifest)
         try:
@@ -174,11 +165,14 @@ class OfflineAnswers:
         Raises:
             AnswerError: They cannot be read, or cannot be made.
         """
+        horizons = Horizons(load_run_time_model()(), self._known_since(), self._clock)
+        for run in self._loaded.dump.runs:
+            horizons.learn(run)
         answers = WhatIfAnswers(
-            self,
+            self.state,
             self._is_leader,
             QuestionBudget(self._clock),
-            Horizons(_paths_of, Outside(run_seconds=lambda _unit, _ran: FOREVER)),
+            horizons,
         )
         try:
             question = read_json(PostedBody(JSON, _as_question(edits)), WhatIfQuestion)
@@ -192,19 +186,16 @@ class OfflineAnswers:
         except ValidationError as error:
             raise AnswerError(str(error.errors()[0]["msg"])) from error
 
-    # --- the engines of answers (`EngineSource`) ----------------------------------------------
+    # --- the state ----------------------------------------------------------------------------
 
-    def fork(self) -> Engine:
-        """Return a copy of the engine, which belongs to the caller."""
-        return self._loaded.engine.fork()
+    def state(self) -> State:
+        """Return a copy of the engine, which belongs to the caller, and its time."""
+        return State(self._loaded.engine.fork(), self._loaded.moment)
 
-    def moment(self) -> Moment:
-        """Return the time of the engine's state."""
-        return self._loaded.moment
-
-
-def _paths_of(_engine: Engine, _moment: Moment, seed: int) -> PathSource:
-    return PriorPaths(seed)
+    def _known_since(self) -> datetime:
+        """Return from when on arrivals are known: since the first run that has ended."""
+        runs = self._loaded.dump.runs
+        return datetime.fromtimestamp(runs[0].ended, UTC) if runs else self._loaded.moment.wall
 
 
 def _as_question(edits: bytes) -> bytes:

@@ -13,7 +13,7 @@ class ForecastMetrics(Collector):
     """Shows how old the last forecast is, and how often earlier ones have come true.
 
     Args:
-        coverage: Returns which share of recent waits was within p90, by horizon.
+        coverage: Returns which share of units started by the p90 that was told, by horizon.
         age_seconds: Returns the age of the last forecast; None: there is none.
     """
 
@@ -27,7 +27,7 @@ class ForecastMetrics(Collector):
         """Yield the metrics; the age is left out while there is no forecast."""
         coverage = GaugeMetricFamily(
             "koord_queue_forecast_coverage",
-            "Share of recent waits that were within the p90 of the paths, by horizon.",
+            "Share of units that started by the p90 told of them, of those whose p90 has passed.",
             labels=["horizon"],
         )
         for horizon, share in self._coverage().items():

@@ -5,13 +5,14 @@ Not in the scheduler's own process: a horizon of hours takes seconds of computin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 import msgspec
 
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.trials import end_pauses
+from queue_scheduler.insight.trials import SpentError, end_pauses
 from queue_scheduler.insight.virtual_cluster import Outside, VirtualCluster
 from queue_scheduler.unit_writes.applied_patches import with_status
 from queue_scheduler.unit_writes.eviction_patches import build_request
@@ -28,13 +29,17 @@ from queue_scheduler.what_if.measures import (
 from queue_scheduler.what_if.paths import Path, PathSource
 from shared_api.evictions import BACKOFF_TIMEOUT
 
+SLICE_SECONDS: Final = 1800.0
+"""Virtual time between two looks at whether the time of the answer is spent."""
+
 
 class Horizon(msgspec.Struct, frozen=True, kw_only=True):
     """What edits change until the horizon.
 
     Attributes:
         seconds: The horizon.
-        paths: How many paths were played.
+        paths: How many paths were played on both sides; fewer than the source has if the time was
+            spent before, perhaps none.
         basis: What the run times and arrivals are based on.
         comparisons: Numbers by what they are about (`queue/NAME`, `quota/NAME`, `resource/NAME`,
             "" for all) and by name: `waitP50` and `waitP90` in seconds, `completed` units, `used`
@@ -53,7 +58,7 @@ def answer_horizon(
     moment: Moment,
     seconds: float,
     source: PathSource,
-    outside: Outside,
+    is_over: Callable[[], bool] = bool,
 ) -> Horizon:
     """Return what edits change until a horizon.
 
@@ -63,7 +68,7 @@ def answer_horizon(
         moment: The time of the engine's state.
         seconds: How far to look ahead; above 0.
         source: The paths.
-        outside: What is outside of the engine, but for run times, which are the paths'.
+        is_over: Returns whether the time for the answer is spent.
 
     Raises:
         EditError: An edit is wrong, or cannot be tried.
@@ -72,10 +77,15 @@ def answer_horizon(
     edited = engine.fork()
     for told in apply_edits(edited, edits, moment.wall):
         _ask_back(edited, told.stranded, moment)
+    player = _Player(moment, seconds, is_over)
     before, after = [], []
     for path in source.paths():
-        before.append(_play(engine.fork(), path, moment, seconds, outside))
-        after.append(_play(edited.fork(), path, moment, seconds, outside))
+        try:
+            pair = player.play(engine, path), player.play(edited, path)
+        except SpentError:
+            break
+        before.append(pair[0])
+        after.append(pair[1])
     names = sorted({name for numbers in (*before, *after) for name in numbers})
     return Horizon(
         seconds=seconds,
@@ -91,15 +101,30 @@ def _values(numbers: Iterable[Mapping[Name, float]], name: Name) -> list[float]:
     return [each.get(name, nothing) for each in numbers]
 
 
-def _play(
-    engine: Engine, path: Path, moment: Moment, seconds: float, outside: Outside
-) -> Mapping[Name, float]:
-    tally = PathTally()
-    outside = msgspec.structs.replace(outside, run_seconds=path.run_seconds)
-    cluster = VirtualCluster(engine, moment, outside, path.arrivals(), tally.on_event)
-    tally.begin(cluster)
-    cluster.run(moment.now + seconds)
-    return tally.end(seconds)
+class _Player:
+    """Plays paths on copies of engines, until the horizon."""
+
+    def __init__(self, moment: Moment, seconds: float, is_over: Callable[[], bool]) -> None:
+        self._moment, self._seconds, self._is_over = moment, seconds, is_over
+
+    def play(self, engine: Engine, path: Path) -> Mapping[Name, float]:
+        """Return the numbers of one side.
+
+        Raises:
+            SpentError: The time is over.
+        """
+        fork, tally = engine.fork(), PathTally()
+        outside = Outside(run_seconds=path.runs_in(fork))
+        cluster = VirtualCluster(fork, self._moment, outside, path.arrivals(), tally.on_event)
+        tally.begin(cluster)
+        until = self._moment.now
+        last = until + self._seconds
+        while until < last:
+            if self._is_over():
+                raise SpentError
+            until = min(last, max(until + SLICE_SECONDS, cluster.agenda.next_at))
+            cluster.run(until)
+        return tally.end(self._seconds)
 
 
 def _ask_back(engine: Engine, keys: Iterable[str], moment: Moment) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil, inf, isfinite
+from math import ceil, inf, isclose, isfinite
 from typing import Final
 
 import msgspec
@@ -57,7 +57,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 def compare(before: Sequence[float], after: Sequence[float]) -> Comparison:
     """Compare two sides; `inf`: not reached. Values at one place are of one path."""
     both = zip(before, after, strict=True)
-    differences = [new - old for old, new in both if isfinite(old) and isfinite(new)]
+    differences = [_subtract(new, old) for old, new in both if isfinite(old) and isfinite(new)]
     spread = spread_of(differences)
     is_clear = (
         len(differences) >= LEAST_COMPARED
@@ -85,6 +85,11 @@ def quantile(ordered: Sequence[float], part: float) -> float:
     if not ordered:
         return inf
     return ordered[max(0, ceil(part * len(ordered)) - 1)]
+
+
+def _subtract(new: float, old: float) -> float:
+    """Return the difference; 0 if it is only that of rounding."""
+    return 0.0 if isclose(new, old, rel_tol=1e-9, abs_tol=1e-6) else new - old
 
 
 def _finite(value: float) -> float | None:

@@ -27,7 +27,11 @@ LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The names by which the header Host may refer to this machine."""
 
 MAX_NAMESPACES: Final = 16
-"""Most namespaces whose permission one answer checks: each may cost two requests."""
+"""Most namespaces whose permission one answer checks, if the caller may not read all of them: each
+may cost two requests."""
+
+EVERYWHERE: Final = ""
+"""In place of a namespace: all of them, as in a SubjectAccessReview."""
 
 MayRead = Callable[[str], bool]
 """Returns whether the caller may read the units of a namespace."""
@@ -53,14 +57,21 @@ def right_on_path(request: Request) -> PathRight:
 
 
 def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead:
-    """Return a function that says which namespaces may be read: all, if no token is needed."""
+    """Return a function that says which namespaces may be read: all, if no token is needed.
+
+    The right to read all of them is reviewed first, and each by itself only without it.
+    """
     if not isinstance(access, ReviewedAccess):
         return lambda _: True
     known: dict[str, bool] = {}
 
     def may_read(namespace: str) -> bool:
+        if not known:
+            known[EVERYWHERE] = access.may_list(request, EVERYWHERE)
+        if known[EVERYWHERE]:
+            return True
         if namespace not in known:
-            known[namespace] = len(known) < MAX_NAMESPACES and access.may_list(request, namespace)
+            known[namespace] = len(known) <= MAX_NAMESPACES and access.may_list(request, namespace)
         return known[namespace]
 
     return may_read

@@ -27,6 +27,7 @@ LOCK_HOLDERS = {
     "queue_controllers/watches/pod_preview.py": "results shared by all workers",
     "queue_scheduler/debug_api/app.py": "one answer is built at a time",
     "queue_scheduler/debug_api/question_budget.py": "one question of a kind is answered at a time",
+    "queue_scheduler/insight_program/horizons.py": "what is learned, read by horizons",
     "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",
     "queue_scheduler/cycles/preemption_cycle.py": "answers of a round reported by every writer",
     "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",

@@ -7,6 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from shared_api.testing.object_builders import job_body
+from shared_api.well_known_labels import QUOTA_NAME
+
 KINDS = (
     "Queue", "QueueUnit", "ElasticQuota", "ElasticQuotaTree", "ResourceQuota", "Node",
     "SchedulerSettings", "PriorityClass",
@@ -50,7 +53,31 @@ questions = st.fixed_dictionaries(
     {"edits": st.lists(edits(), max_size=3)},
     optional={"horizonSeconds": st.integers(-1, 10**9), "seed": st.integers()},
 )
-BODIES = {"/debug/what-if": questions.map(json.dumps).map(str.encode)}
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> dict[str, Any]:
+    """Return a Job, with some fields replaced by anything."""
+    cpu = draw(st.sampled_from(("0", "1", "4", "1000", "-1", "x")))
+    body: dict[str, Any] = job_body(
+        draw(st.sampled_from(("next", "big", ""))),
+        namespace=draw(st.sampled_from(("default", ""))),
+        requests={"cpu": cpu},
+        metadata={"labels": {QUOTA_NAME: draw(st.sampled_from(("team", "lab", "lost")))}},
+        parallelism=draw(st.integers(-1, 5)),
+    )
+    priority = draw(st.sampled_from(("0", "99", "-5", "high")))
+    body["metadata"]["annotations"] = {"scheduling.x-k8s.io/priority": priority}
+    places = (body, body["metadata"], body["spec"], body["spec"]["template"])
+    for into in draw(st.lists(st.sampled_from(places), max_size=2)):
+        into[draw(st.sampled_from((*into, *FIELDS)))] = draw(values)
+    return body
+
+
+BODIES = {
+    "/debug/what-if": questions.map(json.dumps).map(str.encode),
+    "/debug/try": manifests().map(json.dumps).map(str.encode),
+}
 """Sensible bodies by path."""
 
 

@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, HTTPException
 
+from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.debug_api.forecast_routes import (
     LATER_SECONDS,
     LEAST_REST_SECONDS,
+    QUIET_REST_SECONDS,
     REST_SHARE,
     Forecasts,
-    State,
     add_forecast_routes,
     without_others,
 )
+from queue_scheduler.decision import Moment
 from queue_scheduler.forecast import paths
 from queue_scheduler.forecast.all_units import Settings
+from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.testing.virtual_clock import EPOCH, VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.queue_scheduler.forecast.forecast_kit import Exact, ExactModel, town_at
@@ -64,6 +67,7 @@ def test_a_unit_is_told_when_it_starts(desk: Desk) -> None:
         "name": "j4",
         "queue": "a",
         "withoutArrivals": times,
+        "similarRuns": 0,
         "sample": 3,
         "seed": 5,
         "computedAt": at(300),
@@ -119,6 +123,42 @@ def test_a_renewal_ends_with_its_budget(desk: Desk) -> None:
     )
     slow.step()
     assert slow.of_unit("ns", "j4").sample == 1, "the first path is played all the same"
+
+
+def test_a_state_in_which_nothing_has_changed_is_looked_at_less_often(desk: Desk) -> None:
+    told = []
+    state = State(desk.engine, desk.moment, number=7)
+    for seconds, number in ((0.0, 7), (100.0, 7), (1.0, 8), (100.0, 8), (QUIET_REST_SECONDS, 8)):
+        desk.clock.advance(seconds)
+        now = Moment(desk.clock.monotonic(), desk.clock.now())
+        desk.state = state._replace(number=number, moment=now)
+        assert desk.forecasts.step() >= LEAST_REST_SECONDS
+        told.append(desk.forecasts.age_seconds() == 0.0)
+    assert told == [True, False, True, False, True]
+
+
+def test_runs_of_the_same_kind_are_counted(desk: Desk) -> None:
+    """Of two runs with the same request as the unit, and one with a larger one."""
+    for number, cores in enumerate((1000, 1000, 2000)):
+        run = finished_run(desk, number, cores)
+        desk.forecasts.learn(run)
+    desk.forecasts.step()
+    assert desk.forecasts.of_unit("ns", "j4").similar_runs == 2
+
+
+def finished_run(desk: Desk, number: int, milli: int) -> FinishedRun:
+    """Return a run like those of the town, of these thousandths of a core."""
+    now = desk.moment.wall.timestamp()
+    return FinishedRun(
+        unit=f"ns/old-{number}",
+        uid=f"old-{number}",
+        queue="a",
+        quota="a",
+        charge={"cpu": milli},
+        created=now - 600.0,
+        started=now - 500.0,
+        ended=now - 400.0,
+    )
 
 
 def test_it_rests_for_longer_than_it_took(desk: Desk) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 
 import httpx
 import pytest
+from anyio import from_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from queue_scheduler.debug_api import app, insight_link, views
+from queue_scheduler.debug_api import app, insight_link, views, what_if_routes
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.insight_link import GONE, OFF, InsightLink
 from queue_scheduler.debug_api.insight_views import LogEntryView, LogView, log_without_others
@@ -49,6 +50,7 @@ FORECAST = {
     "name": "a",
     "queue": "team",
     "withoutArrivals": TIMES,
+    "similarRuns": 3,
     "sample": 40,
     "seed": 0,
     "computedAt": "2026-11-01T10:00:00Z",
@@ -69,9 +71,8 @@ Handler = Callable[[Request], Response]
 @contextmanager
 def answering(folder: Path, handler: Handler) -> Iterator[None]:
     """Play the insight program: answer every question like this."""
-    server = AnswerServer(
-        listen_at(folder / ANSWERS_SOCKET), lambda: Starlette(routes=[Route("/{_:path}", handler)])
-    )
+    route = Route("/{_:path}", handler, methods=["GET", "POST"])
+    server = AnswerServer(listen_at(folder / ANSWERS_SOCKET), lambda: Starlette(routes=[route]))
     thread = LoopThread("answers", server.step, SystemClock(), unblock=server.end)
     thread.start()
     try:
@@ -212,6 +213,50 @@ def test_forecasts_name_only_units_that_the_caller_may_read(
         unit = client.get("/debug/queueunits/mine/a/forecast").json()
     assert got == {**FORECASTS, "units": [unit], "others": 1}
     assert unit == FORECASTS["units"][1]
+
+
+EDIT = {"kind": "ElasticQuota", "name": "team", "patch": {"spec": {"max": {"cpu": 9}}}}
+WHAT_IF = {"edits": [EDIT], "horizonSeconds": 60, "seed": 3}
+
+
+def test_a_horizon_is_asked_of_the_program_and_names_only_units_that_may_be_read(
+    kit: ShellKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(what_if_routes, "may_read_for", lambda *_: lambda name: name == "mine")
+    with asking(kit, None) as client:
+        at_once = client.post("/debug/what-if", json={"edits": []}).json()
+    told = at_once | {"spared": ["mine/a", "other/b"], "noHorizon": what_if_routes.NO_PATH}
+
+    def handle(request: Request) -> Response:
+        asked.append((request.method, request.url.path, from_thread.run(request.json)))
+        return JSONResponse(told)
+
+    with answering(tmp_path, handle), asking(kit, tmp_path) as client:
+        got = client.post("/debug/what-if", json=WHAT_IF).json()
+        assert client.post("/debug/what-if", json={"edits": [EDIT]}).json()["spared"] == []
+        edit = {"kind": "QueueUnit", "namespace": "other", "name": "x", "end": True}
+        refused = client.post("/debug/what-if", json={**WHAT_IF, "edits": [edit]})
+    assert asked == [("POST", "/debug/what-if", WHAT_IF)]
+    assert got == told | {"spared": ["mine/a"]}
+    assert refused.status_code == 403
+
+
+def test_without_the_program_it_is_said_what_can_be_asked(kit: ShellKit, tmp_path: Path) -> None:
+    for folder, why in ((None, OFF), (tmp_path, GONE)):
+        with asking(kit, folder) as client:
+            got = detail_of(client.post("/debug/what-if", json=WHAT_IF))
+        assert got == (503, f"{why}; {what_if_routes.AT_ONCE}")
+
+
+def test_that_the_budget_of_horizons_is_spent_is_passed_on(kit: ShellKit, tmp_path: Path) -> None:
+    def refuse(_: Request) -> Response:
+        return JSONResponse({"detail": "later"}, 429, {"Retry-After": "7"})
+
+    with answering(tmp_path, refuse), asking(kit, tmp_path) as client:
+        answer = client.post("/debug/what-if", json=WHAT_IF)
+    assert (answer.status_code, answer.json()["detail"]) == (429, "later")
+    assert answer.headers["retry-after"] == "7"
 
 
 def test_a_name_without_a_program_is_told(kit: ShellKit, tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any, Final
-from urllib.parse import quote
 
 import httpx
 import pytest
@@ -13,21 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queue_scheduler.debug_api.app import DebugApi, build_app
-from queue_scheduler.debug_api.openapi import CONTRACT_FILE
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
-from tests.queue_scheduler.debug_api.posted_bodies import bodies
+from shared_api.testing.object_builders import job_body
+from shared_api.well_known_labels import QUOTA_NAME
+from tests.queue_scheduler.debug_api.drawn_requests import CONTRACT, PATHS, check_declared, send
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
-
-CONTRACT: Final[dict[str, Any]] = json.loads(CONTRACT_FILE.read_text(encoding="utf-8"))
-KNOWN: Final = ("default", "team", "run", "big")
-"""Names of the objects that exist; `/` and `.` would be another path."""
-
-names = st.sampled_from(KNOWN) | st.text(
-    st.characters(codec="utf-8", exclude_characters="/."), min_size=1
-)
-values = st.one_of(st.integers(-(2**70), 2**70).map(str), st.booleans().map(str), st.text())
 
 
 @pytest.fixture(scope="module")
@@ -43,28 +32,43 @@ def client() -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.mark.parametrize("path", sorted(CONTRACT["paths"]))
+@pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_route_answers_with_a_code_of_the_contract(
     client: httpx.Client, path: str, data: st.DataObject
 ) -> None:
-    (method, operation), *others = CONTRACT["paths"][path].items()
-    assert (method in {"get", "post"}, others) == (True, [])
-    where, query = path, {}
-    for parameter in operation.get("parameters", ()):
-        name = parameter["name"]
-        if parameter["in"] == "path":
-            where = where.replace(f"{{{name}}}", quote(data.draw(names), safe=""))
-        elif data.draw(st.booleans()):
-            query[name] = data.draw(values)
-    if method == "get":
-        answer = client.get(where, params=query)
-    else:
-        kind = data.draw(st.sampled_from((*operation["requestBody"]["content"], "text/plain")))
-        body = data.draw(bodies(path))
-        answer = client.post(where, params=query, content=body, headers={"content-type": kind})
-    assert answer.status_code != 500, answer.text  # 503: without insight
-    assert str(answer.status_code) in operation["responses"], answer.text
-    assert answer.headers["content-type"] == "application/json"
-    answer.json()
+    """503: without the insight program."""
+    check_declared(*send(client, path, CONTRACT["paths"][path], data))
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"])
+def test_no_other_method_is_answered(client: httpx.Client, path: str, method: str) -> None:
+    if method.lower() in CONTRACT["paths"][path]:
+        return
+    answer = client.request(method, path.replace("{", "").replace("}", ""))
+    assert answer.status_code == 405
+    assert answer.json() == {"detail": "Method Not Allowed"}
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if "get" in CONTRACT["paths"][path]])
+def test_before_anything_is_known_answers_are_clear(path: str) -> None:
+    """As in a scheduler that fills its caches, or in a cluster without quotas."""
+    api = DebugApi(ShellKit().shared, QUOTA_READERS, lambda: False)
+    with served(build_app(api, open_access, (), "0.0.0")) as client:
+        answer = client.get(path.replace("{namespace}", "default").replace("{name}", "team"))
+    needs_insight = path.endswith("/forecast") or path in {"/debug/insight", "/debug/log"}
+    want = 503 if needs_insight else 404 if "{name}" in path else 200
+    assert answer.status_code == want
+    check_declared(answer, CONTRACT["paths"][path]["get"])
+
+
+def test_without_a_quota_a_job_is_told_what_it_lacks() -> None:
+    api = DebugApi(ShellKit().shared, QUOTA_READERS, lambda: False)
+    body = job_body("train", requests={"cpu": 1}, metadata={"labels": {QUOTA_NAME: "lost"}})
+    with served(build_app(api, open_access, (), "0.0.0")) as client:
+        answer = client.post("/debug/try", json=body)
+    (job,) = answer.raise_for_status().json()["jobs"]
+    assert (answer.json()["leader"], job["startsNow"]) == (False, False)
+    assert job["summary"].endswith("no quota: lost does not exist.")

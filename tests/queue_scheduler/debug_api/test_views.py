@@ -252,9 +252,33 @@ def test_a_cycle_is_shown_and_ends(kit: ShellKit) -> None:
 def test_upstreams_paths_have_content(api: DebugApi) -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "train"}
     big = {"namespace": "default", "name": "big", "job": job, "priority": 5, "position": 1}
-    assert msgspec.json.decode(api.upstream_queues(limit=1).body) == {"team": [big]}
+    (page,) = api.waiting_pages(0, 1).values()
+    shown = views.encode_upstream_queue("team", page.units)
+    assert msgspec.json.decode(b"{" + shown + b"}") == {"team": [big]}
     cpu = views.QuotaUse(min={"cpu": "4"}, max={"cpu": "4"}, used={"cpu": "3"})
     assert api.upstream_quotas() == {"team": {"team": cpu}}
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.parametrize(
+    ("readable", "head", "message"),
+    [
+        pytest.param({"default", "labs"}, "big", "behind labs/b", id="all"),
+        pytest.param({"default"}, "big", f"behind {views.OF_OTHERS}", id="not the refusal's other"),
+        pytest.param({"labs"}, None, "behind labs/b", id="not the head's"),
+    ],
+)
+def test_a_queue_names_no_units_of_others(
+    api: DebugApi, readable: set[str], head: str | None, message: str
+) -> None:
+    queue = api.queue("team").queue
+    assert queue.last_refusal is not None
+    changes = {"other": "labs/b", "message": "behind labs/b"}
+    named = queue.model_copy(update={"last_refusal": queue.last_refusal.model_copy(update=changes)})
+    shown = views.queue_without_others(named, readable.__contains__)
+    assert (shown.head and shown.head.name) == head
+    assert shown.last_refusal is not None
+    assert shown.last_refusal.message == message
 
 
 def test_a_deleted_quota_leaves_its_queues_without_it(busy: ShellKit, api: DebugApi) -> None:

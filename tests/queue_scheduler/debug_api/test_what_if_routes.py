@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from queue_scheduler.debug_api import what_if_routes
 from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.insight_link import OFF
 from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
@@ -64,10 +65,13 @@ def test_an_edit_is_answered_with_what_starts(client: httpx.Client) -> None:
     assert [found[f"{name}Count"] for name in ("started", "refused", "evicted")] == [1, 0, 0]
 
 
-def test_a_question_without_an_insight_program_has_no_horizon(client: httpx.Client) -> None:
-    found = ask(client, LARGER, horizonSeconds=3600)
-    assert (found["horizon"], found["noHorizon"]) == (None, what_if_routes.NO_HORIZON)
-    assert ask(client, LARGER)["noHorizon"] == "horizonSeconds was not given"
+def test_without_an_insight_program_only_a_horizon_is_refused(client: httpx.Client) -> None:
+    body = {"edits": [LARGER], "horizonSeconds": 3600}
+    answer = client.post(PATH, json=body)
+    detail = f"{OFF}; {what_if_routes.AT_ONCE}"
+    assert (answer.status_code, answer.json()["detail"]) == (503, detail)
+    found = ask(client, LARGER)
+    assert (found["horizon"], found["noHorizon"]) == (None, "horizonSeconds was not given")
 
 
 def test_a_missing_patch_is_not_a_null(client: httpx.Client) -> None:

@@ -82,7 +82,25 @@ def test_beyond_the_horizon_stays_beyond_it() -> None:
     assert told.p90 == inf
 
 
-def test_coverage_is_of_what_the_paths_say() -> None:
-    assert calibrated(100, 0.1).coverage() == {"1-6h": 1.0}
-    assert calibrated(100, 9.0).coverage()["1-6h"] < 0.2
-    assert calibrated(FEW - 1, 1.0).coverage() == {}
+@pytest.mark.parametrize(
+    ("times", "now", "want"),
+    [
+        pytest.param(0.5, 9 * HOUR, {"1-6h": 1.0}, id="all have started by then"),
+        pytest.param(1.9, 9 * HOUR, {"1-6h": 1.0}, id="later than the paths said, as was told"),
+        pytest.param(9.0, 9 * HOUR, {"1-6h": 0.0}, id="all have started later"),
+        pytest.param(inf, 9 * HOUR, {"1-6h": 0.0}, id="all still wait"),
+        pytest.param(0.5, 7 * HOUR, {}, id="nothing is counted before that has passed"),
+    ],
+)
+def test_coverage_is_of_what_was_told(times: float, now: float, want: dict[str, float]) -> None:
+    """Told is twice what the paths say: a p90 of eight hours, and a p50 of under six."""
+    found, told = Calibration(), Wait(4 * HOUR, 5.9 * HOUR, 8 * HOUR)
+    for key in range(FEW):
+        found.add(key, 0.0, RAW, told)
+        if times < inf:
+            found.come_true(key, times * RAW.p90)
+    assert found.coverage(now) == want
+
+
+def test_a_coverage_of_few_is_not_told() -> None:
+    assert calibrated(FEW - 1, 1.0).coverage(99 * HOUR) == {}

@@ -63,7 +63,7 @@ def _ended(created: float, uid: str) -> FinishedRun:
 
 
 def test_forecasts_that_come_true_are_counted() -> None:
-    """In a long queue of one job at a time each forecast is right, and the coverage is whole."""
+    """In a long queue of one job at a time nearly each start is within the p90 that was told."""
     engine = town_engine(build_queue("a", "FIFO"), cpu=1)
     names = [f"j{number:02}" for number in range(40)]
     story = Story(engine, [(0.0, job(name)) for name in names], seconds=dict.fromkeys(names, RUN))
@@ -72,9 +72,9 @@ def test_forecasts_that_come_true_are_counted() -> None:
         at = step * RUN + 300.0
         story.run(at)
         ask(found, (engine, Moment(at, EPOCH + timedelta(seconds=at))))
-    coverage = found.calibration.coverage()
-    assert coverage, f"at least {FEW} have come true in one horizon"
-    assert min(coverage.values()) < 1.1
+    coverage = found.calibration.coverage(NOW + 29 * RUN + 300.0)
+    assert coverage, f"the p90 of at least {FEW} has passed in one horizon"
+    assert min(coverage.values()) > 0.9
 
 
 def test_a_unit_that_is_deleted_is_forgotten() -> None:
@@ -85,4 +85,4 @@ def test_a_unit_that_is_deleted_is_forgotten() -> None:
         engine.on_queue_unit_gone(record.unit)
     later = Moment(moment.now + 60, moment.wall + timedelta(seconds=60))
     assert ask(found, (engine, later)).units == {}
-    assert found.calibration.coverage() == {}
+    assert found.calibration.coverage(NOW + DAY) == {}

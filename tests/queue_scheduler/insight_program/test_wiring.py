@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-import signal
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
-import structlog
 
 from queue_scheduler.debug_api import forecast_routes
-from queue_scheduler.forecast.run_times import SurvivalRunTimes
+from queue_scheduler.forecast.run_times import Running, RunTimes, SurvivalRunTimes
 from queue_scheduler.insight.finished_run import FinishedRun
-from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
 from queue_scheduler.insight_program import wiring
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_scheduler.insight_program.recording import FILE, read_runs
@@ -27,55 +21,21 @@ from shared_api.process.clock import SystemClock
 from shared_api.program_flags import FlagError
 from shared_api.timestamps import rfc3339
 from tests.queue_scheduler.insight_kit import Sender
+from tests.queue_scheduler.insight_process import (
+    await_true,
+    build,
+    follow,
+    process_as_before,
+    running,
+)
 
-PATIENCE_SECONDS = 60.0
+WHAT_IF = "/debug/what-if"
 
 
 @pytest.fixture(autouse=True)
 def _process_as_before() -> Iterator[None]:
-    """Restore what a program sets in its process."""
-    handlers = [(each, signal.getsignal(each)) for each in (signal.SIGTERM, signal.SIGINT)]
-    interval, root = sys.getswitchinterval(), logging.getLogger()
-    loggers = root.handlers[:], root.level
-    yield
-    for number, handler in handlers:
-        signal.signal(number, handler)
-    sys.setswitchinterval(interval)
-    root.handlers[:], root.level = loggers
-    structlog.reset_defaults()
-
-
-def build(folder: Path, *more: str) -> Insight:
-    flags = parse_insight_flags([f"--socket-dir={folder}", *more])
-    return Insight(LocalProgram(PROGRAM, flags.process), flags)
-
-
-@contextmanager
-def running(folder: Path, *more: str) -> Iterator[tuple[Insight, httpx.Client]]:
-    insight = build(folder, *more)
-    insight.start()
-    transport = httpx.HTTPTransport(uds=str(folder / ANSWERS_SOCKET))
-    try:
-        with httpx.Client(
-            transport=transport, base_url="http://insight", timeout=PATIENCE_SECONDS
-        ) as client:
-            yield insight, client
-    finally:
-        insight.stop()
-
-
-def follow(sender: Sender, client: httpx.Client) -> None:
-    """Let the feed send until its last call has come."""
-    clock = SystemClock()
-    until, told = clock.monotonic() + PATIENCE_SECONDS, ""
-    while clock.monotonic() < until:
-        sender.feed.step()
-        answer = client.get("/debug/insight")
-        if answer.status_code == 200 and answer.json()["number"] == sender.calls.last:
-            return
-        told = answer.text
-        clock.sleep(0.01)
-    raise AssertionError(told)
+    with process_as_before():
+        yield
 
 
 def test_questions_are_answered_from_what_was_told(tmp_path: Path) -> None:
@@ -176,10 +136,15 @@ class Learner(SurvivalRunTimes):
     def __init__(self) -> None:
         super().__init__()
         self.runs: list[FinishedRun] = []
+        self.asked = 0
 
     def learn(self, run: FinishedRun) -> None:
         self.runs.append(run)
         super().learn(run)
+
+    def at(self, epoch: float, running: Iterable[Running]) -> RunTimes:
+        self.asked += 1
+        return super().at(epoch, running)
 
 
 @pytest.fixture
@@ -209,8 +174,60 @@ def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Le
         assert (run.unit, run.ended_by) == ("default/a", "finished")
         sender.feed.close()
     # The next process begins with what is recorded.
-    with running(tmp_path, f"--record-dir={tmp_path}"):
-        await_true(lambda: models[1].runs == [run])
+    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
+        await_true(lambda: models[2].runs == [run])
+        assert models[3].runs == [], "that of horizons learns when it is asked"
+        sender = Sender(tmp_path)
+        sender.tell_real_time()
+        follow(sender, client)
+        assert client.post(WHAT_IF, json={"edits": [], "horizonSeconds": 60}).status_code == 200
+        assert models[3].runs == [run]
+        sender.feed.close()
+
+
+def test_a_horizon_is_answered_on_both_sides(tmp_path: Path) -> None:
+    larger = {"kind": "ElasticQuota", "name": "team", "patch": {"spec": {"max": {"cpu": 99}}}}
+    body = {"edits": [larger], "horizonSeconds": 86_400, "seed": 4}
+    with running(tmp_path) as (_, client):
+        assert client.post(WHAT_IF, json=body).status_code == 503
+        sender = Sender(tmp_path)
+        sender.tell_real_time()
+        for number in range(12):
+            sender.add_unit(f"u{number:02}", cpu=3)
+        follow(sender, client)
+        found = client.post(WHAT_IF, json=body).json()
+        assert (found["startedCount"], found["noHorizon"]) == (11, "")
+        horizon = found["horizon"]
+        assert (horizon["paths"], horizon["seed"], horizon["seconds"]) == (20, 4, 86_400)
+        assert horizon["computedAt"] == rfc3339(sender.clock.now())
+        assert "no run has ended yet" in horizon["basis"]
+        for place in (*horizon["queues"], *horizon["quotas"]):
+            assert place["waitP90"]["isClear"]
+            assert place["waitP90"]["difference"]["p50"] < 0
+        assert client.post(WHAT_IF, json=body).json()["horizon"] == horizon
+        assert client.get("/debug/queues/team").json()["queue"]["pending"] == 12
+        sender.feed.close()
+
+
+def test_without_a_scheduler_no_forecast_is_renewed(
+    tmp_path: Path, models: list[Learner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecast_routes, "QUIET_REST_SECONDS", 0.0)
+    monkeypatch.setattr(forecast_routes, "LATER_SECONDS", 0.05)
+    path = "/debug/queueunits/default/a/forecast"
+    with running(tmp_path) as (insight, client):
+        sender = Sender(tmp_path)
+        sender.tell_real_time()
+        sender.add_unit("a")
+        follow(sender, client)
+        await_true(lambda: models[0].asked > 2)
+        sender.feed.close()
+        await_true(lambda: insight.ready_checks()["feed"]()[1] == "connected: False")
+        before = client.get(path).json()
+        SystemClock().sleep(0.3)  # what was being made then is ready
+        asked = models[0].asked
+        await_true(lambda: client.get(path).json()["ageSeconds"] > before["ageSeconds"] + 1)
+        assert models[0].asked == asked
 
 
 def test_the_age_of_the_forecast_is_a_metric(tmp_path: Path) -> None:
@@ -257,15 +274,6 @@ def write(sender: Sender, client: httpx.Client) -> datetime:
 
     await_true(is_written)
     return now
-
-
-def await_true(condition: Callable[[], bool]) -> None:
-    """Wait until something is true."""
-    clock = SystemClock()
-    until = clock.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert clock.monotonic() < until
-        clock.sleep(0.02)
 
 
 def test_it_stops_before_the_first_question(tmp_path: Path) -> None:

@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from math import inf
 
 import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Moment
-from queue_scheduler.insight.virtual_cluster import Arrival, Outside
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.forecast.draws import uniform
+from queue_scheduler.insight.virtual_cluster import Arrival, RunSeconds
 from queue_scheduler.what_if.edit import Edit
 from queue_scheduler.what_if.horizon import Horizon, answer_horizon
 from queue_scheduler.what_if.measures import Comparison, Spread, compare, quantile
-from queue_scheduler.what_if.paths import BASIS, PRIOR_MEAN_SECONDS, Path, PriorPaths
-from shared_api.objects.queue_unit import QueueUnit
+from queue_scheduler.what_if.paths import Path
 from shared_api.testing.object_builders import node
 from shared_api.timestamps import rfc3339
 from tests.properties.engine_kit import build_pod, build_unit, declaring
 from tests.queue_scheduler.insight.changes_kit import WALL, SmallCluster
 
 DAY = 86_400.0
-OUTSIDE = Outside(run_seconds=lambda _unit, _ran: inf)
+BASIS = "jobs run for an hour in the mean"
+
+
+class HourPath:
+    """A path on which runs are memoryless, and nothing arrives."""
+
+    def __init__(self, seed: int, number: int) -> None:
+        self._place = seed, number
+
+    def runs_in(self, engine: Engine) -> RunSeconds:
+        return lambda unit, _: -3600.0 * math.log(uniform(*self._place, unit.metadata.uid))
+
+    def arrivals(self) -> Iterable[Arrival]:
+        return ()
+
+
+class HourPaths:
+    """Some of these paths."""
+
+    basis = BASIS
+
+    def __init__(self, seed: int, count: int) -> None:
+        self._seed, self._count = seed, count
+
+    def paths(self) -> Iterator[Path]:
+        return (HourPath(self._seed, number) for number in range(self._count))
 
 
 def busy() -> SmallCluster:
@@ -38,8 +66,8 @@ def busy() -> SmallCluster:
 def look(
     cluster: SmallCluster, *edits: Edit, seed: int = 1, seconds: float = DAY, paths: int = 20
 ) -> Horizon:
-    source, moment = PriorPaths(seed, paths), Moment(5.0, WALL)
-    return answer_horizon(cluster.engine.fork(), edits, moment, seconds, source, OUTSIDE)
+    source, moment = HourPaths(seed, paths), Moment(5.0, WALL)
+    return answer_horizon(cluster.engine.fork(), edits, moment, seconds, source)
 
 
 def larger(cpu: int) -> Edit:
@@ -106,8 +134,8 @@ class Late:
     def paths(self) -> Iterable[Path]:
         return (self,)
 
-    def run_seconds(self, unit: QueueUnit, ran: float) -> float:
-        return 100.0
+    def runs_in(self, engine: Engine) -> RunSeconds:
+        return lambda _unit, _ran: 100.0
 
     def arrivals(self) -> Iterable[Arrival]:
         unit = build_unit("late", "a", cpu=1)
@@ -116,20 +144,26 @@ class Late:
 
 def test_arrivals_of_a_path_wait_from_their_own_creation() -> None:
     cluster, moment = SmallCluster(cpu=2), Moment(5.0, WALL)
-    found = answer_horizon(cluster.engine.fork(), (), moment, 600.0, Late(), OUTSIDE)
+    found = answer_horizon(cluster.engine.fork(), (), moment, 600.0, Late())
     assert found.comparisons["queue/a", "waitP50"].before.p50 == 0.0
     assert found.comparisons["", "completed"].before.p50 == 1.0
 
 
-def test_run_times_of_a_path_do_not_depend_on_the_order_of_questions() -> None:
-    units = [build_unit(f"u{number}") for number in range(200)]
-    for first, again in zip(PriorPaths(1).paths(), PriorPaths(1).paths(), strict=True):
-        ran = {unit.metadata.uid: first.run_seconds(unit, 0.0) for unit in units}
-        for unit in reversed(units):
-            assert again.run_seconds(unit, 9.0) == ran[unit.metadata.uid]
-        mean = sum(ran.values()) / len(ran)
-        assert 0.6 * PRIOR_MEAN_SECONDS < mean < 1.5 * PRIOR_MEAN_SECONDS
-        assert first.run_seconds(declaring(units[0], 60), 0.0) == inf
+def test_when_the_time_is_spent_paths_that_are_whole_are_compared() -> None:
+    cluster, source, moment = busy(), HourPaths(1, 20), Moment(5.0, WALL)
+
+    def look_until(is_over: Callable[[], bool]) -> Horizon:
+        fork = cluster.engine.fork()
+        return answer_horizon(fork, (larger(8),), moment, DAY, source, is_over)
+
+    looks, again = count(), count()
+    assert look_until(lambda: next(looks) < 0).paths == 20
+    half = next(looks) // 2
+    found = look_until(lambda: next(again) >= half)
+    assert 5 <= found.paths < 15
+    assert found.comparisons["quota/a", "completed"].compared == found.paths
+    none = look_until(lambda: True)
+    assert (none.paths, none.comparisons) == (0, {})
 
 
 @pytest.mark.parametrize(
@@ -142,6 +176,7 @@ def test_run_times_of_a_path_do_not_depend_on_the_order_of_questions() -> None:
         pytest.param([10.0] * 4, [5.0] * 4, False, id="too few paths"),
         pytest.param([inf] * 10, [5.0] * 10, False, id="no path has both"),
         pytest.param([10.0] * 10, [5.0] * 9 + [12.0], True, id="one of ten differs"),
+        pytest.param([0.1 + 0.2] * 10, [0.3] * 10, False, id="rounding is no difference"),
     ],
 )
 def test_a_difference_is_clear_if_most_paths_agree(

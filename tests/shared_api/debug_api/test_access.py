@@ -108,7 +108,7 @@ def access(asked: list[dict[str, Any]]) -> ReviewedAccess:
     return ReviewedAccess(make_reviewer(asked))
 
 
-def make_reviewer(asked: list[dict[str, Any]]) -> AccessReviewer:
+def make_reviewer(asked: list[dict[str, Any]], *, everywhere: bool = False) -> AccessReviewer:
     clock = VirtualClock()
     server = FakeApiServer(clock=clock, rng=random.Random(7))
     server.reviews.users["ann-token"] = {"username": "ann", "groups": ["staff"]}
@@ -117,7 +117,8 @@ def make_reviewer(asked: list[dict[str, Any]]) -> AccessReviewer:
         asked.append(spec)
         where = str(spec.get("resourceAttributes", {}).get("namespace"))
         path = spec.get("nonResourceAttributes", {}).get("path", "")
-        return where == "team" or str(path).startswith("/debug/queues")
+        all_of_them = everywhere and where == ""
+        return all_of_them or where == "team" or str(path).startswith("/debug/queues")
 
     server.reviews.allows = allows
     flow = FlowControl(0, 1, clock)
@@ -202,7 +203,7 @@ def test_units_are_named_only_to_users_who_may_list_them(
 ) -> None:
     may_read = may_read_for(access, request("/debug/queueunits/team/a", ANN))
     assert [may_read(each) for each in ("team", "labs", "labs")] == [True, False, False]
-    assert len(asked) == 2, "one review for each namespace"
+    assert [each["resourceAttributes"]["namespace"] for each in asked] == ["", "team", "labs"]
     assert may_read_for(open_access, request("/"))("labs")
 
 
@@ -213,4 +214,11 @@ def test_one_answer_reviews_a_limited_number_of_namespaces(
     for number in range(2 * MAX_NAMESPACES):
         assert not may_read(f"labs-{number}")
     assert not may_read("team")
-    assert len(asked) == MAX_NAMESPACES
+    assert len(asked) == 1 + MAX_NAMESPACES
+
+
+def test_who_may_list_all_units_costs_one_review(asked: list[dict[str, Any]]) -> None:
+    access = ReviewedAccess(make_reviewer(asked, everywhere=True))
+    may_read = may_read_for(access, request("/debug/queues", ANN))
+    assert all(may_read(f"labs-{number}") for number in range(2 * MAX_NAMESPACES))
+    assert [each["resourceAttributes"]["namespace"] for each in asked] == [""]

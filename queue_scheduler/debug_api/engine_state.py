@@ -1,0 +1,22 @@
+"""The state that a question looks ahead from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.engine import Engine
+
+
+class State(NamedTuple):
+    """A fork of an engine, and the time that it is of.
+
+    Attributes:
+        engine: The fork; it belongs to the caller.
+        moment: The time of its state.
+        number: Of the last call that it was told; the same number, the same state.
+    """
+
+    engine: Engine
+    moment: Moment
+    number: int = 0
