@@ -34,6 +34,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.insight_feed.feed import InsightFeed, Replica
 from queue_scheduler.insight_feed.feed_metrics import FeedMetrics
 from queue_scheduler.insight_feed.messages import PROTOCOL, Hello, describe_interpreter
+from queue_scheduler.insight_feed.record_watch import OwnPod, RecordWatch
 from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from queue_scheduler.queue_objects.queue_reconciler import QueueReconciler, QueuesAndQuotas
 from queue_scheduler.queue_objects.queue_status import QueueStatusWriter
@@ -74,6 +75,7 @@ from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.leader_warmup import LeaderWarmup
 from shared_api.local_program import VERSION, Check
 from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, stop_all
@@ -159,6 +161,8 @@ class Scheduler:
         self._feed: InsightFeed | None = None
         if calls is not None and flags.insight_folder is not None:
             self._feed = self._build_feed(calls, flags.insight_folder, flags.queue_namespace)
+            namespace = flags.program.lease_namespace
+            self._watch_record(self._feed, flags.insight_folder, namespace, reporter)
         self._settings = _tell_settings(flags, configuration, checks_namespaces=checks_namespaces)
         self._debug = self._build_debug(flags, handle)
         self._debug_threads = self._debug.threads(
@@ -258,6 +262,26 @@ class Scheduler:
         feed = InsightFeed(self._shared, calls, folder, replica, self._clock, metrics)
         self._threads.run("insight-feed", feed.step)
         return feed
+
+    def _watch_record(
+        self, feed: InsightFeed, folder: Path, namespace: str, reporter: EventReporter
+    ) -> None:
+        """Build what writes an event on this program's pod when nothing is recorded."""
+        host, _, _ = self._program.identity.rpartition("_")
+        key = f"{namespace}/{host}"
+
+        def find_pod() -> OwnPod:
+            pod = self._caches.pods.store.get(key)
+            return OwnPod(key, Uid("") if pod is None else pod.metadata.uid)
+
+        watch = RecordWatch(
+            folder,
+            lambda: feed.is_connected,
+            reporter.report,
+            find_pod,
+            self._clock,
+        )
+        self._threads.run("record-watch", watch.step)
 
     def _watch_checks(
         self, handlers: EventHandlers, checks: AdmissionCheckCycle

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -16,6 +17,11 @@ from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import PREEMPTIBLE
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs  # in typing from Python 3.13 on
+
+_Point = TypeVar("_Point")
 
 
 class PluginRunner:
@@ -39,36 +45,38 @@ class PluginRunner:
         # At most 30 attributes: beyond, CPython reads each of them more slowly.
         self.plugins = tuple(plugins)
         self.without_fork: tuple[str, ...] = ()
-        self._mapping = [p for p in plugins if isinstance(p, points.QueueUnitMapping)]
-        self._multi_queue_sort = [p for p in plugins if isinstance(p, points.MultiQueueSort)]
-        self._score = [p for p in plugins if isinstance(p, points.Score)]
-        self._queue_sort = [p for p in plugins if isinstance(p, points.QueueSort)]
-        self._filter = [p for p in plugins if isinstance(p, points.Filter)]
-        self._what_if = {p.name: p for p in plugins if isinstance(p, points.WhatIf)}
-        self._request_checks = [p for p in plugins if isinstance(p, points.RequestChecks)]
-        self._class_keys = [p for p in plugins if isinstance(p, points.ClassKeys)]
-        self._keyless = any(not isinstance(p, points.ClassKeys) for p in self._filter)
-        self._reserve = [p for p in plugins if isinstance(p, points.Reserve)]
+        self._mapping = [p for p in plugins if _takes_part(p, points.QueueUnitMapping)]
+        self._multi_queue_sort = [p for p in plugins if _takes_part(p, points.MultiQueueSort)]
+        self._score = [p for p in plugins if _takes_part(p, points.Score)]
+        self._queue_sort = [p for p in plugins if _takes_part(p, points.QueueSort)]
+        self._filter = [p for p in plugins if _takes_part(p, points.Filter)]
+        self._what_if = {p.name: p for p in plugins if _takes_part(p, points.WhatIf)}
+        self._request_checks = [p for p in plugins if _takes_part(p, points.RequestChecks)]
+        self._class_keys = [p for p in plugins if _takes_part(p, points.ClassKeys)]
+        self._keyless = any(not _takes_part(p, points.ClassKeys) for p in self._filter)
+        self._reserve = [p for p in plugins if _takes_part(p, points.Reserve)]
         self.noted: points.AdmissionRecord | None = None
-        self._records = [p for p in plugins if isinstance(p, points.AdmissionRecords)]
-        self._waking = [p for p in plugins if isinstance(p, points.Waking)]
-        self.waking_in_turn = [p for p in plugins if isinstance(p, points.WakingInTurn)]
+        self._records = [p for p in plugins if _takes_part(p, points.AdmissionRecords)]
+        self._waking = [p for p in plugins if _takes_part(p, points.Waking)]
+        self.waking_in_turn = [p for p in plugins if _takes_part(p, points.WakingInTurn)]
         self._all_waking: tuple[points.Waking | points.WakingInTurn, ...] = (
             *self._waking,
             *self.waking_in_turn,
         )
-        # By name: an isinstance check of a runtime protocol is too slow for every refusal.
-        wakes = (points.Waking, points.WakingInTurn)
-        self._waking_by_name = {p.name: p for p in plugins if isinstance(p, wakes)}
-        self._contention = [p for p in plugins if isinstance(p, points.Contention)]
-        self.guarantees = [p for p in plugins if isinstance(p, points.Guarantees)]
+        self._waking_by_name = {
+            p.name: p
+            for p in plugins
+            if _takes_part(p, points.Waking) or _takes_part(p, points.WakingInTurn)
+        }
+        self._contention = [p for p in plugins if _takes_part(p, points.Contention)]
+        self.guarantees = [p for p in plugins if _takes_part(p, points.Guarantees)]
         self.has_guarantees = bool(self.guarantees)
-        self.reclaiming = [p for p in plugins if isinstance(p, points.Reclaiming)]
-        self._facts = [p for p in plugins if isinstance(p, points.ClusterFacts)]
-        self._providers = [p for p in plugins if isinstance(p, points.QuotaProvider)]
-        self._own_labels = [p for p in plugins if isinstance(p, points.OwnPreemptibleLabel)]
+        self.reclaiming = [p for p in plugins if _takes_part(p, points.Reclaiming)]
+        self._facts = [p for p in plugins if _takes_part(p, points.ClusterFacts)]
+        self._providers = [p for p in plugins if _takes_part(p, points.QuotaProvider)]
+        self._own_labels = [p for p in plugins if _takes_part(p, points.OwnPreemptibleLabel)]
         self.has_own_labels = bool(self._own_labels)
-        self._readiness = [p for p in plugins if isinstance(p, points.QueueReadiness)]
+        self._readiness = [p for p in plugins if _takes_part(p, points.QueueReadiness)]
         self.wakes_at_once = bool(self._waking)
         self.waits_for_anything: dict[points.Waiter, None] = {}
         # Classes taken from plugins and not yet returned, since a later plugin raised.
@@ -351,11 +359,28 @@ class PluginRunner:
 
     def fork(self) -> PluginRunner:
         """Return a runner over forks; plugins that cannot fork are left out and named."""
-        twin = PluginRunner([p.fork() for p in self.plugins if isinstance(p, points.Forkable)])
+        twin = PluginRunner([p.fork() for p in self.plugins if _takes_part(p, points.Forkable)])
         twin.without_fork = tuple(_names(self.plugins, twin.plugins))
         twin.waits_for_anything = dict(self.waits_for_anything)
         twin._taken = list(self._taken)
         return twin
+
+
+_TAKES_PART: Final[dict[tuple[type, object], bool]] = {}
+"""By type of a plugin, and extension point."""
+
+
+def _takes_part(plugin: object, point: Callable[..., _Point]) -> TypeIs[_Point]:
+    """Return whether a plugin takes part in an extension point.
+
+    An isinstance check of a runtime protocol takes microseconds, and all of them are made for every
+    fork of the engine, under its lock. So each is made once for each type.
+    """
+    key = type(plugin), point
+    found = _TAKES_PART.get(key)
+    if found is None:
+        found = _TAKES_PART[key] = isinstance(plugin, cast("type", point))
+    return found
 
 
 def _wait_for_both(first: points.Unmapped, second: points.Unmapped) -> points.Unmapped:

@@ -169,9 +169,13 @@ class InsightFeed:
         number, copy = self._shared.checkpoint(starts_log=True)
         self._sent = number
         self._next_digest = number + CALLS_TO_FIRST_DIGEST
-        checkpoint = Checkpoint(number=number, wall=wall, engine=freeze(copy))
+        engine = freeze(copy, self._give_way)
+        checkpoint = Checkpoint(number=number, wall=wall, engine=engine)
         connection.sendall(encode_message(checkpoint))
         self._metrics.on_checkpoint()
+
+    def _give_way(self) -> None:
+        self._clock.sleep(PAUSE_SECONDS)
 
     def _send_batch(self, connection: socket.socket) -> float:
         _check_open(connection)

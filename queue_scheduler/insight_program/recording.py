@@ -78,7 +78,7 @@ class EngineRecorder:
         """Write what has come; return how many seconds to rest."""
         # Read first: what came meanwhile may be written or not.
         followed = self._engine.followed
-        rest = self._writer.step()
+        rest = self._writer.step(0.0 if followed is None else followed.state_at.timestamp())
         problem = self._writer.problem
         if problem and problem != self._told:
             log.error("nothing is recorded now; it is tried again", problem=problem)

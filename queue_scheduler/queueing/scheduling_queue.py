@@ -110,6 +110,8 @@ class SchedulingQueue:
         # `requests.highest` when the offers were looked up: units below it were left out.
         self._asked: int | None = None
         self._next_number = 0
+        # Whether copies hold the same classes, heaps, and offers; then nothing in them is changed.
+        self._is_shared = False
 
     @property
     def policy(self) -> QueuePolicy:
@@ -219,6 +221,8 @@ class SchedulingQueue:
 
         A class is asleep at the position of its first unit, so a unit before that must be asked.
         """
+        if self._is_shared:
+            self._stop_sharing()
         unit_class = self._classes.get(info.class_key) or self._new_class(info)
         unit_class.order.add(info.order_key)
         self._count(info.order_key, 1)
@@ -233,6 +237,8 @@ class SchedulingQueue:
 
     def remove(self, info: QueueUnitInfo) -> int | None:
         """Remove a unit; return the number of its class if that is empty now."""
+        if self._is_shared:
+            self._stop_sharing()
         unit_class = self._classes[info.class_key]
         head = unit_class.order.remove(info.order_key)
         self._count(info.order_key, -1)
@@ -271,6 +277,8 @@ class SchedulingQueue:
     def count_admitted(self, unit: AdmittedUnit) -> bool:
         """Count an admitted unit; return whether that may change the next decision."""
         counts = False
+        if self._is_shared:
+            self._stop_sharing()
         if unit.is_in_flight and self._options.waits_for_pods:
             self.in_flight[unit.uid] = unit.displaced_above
             counts = True
@@ -281,12 +289,16 @@ class SchedulingQueue:
 
     def uncount_admitted(self, uid: Uid) -> bool:
         """Undo `count_admitted`."""
+        if self._is_shared:
+            self._stop_sharing()
         was_in_flight = uid in self.in_flight
         self.in_flight.pop(uid, None)
         return self.requests.discard(uid) or was_in_flight
 
     def recount_admitted(self, units: Iterable[AdmittedUnit]) -> None:
         """Replace what is counted by these units, by the present options."""
+        if self._is_shared:
+            self._stop_sharing()
         self.in_flight, self.requests = {}, NodeRequests()
         for unit in units:
             self.count_admitted(unit)
@@ -309,6 +321,8 @@ class SchedulingQueue:
         if self._asked != self.requests.highest:
             self._asked, self._changed = self.requests.highest, dict.fromkeys(self._by_quota)
         if self._changed:
+            if self._is_shared:
+                self._stop_sharing()
             self._renew_offers()
         if not self._offers:
             return None
@@ -340,6 +354,8 @@ class SchedulingQueue:
             refusal: Why it may not start.
             at: When, in seconds since the epoch; None: unknown.
         """
+        if self._is_shared:
+            self._stop_sharing()
         unit_class = self._classes[info.class_key]
         unit_class.refusal = refusal
         unit_class.refused_at = at
@@ -354,6 +370,9 @@ class SchedulingQueue:
         unit_class = self._numbered.get(number)
         if unit_class is None or unit_class.refusal is None:
             return False
+        if self._is_shared:
+            self._stop_sharing()
+            unit_class = self._numbered[number]
         unit_class.refusal = None
         self._note(unit_class)
         return True
@@ -490,25 +509,45 @@ class SchedulingQueue:
         return of_quota.first() if of_quota is not None else None
 
     def copy(self) -> SchedulingQueue:
-        """Return an independent copy; copies the classes, and one pointer per unit."""
-        twin = SchedulingQueue(self.api_object, self.policy)
-        twin.options = self.options
-        twin.in_flight = dict(self.in_flight)
-        twin.requests = self.requests.copy()
-        twin.length = self.length
-        twin.first_band = self.first_band
-        twin._in_band = self._in_band[:]
-        twin.reasons_version = self.reasons_version
-        twin._next_number = self._next_number
-        twin._numbered = {number: found.copy() for number, found in self._numbered.items()}
-        twin._classes = {found.key: found for found in twin._numbered.values()}
-        twin._by_quota = {
-            quota: of_quota.copy(twin._numbered) for quota, of_quota in self._by_quota.items()
-        }
-        twin._offers = self._offers[:]
-        twin._changed = dict(self._changed)
-        twin._asked = self._asked
+        """Return an independent copy that shares the classes until either of the two changes them.
+
+        Whichever changes first takes classes of its own, so a fork of the engine pays for the
+        queues that its question changes. Shared classes are never changed, so both may be used in
+        two threads; the copy itself is made in the thread of the original.
+        """
+        if not self._is_shared:
+            # Reading the heaps drops stale entries, which would be a change.
+            for of_quota in self._by_quota.values():
+                of_quota.first()
+            self._is_shared = True
+        twin: SchedulingQueue = SchedulingQueue.__new__(SchedulingQueue)
+        # Written out: an object whose `__dict__` was read has slower attributes from then on.
+        twin.name, twin.api_object = self.name, self.api_object
+        twin._policy, twin._banded, twin._bands = self._policy, self._banded, self._bands
+        twin._options, twin._is_stopped = self._options, self._is_stopped
+        twin.counts_admitted, twin.is_backfilling = self.counts_admitted, self.is_backfilling
+        twin._blocks, twin._blocks_in_part = self._blocks, self._blocks_in_part
+        twin.lets_evict, twin.depth = self.lets_evict, self.depth
+        twin._is_limited = self._is_limited
+        twin._max_priority, twin.reasons_version = self._max_priority, self.reasons_version
+        twin.length, twin.first_band, twin._in_band = self.length, self.first_band, self._in_band
+        twin.in_flight, twin.requests, twin._asked = self.in_flight, self.requests, self._asked
+        twin._classes, twin._numbered = self._classes, self._numbered
+        twin._by_quota, twin._next_number = self._by_quota, self._next_number
+        twin._offers, twin._changed, twin._is_shared = self._offers, self._changed, True
         return twin
+
+    def _stop_sharing(self) -> None:
+        self.in_flight = self.in_flight.copy()
+        self.requests = self.requests.copy()
+        self._in_band = self._in_band[:]
+        numbered = {number: found.copy() for number, found in self._numbered.items()}
+        self._numbered = numbered
+        self._classes = {found.key: found for found in numbered.values()}
+        self._by_quota = {quota: held.copy(numbered) for quota, held in self._by_quota.items()}
+        self._offers = self._offers[:]
+        self._changed = self._changed.copy()
+        self._is_shared = False
 
     def validate(self) -> None:
         """Recompute what is derived; raise AssertionError with the story if it differs."""

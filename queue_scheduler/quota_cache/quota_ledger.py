@@ -100,19 +100,22 @@ class Account:
 class QuotaLedger:
     """All charges and foreign pods, and an account of each quota name that they are charged to."""
 
-    __slots__ = ("_accounts", "_owners", "_pods")
+    __slots__ = ("_accounts", "_own", "_owners", "_pods")
 
     def __init__(self) -> None:
         self._owners: dict[str, QuotaCharge] = {}
         self._pods: dict[str, ForeignCharge] = {}
         self._accounts: dict[str, Account] = {}
+        # The names whose account no copy shares; another is copied before it is changed.
+        self._own: set[str] = set()
 
     def fork(self) -> QuotaLedger:
-        """Return an independent copy; the values in it are shared, since they are frozen."""
+        """Return an independent copy, which shares each account until either changes it."""
         copy = QuotaLedger()
         copy._owners = dict(self._owners)
         copy._pods = dict(self._pods)
-        copy._accounts = {name: account.fork() for name, account in self._accounts.items()}
+        copy._accounts = dict(self._accounts)
+        self._own = set()
         return copy
 
     def charge(self, owner: str, quota: str, demand: Demand) -> QuotaCharge | None:
@@ -121,16 +124,14 @@ class QuotaLedger:
         if old is not None:
             self._open_account(old[0]).units.add(old[1], -1)
         self._owners[owner] = (quota, demand)
-        account = self._accounts.get(quota) or self._open_account(quota)
-        account.units.add(demand, 1)
+        self._open_account(quota).units.add(demand, 1)
         return old
 
     def release(self, owner: str) -> QuotaCharge | None:
         """Release the charge of an owner, if there is one; return it."""
         old = self._owners.pop(owner, None)
         if old is not None:
-            account = self._accounts.get(old[0]) or self._open_account(old[0])
-            account.units.add(old[1], -1)
+            self._open_account(old[0]).units.add(old[1], -1)
         return old
 
     def owners(self) -> list[str]:
@@ -175,6 +176,7 @@ class QuotaLedger:
         self._accounts = {
             name: account for name, account in self._accounts.items() if not account.is_empty()
         }
+        self._own.intersection_update(self._accounts)
 
     def validate(self) -> None:
         """Recompute the accounts from owners and pods."""
@@ -196,7 +198,10 @@ class QuotaLedger:
                 )
 
     def _open_account(self, quota: str) -> Account:
-        account = self._accounts.get(quota)
-        if account is None:
-            account = self._accounts[quota] = Account()
+        """Return the account of a quota name, for changing."""
+        if quota in self._own:
+            return self._accounts[quota]
+        shared = self._accounts.get(quota)
+        account = self._accounts[quota] = Account() if shared is None else shared.fork()
+        self._own.add(quota)
         return account

@@ -127,9 +127,14 @@ class NodeUsage:
         twin.chain = () if parent is None else (twin, *parent.chain)
         twin.limits, twin.np_limits = self.limits, self.np_limits
         twin.reserve, twin._ceiling = self.reserve, self._ceiling
-        twin.own, twin.used, twin.np_used = self.own.copy(), self.used.copy(), self.np_used.copy()
-        twin.pending, twin.asked = self.pending.copy(), self.asked.copy()
-        twin.limited, twin.active = self.limited.copy(), self.active.copy()
+        # A new dict is made faster than an empty one is copied.
+        twin.own = self.own.copy() if self.own else defaultdict(int)
+        twin.used = self.used.copy() if self.used else defaultdict(int)
+        twin.np_used = self.np_used.copy() if self.np_used else defaultdict(int)
+        twin.pending = self.pending.copy() if self.pending else defaultdict(int)
+        twin.asked = self.asked.copy() if self.asked else defaultdict(int)
+        twin.limited = self.limited.copy() if self.limited else defaultdict(int)
+        twin.active = self.active.copy() if self.active else defaultdict(int)
         twin.claim_changes = {}
         return twin
 

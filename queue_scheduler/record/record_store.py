@@ -2,7 +2,8 @@
 
 One thread writes (`record_writer`); each reader opens a connection of its own, and sees the last
 commit. Calls are numbered anew when the scheduler starts, and have a gap when they were lost, so
-they are kept by *stretch*: one begins with a checkpoint, and has every call after it.
+they are kept by *stretch*: one begins with a checkpoint, and has every call after it until its end.
+Between two stretches is a gap.
 
 A file that cannot be read is moved aside, not deleted.
 """
@@ -14,7 +15,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -23,7 +24,7 @@ from queue_scheduler.record.call_codec import decode_call, encode_call
 from queue_scheduler.record.decision_log import LogEntry
 from queue_scheduler.record.engine_call import EngineCall
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """The version of the tables. A file of another version is moved aside: what it has is a history
 that no decision depends on."""
 
@@ -35,7 +36,8 @@ PAGES_FREED: Final = 2_000
 """Pages given back to the file system at once: 8 MB, some milliseconds."""
 
 _TABLES: Final = """
-CREATE TABLE stretches (id INTEGER PRIMARY KEY AUTOINCREMENT, began REAL NOT NULL);
+CREATE TABLE stretches (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, began REAL NOT NULL, until REAL NOT NULL);
 CREATE TABLE checkpoints (
     stretch INTEGER NOT NULL, number INTEGER NOT NULL, wall REAL NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY (stretch, number));
@@ -88,6 +90,14 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+class Span(NamedTuple):
+    """The time of a stretch, in seconds since the epoch; `following`: when the next one began."""
+
+    began: float
+    until: float
+    following: float | None
+
+
 class RecordStore:
     """One connection to the file. Not thread-safe: one for each thread.
 
@@ -106,8 +116,8 @@ class RecordStore:
 
     def begin_stretch(self, wall: float) -> int:
         """Begin a stretch; return its number. The caller writes its first checkpoint at once."""
-        rows = self._run("INSERT INTO stretches (began) VALUES (?) RETURNING id", wall)
-        return int(rows[0][0])
+        statement = "INSERT INTO stretches (began, until) VALUES (?, ?) RETURNING id"
+        return int(self._run(statement, wall, wall)[0][0])
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint."""
@@ -132,8 +142,15 @@ class RecordStore:
         data = msgspec.json.encode(run)
         self._run("INSERT INTO finished (ended, data) VALUES (?, ?)", run.ended, data)
 
-    def commit(self) -> None:
-        """Let readers see what was written; after a crash it is still there."""
+    def commit(self, stretch: int, until: float) -> None:
+        """Let readers see what was written; after a crash it is still there.
+
+        Args:
+            stretch: The stretch that is written.
+            until: It has every call until this time.
+        """
+        statement = "UPDATE stretches SET until = max(until, ?) WHERE id = ?"
+        self._run(statement, until, stretch)
         self._run("COMMIT")
         self._run("BEGIN")
 
@@ -151,8 +168,15 @@ class RecordStore:
         while (oldest := self._excess(retention.calls_bytes)) is not None:
             self._drop_calls(oldest)
         self._run("COMMIT")
-        self._run(f"PRAGMA incremental_vacuum({PAGES_FREED})")
+        self._give_back_space()
         self._run("BEGIN")
+
+    def _give_back_space(self) -> None:
+        # `execute` would take one step of it, which frees one page: it has rows without columns.
+        try:
+            self._connection.executescript(f"PRAGMA incremental_vacuum({PAGES_FREED})")
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(str(error)) from error
 
     def _drop_calls(self, before: float) -> None:
         """Delete the checkpoints before a time, and the calls that none is left for."""
@@ -198,9 +222,14 @@ class RecordStore:
                 if call.number > checkpoint.number and call.wall <= until:
                     yield call
 
-    def began(self, stretch: int) -> float:
-        """Return when a stretch began: from then on it is complete."""
-        return float(self._run("SELECT began FROM stretches WHERE id = ?", stretch)[0][0])
+    def span_of(self, stretch: int) -> Span:
+        """Return the time of which a stretch has every call."""
+        rows = self._run(
+            "SELECT began, until, (SELECT min(began) FROM stretches WHERE id > s.id)"
+            " FROM stretches AS s WHERE id = ?",
+            stretch,
+        )
+        return Span(*rows[0])
 
     def first_wall(self) -> float | None:
         """Return the time of the oldest checkpoint; None: there is none."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,7 @@ from queue_scheduler.record.record_store import (
     Retention,
     StoreError,
     open_store,
+    read_store,
 )
 
 COMMIT_SECONDS: Final = 1.0
@@ -126,13 +128,18 @@ class RecordWriter:
 
     # --- the thread that writes ---------------------------------------------------------------
 
-    def step(self) -> float:
-        """Write and commit what has come; return how many seconds to rest."""
+    def step(self, until: float = 0.0) -> float:
+        """Write and commit what has come; return how many seconds to rest.
+
+        Args:
+            until: Every call until this time was added before, in seconds since the epoch.
+        """
         now = self._time()
         if now < self._retry_at:
             return self._retry_at - now
         try:
-            self._write(now)
+            # Not if calls were dropped: they may have been made before that time.
+            self._write(now, until if self._is_begun else 0.0)
         except (StoreError, CheckpointError) as error:
             self._fail(str(error), now)
             return RETRY_SECONDS
@@ -146,7 +153,7 @@ class RecordWriter:
             self._store.close()
             self._store = None
 
-    def _write(self, now: float) -> None:
+    def _write(self, now: float, until: float) -> None:
         if self._store is None:
             self._store = open_store(self._path, now)
         store, calls = self._store, list[EngineCall]()
@@ -163,11 +170,17 @@ class RecordWriter:
             else:
                 store.add_finished(item)
         self._add_calls(store, calls)
-        store.commit()
+        store.commit(self._stretch, until)
         self.written_at = now
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_SECONDS
             store.prune(now, self._retention)
+            self._check_readable()
+
+    def _check_readable(self) -> None:
+        """Read the file as others do: the open connection may not notice that it is broken."""
+        with closing(read_store(self._path)) as store:
+            store.first_wall()
 
     def _add_calls(self, store: RecordStore, calls: list[EngineCall]) -> None:
         if calls:
@@ -191,6 +204,7 @@ class RecordWriter:
         self.failures += 1
         self._retry_at = now + RETRY_SECONDS
         self._is_begun = False
+        self.complete_from = 0.0
         self._waiting.clear()
         if self._store is not None:
             self._store.close()

@@ -21,7 +21,7 @@ MAX_KEPT: Final = 3
 
 
 class TooEarlyError(LookupError):
-    """The time is before the record; the message says when it begins."""
+    """The time is before the record or in a gap; the message says when it begins or goes on."""
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,19 +42,26 @@ def engine_at(store: RecordStore, wall: float) -> Restored:
     """Return the engine as it was at a time, in seconds since the epoch.
 
     Raises:
-        TooEarlyError: The record begins later.
+        TooEarlyError: The record begins later, or has a gap there.
         StoreError: The record cannot be read.
         CheckpointError: It was written by another version of this program.
     """
     checkpoint = store.checkpoint_before(wall)
     if checkpoint is None:
         raise TooEarlyError(_too_early(store.first_wall()))
+    span = store.span_of(checkpoint.stretch)
+    if span.following is not None and wall > span.until:
+        raise TooEarlyError(_in_gap(span.until, span.following))
     engine, number = thaw(checkpoint.data), checkpoint.number
     for call in store.calls_after(checkpoint, wall):
         play(engine, call)
         number = call.number
-    complete_from = store.began(checkpoint.stretch)
-    return Restored(engine=engine, number=number, complete_from=complete_from)
+    return Restored(engine=engine, number=number, complete_from=span.began)
+
+
+def _in_gap(ended: float, began: float) -> str:
+    ends = [datetime.fromtimestamp(each, UTC).isoformat() for each in (ended, began)]
+    return f"nothing was recorded after {ends[0]}; the record goes on at {ends[1]}"
 
 
 def _too_early(first: float | None) -> str:

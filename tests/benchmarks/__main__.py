@@ -25,6 +25,7 @@ from tests.benchmarks import (
     controllers_memory,
     engine_figures,
     forecast_figures,
+    insight_cost,
     insight_figures,
     job_cpu,
     job_lives,
@@ -167,6 +168,13 @@ STAGES = (
         "units/s with the scheduler against a loop of the same writes; release to next start",
         95,
         lambda options: bare_loop.run(600 if options.quick else bare_loop.UNITS),
+        needs_cluster=True,
+    ),
+    Stage(
+        "insight_cost",
+        "units/s and release to next start with the insight program and the audit, and without",
+        600,
+        lambda options: insight_cost.run(quick=options.quick),
         needs_cluster=True,
     ),
     Stage(

@@ -126,8 +126,8 @@ class Programs:
     def start(
         self, program: str, *arguments: str, configuration: Mapping[str, Any] | None = None
     ) -> ProgramProcess:
-        """Start a program (its package's name) and wait until it is ready."""
-        name = f"{program}-{len(self._started)}"
+        """Start a program (its package or script) and wait until it is ready."""
+        name = f"{Path(program).name}-{len(self._started)}"
         flags = ["--kube-api-qps=0", "--leader-elect=false", *arguments]
         if configuration is not None:
             path = self._folder / f"{name}.yaml"

@@ -7,12 +7,15 @@ compared, not time: the program at the other end needs a core of its own.
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple, cast
@@ -21,7 +24,7 @@ from prometheus_client import CollectorRegistry
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight_feed.feed import InsightFeed, Replica
+from queue_scheduler.insight_feed.feed import PAUSE_SECONDS, InsightFeed, Replica
 from queue_scheduler.insight_feed.feed_metrics import FeedMetrics
 from queue_scheduler.insight_feed.messages import PROTOCOL, Hello, describe_interpreter
 from queue_scheduler.record.call_codec import encode_call
@@ -39,6 +42,8 @@ PENDING: Final = 10_000
 QUEUES: Final = 100
 LIVES: Final = 2_000
 PAIRS: Final = 3
+COPIES: Final = 5
+TICK_SECONDS: Final = 0.0005
 START_SECONDS: Final = 60.0
 
 
@@ -92,16 +97,27 @@ def run(*, quick: bool = False) -> list[Figure]:
 
 def _copies() -> list[Figure]:
     engine = flat_load(PENDING, QUEUES).engine
-    forks = [_milliseconds(engine.fork) for _ in range(5)]
+    forks = [_milliseconds(engine.fork) for _ in range(COPIES)]
     copy = engine.fork()
-    frozen = [_milliseconds(lambda: freeze(copy)) for _ in range(5)]
-    digests = [_milliseconds(lambda: digest(copy)) for _ in range(5)]
+    frozen = [_milliseconds(lambda: freeze(copy)) for _ in range(COPIES)]
+    digests = [_milliseconds(lambda: digest(copy)) for _ in range(COPIES)]
     size = len(freeze(copy)) / 2**20
+    rest = partial(time.sleep, PAUSE_SECONDS)
+    stalls = [_stall(lambda: freeze(copy, rest)) for _ in range(COPIES)]
+    at_once = [_stall(lambda: pickle.dumps(copy, pickle.HIGHEST_PROTOCOL)) for _ in range(COPIES)]
     note = f"{PENDING} pending units, {size:.1f} MiB; the engine's lock is held for the copy alone"
     return [
         Figure(name="insight_copy_ms", value=median(forks), unit="ms", note=note),
         Figure(name="insight_freeze_ms", value=median(frozen), unit="ms", note="without the lock"),
         Figure(name="insight_digest_ms", value=median(digests), unit="ms", note="without the lock"),
+        Figure(
+            name="insight_freeze_stall_ms",
+            value=median(stalls),
+            unit="ms",
+            control=median(at_once),
+            note=f"longest delay of another thread meanwhile, median of {COPIES}; at most"
+            f" {max(stalls):.1f}; control: one pickle of everything",
+        ),
     ]
 
 
@@ -219,6 +235,22 @@ def _until(is_so: Callable[[], bool]) -> None:
             msg = "the insight program does not follow"
             raise TimeoutError(msg)
         time.sleep(0.02)
+
+
+def _stall(what: Callable[[], object]) -> float:
+    """Return how long another thread was kept from its next tick, in milliseconds."""
+    over, delays = threading.Event(), [0.0]
+
+    def tick() -> None:
+        while not over.is_set():
+            delays.append(_milliseconds(lambda: time.sleep(TICK_SECONDS)))
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    what()
+    over.set()
+    ticker.join()
+    return max(delays)
 
 
 def _milliseconds(what: Callable[[], object]) -> float:

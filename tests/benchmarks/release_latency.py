@@ -33,24 +33,7 @@ END: Final = {"status": {"phase": "Succeed", "message": "Succeeded", "admissions
 def measure(client: ResourceClient, releases: int = RELEASES) -> list[Figure]:
     """Measure with a running scheduler."""
     create_quotas(client, [quota(QUOTA, "", minimum=1, maximum=1)])
-    observer = Observer(client)
-    try:
-        for number in range(releases + 1):
-            unit = PlannedUnit(name=f"turn-{number:03}", quota=QUOTA)
-            client.create(QUEUE_UNITS, NAMESPACE, unit_body(unit))
-        name = observer.next_seen("Dequeued")[0]
-        time.sleep(SETTLE_SECONDS)
-        starts, echoes = [], []
-        for _ in range(releases):
-            sent = time.monotonic()
-            client.patch(QUEUE_UNITS, NAMESPACE, name, END, subresource="status")
-            answered = time.monotonic()
-            _, ended = observer.next_seen("Succeed")
-            name, started = observer.next_seen("Dequeued")
-            echoes.append(1000 * (ended - sent))
-            starts.append(1000 * (started - answered))
-    finally:
-        observer.stop()
+    starts, echoes = release_in_turn(client, "turn", releases)
     return [
         Figure(
             name=f"release_to_start_ms_{what}",
@@ -61,6 +44,37 @@ def measure(client: ResourceClient, releases: int = RELEASES) -> list[Figure]:
         )
         for what, share in (("p50", 0.5), ("p99", 0.99))
     ]
+
+
+def release_in_turn(
+    client: ResourceClient, prefix: str, releases: int
+) -> tuple[list[float], list[float]]:
+    """Return the times from a release to the next start, and the API server's own, in ms.
+
+    Args:
+        client: Of an API server with a scheduler, and the quota `QUOTA` without units.
+        prefix: Of the names of units; the last one still runs afterwards.
+        releases: How many.
+    """
+    observer = Observer(client)
+    try:
+        for number in range(releases + 1):
+            unit = PlannedUnit(name=f"{prefix}-{number:03}", quota=QUOTA)
+            client.create(QUEUE_UNITS, NAMESPACE, unit_body(unit))
+        name = observer.next_seen("Dequeued")[0]
+        time.sleep(SETTLE_SECONDS)
+        starts, echoes = list[float](), list[float]()
+        for _ in range(releases):
+            sent = time.monotonic()
+            client.patch(QUEUE_UNITS, NAMESPACE, name, END, subresource="status")
+            answered = time.monotonic()
+            _, ended = observer.next_seen("Succeed")
+            name, started = observer.next_seen("Dequeued")
+            echoes.append(1000 * (ended - sent))
+            starts.append(1000 * (started - answered))
+    finally:
+        observer.stop()
+    return starts, echoes
 
 
 class Observer:

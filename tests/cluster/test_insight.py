@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import resource
+import socket
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +24,8 @@ Json = dict[str, Any]
 
 PAGES: Final = ("/debug/queues", "/debug/queues/team", "/debug/quotas")
 WITHOUT_ELECTION: Final = "--leader-elect=false"
+MOST_BYTES: Final = 65_536
+"""Of any file that the insight program writes: more than its log, less than a minute's record."""
 
 
 class Following(NamedTuple):
@@ -172,3 +177,37 @@ def units_of(answer: httpx.Response) -> list[str]:
 def test_it_ends_when_it_is_told(following: Following) -> None:
     assert following.insight.stop() == 0
     assert not following.insight.errors()
+
+
+def test_events_say_that_nothing_is_recorded_and_that_it_goes_on(following: Following) -> None:
+    """Files that cannot grow, as on a full disk; meanwhile jobs start as always."""
+    world, insight = following.world, following.insight
+    insight.start()
+    insight.wait_until_ready()
+    world.create_quota("unrecorded", cpu_max=8)
+    until(lambda: following.follows() and record_of(following).get("state") == "recording")
+    notes = partial(world.event_notes, socket.gethostname(), "Pod")
+    jobs = count()
+    soft, hard = resource.prlimit(insight.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(insight.pid, resource.RLIMIT_FSIZE, (MOST_BYTES, hard))
+    until(lambda: is_run(world, next(jobs)) and "RecordStopped" in notes(), OWN_TIMES_SECONDS)
+    assert record_of(following)["state"] == "stopped"
+    assert following.metric("koord_queue_insight_record_failures") >= 1
+    stopped = datetime.now(UTC)
+    resource.prlimit(insight.pid, resource.RLIMIT_FSIZE, (soft, hard))
+    until(lambda: is_run(world, next(jobs)) and "RecordResumed" in notes(), OWN_TIMES_SECONDS)
+    assert datetime.fromisoformat(record_of(following)["completeFrom"]) > stopped
+    gap = following.ask(f"/debug/queues?at={stopped.strftime('%Y-%m-%dT%H:%M:%SZ')}")
+    assert gap.status_code == 503
+    assert "nothing was recorded after" in gap.json()["detail"]
+
+
+def is_run(world: QueueWorld, number: int) -> bool:
+    """Run a job to its end."""
+    world.create_job(f"unrecorded-{number}", "unrecorded", run_seconds=0.2)
+    until(lambda: bool(world.job(f"unrecorded-{number}").get("status", {}).get("succeeded")))
+    return True
+
+
+def record_of(following: Following) -> Json:
+    return dict(following.state().get("record", {}))

@@ -174,7 +174,7 @@ def test_digests_take_a_small_share_of_the_time(
 def test_an_engine_that_cannot_be_copied_is_an_error_of_the_thread(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def freeze(_engine: Engine) -> bytes:
+    def freeze(_engine: Engine, _give_way: object) -> bytes:
         raise checkpoint.CheckpointError("a plugin keeps a lock")
 
     monkeypatch.setattr(feed, "freeze", freeze)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
+from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, UnitDemand
 from queue_scheduler.queueing.class_queue import SLACK
 from queue_scheduler.queueing.queue_options import BACKFILL_DEPTH, QueueOptions, StopPolicy
 from queue_scheduler.queueing.queue_policies import (
@@ -461,7 +464,7 @@ def test_a_copy_is_independent() -> None:
     twin.validate()
     twin.wake(twin.class_number(info(1)))
     twin.remove(info(3, "b"))
-    twin.in_flight.clear()
+    twin.uncount_admitted(Uid("u"))
     assert next_place(twin) == 1
     assert next_place(queue) is None
     assert queue.in_flight == {"u": None}
@@ -469,6 +472,39 @@ def test_a_copy_is_independent() -> None:
     assert next_place(queue) == 3
     queue.remove(info(2, shape="x"))
     assert [key[0] for key in twin.in_order()] == [1, 2]
+
+
+def test_a_copy_has_all_that_the_original_has() -> None:
+    queue = filled("Block", info(1), info(2, shape="x"))
+    queue.refuse(info(1), NO)
+    assert vars(queue.copy()) == vars(queue)
+
+
+@pytest.mark.parametrize("act", ["ask", "refuse", "add", "remove", "wake", "admit", "release"])
+@pytest.mark.parametrize("changed", ["original", "copy"])
+def test_what_a_copy_shares_is_not_changed(changed: str, act: str) -> None:
+    queue = filled("Block", info(1), info(2, shape="x"), info(3, "b"))
+    queue.refuse(info(1), NO)
+    queue.wake(queue.class_number(info(1)))
+    queue.refuse(info(3, "b"), NO)
+    queue.options = QueueOptions(is_strict=True)
+    queue.count_admitted(asking(1, priority=0))
+    # Orders know whether they were ever copied; that may be noted in what is shared.
+    queue.copy().add(info(0))
+    twin = queue.copy()
+    changing, resting = (queue, twin) if changed == "original" else (twin, queue)
+    before = pickle.dumps(resting)
+    acts: dict[str, Callable[[], object]] = {
+        "ask": lambda: (changing.first_of("a"), changing.next_key()),
+        "refuse": lambda: changing.refuse(info(1), NO),
+        "add": lambda: changing.add(info(0, "c")),
+        "remove": lambda: changing.remove(info(2, shape="x")),
+        "wake": lambda: changing.wake(changing.class_number(info(3, "b"))),
+        "admit": lambda: changing.count_admitted(asking(2, priority=1)),
+        "release": lambda: changing.uncount_admitted(Uid("1")),
+    }
+    acts[act]()
+    assert pickle.dumps(resting) == before
 
 
 # --- against a model ----------------------------------------------------------------------------
@@ -482,6 +518,9 @@ class Model:
         self.units: list[QueueUnitInfo] = []
         self.asleep: set[Any] = set()
         self.asking: dict[Uid, int] = {}
+
+    def places(self) -> list[OrderKey]:
+        return [key[-3:] for key in sorted(unit.order_key for unit in self.units)]
 
     def next_place(self, depth: int | None) -> int | None:
         refused: set[str] = set()
@@ -510,7 +549,10 @@ class Model:
     st.lists(
         st.tuples(
             st.sampled_from(
-                ["add", "add", "remove", "refuse", "refuse", "wake", "copy", "ask", "answer"]
+                [
+                    *("add", "add", "remove", "refuse", "refuse", "wake", "ask", "answer"),
+                    *("copy", "change sides"),
+                ]
             ),
             st.integers(0, 30),
         ),
@@ -522,15 +564,25 @@ def test_it_follows_the_rules(
     policy: QueuePolicy, acts: list[tuple[str, int]], depth: int | None
 ) -> None:
     queue, model = SchedulingQueue(build_queue("q"), policy), Model(policy)
-    queue.options = QueueOptions(max_depth=depth)
+    queue.options = QueueOptions(max_depth=depth, is_strict=True)
+    others: list[tuple[SchedulingQueue, Model]] = []
     for act, n in acts:
+        if act == "copy":
+            others.append((queue, model))
+            queue, model = queue.copy(), deepcopy(model)
+        elif act == "change sides" and others:
+            others.append((queue, model))
+            queue, model = others.pop(n % len(others))
         play(queue, model, act, n)
-        queue = queue.copy() if act == "copy" else queue
         queue.validate()
         assert next_place(queue) == model.next_place(depth)
         assert queue.length == len(model.units)
         reasons = Counter(queue.refusal_of(unit).reason for unit in model.units)
         assert queue.count_by_reason() == reasons
+    for queue, model in others:
+        queue.validate()
+        assert [key[-3:] for key in queue.in_order()] == model.places()
+        assert next_place(queue) == model.next_place(depth)
 
 
 def test_all_wait_for_the_pods_of_the_unit_in_flight() -> None:
@@ -541,6 +593,17 @@ def test_all_wait_for_the_pods_of_the_unit_in_flight() -> None:
         Reason.WAITING_FOR_PODS_RUNNING: 2,
         Reason.OVER_QUOTA_MAX: 1,
     }
+
+
+def asking(number: int, priority: int) -> AdmittedUnit:
+    """Return an admitted unit whose nodes are requested."""
+    return AdmittedUnit(
+        Uid(f"{number}"),
+        is_in_flight=False,
+        displaced_above=None,
+        asks_for_nodes=True,
+        priority=priority,
+    )
 
 
 def play(queue: SchedulingQueue, model: Model, act: str, n: int) -> None:
@@ -566,11 +629,11 @@ def play(queue: SchedulingQueue, model: Model, act: str, n: int) -> None:
         model.asleep.add(first.class_key)
     elif act == "ask":
         model.asking[Uid(f"{n % 3}")] = n % 5
-        queue.requests.discard(Uid(f"{n % 3}"))
-        queue.requests.add(Uid(f"{n % 3}"), n % 5)
+        queue.uncount_admitted(Uid(f"{n % 3}"))
+        queue.count_admitted(asking(n % 3, n % 5))
     elif act == "answer":
         asked = model.asking.pop(Uid(f"{n % 3}"), None)
-        assert queue.requests.discard(Uid(f"{n % 3}")) == (asked is not None)
+        assert queue.uncount_admitted(Uid(f"{n % 3}")) == (asked is not None)
     elif act == "wake" and is_there:
         assert queue.wake(queue.class_number(unit)) == (unit.class_key in model.asleep)
         model.asleep.discard(unit.class_key)

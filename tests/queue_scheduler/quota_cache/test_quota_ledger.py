@@ -54,14 +54,16 @@ def test_a_bound_or_deleted_pod_is_charged_as_it_is_now() -> None:
     ledger.validate()
 
 
-def test_a_fork_is_independent() -> None:
+@pytest.mark.parametrize("changed", ["original", "fork"])
+def test_a_fork_is_independent(changed: str) -> None:
     ledger = filled()
     fork = ledger.fork()
-    fork.charge("other", "q", Demand({"x": 5}))
-    fork.release("u")
-    assert ledger.charge_of("other") is None
-    assert ledger.account("q").units.amounts == {"x": 2}
-    assert fork.account("q").units.amounts == {"x": 5}
+    changing, resting = (ledger, fork) if changed == "original" else (fork, ledger)
+    changing.charge("other", "q", Demand({"x": 5}))
+    changing.release("u")
+    assert resting.charge_of("other") is None
+    assert resting.account("q").units.amounts == {"x": 2}
+    assert changing.account("q").units.amounts == {"x": 5}
     ledger.validate()
     fork.validate()
 

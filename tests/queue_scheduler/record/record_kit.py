@@ -47,3 +47,7 @@ class Recorded:
 
     def checkpoint(self) -> None:
         self.writer.checkpoint(self.number, self.engine.fork())
+
+    def write(self) -> None:
+        """Write everything until now."""
+        self.writer.step(self.wall)

@@ -9,6 +9,7 @@ from fractions import Fraction
 from importlib.metadata import EntryPoint
 from typing import Any, Self
 
+import msgspec
 import pytest
 
 from queue_scheduler.cache.unit_state import judge
@@ -17,7 +18,7 @@ from queue_scheduler.framework import installed_packages
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.framework.offline_handle import OfflineHandle
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.record.checkpoint import CheckpointError, freeze, thaw
+from queue_scheduler.record.checkpoint import PIECE, CheckpointError, freeze, thaw
 from queue_scheduler.record.digest import digest
 from queue_scheduler.setup.plugin_handle import PluginHandle
 from shared_api.client.transport import Transport
@@ -27,6 +28,9 @@ from tests.properties.engine_kit import build_queue, build_quota, build_unit
 from tests.properties.real_quotas import new_engine
 from tests.queue_scheduler.setup.test_plugin_handle import build_caches
 from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
+
+NO_SUCH = b"cqueue_scheduler.record.checkpoint\n_of_level\n(I1\nI0\ntR."
+"""The first unit of a checkpoint that has none."""
 
 
 class KeepsHandle:
@@ -57,6 +61,11 @@ class Named:
         return self._call
 
 
+def in_pieces(piece: bytes, level: int = 0) -> bytes:
+    """Return a checkpoint of one piece."""
+    return msgspec.msgpack.encode([[piece] if number == level else [] for number in range(3)])
+
+
 def test_a_thawed_engine_decides_as_before() -> None:
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     engine.on_quota(build_quota("a", cpu=1))
@@ -69,6 +78,22 @@ def test_a_thawed_engine_decides_as_before() -> None:
     assert [twin.decide_next("a", 0.0) for _ in range(3)] == want
     assert isinstance(want[0], Dequeue)
     assert digest(twin) == digest(engine)
+
+
+def test_many_units_are_in_pieces_and_share_what_they_shared() -> None:
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    engine.on_quota(build_quota("a", cpu=1))
+    engine.on_queue(build_queue("a"))
+    for number in range(2 * PIECE + 1):
+        engine.on_queue_unit(build_unit(f"u{number}", "a"))
+    turns = list[int]()
+    data = freeze(engine.fork(), lambda: turns.append(0))
+    assert [len(each) for each in msgspec.msgpack.decode(data)] == [1, 3, 1]
+    assert len(turns) == 2  # of some 2,800 objects
+    twin = thaw(data)
+    assert digest(twin) == digest(engine)
+    infos = [record.info for record in twin.units.records.values()]
+    assert len({id(info.demand) for info in infos if info is not None}) == 1
 
 
 def test_a_plugin_gets_an_offline_handle(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,14 +130,15 @@ def test_a_plugin_that_cannot_be_pickled_is_named() -> None:
     ],
 )
 def test_a_hostile_pickle_is_refused(hostile: Named) -> None:
-    with pytest.raises(CheckpointError, match=r"is not allowed|is no method"):
-        thaw(pickle.dumps(hostile))
+    for level in range(3):
+        with pytest.raises(CheckpointError, match=r"is not allowed|is no method"):
+            thaw(in_pieces(pickle.dumps([hostile]), level))
 
 
 def test_what_an_allowed_module_imports_is_refused() -> None:
     name = b"queue_scheduler.framework.installed_packages\nentry_points\n"
     with pytest.raises(CheckpointError, match="not allowed"):
-        thaw(b"c" + name + b")R.")
+        thaw(in_pieces(b"c" + name + b")R."))
 
 
 @pytest.mark.parametrize(
@@ -120,8 +146,10 @@ def test_what_an_allowed_module_imports_is_refused() -> None:
     [
         pytest.param(b"", id="nothing"),
         pytest.param(freeze(engine_kit.new_engine()[0])[:-100], id="cut short"),
-        pytest.param(pickle.dumps([1]), id="no engine"),
-        pytest.param(b"cposix\nsystem\n(S'true'\ntR.", id="an old protocol"),
+        pytest.param(pickle.dumps([1]), id="no pieces"),
+        pytest.param(in_pieces(pickle.dumps([1])), id="no engine"),
+        pytest.param(in_pieces(NO_SUCH), id="no such object"),
+        pytest.param(in_pieces(b"cposix\nsystem\n(S'true'\ntR."), id="an old protocol"),
     ],
 )
 def test_damaged_bytes_are_an_error(data: bytes) -> None:

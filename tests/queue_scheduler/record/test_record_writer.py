@@ -2,41 +2,80 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import sqlite3
 import stat
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from queue_scheduler.record import record_writer
 from queue_scheduler.record.digest import digest
-from queue_scheduler.record.record_store import RecordStore, Retention, StoreError, open_store
+from queue_scheduler.record.record_store import DAY, Retention, open_store
 from queue_scheduler.record.record_writer import RETRY_SECONDS
 from queue_scheduler.record.time_travel import TimeTravel, TooEarlyError
 from tests.properties.engine_kit import build_unit
 from tests.queue_scheduler.record.record_kit import Recorded
 
 
+@contextmanager
+def full_disk(_path: Path) -> Iterator[None]:
+    """Let no file grow."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def cut_short(path: Path) -> Iterator[None]:
+    """Leave less than a page of the file, and nothing of its log."""
+    os.truncate(path, 100)
+    os.truncate(f"{path}-wal", 0)
+    yield
+
+
+@contextmanager
+def overwritten(path: Path) -> Iterator[None]:
+    """Replace the content of the file and of its log."""
+    for each in (path, Path(f"{path}-wal")):
+        each.write_bytes(b"not a database" * 10_000)
+    yield
+
+
+@contextmanager
+def deleted(path: Path) -> Iterator[None]:
+    """Delete the file under the open connection."""
+    path.unlink()
+    yield
+
+
 @pytest.mark.parametrize("meanwhile", [pytest.param(0, id="quiet"), pytest.param(1, id="a call")])
-def test_a_full_disk_stops_recording_until_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: int
+@pytest.mark.parametrize("breaking", [full_disk, cut_short, overwritten, deleted])
+def test_recording_stops_and_goes_on_after_a_gap(
+    tmp_path: Path, breaking: Callable[[Path], AbstractContextManager[None]], meanwhile: int
 ) -> None:
     world = Recorded(tmp_path / "record")
-    world.writer.step()
-
-    def fail(_store: RecordStore) -> None:
-        raise StoreError("database or disk is full")
-
-    world.call("on_queue_unit", build_unit("lost", "a"))
-    with monkeypatch.context() as patched:
-        patched.setattr(RecordStore, "commit", fail)
-        world.writer.step()
-    assert "disk is full" in world.writer.problem
+    world.write()
+    with breaking(world.path):
+        for number in range(MAX_UNNOTICED):
+            world.call("on_queue_unit", build_unit(f"lost-{number}", "a"))
+            world.clock.advance(record_writer.PRUNE_SECONDS)
+            world.write()
+            if world.writer.problem:
+                break
+    assert world.writer.problem
     assert world.writer.failures == 1
+    assert not world.writer.complete_from
     for _ in range(meanwhile):
         world.call("on_queue_unit", build_unit("dropped", "a"))
     world.clock.advance(RETRY_SECONDS)
-    world.writer.step()
+    world.write()
     assert world.writer.problem == ""
     # Without a checkpoint it would follow on a gap.
     world.call("on_queue_unit", build_unit("after a gap", "a"))
@@ -44,11 +83,34 @@ def test_a_full_disk_stops_recording_until_there_is_room(
     world.checkpoint()
     restarted = world.wall
     world.call("on_queue_unit", build_unit("kept", "a"))
-    world.writer.step()
+    world.write()
     found = TimeTravel(world.path).at(world.wall)
     assert digest(found.engine) == digest(world.engine)
     assert found.complete_from == restarted
-    assert TimeTravel(world.path).at(restarted - 0.5).number == 0
+    with pytest.raises(TooEarlyError, match=r"nothing was recorded after|the record begins at"):
+        TimeTravel(world.path).at(restarted - 0.5)
+
+
+def test_a_time_is_answered_until_recording_has_stopped(tmp_path: Path) -> None:
+    world = Recorded(tmp_path / "record")
+    world.call("on_queue_unit", build_unit("first", "a"))
+    world.write()
+    before = digest(world.engine)
+    world.clock.advance(50.0)  # nothing happens, and that is known
+    world.write()
+    with full_disk(world.path):
+        world.call("on_queue_unit", build_unit("lost", "a"))
+        world.write()
+    world.clock.advance(RETRY_SECONDS)
+    world.write()
+    world.checkpoint()
+    world.write()
+    travel = TimeTravel(world.path)
+    lost = world.wall - RETRY_SECONDS
+    assert digest(travel.at(lost - 1.5).engine) == before
+    for gap in (lost - 0.5, world.wall - 0.5):
+        with pytest.raises(TooEarlyError, match="nothing was recorded after"):
+            travel.at(gap)
 
 
 @pytest.mark.parametrize("content", [b"not a database" * 100, None])
@@ -77,6 +139,9 @@ def test_a_second_process_goes_on_with_the_file(tmp_path: Path) -> None:
     assert digest(TimeTravel(second.path).at(second.wall).engine) == digest(second.engine)
 
 
+MAX_UNNOTICED = 3
+"""Minutes until a broken file is noticed."""
+
 MAX_BYTES = 150_000
 """Without retention the file has eight times as much."""
 
@@ -96,3 +161,15 @@ def test_old_calls_go_and_the_file_stays_small(tmp_path: Path) -> None:
     assert digest(travel.at(world.wall).engine) == digest(world.engine)
     with pytest.raises(TooEarlyError):
         travel.at(began)
+
+
+def test_space_is_given_back(tmp_path: Path) -> None:
+    world = Recorded(tmp_path / "record")
+    for number in range(100):
+        world.call("on_queue_unit", build_unit(f"u{number}", "a"))
+        world.checkpoint()
+    world.writer.close()
+    full = world.path.stat().st_size
+    world.clock.advance(2 * DAY)
+    world.writer.close()
+    assert world.path.stat().st_size < full / 2
