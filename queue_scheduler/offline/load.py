@@ -16,11 +16,9 @@ from queue_scheduler.dump.tell import moment_of, tell_dump
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.installed_packages import PLUGIN_GROUP, find_offered
 from queue_scheduler.framework.offline_handle import OfflineHandle
-from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.setup.engine_building import build_engine
 from queue_scheduler.setup.plugin_loading import (
     BUILT_IN,
-    Switches,
-    build_plugins,
     load_policies,
 )
 from shared_api.local_program import VERSION
@@ -74,7 +72,8 @@ def load_engine(dump: Dump) -> Loaded:
     settings, notes = _usable(dump.settings)
     notes += [f"the dump has no {name}" for name in dump.left_out]
     try:
-        engine = _build(settings)
+        rate = Fraction(settings.oversell_rate[:MAX_RATE_CHARS])
+        engine = build_engine(replace(settings, oversell_rate=str(rate)), OfflineHandle(rate))
         tell_dump(engine, dump)
     except ConfigurationError as error:
         raise DumpError(f"the dump cannot be used here: {error}") from error
@@ -105,20 +104,3 @@ def _usable(settings: Settings) -> tuple[Settings, list[str]]:
     )
     notes = [f"plugin {name} is not installed here" for name in missing]
     return replace(settings, configuration=kept), notes
-
-
-def _build(settings: Settings) -> Engine:
-    rate = Fraction(settings.oversell_rate[:MAX_RATE_CHARS])
-    switches = Switches(
-        oversell_rate=rate,
-        checks_available_quota=settings.checks_available_quota,
-        checks_namespaces=settings.checks_namespaces,
-    )
-    plugins = build_plugins(settings.configuration, switches, OfflineHandle(rate))
-    return Engine(
-        PluginRunner(plugins),
-        load_policies(),
-        settings.strict,
-        settings.configuration.protect_seconds,
-        settings.queue_namespace,
-    )
