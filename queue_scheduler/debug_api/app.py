@@ -38,7 +38,12 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import forecast_routes, views
 from queue_scheduler.debug_api.dump_routes import Dumps, add_dump_route
 from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import ForecastView, QueueForecastView
+from queue_scheduler.debug_api.forecast_routes import (
+    NEW_UNITS,
+    ForecastView,
+    NewUnitsView,
+    QueueForecastView,
+)
 from queue_scheduler.debug_api.insight_link import InsightLink
 from queue_scheduler.debug_api.insight_views import InsightView, LogView, log_without_others
 from queue_scheduler.debug_api.question_budget import QuestionBudget
@@ -257,7 +262,7 @@ def build_app(
     _add_pages(app, api, link, access)
     _add_upstream_pages(app, api, access)
     _add_units(app, api, link, access)
-    add_try_route(app, api.tries, access)
+    add_try_route(app, api.tries, access, lambda body: link.ask_at(NEW_UNITS, NewUnitsView, body))
     add_what_if(app, api.what_if, access, lambda request, body: link.ask(request, WhatIfView, body))
     add_dump_route(app, api.dump, access)
 

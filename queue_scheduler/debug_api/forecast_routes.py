@@ -7,7 +7,7 @@ time, and then rests for longer than it took.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from math import isfinite
 from typing import Annotated, Final, NamedTuple
@@ -35,11 +35,14 @@ BUDGET_SECONDS: Final = 60.0
 REST_SHARE: Final = 3.0
 """A renewal is followed by a rest of so many times its length: a quarter of a core at most."""
 LEAST_REST_SECONDS: Final = 60.0
-"""Waits of less than that need no forecast."""
+"""Between two renewals, where nobody wants another time: shorter waits need no forecast."""
 QUIET_REST_SECONDS: Final = 600.0
 """A state that nothing has changed in is looked ahead from again after this: only time goes on."""
 LATER_SECONDS: Final = 2.0
 """When to ask again for a state that is not there yet."""
+
+NEW_UNITS: Final = "/debug/forecast"
+"""Path of the insight program, for units that are not submitted yet."""
 
 MAX_PAGE: Final = 1000
 MAX_OFFSET: Final = 10_000_000
@@ -56,6 +59,43 @@ class TimesView(View):
     start_p50: str | None
     start_p90: str | None
     end_p50: str | None
+
+
+class NewUnitView(TimesView):
+    """When a unit would start that is not submitted yet; the fields are those of a forecast."""
+
+    without_arrivals: TimesView
+    similar_runs: int
+    sample: int
+    seed: int
+    computed_at: str
+
+
+class NewUnitsView(View):
+    """Forecasts of units that are not submitted yet, by uid.
+
+    It is empty if not even one future was played in time.
+    """
+
+    units: dict[str, NewUnitView]
+
+
+def view_new_units(found: Forecast, similar_runs: Mapping[str, int]) -> NewUnitsView:
+    """Return forecasts of units that are not submitted yet; `similar_runs` by uid."""
+    wall = found.moment.wall
+    return NewUnitsView(
+        units={
+            uid: NewUnitView(
+                **_view_times(unit.told, wall),
+                without_arrivals=TimesView(**_view_times(unit.without_arrivals, wall)),
+                similar_runs=similar_runs[uid],
+                sample=found.sample,
+                seed=found.seed,
+                computed_at=rfc3339(wall),
+            )
+            for uid, unit in found.units.items()
+        }
+    )
 
 
 class ForecastView(TimesView):
@@ -121,6 +161,7 @@ class Forecasts:
         model: Learns how long runs last.
         settings: How forecasts are made.
         since: From when on arrivals are known.
+        least_rest_seconds: The shortest time between two renewals.
         budget_seconds: What a renewal may take.
     """
 
@@ -131,10 +172,12 @@ class Forecasts:
         model: RunTimeModel,
         settings: Settings,
         since: datetime,
+        least_rest_seconds: float = LEAST_REST_SECONDS,
         budget_seconds: float = BUDGET_SECONDS,
     ) -> None:
         self._state = state
         self._clock = clock
+        self._least_rest = least_rest_seconds
         self._budget = budget_seconds
         self._renewals = Renewals(model, settings, since.timestamp())
         self._runs: deque[FinishedRun] = deque()
@@ -161,7 +204,7 @@ class Forecasts:
             return LATER_SECONDS
         began = self._clock.monotonic()
         if state.number == self._number and began < self._quiet_until:
-            return LEAST_REST_SECONDS
+            return self._least_rest
         ends = began + self._budget
         found = self._renewals.renew(
             state.engine,
@@ -173,7 +216,7 @@ class Forecasts:
         self._number = state.number
         self._quiet_until = began + QUIET_REST_SECONDS
         took = self._clock.monotonic() - began
-        return max(LEAST_REST_SECONDS, REST_SHARE * took)
+        return max(self._least_rest, REST_SHARE * took)
 
     def coverage(self) -> dict[str, float]:
         """Return which share of units started by the p90 that was told, by horizon."""

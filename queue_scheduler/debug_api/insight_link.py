@@ -71,10 +71,20 @@ class InsightLink:
         raw: bytes = request.scope["raw_path"]
         query: bytes = request.scope["query_string"]
         target = raw + (b"?" + query if query else b"")
+        return self.ask_at(target.decode("latin-1"), kind, body)
+
+    def ask_at(self, target: str, kind: type[ViewT], body: PostedBody | None = None) -> ViewT:
+        """Return the answer to a question of this program's own; see `ask`.
+
+        Args:
+            target: Path and query.
+            kind: The form of the answer.
+            body: What is sent with it; None: it is a GET.
+        """
         method, headers, content = "GET", dict[str, str](), b""
         if body is not None:
             method, headers, content = "POST", {"content-type": body.media_type}, body.content
-        asked = http_exchange.Request(method, target.decode("latin-1"), headers, body=content)
+        asked = http_exchange.Request(method, target, headers, body=content)
         answer = self._answer(asked)
         if answer.status != HTTPStatus.OK:
             _pass_on(answer)

@@ -6,12 +6,14 @@ when the first question comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Final
 
+import msgspec
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 
+from queue_scheduler.debug_api.forecast_routes import NewUnitsView
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.try_views import TryView, view_tried, without_others
 from queue_scheduler.engine.engine import Engine
@@ -29,10 +31,12 @@ from shared_api.debug_api.json_body import (
 from shared_api.debug_api.router_group import Guard
 from shared_api.objects.field_schema import LABEL_LENGTH
 from shared_api.objects.namespace import Namespace
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.program_flags import FlagError
 
 DEFAULT_NAMESPACE: Final = "default"
+NOT_IN_TIME: Final = "not even one future was played in time"
 
 Sent = Annotated[PostedBody, Depends(BodyReader(JSON, YAML))]
 InNamespace = Annotated[
@@ -50,6 +54,10 @@ Defaulted = Annotated[
 ]
 CheckRight = Callable[[ResourceRight], None]
 """Raises HTTPException if the caller does not have a right."""
+
+Foresee = Callable[[PostedBody], NewUnitsView]
+"""Asks the insight program when new units start, a JSON list of QueueUnits in order; it raises
+HTTPException if that does not answer."""
 
 
 class TryRoutes:
@@ -85,6 +93,7 @@ class TryRoutes:
         *,
         with_changes: bool = False,
         defaulted: bool = False,
+        foresee: Foresee | None = None,
     ) -> TryView:
         """Return what becomes of a manifest.
 
@@ -94,6 +103,7 @@ class TryRoutes:
             check: Checks the caller's rights to create the objects.
             with_changes: Whether changes are sought for jobs that do not start.
             defaulted: What the answer says of itself.
+            foresee: Asks when jobs start that do not start now; None: nobody is asked.
 
         Raises:
             HTTPException: The manifest cannot be read, or has objects in too many namespaces (422),
@@ -113,16 +123,17 @@ class TryRoutes:
             with self.budget.spend():
                 place = submission.TryOut(self._fork(), self._now(), self._namespace)
                 leader = self._is_leader()
-                jobs = [
-                    view_tried(each, leader=leader)
-                    for each in place.submit(manifest, with_changes=with_changes)
-                ]
+                tried = list(place.submit(manifest, with_changes=with_changes))
+                jobs = [view_tried(each, leader=leader) for each in tried]
         except submission.UNREADABLE as error:
             raise HTTPException(422, f"the manifest is refused: {error}") from error
         except FlagError as error:
             raise HTTPException(503, str(error)) from error
         missing = submission.list_not_looked_up(place.facts, defaulted=defaulted)
-        return TryView(leader=leader, defaulted=defaulted, not_looked_up=missing, jobs=jobs)
+        view = TryView(leader=leader, defaulted=defaulted, not_looked_up=missing, jobs=jobs)
+        units = [each.unit for each in tried]
+        # Outside of the budget's turn: another program computes.
+        return view if foresee is None else _with_forecasts(view, units, foresee)
 
     @staticmethod
     def _check_rights(rights: tuple[ResourceRight, ...], check: CheckRight) -> None:
@@ -133,8 +144,28 @@ class TryRoutes:
             check(right)
 
 
-def add_try_route(app: FastAPI, routes: TryRoutes, access: Guard) -> None:
-    """Add the route; `access` is the guard of the application."""
+def _with_forecasts(view: TryView, units: Sequence[QueueUnit | None], foresee: Foresee) -> TryView:
+    """Return an answer that says when the jobs start that do not start now; `units`: theirs."""
+    if all(job.starts_now is not False for job in view.jobs):
+        return view
+    asked = PostedBody(JSON, msgspec.json.encode([unit for unit in units if unit is not None]))
+    try:
+        found = foresee(asked).units
+    except HTTPException as error:
+        return view.model_copy(update={"no_forecast": str(error.detail)})
+    jobs = [
+        job.model_copy(update={"forecast": found.get(unit.metadata.uid)})
+        if unit is not None and job.starts_now is False
+        else job
+        for job, unit in zip(view.jobs, units, strict=True)
+    ]
+    return view.model_copy(update={"jobs": jobs, "no_forecast": "" if found else NOT_IN_TIME})
+
+
+def add_try_route(
+    app: FastAPI, routes: TryRoutes, access: Guard, foresee: Foresee | None = None
+) -> None:
+    """Add the route; `access` is the guard of the application, `foresee` as in `answer`."""
 
     def try_manifest(
         request: Request,
@@ -155,6 +186,7 @@ def add_try_route(app: FastAPI, routes: TryRoutes, access: Guard) -> None:
             lambda right: check_right(access, request, right),
             with_changes=changes,
             defaulted=defaulted,
+            foresee=foresee,
         )
         return without_others(view, may_read_for(access, request))
 

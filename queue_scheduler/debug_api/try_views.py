@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from queue_scheduler.debug_api.forecast_routes import NewUnitView
 from queue_scheduler.debug_api.views import (
     MAX_LISTED,
     ExplainView,
@@ -62,7 +63,8 @@ class TriedJob(View):
     none. `starts_now` is null if there is no unit, or if more units start before it than are
     tried. `also_starts` start before it, `evicts` are evicted for it; `other_starts` and
     `other_units` count more: those that the caller may not read, and those after the first hundred.
-    `explanation` says why it does not start.
+    `explanation` says why it does not start, `forecast` when it would, where the insight program
+    runs.
     """
 
     documents: list[int]
@@ -94,6 +96,7 @@ class TriedJob(View):
     other_units: int
     summary: str
     explanation: ExplainView | None = None
+    forecast: NewUnitView | None = None
 
 
 class TryView(View):
@@ -101,13 +104,14 @@ class TryView(View):
 
     `defaulted`: the caller says that the API server has filled in defaults, and webhooks were
     asked, by a dry run. `not_looked_up` is what the answer may depend on, and nobody was asked
-    about.
+    about. `no_forecast` says why a job that does not start has no forecast.
     """
 
     leader: bool
     defaulted: bool
     not_looked_up: list[str]
     jobs: list[TriedJob]
+    no_forecast: str = ""
 
 
 def view_tried(tried: Tried, *, leader: bool) -> TriedJob:

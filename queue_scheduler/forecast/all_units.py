@@ -38,11 +38,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         seed: Of all that is drawn.
         paths: How many paths are played, unless the time is over before.
         seconds: The horizon.
+        only: The uids of the units that are of interest; None: all that wait.
     """
 
     seed: int = 0
     paths: int = PATHS
     seconds: float = WEEK
+    only: frozenset[str] | None = None
 
 
 class Times(msgspec.Struct, frozen=True, gc=False):
@@ -91,7 +93,7 @@ def forecast(
     settings: Settings,
     is_over: Callable[[], bool],
 ) -> Forecast:
-    """Return when all waiting units start.
+    """Return when waiting units start.
 
     Args:
         engine: The state; it is forked for each path, and not changed.
@@ -100,9 +102,11 @@ def forecast(
         history: What arrives.
         calibration: What became of earlier forecasts, by seconds since the epoch; for reading.
         settings: How many paths, and how long.
-        is_over: Returns whether the time is spent. The first path is played all the same.
+        is_over: Returns whether the time is spent. The first path is played all the same, unless
+            the settings name units.
     """
-    watched = waiting_uids(engine)
+    only = settings.only
+    watched = waiting_uids(engine) if only is None else waiting_uids(engine) & only
     busy: list[Path] = []
     quiet: list[Path] = []
     for number in range(settings.paths if watched else 0):
@@ -117,7 +121,7 @@ def forecast(
                 arrivals if arrives else (),
                 watched=watched,
                 seconds=settings.seconds,
-                is_over=is_over if path else never,
+                is_over=never if only is None and not path else is_over,
             )
 
         try:

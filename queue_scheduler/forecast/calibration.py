@@ -170,8 +170,8 @@ def censored_quantile(values: Sequence[tuple[float, bool]], level: float) -> flo
     for value, is_exact in ordered:
         if is_exact:
             lived *= (alive - 1) / alive
+            # (n + 1) * level of n are at most this.
+            if lived <= goal - 1.0 / count + 1e-12:
+                return value
         alive -= 1
-        # (n + 1) * level of n are at most this.
-        if is_exact and lived <= goal - 1.0 / count + 1e-12:
-            return value
     return ordered[-1][0] if ordered else 0.0

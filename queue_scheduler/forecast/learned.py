@@ -93,4 +93,4 @@ class Learned:
 
 def _group_of(traits: Traits) -> Traits:
     """Return traits without what differs between runs of the same kind."""
-    return traits if traits.declared is None else Traits(traits.tenant, traits.user, traits.kind)
+    return Traits(traits.tenant, traits.user, traits.kind)

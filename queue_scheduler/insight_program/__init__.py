@@ -11,8 +11,9 @@ Read in this order:
    it, over ``queue_scheduler.insight_feed``'s frames.
 3. ``answer_app``: the routes, over a second local socket that ``answer_server`` serves. The
    scheduler's debug API asks there (``debug_api.insight_link``), after it has checked its caller.
-4. ``recording``: what it keeps on disk, and engines of earlier times from that.
-5. ``follow_metrics``: how far it is behind.
+4. ``forecasting``, ``horizons``: what it looks ahead from, and what questions look ahead for.
+5. ``recording``: what it keeps on disk, and engines of earlier times from that.
+6. ``follow_metrics``: how far it is behind.
 
 To add a route: a class with its methods over `Sources`, one line in ``answer_app``, and a route in
 ``debug_api.app`` that asks this program.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import Annotated
 
-from fastapi import FastAPI, Request
+import msgspec
+from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse
 
 from queue_scheduler.debug_api import views
@@ -25,22 +27,34 @@ from queue_scheduler.debug_api.app import (
     Since,
     WithChanges,
 )
-from queue_scheduler.debug_api.forecast_routes import Forecasts, add_forecast_routes
+from queue_scheduler.debug_api.engine_state import State
+from queue_scheduler.debug_api.forecast_routes import (
+    NEW_UNITS,
+    Forecasts,
+    NewUnitsView,
+    add_forecast_routes,
+)
 from queue_scheduler.debug_api.insight_views import (
     InsightView,
     LogEntryView,
     LogView,
     RecordView,
 )
+from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, add_what_if
+from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.insight_program.sources import NoStateError, Sources
 from queue_scheduler.record.decision_log import LogEntry
 from queue_scheduler.record.log_query import LogQuery
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.debug_app import build_debug_app
+from shared_api.debug_api.json_body import JSON, BodyReader, PostedBody
 from shared_api.local_program import VERSION
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
+
+Units = Annotated[PostedBody, Depends(BodyReader(JSON))]
 
 
 class StateApi:
@@ -160,8 +174,35 @@ class TimedApi:
         return self._api(at).quotas()
 
 
+class NewUnitsApi:
+    """Answers when units start that are not submitted yet; the scheduler asks, for `/debug/try`.
+
+    Args:
+        state: Returns the state for a question.
+        horizons: Computes.
+        budget: How much computing the questions may take.
+    """
+
+    def __init__(
+        self, state: Callable[[], State], horizons: Horizons, budget: QuestionBudget
+    ) -> None:
+        self._state = state
+        self._horizons = horizons
+        self._budget = budget
+
+    def answer(self, body: Units) -> NewUnitsView:
+        """When units start that are submitted now."""
+        units = msgspec.json.decode(body.content, type=list[QueueUnit])
+        with self._budget.spend():
+            return self._horizons.foresee(self._state(), units)
+
+
 def build_answer_app(
-    sources: Sources, state: StateApi, forecasts: Forecasts, what_if: WhatIfAnswers
+    sources: Sources,
+    state: StateApi,
+    forecasts: Forecasts,
+    what_if: WhatIfAnswers,
+    new_units: NewUnitsApi,
 ) -> FastAPI:
     """Return the application. The socket answers only processes of the same user."""
     app = build_debug_app("Koord-Queue insight", VERSION, open_access)
@@ -177,6 +218,7 @@ def build_answer_app(
     get("/debug/quotas")(timed.quotas)
     add_forecast_routes(app, forecasts, open_access)
     add_what_if(app, what_if.answer, open_access)
+    app.post(NEW_UNITS)(new_units.answer)
     return app
 
 

@@ -1,4 +1,4 @@
-"""Plays the horizons of what-if questions, on the model of the forecasts.
+"""Plays what questions look ahead for, on the model of the forecasts: what-if, and new units.
 
 The two sides of a comparison have the same luck: a unit runs equally long on both, even if an edit
 moves it to another quota or changes its request, and the same units arrive.
@@ -13,9 +13,12 @@ from datetime import datetime
 from typing import Final
 
 from queue_scheduler.debug_api.engine_state import State
+from queue_scheduler.debug_api.forecast_routes import NewUnitsView, view_new_units
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.forecast.all_units import Settings, forecast
 from queue_scheduler.forecast.arrivals import LEAST_SECONDS
+from queue_scheduler.forecast.calibration import Calibration
 from queue_scheduler.forecast.learned import Learned
 from queue_scheduler.forecast.paths import DrawnRuns
 from queue_scheduler.forecast.run_times import PRIOR_MEDIAN, RunTimeModel
@@ -24,6 +27,7 @@ from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight.virtual_cluster import Arrival, RunSeconds
 from queue_scheduler.what_if.edit import Edit
 from queue_scheduler.what_if.horizon import Horizon, answer_horizon
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 
 PATHS: Final = 20
@@ -31,6 +35,9 @@ PATHS: Final = 20
 
 BUDGET_SECONDS: Final = 15.0
 """How long paths are played for one answer: half of the time that the scheduler waits for it."""
+
+FORESEE_SECONDS: Final = 5.0
+"""The same for units that are not submitted yet: a user waits for it."""
 
 SHARE: Final = 0.5
 """Seconds per second, of all questions: nothing is decided in this process."""
@@ -168,6 +175,41 @@ class Horizons:
                 source,
                 lambda: self._is_ended or self._clock.monotonic() >= ends,
             )
+
+    def foresee(self, state: State, units: Sequence[QueueUnit]) -> NewUnitsView:
+        """Return when units start that are submitted now, one after the other.
+
+        Args:
+            state: The state without them; its engine is used up.
+            units: The units, as the API server would return them.
+        """
+        engine = state.engine
+        with self._turn:
+            self._read()
+            beliefs = self._learned.beliefs(engine, state.moment)
+            history = self._learned.history(engine, state.moment)
+            for unit in units:
+                engine.on_queue_unit(unit)
+            uids = frozenset(unit.metadata.uid for unit in units)
+            ends = self._clock.monotonic() + FORESEE_SECONDS
+            found = forecast(
+                engine,
+                state.moment,
+                beliefs,
+                history,
+                Calibration(),
+                Settings(paths=PATHS, only=uids),
+                lambda: self._is_ended or self._clock.monotonic() >= ends,
+            )
+            return view_new_units(found, dict(self._similar_runs(engine, units)))
+
+    def _similar_runs(
+        self, engine: Engine, units: Iterable[QueueUnit]
+    ) -> Iterator[tuple[str, int]]:
+        for unit in units:
+            record = engine.record(unit.metadata.key)
+            alike = 0 if record is None else self._learned.alike(traits_of_record(record))
+            yield unit.metadata.uid, alike
 
     def _read(self) -> None:
         while self._unread:

@@ -18,7 +18,7 @@ from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
-from queue_scheduler.insight_program.answer_app import StateApi, build_answer_app
+from queue_scheduler.insight_program.answer_app import NewUnitsApi, StateApi, build_answer_app
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.insight_program.feed_server import FeedServer
 from queue_scheduler.insight_program.flags import InsightFlags
@@ -69,7 +69,7 @@ class Insight:
             self._recorder = recorder
         runs = self._read_runs(flags.record_folder)
         since = datetime.fromtimestamp(runs[0].ended, UTC) if runs else program.clock.now()
-        self._forecasts = self._build_forecasts(since)
+        self._forecasts = self._build_forecasts(since, flags.forecast_seconds)
         self._horizons = Horizons(load_run_time_model()(), since, program.clock)
         for run in runs:
             self._forecasts.learn(run)
@@ -94,9 +94,10 @@ class Insight:
         since = self._clock.now() - timedelta(days=LEARNED_DAYS)
         return read_runs(record_folder / FILE, since)
 
-    def _build_forecasts(self, since: datetime) -> Forecasts:
+    def _build_forecasts(self, since: datetime, least_rest: float) -> Forecasts:
+        model = load_run_time_model()()
         forecasts = Forecasts(
-            self._state_to_renew, self._clock, load_run_time_model()(), Settings(), since
+            self._state_to_renew, self._clock, model, Settings(), since, least_rest
         )
         self._program.metrics.registry.register(
             ForecastMetrics(forecasts.coverage, forecasts.age_seconds)
@@ -129,10 +130,10 @@ class Insight:
         state = StateApi(
             self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
         )
-        what_if = WhatIfAnswers(
-            self._state, self._is_leader, QuestionBudget(self._clock, SHARE), self._horizons
-        )
-        return build_answer_app(self._sources, state, self._forecasts, what_if)
+        budget = QuestionBudget(self._clock, SHARE)
+        what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
+        new_units = NewUnitsApi(self._state, self._horizons, budget)
+        return build_answer_app(self._sources, state, self._forecasts, what_if, new_units)
 
     def _state(self) -> State:
         """Return the state for a question.

@@ -1,4 +1,4 @@
-"""How long a renewal of forecasts takes, in a full cluster of a hundred queues.
+"""How long a renewal of forecasts and a horizon of what-if take, in a full cluster of 100 queues.
 
 The scores of forecasts on a trace are `koord-queue replay TRACE --score-forecasts`.
 """
@@ -8,19 +8,24 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
+from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Settings
+from queue_scheduler.forecast.arrivals import DAY
 from queue_scheduler.forecast.renewals import Renewals
 from queue_scheduler.forecast.run_times import SurvivalRunTimes
 from queue_scheduler.insight.virtual_cluster import Arrival, Outside, VirtualCluster
+from queue_scheduler.insight_program.horizons import BUDGET_SECONDS, PATHS, Horizons
 from queue_scheduler.replay.jobs import Job
 from queue_scheduler.replay.quota_files import Objects
 from queue_scheduler.replay.replayed_world import UnitMaker, World, build_engine
+from queue_scheduler.what_if.edit import Edit
+from shared_api.process.clock import SystemClock
 from shared_api.testing.object_builders import elastic_quota
 from tests.benchmarks.figures import Figure
 
-BUDGET_SECONDS = 60.0
+RENEWAL_SECONDS = 60.0
 QUEUES = 100
 CORES = 12
 START = Moment(0.0, datetime(2026, 1, 1, tzinfo=UTC))
@@ -29,22 +34,45 @@ MINUTE = Moment(60.0, datetime(2026, 1, 1, 0, 1, tzinfo=UTC))
 
 def run(*, quick: bool) -> list[Figure]:
     """Return the figures."""
-    return [_renewal(pending) for pending in ((100,) if quick else (1_000, 10_000))]
+    renewals = [_renewal(pending) for pending in ((100,) if quick else (1_000, 10_000))]
+    return [*renewals, _horizon(100 if quick else 1_000)]
 
 
 def _renewal(pending: int) -> Figure:
     engine = _full_engine(pending)
     renewals = Renewals(SurvivalRunTimes(), Settings(), MINUTE.wall.timestamp())
     began = time.process_time()
-    found = renewals.renew(engine, MINUTE, lambda: time.process_time() - began >= BUDGET_SECONDS)
+    found = renewals.renew(engine, MINUTE, lambda: time.process_time() - began >= RENEWAL_SECONDS)
     seconds = time.process_time() - began
     return Figure(
         name=f"forecast_renewal_{pending}_s",
         value=seconds,
         unit="s",
         note=f"CPU of a renewal with {pending} pending, both with and without arrivals;"
-        f" {found.sample} of 40 paths within the budget of {BUDGET_SECONDS:g} s,"
+        f" {found.sample} of 40 paths within the budget of {RENEWAL_SECONDS:g} s,"
         f" {len(found.units)} units answered",
+    )
+
+
+class _CpuClock(SystemClock):
+    """Time is what this process computes for."""
+
+    def monotonic(self) -> float:
+        return time.process_time()
+
+
+def _horizon(pending: int) -> Figure:
+    horizons = Horizons(SurvivalRunTimes(), MINUTE.wall, _CpuClock())
+    patch = {"spec": {"max": {"cpu": 2 * CORES}}}
+    edits = [Edit(kind="ElasticQuota", name="team-000", patch=patch)]
+    began = time.process_time()
+    found = horizons.answer(State(_full_engine(pending), MINUTE), edits, DAY, 0)
+    return Figure(
+        name=f"what_if_horizon_{pending}_s",
+        value=time.process_time() - began,
+        unit="s",
+        note=f"CPU of what one larger quota changes in a day, with {pending} pending;"
+        f" {found.paths} of {PATHS} pairs of paths within {BUDGET_SECONDS:g} s",
     )
 
 

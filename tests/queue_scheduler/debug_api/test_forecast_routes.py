@@ -138,15 +138,14 @@ def test_a_state_in_which_nothing_has_changed_is_looked_at_less_often(desk: Desk
 
 
 def test_runs_of_the_same_kind_are_counted(desk: Desk) -> None:
-    """Of two runs with the same request as the unit, and one with a larger one."""
-    for number, cores in enumerate((1000, 1000, 2000)):
-        run = finished_run(desk, number, cores)
-        desk.forecasts.learn(run)
+    """Two have the request of the unit, whatever they declare, and one a larger one."""
+    for number, (cores, declared) in enumerate(((1000, None), (1000, 900.0), (2000, None))):
+        desk.forecasts.learn(finished_run(desk, number, cores, declared))
     desk.forecasts.step()
     assert desk.forecasts.of_unit("ns", "j4").similar_runs == 2
 
 
-def finished_run(desk: Desk, number: int, milli: int) -> FinishedRun:
+def finished_run(desk: Desk, number: int, milli: int, declared: float | None) -> FinishedRun:
     """Return a run like those of the town, of these thousandths of a core."""
     now = desk.moment.wall.timestamp()
     return FinishedRun(
@@ -158,6 +157,7 @@ def finished_run(desk: Desk, number: int, milli: int) -> FinishedRun:
         created=now - 600.0,
         started=now - 500.0,
         ended=now - 400.0,
+        declared_seconds=declared,
     )
 
 

@@ -7,21 +7,27 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import yaml
+from fastapi import HTTPException
 
 from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.forecast_routes import NewUnitsView
+from queue_scheduler.debug_api.insight_link import OFF
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.try_routes import NOT_IN_TIME
 from queue_scheduler.debug_api.try_views import TryView, without_others
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.debug_api.access import MAX_NAMESPACES, ReviewedAccess, open_access
-from shared_api.debug_api.json_body import JSON, YAML
+from shared_api.debug_api.json_body import JSON, YAML, PostedBody
 from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.server import MAX_BODY_BYTES
 from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
@@ -85,6 +91,82 @@ def ask(
     content = text.encode() if isinstance(text, str) else text
     sent = {"Content-Type": YAML, **(headers or {})}
     return client.post("/debug/try", content=content, params=query or {}, headers=sent)
+
+
+TIMES = {
+    "startP10": None,
+    "startP50": "2026-11-01T10:00:00Z",
+    "startP90": None,
+    "endP50": None,
+}
+FORECAST = {
+    **TIMES,
+    "withoutArrivals": TIMES,
+    "similarRuns": 3,
+    "sample": 20,
+    "seed": 0,
+    "computedAt": "2026-11-01T09:00:00Z",
+}
+
+
+class Insight:
+    """Plays the insight program: foresees all units alike, or refuses."""
+
+    def __init__(self, problem: HTTPException | None = None, *, has_time: bool = True) -> None:
+        self.asked: list[list[QueueUnit]] = []
+        self._problem, self._has_time = problem, has_time
+
+    def __call__(self, body: PostedBody) -> NewUnitsView:
+        units = msgspec.json.decode(body.content, type=list[QueueUnit])
+        self.asked.append(units)
+        if self._problem is not None:
+            raise self._problem
+        known = units if self._has_time else []
+        return NewUnitsView.model_validate({"units": {u.metadata.uid: FORECAST for u in known}})
+
+    def answer(self, kit: ShellKit, text: str) -> TryView:
+        """Return what a manifest is answered with, beside this program."""
+        tries = DebugApi(kit.shared, QUOTA_READERS, lambda: True).tries
+        body = PostedBody(YAML, text.encode())
+        return tries.answer(body, "default", lambda _: None, foresee=self)
+
+
+def test_a_job_that_does_not_start_has_a_forecast(busy: ShellKit) -> None:
+    """The program is told of all jobs: the first one starts, and takes its share."""
+    insight = Insight()
+    later = manifest(cpu="3").replace("name: train", "name: later")
+    view = insight.answer(busy, f"{manifest()}---{later}")
+    (asked,) = insight.asked
+    assert [unit.metadata.name for unit in asked] == [job.unit for job in view.jobs]
+    first, second = view.jobs
+    assert (first.starts_now, first.forecast) == (True, None)
+    assert second.forecast is not None
+    assert second.forecast.model_dump(by_alias=True) == FORECAST
+    assert view.no_forecast == ""
+
+
+def test_nobody_is_asked_about_a_job_that_starts(busy: ShellKit) -> None:
+    insight = Insight()
+    assert insight.answer(busy, manifest()).jobs[0].forecast is None
+    assert insight.asked == []
+
+
+@pytest.mark.parametrize(
+    ("insight", "want"),
+    [
+        pytest.param(Insight(HTTPException(503, "it is off")), "it is off", id="it is off"),
+        pytest.param(Insight(has_time=False), NOT_IN_TIME, id="it has no time for a path"),
+    ],
+)
+def test_why_there_is_no_forecast_is_said(busy: ShellKit, insight: Insight, want: str) -> None:
+    view = insight.answer(busy, manifest(cpu="3"))
+    assert (view.jobs[0].starts_now, view.jobs[0].forecast) == (False, None)
+    assert view.no_forecast == want
+
+
+def test_without_an_insight_program_that_is_why(client: httpx.Client) -> None:
+    assert ask(client, manifest(cpu="3")).json()["noForecast"] == OFF
+    assert ask(client, manifest()).json()["noForecast"] == ""
 
 
 def the_job(answer: httpx.Response) -> Json:

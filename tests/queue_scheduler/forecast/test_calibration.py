@@ -41,6 +41,41 @@ def test_what_still_waits_is_not_left_out() -> None:
     assert censored_quantile(exact, 0.5) < true[200] - 0.3
 
 
+KNOWN, LARGER = True, False
+
+
+@pytest.mark.parametrize(
+    ("values", "level", "want"),
+    [
+        # Shares above each known value, by Kaplan and Meier: 4/5, times 2/3, times 1/2.
+        pytest.param(
+            [(1.0, KNOWN), (2.0, LARGER), (3.0, KNOWN), (4.0, KNOWN), (5.0, KNOWN)],
+            *(0.625, 5.0),
+            id="one that is only larger is no end: four of fifteen are above the fourth",
+        ),
+        pytest.param(
+            [(1.0, LARGER), (1.0, KNOWN), (2.0, KNOWN)],
+            *(0.3, 2.0),
+            id="of equal ones, the known one comes first: two thirds are above it",
+        ),
+        pytest.param([(1.0, LARGER)], *(0.5, 1.0), id="none is known: the largest"),
+        pytest.param([], *(0.5, 0.0), id="nothing is known"),
+    ],
+)
+def test_censored_values_by_hand(
+    values: list[tuple[float, bool]], level: float, want: float
+) -> None:
+    assert censored_quantile(values, level) == want
+
+
+def test_a_unit_that_has_only_begun_to_wait_changes_little() -> None:
+    found = calibrated(60, 1.0)
+    before = found.at(0.0).adjust(RAW)
+    for key in range(60):
+        found.add(f"open {key}", 0.0, RAW)
+    assert found.at(60.0).adjust(RAW).p50 == pytest.approx(before.p50, rel=0.1)
+
+
 def calibrated(count: int, times: float) -> Calibration:
     """Return a calibration after forecasts of which each wait was this many times the p50."""
     found, rng = Calibration(), random.Random(3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,16 +10,20 @@ from msgspec.structs import replace
 
 from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.forecast import paths
 from queue_scheduler.forecast.learned import Learned
-from queue_scheduler.forecast.traits import Traits
+from queue_scheduler.forecast.traits import Traits, traits_of_record
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_program import horizons
 from queue_scheduler.insight_program.horizons import DrawnPaths, Horizons
 from queue_scheduler.what_if.edit import Edit
 from queue_scheduler.what_if.horizon import Horizon
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.virtual_clock import EPOCH, VirtualClock
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.queue_scheduler.forecast.forecast_kit import RUN, ExactModel, town_at
+from tests.queue_scheduler.insight.virtual_town import job
 
 HOUR = 3600.0
 LARGER = Edit(kind="ElasticQuota", name="a", patch={"spec": {"max": {"cpu": 9}}})
@@ -47,8 +51,12 @@ def ended(number: int, *, quota: str = "a", cores: int = 4, priority: int = 9) -
     )
 
 
-def build(*runs: FinishedRun, clock: VirtualClock | None = None, model: Any = None) -> Horizons:
-    since = EPOCH - timedelta(days=2)
+def build(
+    *runs: FinishedRun,
+    clock: VirtualClock | None = None,
+    model: Any = None,
+    since: datetime = EPOCH - timedelta(days=2),
+) -> Horizons:
     found = Horizons(model or ExactModel(), since, clock or VirtualClock())
     for run in runs:
         found.learn(run)
@@ -107,7 +115,9 @@ def test_an_edit_of_a_unit_does_not_change_how_long_it_runs() -> None:
     state = town()
     learned = Learned(TenantModel(), 0.0)
     (path,) = DrawnPaths(state, learned, HOUR, seed=1, count=1).paths()
-    unit = next(each.unit for each in state.engine.units.records.values())
+    waiting = state.engine.record("ns/j8")
+    assert waiting is not None
+    unit = waiting.unit
     before = path.runs_in(state.engine)(unit, 0.0)
     edited = state.engine.fork()
     labels = {**unit.metadata.labels, QUOTA_NAME: "another"}
@@ -115,6 +125,7 @@ def test_an_edit_of_a_unit_does_not_change_how_long_it_runs() -> None:
     edited.on_queue_unit(replace(unit, metadata=newer))
     record = edited.record(unit.metadata.key)
     assert record is not None
+    assert traits_of_record(record).tenant != "a"
     assert path.runs_in(edited)(record.unit, 0.0) == before
 
 
@@ -140,18 +151,18 @@ def engine_with(engine: Engine, arrivals: Any) -> Engine:
 
 
 class Slow(ExactModel):
-    """Each look at the beliefs of a path takes half a second."""
+    """Each look at the beliefs of a path takes some time."""
 
-    def __init__(self, clock: VirtualClock) -> None:
+    def __init__(self, clock: VirtualClock, seconds: float = 0.5) -> None:
         super().__init__()
-        self._clock = clock
+        self._clock, self._seconds = clock, seconds
 
     def at(self, epoch: float, running: Any) -> Any:
-        clock, exact = self._clock, super().at(epoch, running)
+        clock, taken, exact = self._clock, self._seconds, super().at(epoch, running)
 
         class Beliefs:
             def seconds(self, traits: Traits, ran: float, luck: float) -> float:
-                clock.advance(0.5)
+                clock.advance(taken)
                 return exact.seconds(traits, ran, luck)
 
         return Beliefs()
@@ -166,10 +177,40 @@ def test_paths_end_with_the_budget_of_time() -> None:
     assert clock.monotonic() - began < horizons.BUDGET_SECONDS + 10.0
 
 
+def test_a_new_unit_starts_after_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four run until 1000, the next four until 2000, and the last one of the town goes with it."""
+    monkeypatch.setattr(paths, "DRIFT", 0.0)
+    runs = [replace(ended(number, cores=1), priority=0) for number in range(3, 0, -1)]
+    found = build(*runs, since=EPOCH + timedelta(seconds=299))
+    new = submitted(job("new"))
+    (told,) = found.foresee(town(), [new]).units.values()
+    assert told.start_p50 == rfc3339(EPOCH + timedelta(seconds=2000))
+    assert told.without_arrivals.end_p50 == rfc3339(EPOCH + timedelta(seconds=3000))
+    assert (told.sample, told.similar_runs) == (horizons.PATHS, 3)
+    assert told.computed_at == rfc3339(EPOCH + timedelta(seconds=300))
+
+
+def submitted(unit: QueueUnit) -> QueueUnit:
+    """Return a unit as it is tried."""
+    created = rfc3339(EPOCH + timedelta(seconds=300))
+    meta = replace(unit.metadata, resource_version="9", creation_timestamp=created)
+    return replace(unit, metadata=meta)
+
+
+def test_new_units_are_foreseen_in_bounded_time() -> None:
+    clock = VirtualClock()
+    new = submitted(job("new"))
+    began = clock.monotonic()
+    found = build(clock=clock, model=Slow(clock, seconds=3.0)).foresee(town(), [new])
+    assert found.units == {}
+    assert clock.monotonic() - began < horizons.FORESEE_SECONDS + 30.0
+
+
 def test_a_program_that_ends_plays_no_more() -> None:
     found = build()
     found.end()
     assert ask(found).paths == 0
+    assert found.foresee(town(), [submitted(job("new"))]).units == {}
 
 
 def test_runs_are_learned_before_they_become_many(monkeypatch: pytest.MonkeyPatch) -> None:

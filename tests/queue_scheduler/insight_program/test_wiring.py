@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from queue_scheduler.debug_api import forecast_routes
@@ -16,9 +17,11 @@ from queue_scheduler.insight_program import wiring
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_scheduler.insight_program.recording import FILE, read_runs
 from queue_scheduler.insight_program.wiring import Insight
+from shared_api.debug_api.json_body import JSON
 from shared_api.local_program import LocalProgram
 from shared_api.process.clock import SystemClock
 from shared_api.program_flags import FlagError
+from shared_api.testing.object_builders import queue_unit
 from shared_api.timestamps import rfc3339
 from tests.queue_scheduler.insight_kit import Sender
 from tests.queue_scheduler.insight_process import (
@@ -30,6 +33,7 @@ from tests.queue_scheduler.insight_process import (
 )
 
 WHAT_IF = "/debug/what-if"
+OFTEN = "--forecast-interval=100ms"
 
 
 @pytest.fixture(autouse=True)
@@ -157,12 +161,11 @@ def models(monkeypatch: pytest.MonkeyPatch) -> list[Learner]:
         return made[-1]
 
     monkeypatch.setattr(wiring, "load_run_time_model", lambda: make)
-    monkeypatch.setattr(forecast_routes, "LEAST_REST_SECONDS", 0.1)
     return made
 
 
 def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Learner]) -> None:
-    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
+    with running(tmp_path, f"--record-dir={tmp_path}", OFTEN) as (_, client):
         sender = Sender(tmp_path)
         sender.tell_real_time()
         sender.tell_phase("a", "Running", version=5)
@@ -174,7 +177,7 @@ def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Le
         assert (run.unit, run.ended_by) == ("default/a", "finished")
         sender.feed.close()
     # The next process begins with what is recorded.
-    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
+    with running(tmp_path, f"--record-dir={tmp_path}", OFTEN) as (_, client):
         await_true(lambda: models[2].runs == [run])
         assert models[3].runs == [], "that of horizons learns when it is asked"
         sender = Sender(tmp_path)
@@ -209,13 +212,34 @@ def test_a_horizon_is_answered_on_both_sides(tmp_path: Path) -> None:
         sender.feed.close()
 
 
+def test_units_that_are_not_submitted_yet_are_foreseen(tmp_path: Path) -> None:
+    with running(tmp_path) as (_, client):
+        sender = Sender(tmp_path)
+        sender.tell_real_time()
+        sender.add_unit("a", cpu=4)
+        sender.start_next()
+        follow(sender, client)
+        meta = {"uid": "tried", "resourceVersion": "1", "creationTimestamp": "2026-11-01T10:00:00Z"}
+        unit = queue_unit("new", quota="team", requests={"cpu": 1}, metadata=meta)
+        answer = client.post(
+            "/debug/forecast",
+            content=msgspec.json.encode([unit]),
+            headers={"content-type": JSON},
+        )
+        (told,) = answer.json()["units"].items()
+        assert told[0] == "tried"
+        assert told[1]["sample"] > 0
+        assert told[1]["startP50"] > told[1]["computedAt"]
+        sender.feed.close()
+
+
 def test_without_a_scheduler_no_forecast_is_renewed(
     tmp_path: Path, models: list[Learner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forecast_routes, "QUIET_REST_SECONDS", 0.0)
     monkeypatch.setattr(forecast_routes, "LATER_SECONDS", 0.05)
     path = "/debug/queueunits/default/a/forecast"
-    with running(tmp_path) as (insight, client):
+    with running(tmp_path, OFTEN) as (insight, client):
         sender = Sender(tmp_path)
         sender.tell_real_time()
         sender.add_unit("a")
