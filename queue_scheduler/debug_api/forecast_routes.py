@@ -35,7 +35,7 @@ BUDGET_SECONDS: Final = 60.0
 REST_SHARE: Final = 3.0
 """A renewal is followed by a rest of so many times its length: a quarter of a core at most."""
 LEAST_REST_SECONDS: Final = 60.0
-"""Waits of less than that need no forecast."""
+"""Between two renewals, where nobody wants another time: shorter waits need no forecast."""
 QUIET_REST_SECONDS: Final = 600.0
 """A state that nothing has changed in is looked ahead from again after this: only time goes on."""
 LATER_SECONDS: Final = 2.0
@@ -161,6 +161,7 @@ class Forecasts:
         model: Learns how long runs last.
         settings: How forecasts are made.
         since: From when on arrivals are known.
+        least_rest_seconds: The shortest time between two renewals.
         budget_seconds: What a renewal may take.
     """
 
@@ -171,10 +172,12 @@ class Forecasts:
         model: RunTimeModel,
         settings: Settings,
         since: datetime,
+        least_rest_seconds: float = LEAST_REST_SECONDS,
         budget_seconds: float = BUDGET_SECONDS,
     ) -> None:
         self._state = state
         self._clock = clock
+        self._least_rest = least_rest_seconds
         self._budget = budget_seconds
         self._renewals = Renewals(model, settings, since.timestamp())
         self._runs: deque[FinishedRun] = deque()
@@ -201,7 +204,7 @@ class Forecasts:
             return LATER_SECONDS
         began = self._clock.monotonic()
         if state.number == self._number and began < self._quiet_until:
-            return LEAST_REST_SECONDS
+            return self._least_rest
         ends = began + self._budget
         found = self._renewals.renew(
             state.engine,
@@ -213,7 +216,7 @@ class Forecasts:
         self._number = state.number
         self._quiet_until = began + QUIET_REST_SECONDS
         took = self._clock.monotonic() - began
-        return max(LEAST_REST_SECONDS, REST_SHARE * took)
+        return max(self._least_rest, REST_SHARE * took)
 
     def coverage(self) -> dict[str, float]:
         """Return which share of units started by the p90 that was told, by horizon."""

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from shared_api.durations import DurationError, parse_seconds
 from shared_api.program_flags import (
     FlagError,
     ProcessFlags,
@@ -25,6 +26,10 @@ HEALTH_ADDRESS: Final = ":8084"
 pod."""
 
 
+FORECAST_INTERVAL: Final = "1m"
+"""Shorter waits need no forecast."""
+
+
 class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line.
 
@@ -32,11 +37,13 @@ class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
         process: What all programs have.
         socket_folder: Where the sockets are made.
         record_folder: Where the record is kept; None: nothing is recorded.
+        forecast_seconds: The shortest time between two forecasts.
     """
 
     process: ProcessFlags
     socket_folder: Path
     record_folder: Path | None
+    forecast_seconds: float
 
 
 def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
@@ -61,12 +68,31 @@ def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
         default="",
         help="folder of the record of what was decided (default: nothing is recorded)",
     )
+    parser.add_argument(
+        "--forecast-interval",
+        default=FORECAST_INTERVAL,
+        help="shortest time between two forecasts; they take a quarter of a core at most"
+        " (default: %(default)s)",
+    )
     got = parser.parse_args(with_two_dashes(arguments))
     return InsightFlags(
         process=read_process_flags(got),
         socket_folder=_folder("--socket-dir", got.socket_dir),
         record_folder=_folder("--record-dir", got.record_dir) if got.record_dir else None,
+        forecast_seconds=_interval(got.forecast_interval),
     )
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = parse_seconds(text)
+    except DurationError as error:
+        msg = f"--forecast-interval: {error}"
+        raise FlagError(msg) from error
+    if not seconds:
+        msg = "--forecast-interval must be above 0"
+        raise FlagError(msg)
+    return seconds
 
 
 def _folder(flag: str, text: str) -> Path:

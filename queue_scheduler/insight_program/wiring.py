@@ -69,7 +69,7 @@ class Insight:
             self._recorder = recorder
         runs = self._read_runs(flags.record_folder)
         since = datetime.fromtimestamp(runs[0].ended, UTC) if runs else program.clock.now()
-        self._forecasts = self._build_forecasts(since)
+        self._forecasts = self._build_forecasts(since, flags.forecast_seconds)
         self._horizons = Horizons(load_run_time_model()(), since, program.clock)
         for run in runs:
             self._forecasts.learn(run)
@@ -94,9 +94,10 @@ class Insight:
         since = self._clock.now() - timedelta(days=LEARNED_DAYS)
         return read_runs(record_folder / FILE, since)
 
-    def _build_forecasts(self, since: datetime) -> Forecasts:
+    def _build_forecasts(self, since: datetime, least_rest: float) -> Forecasts:
+        model = load_run_time_model()()
         forecasts = Forecasts(
-            self._state_to_renew, self._clock, load_run_time_model()(), Settings(), since
+            self._state_to_renew, self._clock, model, Settings(), since, least_rest
         )
         self._program.metrics.registry.register(
             ForecastMetrics(forecasts.coverage, forecasts.age_seconds)

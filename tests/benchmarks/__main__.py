@@ -27,6 +27,7 @@ from tests.benchmarks import (
     forecast_figures,
     insight_cost,
     insight_figures,
+    insight_memory,
     job_cpu,
     job_lives,
     kueue_shape,
@@ -125,6 +126,12 @@ STAGES = (
         "what telling the insight program everything costs, and what that program takes",
         30,
         lambda options: insight_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "insight_memory",
+        "the insight program's memory, with its record, forecasts, and states of earlier times",
+        300,
+        lambda options: insight_memory.run(quick=options.quick),
     ),
     Stage(
         "replay",

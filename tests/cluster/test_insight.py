@@ -182,6 +182,7 @@ def test_it_ends_when_it_is_told(following: Following) -> None:
 def test_events_say_that_nothing_is_recorded_and_that_it_goes_on(following: Following) -> None:
     """Files that cannot grow, as on a full disk; meanwhile jobs start as always."""
     world, insight = following.world, following.insight
+    insight.stop()
     insight.start()
     insight.wait_until_ready()
     world.create_quota("unrecorded", cpu_max=8)

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
+import pytest
+
 from tests.cluster.page_commands import arrange_waiting_job, check_commands
-from tests.cluster.queue_world import Cluster
+from tests.cluster.queue_world import (
+    OWN_TIMES_SECONDS,
+    PATIENCE_SECONDS,
+    Cluster,
+    QueueWorld,
+    until,
+)
+
+
+@pytest.fixture
+def cluster(controlplane_binaries: Path, tmp_path: Path) -> Iterator[Cluster]:
+    """All three programs, since the page asks for a forecast."""
+    with QueueWorld(controlplane_binaries, jobs=True) as world:
+        world.start_insight(f"--socket-dir={tmp_path}", "--forecast-interval=1s")
+        flags = ("--leader-elect=false", f"--insight-socket-dir={tmp_path}")
+        scheduler = world.start_scheduler(*flags)
+        yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))
+
+
+def has_forecast(cluster: Cluster) -> bool:
+    port = cluster.scheduler.port_of("--debug-address")
+    url = f"http://127.0.0.1:{port}/debug/queueunits/default/train/forecast"
+    return httpx.get(url, timeout=PATIENCE_SECONDS, trust_env=False).status_code == 200
 
 
 def test_the_commands_say_what_the_page_shows(cluster: Cluster, tmp_path: Path) -> None:
     arrange_waiting_job(cluster)
-    check_commands("why-waiting.md", cluster, tmp_path, least=6)
+    until(lambda: has_forecast(cluster), OWN_TIMES_SECONDS)
+    check_commands("why-waiting.md", cluster, tmp_path, least=10)

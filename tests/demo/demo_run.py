@@ -12,6 +12,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from shared_api.client.resource_types import ELASTIC_QUOTAS, JOBS, PODS, QUEUE_U
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread
 from tests.controlplane.child_process import Guardian
-from tests.demo.answers import ask_why
+from tests.demo.answers import Questions
 from tests.demo.cluster_content import ClusterContent, JobSubmitter
 from tests.demo.cluster_picture import ClusterPicture
 from tests.demo.clusters import Cluster, commands, connect
@@ -38,6 +39,8 @@ TURN_SECONDS: Final = 0.05
 """Seconds between two steps of the main loop."""
 DEBUG_API_SECONDS: Final = 1.0
 """Seconds between two requests to the debug API."""
+FORECAST_SECONDS: Final = 10.0
+"""How old a forecast may be when the questions begin."""
 PATIENCE_SECONDS: Final = 60.0
 """Timeout without any job ending after all are submitted; the longest runs for 37 s."""
 WATCHED: Final = (QUEUE_UNITS, ELASTIC_QUOTAS, PODS, JOBS)
@@ -97,7 +100,8 @@ class DemoRun:
         self._words: dict[str, QueueWords] = {}
         self._next_question_at = 0.0
         self._seconds_to_ready = 0.0
-        self._explain_at = 0.0
+        self._questions: Questions | None = None
+        self._answers: deque[list[str]] = deque()
         self.outcome = Outcome()
 
     def run(self) -> None:
@@ -122,6 +126,10 @@ class DemoRun:
             self._namespaces = frozenset(plan.namespaces)
             self._start_feeds(cluster, stack)
             programs = ProgramProcesses(cluster, folder, guardian.group, self._clock)
+            # Stopped after the programs: then it waits for no answer.
+            self._asker = LoopThread("questions", self._ask, self._clock)
+            stack.callback(self._asker.stop)
+            self._asker.start()
             stack.callback(programs.stop)
             programs.start()
             programs.wait_until_ready()
@@ -184,7 +192,7 @@ class DemoRun:
             programs.check_alive()
             self._check_interruption()
             self._show(programs, plan, now, began_at)
-            self._explain_once(programs, plan, now)
+            self._say_answers(programs, plan)
             if self._picture.ended != last_ended or not submitter.is_done:
                 last_ended, last_news_at = self._picture.ended, now
             if self._is_through(plan) or now - last_news_at > PATIENCE_SECONDS:
@@ -229,19 +237,29 @@ class DemoRun:
         )
         self._terminal.show(build_table(rows, self._words, progress), plain_line(rows, progress))
 
-    def _explain_once(self, programs: ProgramProcesses, plan: LoadPlan, now: float) -> None:
-        """Ask once, when half of the jobs are submitted and one waits, why it does."""
-        if now < self._explain_at or 2 * self._picture.submitted < len(plan.jobs):
-            return
-        answer = list(ask_why(programs.ask_debug_api))
-        self._explain_at = float("inf") if answer else now + DEBUG_API_SECONDS
-        if answer:
-            self._terminal.say("", *answer, "")
+    def _ask(self) -> float:
+        """Ask what has no answer yet: the step of a thread, as an answer may take some seconds."""
+        if self._questions is not None:
+            for answer in self._questions.answers():
+                self._answers.append(answer)
+        return DEBUG_API_SECONDS
+
+    def _say_answers(self, programs: ProgramProcesses, plan: LoadPlan) -> None:
+        """Begin to ask when half of the jobs are submitted, and show each answer once."""
+        if self._questions is None and 2 * self._picture.submitted >= len(plan.jobs):
+            since = self._clock.now() - timedelta(seconds=FORECAST_SECONDS)
+            self._questions = Questions(programs.ask_debug_api, since)
+        while self._answers:
+            after = () if len(self._answers) > 1 else ("",)
+            self._terminal.say("", *self._answers.popleft(), *after)
 
     # ------------------------------------------------------------------------------ the end
 
     def _finish(self, cluster: Cluster, programs: ProgramProcesses, plan: LoadPlan) -> None:
         self._clock.sleep(HOLD_SECONDS)  # events that are still in flight count too
+        if self._asker.stop():  # what had no answer yet is asked once more, if no answer is awaited
+            self._ask()
+        self._say_answers(programs, plan)
         self._take_events(self._clock.monotonic())
         self._observer.settle_all()
         self._picture.use.add_up(self._clock.monotonic())
@@ -265,9 +283,17 @@ class DemoRun:
             complaints=outcome.complaints,
         )
         outcome.summary = build_summary(facts)
-        self._terminal.say(*outcome.summary)
+        self._terminal.say(*outcome.summary, *self._further_lines())
         if not self._settings.once:
             self._terminal.say("", "The load is through; all stays up to look at. Ctrl-C ends it.")
+
+    def _further_lines(self) -> Iterator[str]:
+        """Yield which questions had no answer, and what else can be asked."""
+        left = [] if self._questions is None else self._questions.unanswered()
+        if left:
+            yield f"no answer came in time: {', '.join(left)}"
+        yield "What would another policy have done? docs/replay.md plays a trace without a cluster:"
+        yield "  .venv/bin/koord-queue replay --trace jobs.csv --quotas quotas.yaml --compare FIFO"
 
 
 def is_of_the_load(seen: Seen, namespaces: Collection[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The two programs as processes: started, awaited, monitored, and stopped.
+"""The programs as processes: started, awaited, monitored, and stopped.
 
 Each has a log file. If one ends by itself, the demo ends and shows the end of its log.
 """
@@ -19,16 +19,32 @@ from tests.controlplane.child_process import ChildProcess, stop_all
 from tests.demo.clusters import ROOT, Cluster, DemoFailed
 
 ANY_PORT: Final = 0
+Json = dict[str, Any]
+
 READY_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.05
 ANSWER_SECONDS: Final = 2.0
+QUESTION_SECONDS: Final = 40.0
+"""For a question that is posted: the scheduler waits for the insight program for up to 30 s."""
 LOOPBACK: Final = "127.0.0.1"
 WRITING_METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
 SCHEDULER: Final = "koord-queue-scheduler"
 CONTROLLERS: Final = "koord-queue-controllers"
+INSIGHT: Final = "koord-queue-insight"
 DEBUG_PORTS: Final = {SCHEDULER: 19876, CONTROLLERS: 19877}
 """The default ports of the programs; if one is taken, any other."""
-FLAGS: Final = {SCHEDULER: (), CONTROLLERS: ("--enabled-extensions", "job")}
+FLAGS: Final = {
+    # Relative to their folder, as the names of sockets are short.
+    SCHEDULER: ("--insight-socket-dir", "."),
+    CONTROLLERS: ("--enabled-extensions", "job"),
+}
+FORECAST_INTERVAL: Final = "3s"
+"""Minutes pass like days in the demo."""
+MODULES: Final = {
+    SCHEDULER: "queue_scheduler",
+    CONTROLLERS: "queue_controllers",
+    INSIGHT: "queue_scheduler.insight_program",
+}
 _LISTENING: Final = re.compile(
     r" listening .* flag=(?P<flag>--\S+) port=(?P<port>\d+)$", re.MULTILINE
 )
@@ -38,7 +54,7 @@ _opener: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class ProgramProcesses:
-    """Both programs for one cluster. For one thread.
+    """The three programs for one cluster. For one thread.
 
     Each chooses its ports and reports them in its log, since a port that another process finds free
     may be taken before the program binds it.
@@ -54,18 +70,30 @@ class ProgramProcesses:
         common = cluster.environment()
         self._environment = {**(os.environ if common is None else common), "PYTHONPATH": str(ROOT)}
         self._debug_ports = dict(DEBUG_PORTS)
-        self._children = {name: self._child(name, *FLAGS[name]) for name in DEBUG_PORTS}
+        self._children = {
+            # The insight program first: its sockets are there when the scheduler looks for them.
+            INSIGHT: self._insight(),
+            **{name: self._program(name) for name in DEBUG_PORTS},
+        }
         self._urls: dict[tuple[str, str], str] = {}
+
+    def _program(self, name: str) -> ChildProcess:
+        """Return the scheduler or the controllers."""
+        address = f"{LOOPBACK}:{self._debug_ports[name]}"
+        # One replica each: without an election, the first decision is a few seconds earlier.
+        rest = ("--debug-address", address, "--leader-elect=false")
+        return self._child(name, *self._where, *FLAGS[name], *rest)
+
+    def _insight(self) -> ChildProcess:
+        """Return the insight program, which knows no API server."""
+        folders = ("--socket-dir", ".", "--record-dir", str(self._folder))
+        return self._child(INSIGHT, *folders, "--forecast-interval", FORECAST_INTERVAL)
 
     def _child(self, name: str, *flags: str) -> ChildProcess:
         anywhere = f"{LOOPBACK}:{ANY_PORT}"
         addresses = ["--health-address", anywhere, "--metrics-address", anywhere]
-        addresses += ["--debug-address", f"{LOOPBACK}:{self._debug_ports[name]}"]
-        # One replica each: without an election, the first decision is a few seconds earlier.
-        rest = ["--leader-elect=false", "--log-format", "console"]
-        module = name.removeprefix("koord-").replace("-", "_")
         child = ChildProcess(
-            [sys.executable, "-m", module, *self._where, *flags, *addresses, *rest],
+            [sys.executable, "-m", MODULES[name], *flags, *addresses, "--log-format", "console"],
             log_path=self._folder / f"{name}.log",
             environment=self._environment,
             group=self._group,
@@ -74,16 +102,16 @@ class ProgramProcesses:
         return child
 
     def start(self) -> None:
-        """Start both; returns at once."""
+        """Start all; returns at once."""
         for child in self._children.values():
             child.start()
 
     def stop(self) -> None:
-        """Stop both programs."""
+        """Stop all programs."""
         stop_all(self._children.values())
 
     def wait_until_ready(self) -> None:
-        """Return when both report that they are ready.
+        """Return when all report that they are ready.
 
         Raises:
             DemoFailed: One has ended, or is not ready in time.
@@ -105,7 +133,7 @@ class ProgramProcesses:
                 continue
             if f"--debug-address: {LOOPBACK}:{port} is already in use" in child.log():
                 self._debug_ports[name] = ANY_PORT
-                self._children[name] = self._child(name, *FLAGS[name])
+                self._children[name] = self._program(name)
                 self._children[name].start()
 
     def _url(self, name: str, flag: str) -> str:
@@ -128,7 +156,7 @@ class ProgramProcesses:
         return self._url(CONTROLLERS, "--debug-address")
 
     def check_alive(self) -> None:
-        """Return while both run.
+        """Return while all run.
 
         Raises:
             DemoFailed: One has ended; the message has the end of its log.
@@ -142,17 +170,17 @@ class ProgramProcesses:
         """The ids of running processes."""
         return {name: pid for name, child in self._children.items() if (pid := child.pid)}
 
-    def ask_debug_api(self, path: str) -> Any | None:
-        """Return the answer of the debug API, or None without one."""
+    def ask_debug_api(self, path: str, body: Json | None = None) -> Any | None:
+        """Return the answer of the debug API, or None without one; `body` is posted."""
         try:
-            return json.loads(_get(f"{self.debug_url}{path}"))
+            return json.loads(_get(f"{self.debug_url}{path}", body))
         except (OSError, ValueError):
             return None
 
     def writes(self) -> dict[str, int]:
         """Return the write requests of each program so far, from its metrics."""
         counted: dict[str, int] = {}
-        for name in self._children:
+        for name in DEBUG_PORTS:
             url = f"{self._url(name, '--metrics-address')}/metrics"
             try:
                 counted[name] = count_writes(_get(url).decode())
@@ -185,7 +213,10 @@ def _is_ok(url: str) -> bool:
     return True
 
 
-def _get(url: str) -> bytes:
-    with _opener.open(url, timeout=ANSWER_SECONDS) as answer:
-        body: bytes = answer.read()
-        return body
+def _get(url: str, body: Json | None = None) -> bytes:
+    """Return the answer to a GET, or to the POST of a body."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310 - our own address
+    with _opener.open(request, timeout=QUESTION_SECONDS if data else ANSWER_SECONDS) as answer:
+        found: bytes = answer.read()
+        return found

@@ -64,15 +64,18 @@ class Terminal:
 def wrap(line: str) -> list[str]:
     """Return a line as lines that fit the terminal, broken between words, with the same indent.
 
+    What follows the line of a list is indented below its text.
+
     A longer word (a path, a URL) and a command stay whole, so that they can be copied.
     """
     if line.startswith(COMMANDS):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
+    hanging = indent + "  " if line.lstrip().startswith("- ") else indent
     wrapper = textwrap.TextWrapper(
         WIDTH,
         initial_indent=indent,
-        subsequent_indent=indent,
+        subsequent_indent=hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )

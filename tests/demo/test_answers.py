@@ -2,30 +2,69 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.demo.answers import ask_why
+from tests.demo.answers import Questions, ask_past, ask_what_if, ask_when, ask_why
+from tests.demo.clusters import ROOT
 
-HEAD: dict[str, Any] = {"namespace": "a", "name": "train", "refusal": {"reason": "OverQuotaMax"}}
+Json = dict[str, Any]
+
+HEAD: Json = {
+    "namespace": "a",
+    "name": "train",
+    "quota": "q",
+    "refusal": {"reason": "OverQuotaMax"},
+}
+PATCH = {"kind": "ElasticQuota", "name": "q", "patch": {}}
 CHANGES = [
-    {"description": "Raise it.", "sufficient": True},
-    {"description": "No.", "sufficient": False},
+    {"kind": "quotaMax", "description": "Raise it.", "sufficient": True, "patches": [PATCH]},
+    {"kind": "request", "description": "No.", "sufficient": False, "patches": []},
 ]
-TOLD = {"verdict": "waiting", "summary": "It waits.", "changes": CHANGES}
+TOLD = {
+    "namespace": "a",
+    "name": "train",
+    "verdict": "waiting",
+    "summary": "It waits.",
+    "changes": CHANGES,
+}
+NOW = datetime(2026, 11, 1, 10, 0, tzinfo=UTC)
 
 
-def answered(head: dict[str, Any] | None, told: object) -> list[str]:
-    pages = {
-        "/debug/queues?limit=100": {"items": [{"head": None}, {"head": head}]},
-        "/debug/queueunits/a/train/explain?changes=true": told,
-    }
-    return list(ask_why(lambda path: pages[path]))
+def at(seconds: float) -> str:
+    return (NOW + timedelta(seconds=seconds)).isoformat()
+
+
+def shown(seconds: float) -> str:
+    return (NOW + timedelta(seconds=seconds)).astimezone().strftime("%H:%M:%S")
+
+
+class Desk:
+    """Answers what it has, and notes what it is posted."""
+
+    def __init__(self, **answers: Any) -> None:
+        queues: list[Json] = [
+            {"name": "e", "head": None, "pending": 0},
+            {"name": "q", "head": HEAD, "pending": 3},
+        ]
+        self.answers: Json = {
+            "/debug/queues?limit=100": {"items": [queues[0], queues[1]]},
+            "/debug/queueunits/a/train/explain?changes=true": TOLD,
+            **answers,
+        }
+        self.posted: list[Json] = []
+
+    def __call__(self, path: str, body: Json | None = None) -> object:
+        if body is not None:
+            self.posted.append(body)
+        return self.answers.get(path)
 
 
 def test_the_first_unit_that_waits_is_explained() -> None:
-    assert answered(HEAD, TOLD) == [
+    assert list(ask_why(Desk())) == [
         "asked why a/train waits:",
         "  It waits.",
         "  Any one of these would start it now:",
@@ -35,7 +74,9 @@ def test_the_first_unit_that_waits_is_explained() -> None:
 
 def test_nothing_is_said_to_start_a_unit_that_no_change_starts() -> None:
     told = {**TOLD, "changes": CHANGES[1:]}
-    assert answered(HEAD, told) == ["asked why a/train waits:", "  It waits."]
+    desk = Desk(**{"/debug/queueunits/a/train/explain?changes=true": told})
+    assert list(ask_why(desk)) == ["asked why a/train waits:", "  It waits."]
+    assert list(ask_what_if(desk)) == []
 
 
 @pytest.mark.parametrize(
@@ -47,9 +88,94 @@ def test_nothing_is_said_to_start_a_unit_that_no_change_starts() -> None:
         pytest.param(HEAD, None, id="no answer"),
     ],
 )
-def test_nothing_is_said_while_nothing_waits(head: dict[str, Any] | None, told: object) -> None:
-    assert answered(head, told) == []
+def test_nothing_is_said_while_nothing_waits(head: Json | None, told: Any) -> None:
+    queue = {"name": "q", "head": head, "pending": 0}
+    desk = Desk(
+        **{
+            "/debug/queues?limit=100": {"items": [queue]},
+            "/debug/queueunits/a/train/explain?changes=true": told,
+        }
+    )
+    assert list(ask_why(desk)) == []
+
+
+def test_the_patches_of_a_change_are_asked_about() -> None:
+    wait = {"before": {"p50": 40.0}, "after": {"p50": 10.0}, "isClear": True}
+    horizon = {"seconds": 60.0, "queues": [{"name": "q", "waitP50": wait}]}
+    units = [{"unit": f"a/{name}"} for name in "xyzw"]
+    told = {"started": units, "startedCount": 4, "evictedCount": 1, "horizon": horizon}
+    desk = Desk(**{"/debug/what-if": told})
+    assert list(ask_what_if(desk)) == [
+        "asked what would follow: Raise it.",
+        "  At once a/x, a/y, a/z and 1 more would start; 1 unit would be evicted.",
+        "  Within 60 s the median wait in queue q would go from 40 s to 10 s.",
+    ]
+    assert desk.posted[0]["edits"] == [PATCH]
+
+
+def page(computed: float) -> Json:
+    times = {"startP10": at(1), "startP50": at(2), "startP90": at(3), "endP50": at(9)}
+    unit = {**times, "namespace": "a", "name": "x", "computedAt": at(computed), "ageSeconds": 4.2}
+    first = {**unit, "name": "w"}
+    late = dict.fromkeys(times, None)
+    return {"queue": "q", "total": 7, "units": [first, unit, {**unit, **late, "name": "y"}]}
+
+
+def test_a_forecast_is_told_once_it_is_new_enough() -> None:
+    desk = Desk(**{"/debug/queues/q/forecast?limit=100": page(0)})
+    likely = f"at {shown(2)} as likely as not, and ends at {shown(9)}"
+    assert list(ask_when(desk, NOW)) == [
+        "asked when a/x starts:",
+        f"  Between {shown(1)} and {shown(3)}, {likely}: a forecast of 4 s ago.",
+        "  Of the 7 units that waited in queue q, a/y starts last: beyond the horizon.",
+    ]
+    assert list(ask_when(desk, NOW + timedelta(seconds=1))) == []
+
+
+def test_the_past_is_compared_with_the_present() -> None:
+    before = {"items": [{"name": "q", "head": None, "pending": 9}]}
+    then = (NOW - timedelta(seconds=20)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    desk = Desk(
+        **{
+            "/debug/insight": {"stateAt": at(0)},
+            f"/debug/queues?limit=100&at={then}": before,
+        }
+    )
+    assert list(ask_past(desk)) == ["asked what was 20 s ago:", "  9 units waited then, 3 now."]
+
+
+def test_each_question_is_answered_once() -> None:
+    entry = {"time": at(0), "kind": "Refused", "unit": "a/x", "reason": "OverQuotaMax"}
+    desk = Desk(
+        **{
+            "/debug/log?limit=5": {"items": [entry] * 5},
+            "/debug/try": {"jobs": [{"summary": "It would start now."}]},
+        }
+    )
+    questions = Questions(desk, NOW)
+    told = [line for answer in questions.answers() for line in answer]
+    assert "  It would start now." in told
+    assert f"  {shown(0)} Refused  a/x  OverQuotaMax" in told
+    assert list(questions.answers()) == []
+    assert questions.unanswered() == ["time travel", "what-if", "forecast"]
+
+
+def test_the_readme_shows_what_is_printed() -> None:
+    desk = Desk(**{"/debug/queues/q/forecast?limit=100": page(0)})
+    answers = Questions(desk, NOW).answers()
+    told = [_without_names(line) for answer in answers for line in answer]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = readme.partition("prints the answers:\n\n")[2].partition("\n\n")[0].splitlines()
+    asked = [_without_names(line.strip()) for line in lines if line.startswith("    asked ")]
+    assert len(asked) >= 2
+    assert [line for line in asked if line not in told] == []
+
+
+def _without_names(line: str) -> str:
+    return re.sub(r"\S+/\S+|\d\d:\d\d:\d\d", "...", line)
 
 
 def test_a_debug_api_that_does_not_answer() -> None:
-    assert list(ask_why(lambda _path: None)) == []
+    questions = Questions(lambda _path, _body=None: None, NOW)
+    assert list(questions.answers()) == []
+    assert len(questions.unanswered()) == 6

@@ -41,6 +41,7 @@ def test_a_short_run_completes_every_job(start: Callable[..., DemoProcess]) -> N
         "API writes per job",
         "WAIT P99",
         "GPU-seconds used",
+        "asked what was decided last:",
         "\n  kubectl get queueunits -A\n",
     ):
         assert words in demo.output
@@ -80,7 +81,7 @@ def test_signals_leave_no_process_and_no_file(
 ) -> None:
     demo = start()
     demo.wait_for_output(READY, READY_SECONDS)
-    assert len(demo.programs()) == 3  # two programs and their guardian
+    assert len(demo.programs()) == 4  # three programs and their guardian
     demo.process.send_signal(number)
     demo.process.send_signal(number)  # an impatient person
     assert demo.process.wait(GONE_SECONDS) == 130, demo.output
@@ -97,7 +98,7 @@ def test_the_programs_of_a_killed_demo_end(start: Callable[..., DemoProcess]) ->
 def test_a_program_that_dies_is_reported_with_its_log(start: Callable[..., DemoProcess]) -> None:
     demo = start()
     demo.wait_for_output(READY, READY_SECONDS)
-    (scheduler,) = (pid for pid, it in demo.programs().items() if "-m queue_scheduler" in it)
+    (scheduler,) = (pid for pid, it in demo.programs().items() if "-m queue_scheduler " in it)
     os.kill(scheduler, signal.SIGKILL)
     assert demo.process.wait(GONE_SECONDS) == 1
     assert "koord-queue-scheduler ended with status -9; the end of its log:" in demo.output

@@ -290,7 +290,11 @@ QUESTIONS: Final[tuple[tuple[str, Json], ...]] = (
 )
 
 
-@pytest.mark.parametrize("path", [path for path in READS if path.startswith("/debug/")])
+ALSO_THERE: Final = [path for path in READS if path.startswith("/debug/")] + ["/debug/what-if"]
+"""What the insight program answers."""
+
+
+@pytest.mark.parametrize("path", ALSO_THERE)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_insight_program_refuses_as_its_route_in_the_scheduler_does(

@@ -22,6 +22,18 @@ def test_ports_are_free_beside_the_scheduler(tmp_path: Path) -> None:
     assert (process.health_address, process.metrics_address) == (":8084", ":8085")
 
 
+@pytest.mark.parametrize(("text", "want"), [("", 60.0), ("10s", 10.0), ("2m", 120.0), ("5", 5.0)])
+def test_how_often_forecasts_are_made(tmp_path: Path, text: str, want: float) -> None:
+    more = [f"--forecast-interval={text}"] if text else []
+    assert parse_insight_flags([f"--socket-dir={tmp_path}", *more]).forecast_seconds == want
+
+
+@pytest.mark.parametrize("text", ["0", "soon", "-1s", ""])
+def test_an_interval_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FlagError, match="--forecast-interval"):
+        parse_insight_flags([f"--socket-dir={tmp_path}", f"--forecast-interval={text}"])
+
+
 @pytest.mark.parametrize("flag", ["--socket-dir", "--record-dir"])
 def test_a_folder_that_is_missing_is_told(tmp_path: Path, flag: str) -> None:
     missing = tmp_path / "missing"

@@ -36,6 +36,7 @@ from tests.queue_scheduler.insight_process import (
 )
 
 WHAT_IF = "/debug/what-if"
+OFTEN = "--forecast-interval=100ms"
 
 
 @pytest.fixture(autouse=True)
@@ -163,12 +164,11 @@ def models(monkeypatch: pytest.MonkeyPatch) -> list[Learner]:
         return made[-1]
 
     monkeypatch.setattr(wiring, "load_run_time_model", lambda: make)
-    monkeypatch.setattr(forecast_routes, "LEAST_REST_SECONDS", 0.1)
     return made
 
 
 def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Learner]) -> None:
-    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
+    with running(tmp_path, f"--record-dir={tmp_path}", OFTEN) as (_, client):
         sender = Sender(tmp_path)
         sender.tell_real_time()
         sender.tell_phase("a", "Running", version=5)
@@ -180,7 +180,7 @@ def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Le
         assert (run.unit, run.ended_by) == ("default/a", "finished")
         sender.feed.close()
     # The next process begins with what is recorded.
-    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
+    with running(tmp_path, f"--record-dir={tmp_path}", OFTEN) as (_, client):
         await_true(lambda: models[2].runs == [run])
         assert models[3].runs == [], "that of horizons learns when it is asked"
         sender = Sender(tmp_path)
@@ -283,7 +283,7 @@ def test_without_a_scheduler_no_forecast_is_renewed(
     monkeypatch.setattr(forecast_routes, "QUIET_REST_SECONDS", 0.0)
     monkeypatch.setattr(forecast_routes, "LATER_SECONDS", 0.05)
     path = "/debug/queueunits/default/a/forecast"
-    with running(tmp_path) as (insight, client):
+    with running(tmp_path, OFTEN) as (insight, client):
         sender = Sender(tmp_path)
         sender.tell_real_time()
         sender.add_unit("a")
