@@ -113,7 +113,7 @@ STAGES = (
     ),
     Stage(
         "forecast",
-        "how long a renewal of forecasts takes with 1,000 and 10,000 pending, and scores",
+        "how long a renewal of forecasts takes, and a horizon of what-if; scores on a made trace",
         150,
         lambda options: [
             *forecast_figures.run(quick=options.quick),
