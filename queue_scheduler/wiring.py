@@ -28,8 +28,7 @@ from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
 from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt
-from queue_scheduler.engine.engine import Engine
-from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.dump.contents import Settings
 from queue_scheduler.insight_feed.feed import InsightFeed, Replica
 from queue_scheduler.insight_feed.feed_metrics import FeedMetrics
 from queue_scheduler.insight_feed.messages import PROTOCOL, Hello, describe_interpreter
@@ -42,9 +41,9 @@ from queue_scheduler.reporting.events import EventReporter, ObjectEvents
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from queue_scheduler.reporting.pending_reason import PendingReasonWriter
 from queue_scheduler.reporting.undecodable_objects import UndecodableObjects
+from queue_scheduler.setup.engine_building import build_engine
 from queue_scheduler.setup.object_caches import ObjectCaches, build_caches, compacting
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
-from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
 from queue_scheduler.setup.quota_readers import QUOTA_READERS, find_quotas
 from queue_scheduler.setup.quota_sources import QuotaSources
 from queue_scheduler.setup.threads import Threads
@@ -114,14 +113,13 @@ class Scheduler:
         self._is_started = False
         self._threads = Threads(program, RETRY_BACKOFF)
         self._workers = QueueWorkers(self._build_worker, self._start_worker)
-        named = flags.quota_namespaces or configuration.quota_namespaces
-        checks_namespaces = named is QuotaNamespaces.LISTED
+        settings = self._settings = _tell_settings(flags, configuration)
         sources = QuotaSources(
             configuration.plugin_names(),
             flags,
             lambda kind, settings: self._informer(kind, settings=settings, store=IndexedStore()),
             lambda kind: KindProbe(program.client, kind, program.clock),
-            checks_namespaces=checks_namespaces,
+            checks_namespaces=settings.checks_namespaces,
         )
         caches = self._caches = build_caches(self._informer, sources, flags.queue_namespace)
         self._metrics = SchedulerMetrics(program.metrics.registry, has_check=caches.has_check)
@@ -137,7 +135,7 @@ class Scheduler:
         stores = StoreCaches(caches.queues, caches.units, caches.quotas, caches.pods, caches.nodes)
         handle = PluginHandle(stores, flags.oversell_rate, events, self._dispatcher)
         calls = self._calls = self._log_calls(flags)
-        engine = _build_engine(flags, configuration, handle, checks_namespaces=checks_namespaces)
+        engine = build_engine(settings, handle)
         self._shared = SharedEngine(engine, self._workers.wake, calls)
         handle.attach(self._shared)
         parts = _BuiltParts(
@@ -312,6 +310,7 @@ class Scheduler:
                 is_leader,
                 self._clock.now,
                 self._caches.find_namespace,
+                self._settings,
             )
             access = guard_of(list_units_there)
             link = InsightLink(flags.insight_folder, self._clock)
@@ -590,22 +589,14 @@ def _build_self_audit(parts: _BuiltParts, reporter: EventReporter, *, repairs: b
     parts.metrics.show_audit_age(audit.age_seconds)
 
 
-def _build_engine(
-    flags: Flags,
-    configuration: KoordQueueConfiguration,
-    handle: PluginHandle,
-    *,
-    checks_namespaces: bool,
-) -> Engine:
-    switches = Switches(
-        oversell_rate=flags.oversell_rate,
+def _tell_settings(flags: Flags, configuration: KoordQueueConfiguration) -> Settings:
+    """Return what the engine is built from, which is in its dumps as well."""
+    named = flags.quota_namespaces or configuration.quota_namespaces
+    return Settings(
+        configuration=configuration,
+        oversell_rate=str(flags.oversell_rate),
         checks_available_quota=flags.checks_available_quota,
-        checks_namespaces=checks_namespaces,
-    )
-    return Engine(
-        PluginRunner(build_plugins(configuration, switches, handle)),
-        load_policies(),
-        flags.strict,
-        configuration.protect_seconds,
-        flags.queue_namespace,
+        checks_namespaces=named is QuotaNamespaces.LISTED,
+        strict=flags.strict,
+        queue_namespace=flags.queue_namespace,
     )

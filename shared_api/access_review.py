@@ -57,12 +57,14 @@ class ResourceRight(msgspec.Struct, frozen=True, kw_only=True):
     resource: str
     """Plural name of the kind."""
     namespace: str
+    """"" for all."""
     name: str = ""
     """Name of the object; "" for all."""
 
     def __str__(self) -> str:
         named = f" {self.name}" if self.name else ""
-        return f"{self.verb} {self.resource}{named} in namespace {self.namespace}"
+        where = f"namespace {self.namespace}" if self.namespace else "all namespaces"
+        return f"{self.verb} {self.resource}{named} in {where}"
 
 
 def list_units_in(namespace: str) -> ResourceRight:

@@ -149,8 +149,13 @@ class PodAccounting:
         self._forget_owners(unit)
         self._regroup_pods_of(unit)
 
-    def on_pod(self, pod: Pod) -> str | None:
-        """Take a new or changed pod; return what is newly wrong with its requests, if anything."""
+    def on_pod(self, pod: Pod, of: Uid = NO_UID) -> str | None:
+        """Take a new or changed pod; return what is newly wrong with its requests, if anything.
+
+        Args:
+            pod: The pod.
+            of: Of a new pod, the unit that it was of before that was gone; NO_UID: none is known.
+        """
         key = pod.metadata.key
         facts, problem = read_counted(pod)
         if facts is None:
@@ -159,7 +164,7 @@ class PodAccounting:
         known = self._pods.get(key)
         if known == facts:
             return None
-        before = ""
+        before: Group = of
         if known is not None:
             before = self._group_of[key] if known.uid == facts.uid else ""
             self._forget_pod(key, known)

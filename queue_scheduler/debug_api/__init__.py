@@ -3,7 +3,7 @@
 Read in this order:
 
 1. ``snapshots``: what is copied under the engine's lock; ``views``: that -> answers.
-2. ``try_routes`` and ``try_views``: what becomes of a manifest.
+2. ``try_routes`` and ``try_views``: what becomes of a manifest; ``dump_routes``: a file with all.
 3. ``app``: the routes, in FastAPI; plain ``def``, never ``async def``; ``openapi`` writes their
    contract into ``openapi.json``.
 

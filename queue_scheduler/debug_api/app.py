@@ -14,6 +14,7 @@
 | /debug/log | what was decided, from the record of the insight program |
 | POST /debug/try | what becomes of a manifest that is submitted now |
 | POST /debug/what-if | what edits of objects would change |
+| /debug/dump | everything that the engine believes, as a file |
 | /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
@@ -35,6 +36,7 @@ from starlette.routing import Route
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import forecast_routes, views
+from queue_scheduler.debug_api.dump_routes import Dumps, add_dump_route
 from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.debug_api.forecast_routes import (
     NEW_UNITS,
@@ -54,6 +56,7 @@ from queue_scheduler.debug_api.what_if_routes import (
     add_what_if,
 )
 from queue_scheduler.decision import Moment
+from queue_scheduler.dump.contents import Settings
 from queue_scheduler.insight.explain import Verdict
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
@@ -119,6 +122,7 @@ class DebugApi:
         is_leader: Returns whether this replica decides.
         now: Returns the time, for how long units have run; None: the system clock's.
         namespace: Returns a namespace; None: there is none of this name.
+        settings: With what the program was started, for dumps.
     """
 
     def __init__(
@@ -128,6 +132,7 @@ class DebugApi:
         is_leader: Callable[[], bool],
         now: Callable[[], datetime] | None = None,
         namespace: Callable[[str], Namespace | None] = bare_namespace,
+        settings: Settings | None = None,
     ) -> None:
         self._shared = shared
         now = now or SystemClock().now
@@ -142,6 +147,7 @@ class DebugApi:
             return State(shared.fork(), Moment(clock.monotonic(), now()))
 
         self._what_if = WhatIfAnswers(state, is_leader, QuestionBudget(clock))
+        self._dumps = Dumps(state, is_leader, settings or Settings())
         # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
         # lock only.
         self.turn = threading.Lock()
@@ -212,6 +218,11 @@ class DebugApi:
         return self._what_if.answer(question)
 
     @_in_turn
+    def dump(self, *, compress: bool = False) -> bytes:
+        """Everything that the engine believes, as a file."""
+        return self._dumps.take(compress=compress)
+
+    @_in_turn
     def quotas(self) -> views.QuotaTreePage:
         """All quotas, as trees."""
         quotas = self._quotas.views(self._shared.fork())
@@ -253,6 +264,7 @@ def build_app(
     _add_units(app, api, link, access)
     add_try_route(app, api.tries, access, lambda body: link.ask_at(NEW_UNITS, NewUnitsView, body))
     add_what_if(app, api.what_if, access, lambda request, body: link.ask(request, WhatIfView, body))
+    add_dump_route(app, api.dump, access)
 
     @app.get("/debug/insight")
     def insight(request: Request) -> InsightView:

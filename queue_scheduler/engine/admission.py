@@ -158,6 +158,61 @@ class UnitAdmission:
             queue, info, moment.seconds
         )
 
+    def let_sleep(
+        self,
+        queue: SchedulingQueue,
+        info: QueueUnitInfo,
+        said: Refusal,
+        at: int | None,
+        moment: Moment,
+    ) -> bool:
+        """Let a class wait as it did in another process; return False if it is to be asked now.
+
+        What it waits for is found anew, since the other process may have been about to wake it.
+
+        Args:
+            queue: Its queue.
+            info: Its first unit.
+            said: Why the other process has refused it, as users see it.
+            at: When that was, in seconds since the epoch; None: unknown.
+            moment: The time.
+        """
+        refused = self._plugins.check(info)
+        if refused is not None and info.demand.least is not None:
+            info = at_least(info)
+            refused = self._plugins.check(info)
+        held_up = None if refused is not None else self._find_held_up(queue, info, moment)
+        if refused is None and held_up is None:
+            return False
+        number = queue.refuse(info, said, at)
+        waiter = (queue.name, number)
+        if refused is not None:
+            self._plugins.wait(waiter, info, *refused)
+            if self._backfill.waiting:
+                self._backfill.on_refused(queue, info)
+        elif held_up is not None and not self._backfill.is_its_own(held_up):
+            self._rounds.wait(waiter, held_up)
+        if info.key in self._rounds.nominations.by_key or self._rounds.search.may_evict(
+            queue, info
+        ):
+            # Time alone may let it evict others; when is known only after a search.
+            self._rounds.ask_at(waiter, moment.now)
+        elif held_up is not None and self._backfill.is_its_own(held_up):
+            again = self._backfill.again_seconds(queue, info, moment.seconds)
+            if again is not None:
+                self._rounds.ask_at(waiter, moment.now + again)
+        return True
+
+    def _find_held_up(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> Refusal | None:
+        delay = None
+        if queue.is_backfilling:
+            delay = self._backfill.check(queue, info, moment.seconds)
+        if delay is None and (queue.in_flight or not self._rounds.is_idle):
+            return self._rounds.hold_up(queue, info, moment)
+        return delay
+
     def why_refused(self, info: QueueUnitInfo) -> Refusal | None:
         """Return why the filters refuse a pending unit now, with its least pods; None: they pass.
 

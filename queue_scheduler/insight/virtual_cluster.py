@@ -244,33 +244,10 @@ class VirtualCluster:
                 since = read_past(ready.last_transition_time if ready else None, self.wall)
                 self._started[record.key] = self.agenda.at(since or self.wall)
         for key, uid, victims in self.engine.rounds.open_writes():
-            self._choose_again(key, uid, victims)
+            self._wake(choose_again(self.engine, key, uid, victims))
         for record in list(self.engine.units.records.values()):
             self._plan(record)
         self._wake(queue.name for queue in self.engine.queues)
-
-    def _choose_again(self, key: str, uid: Uid, victims: Iterable[tuple[str, Uid, str]]) -> None:
-        """Report requests of a round that are still open as failed: victims are chosen again."""
-        failed = tuple(
-            Victim(unit=unit, uid=of, resource_version=version, priority=0, lost_seconds=0)
-            for unit, of, version in victims
-            if not self._is_leaving(unit)
-        )
-        lost = Preempt(
-            unit=key,
-            uid=uid,
-            queue="",
-            quota="",
-            priority=0,
-            reason=PREEMPTED,
-            victims=failed,
-            refusal=Refusal(reason=Reason.WAITING),
-        )
-        self._wake(self.engine.on_preempted(lost, failed))
-
-    def _is_leaving(self, key: str) -> bool:
-        record = self.engine.record(key)
-        return record is not None and is_being_evicted(record.unit)
 
     def _next_arrival(self) -> None:
         arrival = next(self._arrivals, None)
@@ -548,3 +525,37 @@ class VirtualCluster:
         self, kind: EventKind, unit: QueueUnit, decision: Dequeue | Preempt | None = None
     ) -> None:
         self._on_event(Event(kind, self.agenda.now, unit, decision))
+
+
+def choose_again(
+    engine: Engine, key: str, uid: Uid, victims: Iterable[tuple[str, Uid, str]]
+) -> tuple[str, ...]:
+    """Report requests of a round that are still open as failed: victims are chosen again.
+
+    Args:
+        engine: The engine.
+        key: The unit that the victims leave for, as `PreemptionRounds.open_writes` says.
+        uid: Its uid.
+        victims: Key, uid and version of each.
+    """
+    failed = tuple(
+        Victim(unit=unit, uid=of, resource_version=version, priority=0, lost_seconds=0)
+        for unit, of, version in victims
+        if not _is_leaving(engine, unit)
+    )
+    lost = Preempt(
+        unit=key,
+        uid=uid,
+        queue="",
+        quota="",
+        priority=0,
+        reason=PREEMPTED,
+        victims=failed,
+        refusal=Refusal(reason=Reason.WAITING),
+    )
+    return engine.on_preempted(lost, failed)
+
+
+def _is_leaving(engine: Engine, key: str) -> bool:
+    record = engine.record(key)
+    return record is not None and is_being_evicted(record.unit)

@@ -132,6 +132,12 @@ class Nominations:
             elif nomination.until <= now:
                 self.end(key)
 
+    def resume(self, nominations: Mapping[str, Nomination], spent: Iterable[str]) -> None:
+        """Take over the nominations of another process, by `namespace/name`."""
+        self.by_key.clear()
+        self.by_key.update(nominations)
+        self.spent = dict.fromkeys(spent)
+
     # --- objects ------------------------------------------------------------------------------
 
     def update(self) -> None:

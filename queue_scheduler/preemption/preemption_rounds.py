@@ -80,7 +80,7 @@ class PreemptionRounds:
         # Rounds whose evictions are being written, by preemptor uid: they outlive a nomination.
         self._writing: dict[Uid, frozenset[str]] = {}
         # Until when a unit rests after a round without result.
-        self._rests: dict[Uid, float] = {}
+        self.rests: dict[Uid, float] = {}
         self.waiters = BlockedClasses()
         self.is_idle = True
         self.other_changes = 0
@@ -213,7 +213,7 @@ class PreemptionRounds:
         moment: Moment,
     ) -> bool:
         """Return whether another round, or a rest, keeps this unit from evicting others."""
-        rests_until = self._rests.get(info.uid, 0.0)
+        rests_until = self.rests.get(info.uid, 0.0)
         if rests_until > moment.now:
             self._ask_again(queue, info, rests_until)
             return True
@@ -377,7 +377,7 @@ class PreemptionRounds:
 
     def on_time(self, queue: str, now: float) -> list[Waiter]:
         """End what took too long; return the classes that are to be asked again."""
-        self._rests = {uid: until for uid, until in self._rests.items() if until > now}
+        self.rests = {uid: until for uid, until in self.rests.items() if until > now}
         self.nominations.expire(now)
         self.waiters.wake_due(queue, now, self._count_releases())
         return self.take_woken()
@@ -415,7 +415,7 @@ class PreemptionRounds:
         return [each for each in leaving if not "" < evicted_since(each) <= stuck]
 
     def _is_engaged(self) -> bool:
-        return bool(self._rests) or not (self.nominations.is_empty() and self.waiters.is_empty())
+        return bool(self.rests) or not (self.nominations.is_empty() and self.waiters.is_empty())
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -431,7 +431,7 @@ class PreemptionRounds:
         return not self.search.may_take_from(queue, at_least(record.info), info)
 
     def _give_up(self, key: str, now: float) -> None:
-        self._rests[self._nominated[key].uid] = now + REST_SECONDS
+        self.rests[self._nominated[key].uid] = now + REST_SECONDS
         self.nominations.end(key)
         self.is_idle = False
 
@@ -442,7 +442,7 @@ class PreemptionRounds:
         """Return an independent copy over forked units and plugins."""
         twin = PreemptionRounds(units, plugins, self.search.protect_seconds)
         twin._keep(self.nominations.fork(units, plugins))
-        twin._writing, twin._rests = dict(self._writing), dict(self._rests)
+        twin._writing, twin.rests = dict(self._writing), dict(self.rests)
         twin.waiters = self.waiters.copy()
         twin.is_idle, twin.other_changes = self.is_idle, self.other_changes
         return twin

@@ -423,6 +423,17 @@ class SchedulingQueue:
             return None
         return unit_class.refused_at or 0
 
+    def asleep(self) -> Iterator[tuple[OrderKey, Refusal, int | None]]:
+        """Yield the classes that were refused, in the order in which they came.
+
+        Each as the position of its first unit, why it was refused, and when, in seconds since the
+        epoch (None: unknown).
+        """
+        for number in sorted(self._numbered):
+            each = self._numbered[number]
+            if each.refusal is not None and each.head is not None:
+                yield each.head, each.refusal, each.refused_at
+
     def count_by_reason(self) -> dict[Reason, int]:
         """Return how many units are pending for each reason; the reasons are those of `refusal_of`.
 

@@ -91,6 +91,18 @@ class Turns:
         turn = self._turns[name]
         return turn.rank, turn.generation, turn.served, self._backs_off.get(name)
 
+    def resume(self, name: str, generation: int, served: int, until: float | None) -> None:
+        """Take over what `standing_of` returned of an engine with this queue, apart from its rank.
+
+        The caller refreshes the queue afterwards.
+        """
+        turn = self._turns[name]
+        turn.generation, turn.served = generation, served
+        self._next_generation = max(self._next_generation, generation + 1)
+        self._next_served = max(self._next_served, served + 1)
+        if until is not None:
+            self._backs_off[name] = until
+
     # --- queues come, change and go -----------------------------------------------------------
 
     def put(self, name: str, rank: Rank, *, is_other_policy: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -50,7 +51,7 @@ def run(world: QueueWorld, command: str, folder: Path) -> str:
     """Return what a command of the page prints, with single spaces."""
     plane = world.plane
     environment = {
-        "PATH": f"{plane.binaries}:{os.environ['PATH']}",
+        "PATH": f"{Path(sys.executable).parent}:{plane.binaries}:{os.environ['PATH']}",
         "KUBECONFIG": str(plane.kubeconfig_for("admin")),
         "HOME": str(folder),
     }

@@ -81,8 +81,9 @@ class Town:
 
     def _engine(self) -> Engine:
         rng = self.rng
-        strict = StrictMode(is_on=True, included=frozenset(rng.sample(NAMES, rng.randint(0, 1))))
-        engine = new_engine(QuotaSettings(mode=QuotaMode.MAX), strict)
+        strict_ones = frozenset(rng.sample(NAMES, rng.randint(0, 1)))
+        self.strict = StrictMode(is_on=True, included=strict_ones)
+        engine = new_engine(QuotaSettings(mode=QuotaMode.MAX), self.strict)
         for name in (PARENT, *NAMES):
             is_parent, most = name == PARENT, self.limits[name]
             reclaims = {} if is_parent or rng.random() < 0.5 else {RECLAIM_POLICY: "Any"}

@@ -37,6 +37,7 @@ from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.audit import Kind
 from queue_scheduler.insight_program.flags import parse_insight_flags
+from queue_scheduler.offline.flags import COMMANDS
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments, read_arguments
 from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
 from queue_scheduler.plugins.resource_quota_arguments import ResourceQuotaArguments
@@ -449,8 +450,9 @@ def test_the_flags_are_known(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         with pytest.raises(SystemExit):
             parse(["--help"])
-    with pytest.raises(SystemExit):
-        run_command(["replay", "--help"])
+    for command in ("replay", *COMMANDS):
+        with pytest.raises(SystemExit):
+            run_command([command, "--help"])
     helps = capsys.readouterr().out.replace(",", " ")
     assert unknown_flags(TEXT, helps) == set()
     assert unknown_flags("`--mange=all`", helps) == {"--mange"}

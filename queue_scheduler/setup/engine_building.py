@@ -1,0 +1,35 @@
+"""The engine of a scheduler, from its settings: at its start, and again from a dump."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from queue_scheduler.dump.contents import Settings
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.handle import Handle
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
+
+
+def build_engine(settings: Settings, handle: Handle) -> Engine:
+    """Return an engine without facts.
+
+    Args:
+        settings: With what the program was started.
+        handle: What plugins get.
+
+    Raises:
+        ConfigurationError: The plugins or policies cannot be loaded.
+    """
+    switches = Switches(
+        oversell_rate=Fraction(settings.oversell_rate),
+        checks_available_quota=settings.checks_available_quota,
+        checks_namespaces=settings.checks_namespaces,
+    )
+    return Engine(
+        PluginRunner(build_plugins(settings.configuration, switches, handle)),
+        load_policies(),
+        settings.strict,
+        settings.configuration.protect_seconds,
+        settings.queue_namespace,
+    )

@@ -1,0 +1,83 @@
+"""The route of dumps over its real server: what it gives, and who may have it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import httpx
+import pytest
+
+from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.dump_routes import PATH
+from queue_scheduler.dump.codec import decode_dump
+from queue_scheduler.dump.contents import Settings
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.access_review import AccessReviewer, ReviewResult, Right
+from shared_api.debug_api.access import ReviewedAccess, open_access
+from shared_api.debug_api.router_group import Guard
+from tests.queue_scheduler.shell_kit import ShellKit
+from tests.served_app import served
+
+ANN = {"authorization": "Bearer ann"}
+SETTINGS = Settings(oversell_rate="5/4")
+
+
+def ask(kit: ShellKit, query: str = "", access: Guard = open_access) -> httpx.Response:
+    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True, settings=SETTINGS)
+    with served(build_app(api, access, (), "0.0.0")) as client:
+        return client.get(PATH + query, headers=ANN)
+
+
+@pytest.mark.parametrize(("query", "encoding"), [("", ""), ("?gzip=true", "gzip")])
+def test_a_dump_has_what_the_engine_believes(kit: ShellKit, query: str, encoding: str) -> None:
+    kit.add_unit("waits", cpu=9)
+    answer = ask(kit, query)
+    dump = decode_dump(answer.content, "0.0.0")
+    assert answer.headers["content-disposition"].startswith("attachment; ")
+    assert answer.headers.get("content-encoding", "") == encoding
+    assert [unit.metadata.key for unit in dump.units] == ["default/waits"]
+    assert (dump.leader, dump.settings, dump.anonymized) == (True, SETTINGS, False)
+
+
+def test_the_engine_goes_on_as_if_nobody_had_asked(kit: ShellKit) -> None:
+    kit.add_unit("runs", cpu=3)
+    decision = kit.dequeue()
+    ask(kit)
+    assert kit.shared.ask(lambda engine: engine.open_record(decision)) is not None
+
+
+class Reviewer(AccessReviewer):
+    """Knows one user, who has these rights."""
+
+    def __init__(self, *rights: str) -> None:
+        self._rights = rights
+
+    def judge(self, authorization: str, right: Right) -> ReviewResult:
+        if str(right) in self._rights:
+            return ReviewResult(HTTPStatus.OK, "", 0.0)
+        return ReviewResult(HTTPStatus.FORBIDDEN, f"ann may not {right}", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("rights", "want"),
+    [
+        pytest.param(
+            (f"get {PATH}",),
+            (403, "ann may not list queueunits in all namespaces"),
+            id="no right to read all units",
+        ),
+        pytest.param(
+            ("list queueunits in all namespaces",),
+            (403, f"ann may not get {PATH}"),
+            id="no right to ask the path",
+        ),
+        pytest.param(
+            (f"get {PATH}", "list queueunits in all namespaces"), (200, None), id="both rights"
+        ),
+    ],
+)
+def test_who_may_have_it(
+    kit: ShellKit, rights: tuple[str, ...], want: tuple[int, str | None]
+) -> None:
+    answer = ask(kit, access=ReviewedAccess(Reviewer(*rights)))
+    assert (answer.status_code, answer.json().get("detail")) == want

@@ -1,0 +1,170 @@
+"""The commands that take or ask a dump: what they show, and what they say of what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from queue_scheduler.command_line.__main__ import run
+from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.debug_api.access import open_access
+from tests.queue_scheduler.offline.dump_files import SETTINGS, dump_bytes, write
+from tests.queue_scheduler.shell_kit import ShellKit
+from tests.served_app import served
+
+JOB: Final = b"""
+apiVersion: batch/v1
+kind: Job
+metadata: {name: new, labels: {quota.scheduling.koordinator.sh/name: team}}
+spec:
+  suspend: true
+  template: {spec: {containers: [{name: a, resources: {requests: {cpu: 2}}}]}}
+"""
+EDITS: Final = b'[{"kind":"ElasticQuota","name":"team","patch":{"spec":{"max":{"cpu":9}}}}]'
+
+
+@pytest.fixture
+def folder(kit: ShellKit, tmp_path: Path) -> Path:
+    """Return a folder with a dump, a job and edits."""
+    write(tmp_path, "dump.json", dump_bytes(kit))
+    write(tmp_path, "job.yaml", JOB)
+    write(tmp_path, "edits.json", EDITS)
+    return tmp_path
+
+
+def ask(folder: Path, line: str, dump: str = "dump.json") -> int:
+    arguments = [word.replace("DIR", str(folder)) for word in line.split()]
+    return run([*arguments, "--from-dump", str(folder / dump)])
+
+
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        ("explain default/big", "It waits in queue team, at position 1: needs more cpu"),
+        ("explain default/big --changes", "it would start: Raise the max of quota team by 1"),
+        ("explain default/busy", "It is admitted: queue team, quota team."),
+        ("forecast default/big", "40 futures from "),
+        ("try -f DIR/job.yaml", "Job default/new: It would not start now."),
+        ("try -f DIR/job.yaml --changes", "it would start: Raise the max of quota team by 3"),
+        ("what-if --edits DIR/edits.json", "starts: default/big"),
+        ("what-if --edits DIR/edits.json --horizon 3600", "within 3600 s, 20 futures, seed 0"),
+        ("units", "default/big  waiting  queue team  quota team  needs more cpu"),
+        ("queues", "team  Priority  1 pending, 1 admitted"),
+    ],
+)
+def test_what_a_command_shows(
+    folder: Path, capsys: pytest.CaptureFixture[str], line: str, want: str
+) -> None:
+    assert ask(folder, line) == 0
+    assert want in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("explain default/big", "/debug/queueunits/default/big/explain"),
+        ("explain default/big --changes", "/debug/queueunits/default/big/explain?changes=true"),
+    ],
+)
+def test_json_is_what_the_route_answers(
+    kit: ShellKit, folder: Path, capsys: pytest.CaptureFixture[str], line: str, path: str
+) -> None:
+    assert ask(folder, f"{line} --output json") == 0
+    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True, kit.clock.now)
+    with served(build_app(api, open_access, (), "0")) as client:
+        assert json.loads(capsys.readouterr().out) == client.get(path).json()
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "want"),
+    [
+        ("units", "none.json", "none.json: No such file or directory"),
+        ("units", "edits.json", "edits.json: it is no dump: Expected `object`, got `array`"),
+        (
+            "explain default/bug",
+            "dump.json",
+            "the dump has no queue unit default/bug; similar: default/big, default/busy",
+        ),
+        ("explain x/y", "dump.json", "the dump has no queue unit x/y"),
+        ("forecast default/busy", "dump.json", "default/busy does not wait in a queue, so it has"),
+        ("try -f DIR/none.yaml", "dump.json", "none.yaml: No such file or directory"),
+        ("try -f DIR/edits.json", "dump.json", "the manifest is refused: document 1 is no object"),
+        ("what-if --edits DIR/job.yaml", "dump.json", "Invalid JSON"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str], line: str, name: str, want: str
+) -> None:
+    assert ask(folder, line, name) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"koord-queue {line.split(maxsplit=1)[0]}: error: ")
+    assert want in said
+
+
+def test_a_dump_is_saved_without_names(
+    kit: ShellKit, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True, settings=SETTINGS)
+    saved = folder / "saved.json.gz"
+    with served(build_app(api, open_access, (), "0")) as client:
+        assert run(["dump", "--server", str(client.base_url), "-o", str(saved)]) == 0
+    assert "2 units, 1 queues, without names" in capsys.readouterr().err
+    assert ask(folder, "units", saved.name) == 0
+    shown = capsys.readouterr().out
+    assert ("big" in shown, len(shown.splitlines())) == (False, 2)
+
+
+def test_names_are_left_where_that_is_asked_for(folder: Path) -> None:
+    saved = folder / "saved.json"
+    assert ask(folder, f"dump --no-anonymize -o {saved}") == 0
+    assert saved.read_bytes() == (folder / "dump.json").read_bytes()
+
+
+def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dump", "--server", "http://127.0.0.1:1"]) == 1
+    assert "koord-queue dump: error: http://127.0.0.1:1: " in capsys.readouterr().err
+
+
+# --- hostile files ------------------------------------------------------------------------------
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda each: (
+        st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=9), each, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+def places(tree: Any) -> list[tuple[Any, Any]]:
+    """Return every place of a JSON tree: where it is, and under which key."""
+    keys = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    children = [(each, tree, key) for key, each in keys]
+    return [
+        place
+        for each, parent, key in children
+        for place in ((parent, key), *(places(each) if isinstance(each, dict | list) else ()))
+    ]
+
+
+@pytest.mark.parametrize("line", ["units", "explain default/big --changes", "dump -o DIR/out"])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_hostile_dump_ends_with_an_answer_or_a_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str], line: str, data: st.DataObject
+) -> None:
+    tree = msgspec.json.decode((folder / "dump.json").read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        parent, key = data.draw(st.sampled_from(places(tree)))
+        parent[key] = data.draw(values)
+    write(folder, "hostile.json", json.dumps(tree).encode())
+    code = ask(folder, line, "hostile.json")
+    said = capsys.readouterr().err.splitlines()
+    assert (code, sum("error: " in each for each in said)) in {(0, 0), (1, 1)}
