@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
-from typing import Final
 
 import msgspec
 
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.forecast.all_units import WEEK, Forecast, Settings, forecast
-from queue_scheduler.forecast.calibration import FEW, KEPT, Calibration
+from queue_scheduler.forecast.all_units import Forecast, Settings, forecast
+from queue_scheduler.forecast.calibration import Calibration
 from queue_scheduler.forecast.draws import uniform
 from queue_scheduler.forecast.learned import Learned
-from queue_scheduler.forecast.quantiles import HORIZON_NAMES, HORIZONS, horizon_of
 from queue_scheduler.forecast.run_times import RunTimeModel
 from queue_scheduler.forecast.traits import traits_of_record
 from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.objects.meta import find_condition
 from shared_api.queue_unit_phases import PODS_READY, QUOTA_RESERVED
 from shared_api.timestamps import read_time
-
-SPREAD: Final = 2.0
-"""The forecasts of a horizon that are followed up are spread over so many times its length: as a
-number is kept, newer ones would otherwise push out those that have not come true yet."""
-
-
-_GAPS: Final = tuple(SPREAD * length / KEPT for length in (*HORIZONS, WEEK))
-"""Seconds between two that are followed up, by horizon."""
 
 
 class _Followed(msgspec.Struct, frozen=True, gc=False):
@@ -57,8 +46,6 @@ class Renewals:
         self._learned = Learned(model, since)
         self._settings = settings
         self._followed: list[_Followed] = []
-        # When the next forecast of a horizon is to be followed up.
-        self._due = [-inf for _ in HORIZON_NAMES]
 
     def learn(self, run: FinishedRun) -> None:
         """Take a run that has ended. Runs come in the order of their ends."""
@@ -95,16 +82,11 @@ class Renewals:
     def _follow(self, engine: Engine, found: Forecast, epoch: float) -> None:
         waiting = [record for record in engine.units.records.values() if record.uid in found.units]
         waiting.sort(key=lambda record: uniform(self._settings.seed, int(epoch), record.uid))
-        self._due = [max(due, epoch - FEW * gap) for due, gap in zip(self._due, _GAPS, strict=True)]
         for record in waiting:
             unit = found.units[record.uid]
-            horizon = horizon_of(unit.raw.p50)
-            if self._due[horizon] >= epoch:
-                continue
-            self._due[horizon] += _GAPS[horizon]
             each = _Followed(record.uid, record.key, epoch)
-            self._followed.append(each)
-            self.calibration.add(each, epoch, unit.raw, unit.told.start)
+            if self.calibration.add(each, epoch, unit.raw, unit.told.start):
+                self._followed.append(each)
 
     def _settle(self, engine: Engine, epoch: float) -> None:
         """Tell the calibration which units have started since, and which are gone."""

@@ -33,9 +33,10 @@ def score(questions: Iterable[Question]) -> Json:
     """Return the scores of forecasts and controls, by horizon and for all.
 
     Returns:
-        `horizons`: by their names and `all`, each with `n`, the scores of `forecast`, and those of
-        each control with the `skill` of the forecast against it; `underAMinute`: how many waited
-        for less than a minute, and of these how many were told so.
+        `horizons`: by their names and `all`, each with `n`, `moments` (how many they were asked at:
+        those of one moment err alike), the scores of `forecast`, and those of each control with the
+        `skill` of the forecast against it; `underAMinute`: how many waited for less than a minute,
+        and of these how many were told so.
     """
     asked = [each for each in questions if each.is_scored and each.true is not None]
     slow = [each for each in asked if each.total >= QUICK_SECONDS]
@@ -49,7 +50,7 @@ def score(questions: Iterable[Question]) -> Json:
 
 
 def _score_some(questions: Sequence[Question]) -> Json:
-    found: Json = {"n": len(questions)}
+    found: Json = {"n": len(questions), "moments": len({each.now for each in questions})}
     if not questions:
         return found
     found["forecast"] = _scores(questions, lambda each: each.told)
@@ -105,7 +106,7 @@ def _pinball(true: float, wait: Wait) -> float:
 
 
 _HEAD: Final = (
-    f"{'horizon':<8}{'n':>6}{'rel.err':>9}{'p90':>7}{'p10-90':>8}{'MAE/wait':>10}"
+    f"{'horizon':<8}{'n':>6}{'moments':>9}{'rel.err':>9}{'p90':>7}{'p10-90':>8}{'MAE/wait':>10}"
     f"{'skill: last200':>16}{'declared':>10}{'position':>10}"
 )
 
@@ -121,8 +122,8 @@ def tell_scores(scores: Json) -> Iterator[str]:
         ours = row["forecast"]
         skills = [f"{row[control]['skill']:.2f}" if control in row else "-" for control in CONTROLS]
         yield (
-            f"{name:<8}{row['n']:>6}{ours['medianRelativeError']:>9.2f}{ours['coverageP90']:>7.0%}"
-            f"{ours['coverageBand']:>8.0%}{ours['errorPerMeanWait']:>10.2f}"
+            f"{name:<8}{row['n']:>6}{row['moments']:>9}{ours['medianRelativeError']:>9.2f}"
+            f"{ours['coverageP90']:>7.0%}{ours['coverageBand']:>8.0%}{ours['errorPerMeanWait']:>10.2f}"
             f"{skills[0]:>16}{skills[1]:>10}{skills[2]:>10}"
         )
     quick = scores["underAMinute"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 LOADS: Final = (0.4, 0.6, 0.9)
 POLICIES: Final = ("FIFO", "Priority", BACKFILL)
-FORECASTS: Final = 300
+FORECASTS: Final = 400
 PATHS: Final = 40
 MOST: Final = 1_000_000
 
@@ -74,7 +74,7 @@ def add_score_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help=f"how jobs declare times: {', '.join(DECLARED)}; default: near far",
     )
-    add("--forecasts", type=count, default=FORECASTS, metavar="N", help="of each world; 300")
+    add("--forecasts", type=count, default=FORECASTS, metavar="N", help="of each world; 400")
     add("--paths", type=count, default=PATHS, metavar="N", help="paths of each forecast; 40")
     add("--oracle", action="store_true", help="give the true run times and later arrivals")
 
@@ -131,28 +131,39 @@ def score_trace(
     Raises:
         TraceError: The trace, or a policy, is wrong.
     """
+    found_form, read = read_trace(trace, form)
+    return {
+        "trace": {"file": trace.name, "format": found_form, "jobs": len(read.jobs)},
+        "seed": seed,
+        "paths": options.paths,
+        "oracle": options.oracle,
+        "worlds": score_worlds(read, seed, options, new_model, progress),
+    }
+
+
+def score_worlds(
+    trace: Trace,
+    seed: int,
+    options: ScoreOptions,
+    new_model: Callable[[], RunTimeModel],
+    progress: Callable[[int], Progress],
+) -> list[Json]:
+    """Return the scores of each world; see `score_trace`."""
     known = (*policy_names(), BACKFILL)
     for name in options.policies:
         if name not in known:
             names = ", ".join(known)
             raise TraceError(f"--policies {name}: there is no such policy; known: {names}")
-    found_form, read = read_trace(trace, form)
     worlds = [_World(*each) for each in product(options.loads, options.policies, options.declared)]
     told = progress(len(worlds))
     found = []
     try:
         for world in worlds:
             told.start(world.text)
-            found.append(_score_world(read, world, seed, options, new_model(), told.tell))
+            found.append(_score_world(trace, world, seed, options, new_model(), told.tell))
     finally:
         told.end()
-    return {
-        "trace": {"file": trace.name, "format": found_form, "jobs": len(read.jobs)},
-        "seed": seed,
-        "paths": options.paths,
-        "oracle": options.oracle,
-        "worlds": found,
-    }
+    return found
 
 
 class _World(NamedTuple):
@@ -196,7 +207,12 @@ def _score_world(
 def tell_score_report(report: Json) -> Iterator[str]:
     """Yield the tables as lines."""
     yield f"{report['trace']['jobs']} jobs; seed {report['seed']}, {report['paths']} paths"
-    for world in report["worlds"]:
+    yield from tell_worlds(report["worlds"])
+
+
+def tell_worlds(worlds: Iterable[Json]) -> Iterator[str]:
+    """Yield the table of each world as lines."""
+    for world in worlds:
         yield ""
         said = _World(world["load"], world["policy"], world["declared"]).text
         yield f"{said}; {world['questions']} forecasts"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import inf
+from math import ceil, inf
 from typing import Final
 
 import msgspec
@@ -23,6 +23,7 @@ from queue_scheduler.forecast.draws import uniform
 from queue_scheduler.forecast.paths import DrawnRuns, find_running, play
 from queue_scheduler.forecast.quantiles import Wait, summarize
 from queue_scheduler.forecast.run_times import RunTimeModel
+from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight.virtual_cluster import (
     Arrival,
@@ -33,7 +34,7 @@ from queue_scheduler.insight.virtual_cluster import (
     VirtualCluster,
 )
 from queue_scheduler.replay.jobs import Job
-from queue_scheduler.replay.replay_run import BEGINNING, Settings, replay
+from queue_scheduler.replay.replay_run import BEGINNING
 from queue_scheduler.replay.replayed_world import UnitMaker, build_engine
 from queue_scheduler.replay.scored_world import ScoredWorld
 from shared_api.objects.queue_unit import QueueUnit
@@ -45,8 +46,12 @@ LAST: Final = 200
 RECENT_SECONDS: Final = 6 * 3600.0
 """For how long admissions count in the rate of the third control."""
 
-AGES: Final = (600.0, 3600.0, 21_600.0)
-"""Bounds of the ages of the jobs that are asked about beside the newest: some of each."""
+PLACES: Final = (3, 10, 30, 100)
+"""Bounds of the places in their queues of the jobs that are asked about: some of each, so that long
+and short waits are among them. A place is known when it is asked; how long the wait is, is not."""
+DEEP_EVERY: Final = 4
+"""At one moment of so many, jobs beyond the last of these places are asked about, too. Their paths
+last for days; one moment with many such questions costs no more than with one."""
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +61,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
         seed: Of the questions and the paths.
         paths: Of each forecast.
         forecasts: About how many are scored; a quarter more only calibrate.
-        per_moment: How many jobs at most are asked about at one moment: the one that was submitted
-            then, and others that wait.
+        per_moment: How many jobs at most are asked about at one moment.
         begin: From which part of the trace on, from 0 to 1; before that it is only learned.
         score_from: From which part on forecasts are scored; those before only calibrate.
         end: Until which part.
@@ -66,8 +70,8 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: int = 0
     paths: int = 40
-    forecasts: int = 300
-    per_moment: int = 5
+    forecasts: int = 400
+    per_moment: int = 20
     begin: float = 0.4
     score_from: float = 0.5
     end: float = 0.95
@@ -142,7 +146,7 @@ class ScoredReplay:
         self._waits: dict[str, deque[tuple[float, float]]] = {}
         self._open: dict[str, list[int]] = {}
         self._calibration = Calibration()
-        moment = Moment(0.0, scored.trace.began or BEGINNING)
+        self._beginning = moment = Moment(0.0, scored.trace.began or BEGINNING)
         self._epoch = moment.wall.timestamp()
         outside = Outside(run_seconds=self._run_seconds)
         self._cluster = VirtualCluster(
@@ -151,14 +155,11 @@ class ScoredReplay:
 
     def run(self) -> list[Question]:
         """Walk until all answers are known; return the questions."""
-        numbers = self._choose()
-        for place, number in enumerate(numbers):
-            job = self._jobs[number]
-            self._cluster.run(job.submit - self._zero)
-            record = self._engine.record(self._maker.make(number, job).metadata.key)
-            assert record is not None, f"job {number} was to wait then"
-            self._ask(record)
-            self._told(place / len(numbers))
+        moments = self._choose()
+        for place, now in enumerate(moments):
+            self._cluster.run(now)
+            self._ask(is_deep=place % DEEP_EVERY == 0)
+            self._told(place / len(moments))
         while self._open and self._cluster.agenda.next_at < inf:
             self._cluster.run(self._cluster.agenda.now + 86_400.0)
         self._told(1.0)
@@ -166,39 +167,42 @@ class ScoredReplay:
 
     # --- the walk -----------------------------------------------------------------------------
 
-    def _choose(self) -> list[int]:
-        """Return at whose submissions is asked, in order: a seeded sample of the jobs that wait.
+    def _choose(self) -> list[float]:
+        """Return when is asked, in order: when jobs are submitted that wait.
 
-        Which jobs wait is seen in a replay without questions.
+        Each such job has the same chance, and the chosen are spread evenly over them, so that few
+        are of the same hours. Which jobs wait is seen in a walk without questions.
         """
         asking = self._asking
-        outcome = replay(self._scored.world, self._scored.trace, Settings(path=""), lambda _: None)
-        lives = outcome.tally.lives
-        submits = [life.submit for life in outcome.lives]
-        starts = sorted(
-            life.submit + life.wait for life in outcome.lives if life.admitted is not None
-        )
+        submits = self._find_waits()
         parts = (
             (asking.begin, asking.score_from, asking.forecasts / 4),
             (asking.score_from, asking.end, asking.forecasts),
         )
         chosen = []
         for first, last, wanted in parts:
-            numbers = [
-                int(uid)
-                for uid, life in lives.items()
-                if life.wait > 0 and first * self._span <= life.submit < last * self._span
-            ]
-            numbers.sort(key=lambda number: uniform(asking.seed, number, "asked"))
-            left = wanted
-            for number in numbers:
-                if left <= 0:
-                    break
-                now = self._jobs[number].submit - self._zero
-                waiting = bisect_right(submits, now) - bisect_right(starts, now)
-                left -= min(asking.per_moment, waiting)
-                chosen.append(number)
-        return sorted(chosen)
+            some = [now for now in submits if first * self._span <= now < last * self._span]
+            count = min(len(some), ceil(wanted / asking.per_moment))
+            luck = uniform(asking.seed, int(first * 100), "moments")
+            chosen += [some[int((place + luck) * len(some) / count)] for place in range(count)]
+        return sorted(set(chosen))
+
+    def _find_waits(self) -> list[float]:
+        """Return when jobs were submitted that did not start at once, in order."""
+        found: dict[str, float] = {}
+
+        def note(event: Event) -> None:
+            uid = event.unit.metadata.uid
+            if event.kind is EventKind.ARRIVED:
+                found[uid] = event.now
+            elif event.kind is EventKind.ADMITTED and found.get(uid) == event.now:
+                del found[uid]
+
+        engine = build_engine(self._scored.world)
+        outside = Outside(run_seconds=self._run_seconds)
+        walk = VirtualCluster(engine, self._beginning, outside, self._arrivals(0), note)
+        walk.run(self._asking.end * self._span)
+        return list(found.values())
 
     def _arrivals(self, first: int) -> Iterator[Arrival]:
         for number in range(first, len(self._jobs)):
@@ -260,20 +264,17 @@ class ScoredReplay:
 
     # --- questions ----------------------------------------------------------------------------
 
-    def _ask(self, newest: CachedUnit) -> None:
+    def _ask(self, *, is_deep: bool) -> None:
         moment = Moment(self._cluster.agenda.now, self._cluster.wall)
-        by_tenant: dict[str, list[CachedUnit]] = {}
-        for record in self._engine.units.records.values():
-            if _waits(record):
-                by_tenant.setdefault(self._job_of(record.uid).tenant, []).append(record)
-        asked = self._pick(newest, [each for some in by_tenant.values() for each in some])
+        places = self._places()
+        asked = self._pick(places, is_deep=is_deep)
         uids: set[str] = {record.uid for record in asked}
         raws = self._forecast(moment, uids)
         limits = self._by_limits(moment, uids)
         adjustment = self._calibration.at(moment.now)
+        told = {uid: adjustment.adjust(raw) for uid, raw in raws.items()}
         for record in asked:
             tenant = self._job_of(record.uid).tenant
-            position = _position(record, by_tenant[tenant])
             age = moment.now - (self._job_of(record.uid).submit - self._zero)
             raw = raws[record.uid]
             number = len(self.questions)
@@ -284,11 +285,11 @@ class ScoredReplay:
                     now=moment.now,
                     age=age,
                     raw=raw,
-                    told=adjustment.adjust(raw),
+                    told=told[record.uid],
                     controls={
                         "last200": self._by_waits(tenant, age),
                         "declared": limits.get(record.uid),
-                        "position": self._by_rate(tenant, position, moment.now),
+                        "position": self._by_rate(tenant, places[record.uid], moment.now),
                     },
                     is_scored=moment.now >= self._asking.score_from * self._span,
                 )
@@ -299,17 +300,30 @@ class ScoredReplay:
     def _job_of(self, uid: str) -> Job:
         return self._jobs[int(uid)]
 
-    def _pick(self, newest: CachedUnit, waiting: list[CachedUnit]) -> list[CachedUnit]:
-        """Return the newest job, and others of each age in turns."""
-        now, seed = self._cluster.agenda.now, self._asking.seed
-        shelves: list[list[CachedUnit]] = [[] for _ in range(len(AGES) + 1)]
-        for record in waiting:
-            if record.uid != newest.uid:
-                age = now - (self._job_of(record.uid).submit - self._zero)
-                shelves[sum(age >= bound for bound in AGES)].append(record)
+    def _places(self) -> dict[str, int]:
+        """Return the places of all jobs that wait, by uid; the first one of a queue has 1."""
+        lines: dict[str, list[CachedUnit]] = {}
+        for record in self._engine.units.records.values():
+            if record.state is UnitState.WAITING and record.info is not None:
+                lines.setdefault(self._job_of(record.uid).tenant, []).append(record)
+        found: dict[str, int] = {}
+        for line in lines.values():
+            line.sort(key=_order_of)
+            found.update({record.uid: place for place, record in enumerate(line, start=1)})
+        return found
+
+    def _pick(self, places: Mapping[str, int], *, is_deep: bool) -> list[CachedUnit]:
+        """Return jobs of each range of places in turns."""
+        now, seed = int(self._cluster.agenda.now), self._asking.seed
+        shelves: list[list[CachedUnit]] = [[] for _ in range(len(PLACES) + 1)]
+        for record in self._engine.units.records.values():
+            if (place := places.get(record.uid)) is not None:
+                shelves[bisect_right(PLACES, place)].append(record)
+        if not is_deep and any(shelves[:-1]):
+            shelves.pop()
         for shelf in shelves:
-            shelf.sort(key=lambda record: uniform(seed, int(now), record.uid))
-        found = [newest]
+            shelf.sort(key=lambda record: uniform(seed, now, record.uid))
+        found: list[CachedUnit] = []
         while len(found) < self._asking.per_moment and any(shelves):
             for shelf in shelves:
                 if shelf and len(found) < self._asking.per_moment:
@@ -383,14 +397,9 @@ class ScoredReplay:
         return Wait(wait, wait, wait)
 
 
-def _waits(record: CachedUnit) -> bool:
-    return record.state is UnitState.WAITING
-
-
-def _position(record: CachedUnit, others: Sequence[CachedUnit]) -> int:
+def _order_of(record: CachedUnit) -> OrderKey:
     assert record.info is not None, "it waits in a queue"
-    key = record.info.order_key
-    return sum(other.info is not None and other.info.order_key <= key for other in others)
+    return record.info.order_key
 
 
 def _waits_of(

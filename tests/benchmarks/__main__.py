@@ -35,6 +35,7 @@ from tests.benchmarks import (
     probe_lateness,
     replay_figures,
     scheduler_memory,
+    score_figures,
     scrape,
 )
 from tests.benchmarks.figures import Figure, print_figures, write_json
@@ -51,6 +52,7 @@ class Options:
     quick: bool
     share: float | None
     qps: float
+    trace: Path | None
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,12 @@ STAGES = (
     ),
     Stage(
         "forecast",
-        "how long a renewal of forecasts takes, and a horizon of what-if",
-        130,
-        lambda options: forecast_figures.run(quick=options.quick),
+        "how long a renewal of forecasts takes, and a horizon of what-if; scores on a made trace",
+        150,
+        lambda options: [
+            *forecast_figures.run(quick=options.quick),
+            *score_figures.run(quick=options.quick, trace=options.trace),
+        ],
     ),
     Stage(
         "audit",
@@ -261,11 +266,15 @@ def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Path | None]:
     parser.add_argument(
         "--kube-api-qps", type=float, default=50.0, help="the limit in kueue_shape_limited"
     )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="score forecasts on this, in all worlds: hours"
+    )
     got = parser.parse_args(arguments)
     unknown = sorted(set(got.stages) - {stage.name for stage in STAGES})
     if unknown:
         parser.error(f"no such stage: {', '.join(unknown)}; there are\n{listed}")
-    return Options(got.quick, got.share, got.kube_api_qps), got.stages, got.json
+    options = Options(got.quick, got.share, got.kube_api_qps, got.trace)
+    return options, got.stages, got.json
 
 
 if __name__ == "__main__":

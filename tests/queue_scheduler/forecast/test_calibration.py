@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import random
-from math import ceil, inf, log
+from math import ceil, inf
 
 import pytest
 
-from queue_scheduler.forecast.calibration import FEW, Calibration, censored_quantile
+from queue_scheduler.forecast.calibration import (
+    BELIEVED,
+    FEW,
+    SPACING,
+    Calibration,
+    censored_quantile,
+)
 from queue_scheduler.forecast.quantiles import Wait
 
 HOUR = 3600.0
@@ -68,52 +74,88 @@ def test_censored_values_by_hand(
     assert censored_quantile(values, level) == want
 
 
-def test_a_unit_that_has_only_begun_to_wait_changes_little() -> None:
-    found = calibrated(60, 1.0)
-    before = found.at(0.0).adjust(RAW)
-    for key in range(60):
-        found.add(f"open {key}", 0.0, RAW)
-    assert found.at(60.0).adjust(RAW).p50 == pytest.approx(before.p50, rel=0.1)
+DAY = 24 * HOUR
 
 
-def calibrated(count: int, times: float) -> Calibration:
-    """Return a calibration after forecasts of which each wait was this many times the p50."""
+def calibrated(moments: int, times: float, each: int = 1) -> Calibration:
+    """Return a calibration after a moment a day, in which waits were this many times the p50."""
     found, rng = Calibration(), random.Random(3)
-    for key in range(count):
-        found.add(key, 0.0, RAW)
-        found.come_true(key, RAW.p50 * times * rng.lognormvariate(0, 0.5))
+    for moment in range(moments):
+        for number in range(each):
+            found.add((moment, number), moment * DAY, RAW)
+            found.come_true((moment, number), RAW.p50 * times * rng.lognormvariate(0, 0.5))
     return found
 
 
 def test_forecasts_that_were_too_short_become_longer() -> None:
-    told = calibrated(100, 3.0).at(0.0).adjust(RAW)
-    assert told.p50 == pytest.approx(3 * RAW.p50, rel=0.2)
-    assert log(told.p90 / told.p10) == pytest.approx(2 * 1.2816 * 0.5, rel=0.3)
+    """Nearly as many times as waits were longer: a hundred moments show it."""
+    told = calibrated(100, 3.0).at(100 * DAY).adjust(RAW)
+    assert told.p50 == pytest.approx(3 ** (100 / (100 + BELIEVED)) * RAW.p50, rel=0.2)
+    assert told.p90 / told.p10 > RAW.p90 / RAW.p10
 
 
-def test_few_forecasts_change_nothing() -> None:
-    assert calibrated(FEW - 1, 3.0).at(0.0).adjust(RAW) == RAW
+def test_a_few_moments_are_half_believed_at_most() -> None:
+    few, more = (calibrated(count, 3.0).at(100 * DAY).adjust(RAW) for count in (1, int(BELIEVED)))
+    assert 1.0 < few.p50 / RAW.p50 < 3 ** (1.5 / BELIEVED)
+    assert more.p50 / RAW.p50 == pytest.approx(3**0.5, rel=0.2)
 
 
-def test_a_horizon_without_enough_is_corrected_by_the_others() -> None:
+def test_forecasts_of_one_moment_count_as_one() -> None:
+    one, many = (calibrated(1, 3.0, each).at(DAY).adjust(RAW).p50 for each in (1, 200))
+    assert many == pytest.approx(one, rel=0.1)
+    assert calibrated(0, 3.0).at(DAY).adjust(RAW) == RAW
+
+
+def test_each_moment_weighs_the_same() -> None:
+    """A moment with many forecasts, whose waits were long, does not outvote two others."""
+    found = Calibration()
+    for moment, (each, wait) in enumerate(((50, 9 * RAW.p50), (2, RAW.p50), (2, RAW.p50))):
+        for number in range(each):
+            found.add((moment, number), moment * DAY, RAW)
+            found.come_true((moment, number), wait)
+    assert found.at(3 * DAY).adjust(RAW).p50 == RAW.p50
+
+
+def test_moments_soon_after_another_are_left_out() -> None:
+    """A renewal each minute would fill all that is kept within two hours, before any came true."""
+    found = Calibration()
+    for minute in range(3 * 24 * 60):
+        found.add(minute, 60.0 * minute, RAW)
+    found.come_true(0, 30 * RAW.p50)
+    assert found.at(3 * DAY).adjust(RAW).p50 > RAW.p50
+    found.come_true(1, 30 * RAW.p50)
+    again = found.at(3 * DAY).adjust(RAW)
+    found.come_true(int(SPACING[1] / 60), 30 * RAW.p50)
+    assert found.at(3 * DAY).adjust(RAW).p50 > again.p50
+
+
+def test_each_horizon_is_corrected_by_its_own() -> None:
     short = Wait(60.0, 600.0, 1200.0)
-    assert calibrated(100, 3.0).at(0.0).adjust(short).p50 > 2 * short.p50
+    assert calibrated(100, 3.0).at(100 * DAY).adjust(short) == short
 
 
 def test_a_unit_that_waits_on_lengthens_forecasts() -> None:
-    found = calibrated(60, 1.0)
-    before = found.at(0.0).adjust(RAW)
-    for key in range(60):
-        found.add(f"open {key}", 0.0, RAW)
-    after = found.at(40 * HOUR).adjust(RAW)
+    found = calibrated(40, 1.0)
+    before = found.at(40 * DAY).adjust(RAW)
+    for key in range(40):
+        found.add(f"open {key}", (40 + key) * DAY, RAW)
+    after = found.at(200 * DAY).adjust(RAW)
     assert after.p90 > 2 * before.p90
-    for key in range(60):
+    for key in range(40):
         found.forget(f"open {key}")
-    assert found.at(40 * HOUR).adjust(RAW) == before
+    assert found.at(200 * DAY).adjust(RAW) == before
+
+
+def test_a_unit_that_has_only_begun_to_wait_changes_little() -> None:
+    found = calibrated(60, 1.0)
+    before = found.at(60 * DAY).adjust(RAW)
+    for key in range(60):
+        found.add(f"open {key}", 60 * DAY, RAW)
+    assert found.at(60 * DAY + 60.0).adjust(RAW).p50 == pytest.approx(before.p50, rel=0.1)
 
 
 def test_beyond_the_horizon_stays_beyond_it() -> None:
-    told = calibrated(100, 0.5).at(0.0).adjust(Wait(HOUR, inf, inf))
+    told = calibrated(100, 0.5).at(100 * DAY).adjust(Wait(2 * HOUR, 3 * HOUR, inf))
     assert told.p90 == inf
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Forecast, Settings, UnitForecast
 from queue_scheduler.forecast.arrivals import DAY
-from queue_scheduler.forecast.calibration import FEW
+from queue_scheduler.forecast.calibration import AT_ONCE, FEW
 from queue_scheduler.forecast.quantiles import HOUR, Wait
 from queue_scheduler.forecast.renewals import Renewals
 from queue_scheduler.insight.finished_run import FinishedRun
@@ -89,41 +90,45 @@ def test_what_was_told_is_followed_up_and_not_what_the_paths_said(
     for key in range(FEW):
         found.calibration.add(key, NOW, Wait(60.0, 600.0, 1200.0))
         found.calibration.come_true(key, 3000.0)
-    noted = Noted()
+    noted = Noted(found.calibration.add)
     monkeypatch.setattr(found.calibration, "add", noted)
     units = ask(found, (engine, moment)).units
     assert noted.told == [(unit.raw, unit.told.start) for unit in noted.of(units)]
     assert all(raw.p90 < told.p90 for raw, told in noted.told)
 
 
-def test_forecasts_that_are_followed_up_are_spread_over_their_horizon(
+def test_forecasts_that_are_followed_up_are_spread_over_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of waits of up to six hours, those of twelve hours are kept: one each 216 seconds."""
+    """Of waits of up to six hours, some are taken each three hours, however often it is renewed."""
     engine, moment = town_at(300.0, jobs=120)
     found = Renewals(ExactModel(), Settings(paths=1, seconds=30_000.0), NOW)
-    noted = Noted()
+    noted = Noted(found.calibration.add)
     monkeypatch.setattr(found.calibration, "add", noted)
     seen = []
-    for minutes in (0, 1, 2, 60):
+    for minutes in (0, 1, 179, 181):
         seconds = 60.0 * minutes
         now = Moment(moment.now + seconds, moment.wall + timedelta(seconds=seconds))
         ask(found, (engine, now))
         seen.append(sum(HOUR <= raw.p50 < 6 * HOUR for raw, _ in noted.told))
         noted.told.clear()
-    assert seen == [FEW, 1, 0, 16]
+    assert seen == [AT_ONCE, 0, 0, AT_ONCE]
 
 
 class Noted:
-    """Takes forecasts that are followed up."""
+    """Takes forecasts, and keeps those that are followed up."""
 
-    def __init__(self) -> None:
+    def __init__(self, add: Callable[..., bool]) -> None:
         self.uids: list[str] = []
         self.told: list[tuple[Wait, Wait]] = []
+        self._add = add
 
-    def __call__(self, key: Any, now: float, raw: Wait, told: Wait | None = None) -> None:
-        self.uids.append(key.uid)
-        self.told.append((raw, told or raw))
+    def __call__(self, key: Any, now: float, raw: Wait, told: Wait | None = None) -> bool:
+        is_followed = self._add(key, now, raw, told)
+        if is_followed:
+            self.uids.append(key.uid)
+            self.told.append((raw, told or raw))
+        return is_followed
 
     def of(self, units: dict[str, UnitForecast]) -> list[UnitForecast]:
         return [units[uid] for uid in self.uids]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from msgspec.structs import replace
 
@@ -22,7 +24,7 @@ from queue_scheduler.replay.scored_world import (
 from tests.queue_scheduler.replay.scored_kit import made_trace
 
 JOBS = 300
-TRUTH = Asking(is_oracle=True, begin=0.1)
+TRUTH = Asking(is_oracle=True, begin=0.1, forecasts=100)
 LEARNED = Asking(forecasts=40, paths=5, begin=0.3, seed=2)
 
 
@@ -88,6 +90,8 @@ def test_declared_times_that_are_right_make_forecasts_right() -> None:
     every = found["horizons"]["all"]
     assert every["n"] >= 20
     assert every["forecast"]["medianRelativeError"] <= 0.2
+    assert every["forecast"]["coverageP90"] >= 0.7
+    assert 0.5 <= every["forecast"]["coverageBand"] <= 0.98
     assert every["position"]["skill"] > 0.1
 
 
@@ -102,3 +106,25 @@ def test_quantiles_of_a_forecast_are_in_order() -> None:
     for question in ask(build(), LEARNED):
         told: Wait = question.told
         assert 0 <= told.p10 <= told.p50 <= told.p90, question
+
+
+def test_moments_are_spread_over_the_jobs_that_wait() -> None:
+    """Between two moments there are about as many jobs that wait as between any other two."""
+    world = build(policy="FIFO", declared=NONE)
+    asking = replace(TRUTH, begin=0.1, score_from=0.1, forecasts=8 * 20)
+    moments = sorted({question.now for question in ask(world, asking)})
+    lives = replay(world.world, world.trace, Settings(path="made"), lambda _: None).lives
+    submits = [life.submit for life in lives if life.wait > 0 and life.submit >= moments[0]]
+    between = [sum(a <= at < b for at in submits) for a, b in pairwise(moments)]
+    assert len(moments) == 8
+    assert max(between) - min(between) <= 1
+    assert min(between) >= len(submits) / 10
+
+
+def test_first_and_last_in_line_are_asked_about() -> None:
+    questions = ask(build(), replace(TRUTH, per_moment=4))
+    by_moment: dict[float, list[float]] = {}
+    for question in questions:
+        by_moment.setdefault(question.now, []).append(question.true or 0.0)
+    long = [max(waits) - min(waits) > 3600 for waits in by_moment.values() if len(waits) == 4]
+    assert sum(long) >= len(long) / 2 > 0
