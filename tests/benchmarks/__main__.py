@@ -111,7 +111,7 @@ STAGES = (
     ),
     Stage(
         "forecast",
-        "how long a renewal of forecasts takes with 1,000 and 10,000 pending",
+        "how long a renewal of forecasts takes, and a horizon of what-if",
         130,
         lambda options: forecast_figures.run(quick=options.quick),
     ),

@@ -198,7 +198,7 @@ def test_events_say_that_nothing_is_recorded_and_that_it_goes_on(following: Foll
     resource.prlimit(insight.pid, resource.RLIMIT_FSIZE, (soft, hard))
     until(lambda: is_run(world, next(jobs)) and "RecordResumed" in notes(), OWN_TIMES_SECONDS)
     assert datetime.fromisoformat(record_of(following)["completeFrom"]) > stopped
-    gap = following.ask(f"/debug/queues?at={stopped.strftime('%Y-%m-%dT%H:%M:%SZ')}")
+    gap = following.ask(f"/debug/queues?at={stopped.strftime('%Y-%m-%dT%H:%M:%S.%fZ')}")
     assert gap.status_code == 503
     assert "nothing was recorded after" in gap.json()["detail"]
 

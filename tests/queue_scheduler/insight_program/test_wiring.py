@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,10 +12,10 @@ import httpx
 import msgspec
 import pytest
 
-from queue_scheduler.debug_api import forecast_routes
+from queue_scheduler.debug_api import forecast_routes, question_budget
 from queue_scheduler.forecast.run_times import Running, RunTimes, SurvivalRunTimes
 from queue_scheduler.insight.finished_run import FinishedRun
-from queue_scheduler.insight_program import wiring
+from queue_scheduler.insight_program import horizons, wiring
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_scheduler.insight_program.recording import FILE, read_runs
 from queue_scheduler.insight_program.wiring import Insight
@@ -25,6 +27,7 @@ from shared_api.testing.object_builders import queue_unit
 from shared_api.timestamps import rfc3339
 from tests.queue_scheduler.insight_kit import Sender
 from tests.queue_scheduler.insight_process import (
+    PATIENCE_SECONDS,
     await_true,
     build,
     follow,
@@ -209,6 +212,47 @@ def test_a_horizon_is_answered_on_both_sides(tmp_path: Path) -> None:
             assert place["waitP90"]["difference"]["p50"] < 0
         assert client.post(WHAT_IF, json=body).json()["horizon"] == horizon
         assert client.get("/debug/queues/team").json()["queue"]["pending"] == 12
+        sender.feed.close()
+
+
+class Stuck(SurvivalRunTimes):
+    """A model that is asked, and does not answer until it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_answer = threading.Event(), threading.Event()
+
+    def at(self, epoch: float, running: Iterable[Running]) -> RunTimes:
+        self.is_asked.set()
+        assert self.may_answer.wait(PATIENCE_SECONDS)
+        return super().at(epoch, running)
+
+
+def test_while_a_horizon_is_played_it_follows_and_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = Stuck()
+    models = iter((SurvivalRunTimes, lambda: stuck))
+    monkeypatch.setattr(wiring, "load_run_time_model", lambda: next(models))
+    monkeypatch.setattr(question_budget, "TURN_SECONDS", 0.1)
+    monkeypatch.setattr(horizons, "MAX_UNREAD", 1)
+    body = {"edits": [], "horizonSeconds": 60}
+    with running(tmp_path) as (_, client), ThreadPoolExecutor() as pool:
+        sender = Sender(tmp_path)
+        sender.tell_real_time()
+        sender.add_unit("a")
+        follow(sender, client)
+        asked = pool.submit(client.post, WHAT_IF, json=body)
+        assert stuck.is_asked.wait(PATIENCE_SECONDS)
+        sender.add_unit("b")
+        for version, phase in ((5, "Running"), (6, "Succeed")):
+            sender.tell_phase("c", phase, version=version)
+        follow(sender, client)
+        assert units_at(client, "") == ["a", "b"]
+        second = client.post(WHAT_IF, json=body)
+        assert (second.status_code, second.headers["retry-after"]) == (429, "1")
+        stuck.may_answer.set()
+        assert asked.result(PATIENCE_SECONDS).json()["horizon"]["paths"] == 20
         sender.feed.close()
 
 
