@@ -15,7 +15,7 @@ from queue_scheduler.command_line.__main__ import run
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
-from tests.queue_scheduler.offline.dump_files import SETTINGS, dump_bytes, write
+from tests.queue_scheduler.offline.dump_files import SETTINGS, dump_bytes, edited, write
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
 
@@ -80,6 +80,14 @@ def test_json_is_what_the_route_answers(
     api = DebugApi(kit.shared, QUOTA_READERS, lambda: True, kit.clock.now)
     with served(build_app(api, open_access, (), "0")) as client:
         assert json.loads(capsys.readouterr().out) == client.get(path).json()
+
+
+def test_it_is_the_time_of_the_dump(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    then = "2020-01-01T00:00:00Z"
+    write(folder, "old.json", edited((folder / "dump.json").read_bytes(), takenAt=then))
+    assert ask(folder, "forecast default/big --output json", "old.json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["computedAt"], found["ageSeconds"]) == (then, 0.0)
 
 
 @pytest.mark.parametrize(
