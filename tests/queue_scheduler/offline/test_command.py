@@ -116,6 +116,16 @@ def test_what_is_wrong_is_one_sentence(
     assert want in said
 
 
+def test_a_dump_cannot_move_the_cursor(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = (folder / "dump.json").read_bytes().replace(b'"big"', b'"big\\u001b[2J\\u0007"')
+    write(folder, "hostile.json", data)
+    assert ask(folder, "units", "hostile.json") == 0
+    assert ask(folder, "explain x/y\x1b[2J", "hostile.json") == 1
+    shown = capsys.readouterr()
+    assert "default/big\ufffd[2J\ufffd" in shown.out
+    assert all(each.isprintable() or each == "\n" for each in shown.out + shown.err)
+
+
 def test_a_dump_is_saved_without_names(
     kit: ShellKit, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
