@@ -58,6 +58,7 @@ from queue_scheduler.debug_api.what_if_routes import (
 from queue_scheduler.decision import Moment
 from queue_scheduler.dump.contents import Settings
 from queue_scheduler.insight.explain import Verdict
+from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
 from shared_api.debug_api.router_group import Guard
@@ -218,9 +219,9 @@ class DebugApi:
         return self._what_if.answer(question)
 
     @_in_turn
-    def dump(self, *, compress: bool = False) -> bytes:
+    def dump(self, runs: tuple[FinishedRun, ...] = (), *, compress: bool = False) -> bytes:
         """Everything that the engine believes, as a file."""
-        return self._dumps.take(compress=compress)
+        return self._dumps.take(runs, compress=compress)
 
     @_in_turn
     def quotas(self) -> views.QuotaTreePage:
@@ -264,7 +265,7 @@ def build_app(
     _add_units(app, api, link, access)
     add_try_route(app, api.tries, access, lambda body: link.ask_at(NEW_UNITS, NewUnitsView, body))
     add_what_if(app, api.what_if, access, lambda request, body: link.ask(request, WhatIfView, body))
-    add_dump_route(app, api.dump, access)
+    add_dump_route(app, api.dump, link, access)
 
     @app.get("/debug/insight")
     def insight(request: Request) -> InsightView:

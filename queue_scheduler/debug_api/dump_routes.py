@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Final
 
-from fastapi import FastAPI, Query, Request, Response
+import msgspec
+import structlog
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from msgspec.structs import replace
 
+from queue_scheduler.debug_api.insight_link import InsightLink
+from queue_scheduler.debug_api.insight_views import FinishedRunsView
 from queue_scheduler.debug_api.what_if_routes import EngineSource
 from queue_scheduler.dump.codec import encode_dump
 from queue_scheduler.dump.contents import Settings
 from queue_scheduler.dump.take import take_dump
+from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.access_review import list_units_in
 from shared_api.debug_api.access import EVERYWHERE, check_right
 from shared_api.debug_api.debug_app import problems
@@ -21,7 +27,11 @@ from shared_api.debug_api.router_group import Guard
 from shared_api.local_program import VERSION
 
 PATH: Final = "/debug/dump"
+FINISHED_RUNS: Final = "/debug/finished-runs"
+"""Of the insight program's own routes; only the scheduler asks."""
 JSON: Final = "application/json"
+
+log = structlog.get_logger("dumps")
 
 Compressed = Annotated[bool, Query(description="compressed with gzip")]
 
@@ -42,19 +52,35 @@ class Dumps:
         self._is_leader = is_leader
         self._settings = settings
 
-    def take(self, *, compress: bool) -> bytes:
-        """Return a dump as bytes."""
+    def take(self, runs: tuple[FinishedRun, ...], *, compress: bool) -> bytes:
+        """Return a dump as bytes, with these runs that have ended."""
         state, leader = self._source(), self._is_leader()
         dump = take_dump(state.engine, state.moment, self._settings, VERSION, leader=leader)
-        return encode_dump(dump, compress=compress)
+        return encode_dump(replace(dump, runs=runs), compress=compress)
 
 
-def add_dump_route(app: FastAPI, take: Callable[..., bytes], access: Guard) -> None:
+def read_finished_runs(link: InsightLink) -> tuple[FinishedRun, ...]:
+    """Return what forecasts are learned from; () if the insight program is off, or records nothing.
+
+    A dump without them is of use all the same.
+    """
+    try:
+        view = link.ask_at(FINISHED_RUNS, FinishedRunsView)
+    except HTTPException as error:
+        log.info("a dump has no finished runs", reason=error.detail)
+        return ()
+    return msgspec.convert(view.runs, tuple[FinishedRun, ...])
+
+
+def add_dump_route(
+    app: FastAPI, take: Callable[..., bytes], link: InsightLink, access: Guard
+) -> None:
     """Add the route.
 
     Args:
         app: The application; it calls `access` first.
         take: `Dumps.take`; called on a thread of the server.
+        link: Asks the insight program.
         access: The application's guard.
     """
 
@@ -67,11 +93,12 @@ def add_dump_route(app: FastAPI, take: Callable[..., bytes], access: Guard) -> N
         headers = {"Content-Disposition": 'attachment; filename="koord-queue-dump.json"'}
         if gzip:
             headers["Content-Encoding"] = "gzip"
-        return Response(take(compress=gzip), headers=headers, media_type=JSON)
+        content = take(read_finished_runs(link), compress=gzip)
+        return Response(content, headers=headers, media_type=JSON)
 
-    content = {JSON: {"schema": {"type": "object"}}}
+    described = {JSON: {"schema": {"type": "object"}}}
     app.get(
         PATH,
-        responses={200: {"content": content}, **problems(403)},
+        responses={200: {"content": described}, **problems(403)},
         response_class=Response,
     )(dump)

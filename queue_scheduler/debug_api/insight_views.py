@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from shared_api.debug_api.views import View
 
@@ -35,6 +36,12 @@ class InsightView(View):
     following_since: datetime
     leader: bool
     record: RecordView
+
+
+class FinishedRunsView(View):
+    """The newest runs that have ended and are recorded, the oldest first, as `FinishedRun` is."""
+
+    runs: list[dict[str, Any]]
 
 
 class LogEntryView(View):

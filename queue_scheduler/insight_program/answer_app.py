@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated
@@ -27,6 +27,7 @@ from queue_scheduler.debug_api.app import (
     Since,
     WithChanges,
 )
+from queue_scheduler.debug_api.dump_routes import FINISHED_RUNS
 from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.debug_api.forecast_routes import (
     NEW_UNITS,
@@ -35,6 +36,7 @@ from queue_scheduler.debug_api.forecast_routes import (
     add_forecast_routes,
 )
 from queue_scheduler.debug_api.insight_views import (
+    FinishedRunsView,
     InsightView,
     LogEntryView,
     LogView,
@@ -42,6 +44,7 @@ from queue_scheduler.debug_api.insight_views import (
 )
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, add_what_if
+from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.insight_program.sources import NoStateError, Sources
 from queue_scheduler.record.decision_log import LogEntry
@@ -136,6 +139,21 @@ def _view_entry(entry: LogEntry) -> LogEntryView:
     )
 
 
+class RunsApi:
+    """Answers which runs have ended; the scheduler asks, for `/debug/dump`.
+
+    Args:
+        read: Returns the newest runs of the record.
+    """
+
+    def __init__(self, read: Callable[[], Sequence[FinishedRun]]) -> None:
+        self._read = read
+
+    def finished_runs(self) -> FinishedRunsView:
+        """The newest runs that have ended."""
+        return FinishedRunsView(runs=[msgspec.to_builtins(run) for run in self._read()])
+
+
 class TimedApi:
     """The read routes of the debug API, over the engine of any recorded time."""
 
@@ -203,6 +221,7 @@ def build_answer_app(
     forecasts: Forecasts,
     what_if: WhatIfAnswers,
     new_units: NewUnitsApi,
+    runs: RunsApi,
 ) -> FastAPI:
     """Return the application. The socket answers only processes of the same user."""
     app = build_debug_app("Koord-Queue insight", VERSION, open_access)
@@ -216,6 +235,7 @@ def build_answer_app(
     get("/debug/queueunits/{namespace}/{name}")(timed.queue_unit)
     get("/debug/queueunits/{namespace}/{name}/explain")(timed.explain)
     get("/debug/quotas")(timed.quotas)
+    get(FINISHED_RUNS)(runs.finished_runs)
     add_forecast_routes(app, forecasts, open_access)
     add_what_if(app, what_if.answer, open_access)
     app.post(NEW_UNITS)(new_units.answer)

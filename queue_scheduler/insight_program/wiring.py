@@ -18,7 +18,12 @@ from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
-from queue_scheduler.insight_program.answer_app import NewUnitsApi, StateApi, build_answer_app
+from queue_scheduler.insight_program.answer_app import (
+    NewUnitsApi,
+    RunsApi,
+    StateApi,
+    build_answer_app,
+)
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.insight_program.feed_server import FeedServer
 from queue_scheduler.insight_program.flags import InsightFlags
@@ -42,6 +47,8 @@ from shared_api.program_flags import FlagError
 
 LEARNED_DAYS: Final = 30
 """How far back runs of the record are learned: as long as it keeps them."""
+MOST_RUNS: Final = 10_000
+"""Runs in a dump, the newest: some 4 MB."""
 
 
 class Insight:
@@ -67,6 +74,7 @@ class Insight:
                 age=recorder.age_seconds, failures=lambda: float(recorder.failures)
             )
             self._recorder = recorder
+        self._record_folder = flags.record_folder
         runs = self._read_runs(flags.record_folder)
         since = datetime.fromtimestamp(runs[0].ended, UTC) if runs else program.clock.now()
         self._forecasts = self._build_forecasts(since, flags.forecast_seconds)
@@ -133,7 +141,8 @@ class Insight:
         budget = QuestionBudget(self._clock, SHARE)
         what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
         new_units = NewUnitsApi(self._state, self._horizons, budget)
-        return build_answer_app(self._sources, state, self._forecasts, what_if, new_units)
+        runs = RunsApi(lambda: self._read_runs(self._record_folder)[-MOST_RUNS:])
+        return build_answer_app(self._sources, state, self._forecasts, what_if, new_units, runs)
 
     def _state(self) -> State:
         """Return the state for a question.

@@ -39,7 +39,7 @@ def run(got: argparse.Namespace, out: TextIO, err: TextIO) -> int:
         else:
             _answer(got, out, err)
     except (DumpError, AnswerError) as error:
-        err.write(f"koord-queue {got.command}: error: {error}\n")
+        err.write(f"koord-queue {got.command}: error: {text.printable(str(error))}\n")
         return EXIT_FAILED
     except BrokenPipeError:
         # The reader has seen enough; what is left in the stream is dropped at the end.
@@ -77,13 +77,13 @@ def _answer(got: argparse.Namespace, out: TextIO, err: TextIO) -> None:
     loaded = load_engine(read_dump(got.from_dump))
     err.writelines(
         f"koord-queue {got.command}: {note}: answers may differ from the cluster's\n"
-        for note in loaded.notes
+        for note in map(text.printable, loaded.notes)
     )
     shown = _QUESTIONS[got.command](OfflineAnswers(loaded), got)
     if got.output == "json":
         out.write(to_json(shown.answer).decode() + "\n")
     else:
-        out.writelines(f"{line}\n" for line in shown.lines)
+        out.writelines(f"{text.printable(line)}\n" for line in shown.lines)
 
 
 def _explain(answers: OfflineAnswers, got: argparse.Namespace) -> Shown:

@@ -10,6 +10,11 @@ from queue_scheduler.debug_api.views import ExplainView, QueueView, UnitView
 from queue_scheduler.debug_api.what_if_routes import HorizonView, RefusedView, WhatIfView
 
 
+def printable(line: str) -> str:
+    """Return a line without control characters: a stranger's file must not move the cursor."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
+
+
 def tell_explanation(view: ExplainView) -> Iterator[str]:
     """Yield why a unit waits, each further reason, and what would start it."""
     yield view.summary

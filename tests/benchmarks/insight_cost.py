@@ -175,7 +175,9 @@ def _started(
         if is_on:
             insight = _start_insight(Path(folder))
             started["insight"] = insight
-            os.setpriority(os.PRIO_PROCESS, insight.pid, priority)
+            # Linux sets the priority of one thread; those that are started later inherit it.
+            for thread in Path(f"/proc/{insight.pid}/task").iterdir():
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), priority)
             flags.append(f"--insight-socket-dir={folder}")
         audit = f"{audited_scheduler.FLAG}{AUDIT_SECONDS if is_on else 0}"
         ours = ("--debug-address=127.0.0.1:0", f"--writers={WORKERS}", *flags, audit)

@@ -151,10 +151,13 @@ def test_services_and_probes_name_existing_ports(values: Json) -> None:
         name: {port["name"]: port["containerPort"] for port in one["ports"]}
         for name, one in containers(values).items()
     }
+    scraped = set()
     for service in of_kind(render(values), "Service").values():
         component = service["metadata"]["labels"]["app.kubernetes.io/component"]
         for port in service["spec"]["ports"]:
             assert ports[component][port["targetPort"]] == port["port"]
+            scraped |= {component} if port["name"] == "metrics" else set()
+    assert scraped == ports.keys()
     for name, one in containers(values).items():
         health, number = PROBES.get(name, ("health", 8081))
         assert one["livenessProbe"]["httpGet"] == {"path": "/livez", "port": health}
@@ -449,6 +452,7 @@ def test_where_the_record_is_kept(values: Json, volume: Json, strategy: str) -> 
     given = {"insight": {"enabled": True, "record": values}}
     volumes = {one["name"]: one for one in pods(given)["scheduler"]["spec"]["volumes"]}
     assert volumes["insight-record"] == {"name": "insight-record", **volume}
+    assert volumes["insight-sockets"]["emptyDir"] == {"sizeLimit": "1Mi"}
     assert deployments(given)["scheduler"]["spec"]["strategy"]["type"] == strategy
     assert deployments(given)["controllers"]["spec"]["strategy"]["type"] == "RollingUpdate"
 

@@ -74,6 +74,7 @@ def commands(cluster: Cluster, debug_url: str, jobs_url: str) -> Iterator[str]:
     for path in ("queues", "quotas", "queueunits/NAMESPACE/NAME"):
         yield f"curl -s {debug_url}/debug/{path} | python3 -m json.tool"
     yield f"curl -s {jobs_url}/debug/jobs/NAMESPACE/Job/NAME | python3 -m json.tool"
+    yield f".venv/bin/koord-queue dump --server {debug_url}/ -o dump.json.gz"
 
 
 ROOT = Path(__file__).parents[2]

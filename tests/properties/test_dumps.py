@@ -68,9 +68,14 @@ def check(engine: Engine, empty: Engine, moment: Moment = AT) -> Engine:
     got.validate()
     assert digest(forgetful(got)) == digest(forgetful(want))
     assert set(refusals(got)) <= set(refusals(want))
+    assert admitted_on(got) == admitted_on(want)
     assert list(explanations(got, moment)) == list(explanations(want, moment))
     assert answer_at_once(got.fork(), (), moment) == answer_at_once(want.fork(), (), moment)
     return got
+
+
+def admitted_on(engine: Engine) -> dict[str, object]:
+    return {key: record.admitted_on for key, record in engine.units.records.items()}
 
 
 def refusals(engine: Engine) -> Iterator[tuple[str, str, Refusal, int | None]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from anyio import from_thread
 from starlette.applications import Starlette
@@ -22,6 +23,8 @@ from queue_scheduler.debug_api import app, insight_link, views, what_if_routes
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.insight_link import GONE, OFF, InsightLink
 from queue_scheduler.debug_api.insight_views import LogEntryView, LogView, log_without_others
+from queue_scheduler.dump.codec import decode_dump
+from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
@@ -315,6 +318,15 @@ def test_what_it_refuses_is_passed_on(
         got = detail_of(client.get("/debug/insight"))
     assert got[0] == code
     assert detail in got[1]
+
+
+def test_a_dump_has_the_runs_that_it_has_recorded(kit: ShellKit, tmp_path: Path) -> None:
+    run = FinishedRun(unit="default/a", uid="1", charge={"cpu": 2000}, created=0.5, ended=9.0)
+    runs = JSONResponse({"runs": [msgspec.to_builtins(run)]})
+    with answering(tmp_path, lambda _: runs), asking(kit, tmp_path) as client:
+        assert decode_dump(client.get("/debug/dump").content, "0.0.0").runs == (run,)
+    with asking(kit, tmp_path) as client:  # the program is gone
+        assert decode_dump(client.get("/debug/dump").content, "0.0.0").runs == ()
 
 
 def test_when_to_come_back_is_passed_on(kit: ShellKit, tmp_path: Path) -> None:

@@ -126,3 +126,11 @@ def test_sentences_of_others_are_removed_and_whom_a_victim_leaves_for_is_renamed
     assert first.startswith("made to leave for ")
     assert "ns/high" not in first
     assert (first.endswith(f" {REMOVED}"), second) == (True, REMOVED)
+
+
+def test_a_namespace_that_is_a_number_is_renamed() -> None:
+    dump = planted()
+    meta = msgspec.structs.replace(dump.units[0].metadata, namespace="4711")
+    unit = msgspec.structs.replace(dump.units[0], metadata=meta)
+    found = anonymize(msgspec.structs.replace(dump, units=(unit,)))
+    assert "4711" not in found.units[0].metadata.namespace

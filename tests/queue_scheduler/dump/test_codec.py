@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 
 import msgspec
@@ -79,5 +80,10 @@ def test_a_file_that_unpacks_without_end_is_not_unpacked(monkeypatch: pytest.Mon
     monkeypatch.setattr(codec, "MAX_BYTES", 1000)
     packer = zlib.compressobj(wbits=31)
     bomb = packer.compress(bytes(10_000_000)) + packer.flush()
-    with pytest.raises(DumpError, match="too large"):
-        decode_dump(bomb, "1.2.3")
+    tracemalloc.start()
+    try:
+        with pytest.raises(DumpError, match="too large"):
+            decode_dump(bomb, "1.2.3")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()

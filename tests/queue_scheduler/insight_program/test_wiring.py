@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from queue_scheduler.debug_api import forecast_routes, question_budget
+from queue_scheduler.debug_api.dump_routes import FINISHED_RUNS
 from queue_scheduler.forecast.run_times import Running, RunTimes, SurvivalRunTimes
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_program import horizons, wiring
@@ -188,6 +189,7 @@ def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Le
         follow(sender, client)
         assert client.post(WHAT_IF, json={"edits": [], "horizonSeconds": 60}).status_code == 200
         assert models[3].runs == [run]
+        assert client.get(FINISHED_RUNS).json() == {"runs": [msgspec.to_builtins(run)]}
         sender.feed.close()
 
 

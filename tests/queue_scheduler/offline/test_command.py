@@ -15,7 +15,7 @@ from queue_scheduler.command_line.__main__ import run
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
-from tests.queue_scheduler.offline.dump_files import SETTINGS, dump_bytes, write
+from tests.queue_scheduler.offline.dump_files import SETTINGS, dump_bytes, edited, write
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
 
@@ -82,6 +82,14 @@ def test_json_is_what_the_route_answers(
         assert json.loads(capsys.readouterr().out) == client.get(path).json()
 
 
+def test_it_is_the_time_of_the_dump(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    then = "2020-01-01T00:00:00Z"
+    write(folder, "old.json", edited((folder / "dump.json").read_bytes(), takenAt=then))
+    assert ask(folder, "forecast default/big --output json", "old.json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["computedAt"], found["ageSeconds"]) == (then, 0.0)
+
+
 @pytest.mark.parametrize(
     ("line", "name", "want"),
     [
@@ -106,6 +114,16 @@ def test_what_is_wrong_is_one_sentence(
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith(f"koord-queue {line.split(maxsplit=1)[0]}: error: ")
     assert want in said
+
+
+def test_a_dump_cannot_move_the_cursor(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = (folder / "dump.json").read_bytes().replace(b'"big"', b'"big\\u001b[2J\\u0007"')
+    write(folder, "hostile.json", data)
+    assert ask(folder, "units", "hostile.json") == 0
+    assert ask(folder, "explain x/y\x1b[2J", "hostile.json") == 1
+    shown = capsys.readouterr()
+    assert "default/big\ufffd[2J\ufffd" in shown.out
+    assert all(each.isprintable() or each == "\n" for each in shown.out + shown.err)
 
 
 def test_a_dump_is_saved_without_names(
