@@ -119,22 +119,24 @@ class ProgramProcesses:
         deadline = self._clock.monotonic() + READY_SECONDS
         for name in self._children:
             while not _is_ok(f"{self._url(name, '--health-address')}/readyz"):
-                self._give_way_to_others()
                 self.check_alive()
                 if self._clock.monotonic() > deadline:
                     raise DemoFailed(self._children[name].describe_end())
                 self._clock.sleep(POLL_SECONDS)
 
-    def _give_way_to_others(self) -> None:
-        # Another demo or another instance of the program has the usual port.
-        for name, port in self._debug_ports.items():
-            child = self._children[name]
-            if child.running or port == ANY_PORT:
-                continue
-            if f"--debug-address: {LOOPBACK}:{port} is already in use" in child.log():
-                self._debug_ports[name] = ANY_PORT
-                self._children[name] = self._program(name)
-                self._children[name].start()
+    def _gives_way(self, name: str) -> bool:
+        """Start a program with any port if it has ended because the usual one is taken.
+
+        Another demo has it, or another instance of the program.
+        """
+        port = self._debug_ports.get(name, ANY_PORT)
+        taken = f"--debug-address: {LOOPBACK}:{port} is already in use"
+        if port == ANY_PORT or taken not in self._children[name].log():
+            return False
+        self._debug_ports[name] = ANY_PORT
+        self._children[name] = self._program(name)
+        self._children[name].start()
+        return True
 
     def _url(self, name: str, flag: str) -> str:
         if (name, flag) not in self._urls:
@@ -156,13 +158,14 @@ class ProgramProcesses:
         return self._url(CONTROLLERS, "--debug-address")
 
     def check_alive(self) -> None:
-        """Return while all run.
+        """Return while all run; start one anew whose usual port is taken.
 
         Raises:
-            DemoFailed: One has ended; the message has the end of its log.
+            DemoFailed: One has ended for another reason; the message has the end of its log.
         """
-        for child in self._children.values():
-            if not child.running:
+        # Each is looked at once: one that ended between two looks would be taken for broken.
+        for name, child in list(self._children.items()):
+            if not child.running and not self._gives_way(name):
                 raise DemoFailed(child.describe_end())
 
     @property

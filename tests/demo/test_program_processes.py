@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.demo.program_processes import count_writes, find_port
+from shared_api.process.clock import SystemClock
+from tests.demo import program_processes
+from tests.demo.clusters import DemoFailed
+from tests.demo.program_processes import (
+    ANY_PORT,
+    SCHEDULER,
+    ProgramProcesses,
+    count_writes,
+    find_port,
+)
 
 METRICS = """\
 # HELP rest_client_requests_total Requests by status code
@@ -35,3 +47,61 @@ LOG = """\
 )
 def test_ports_are_read_from_complete_lines_of_the_log(flag: str, port: int) -> None:
     assert find_port(LOG, flag) == port
+
+
+class PlayedChild:
+    """A program that runs until it is told to have ended."""
+
+    def __init__(self, command: list[str], **_: object) -> None:
+        self.command = command
+        self.name = ""
+        self.running = False
+        self.said = ""
+
+    def start(self) -> None:
+        self.running = True
+
+    def end(self, said: str) -> None:
+        self.running, self.said = False, said
+
+    def log(self) -> str:
+        return self.said
+
+    def describe_end(self) -> str:
+        return self.said
+
+
+class NoCluster:
+    kubeconfig = queue_namespace = "none"
+    context = None
+
+    def environment(self) -> None:
+        return None
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ProgramProcesses:
+    monkeypatch.setattr(program_processes, "ChildProcess", PlayedChild)
+    cluster: Any = NoCluster()
+    found = ProgramProcesses(cluster, tmp_path, 0, SystemClock())
+    found.start()
+    return found
+
+
+def scheduler_of(programs: ProgramProcesses) -> PlayedChild:
+    children: Any = programs._children  # noqa: SLF001 - they are played ones
+    child: PlayedChild = children[SCHEDULER]
+    return child
+
+
+def test_a_program_whose_port_is_taken_takes_any(programs: ProgramProcesses) -> None:
+    scheduler_of(programs).end("error: --debug-address: 127.0.0.1:19876 is already in use")
+    programs.check_alive()
+    again = scheduler_of(programs)
+    assert (again.running, f"127.0.0.1:{ANY_PORT}" in again.command) == (True, True)
+
+
+def test_a_program_that_ends_otherwise_ends_the_demo(programs: ProgramProcesses) -> None:
+    scheduler_of(programs).end("error: --kubeconfig: none")
+    with pytest.raises(DemoFailed, match="--kubeconfig: none"):
+        programs.check_alive()
