@@ -79,15 +79,19 @@ class UnitAdmission:
         refused = self._plugins.check(info)
         if refused is not None:
             return refused
+        held_up = self._find_held_up(queue, info, moment)
+        return self._plugins.reserve(info) if held_up is None else (held_up, None)
+
+    def _find_held_up(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> Refusal | None:
+        """Return why a unit that the plugins let pass may not start yet, or None."""
+        delay = None
         if queue.is_backfilling:
             delay = self._backfill.check(queue, info, moment.seconds)
-            if delay is not None:
-                return delay, None
-        if queue.in_flight or not self._rounds.is_idle:
-            held_up = self._rounds.hold_up(queue, info, moment)
-            if held_up is not None:
-                return held_up, None
-        return self._plugins.reserve(info)
+        if delay is None and (queue.in_flight or not self._rounds.is_idle):
+            return self._rounds.hold_up(queue, info, moment)
+        return delay
 
     def _try_fewer(
         self, queue: SchedulingQueue, info: QueueUnitInfo, no: No, moment: Moment
@@ -202,16 +206,6 @@ class UnitAdmission:
             if again is not None:
                 self._rounds.ask_at(waiter, moment.now + again)
         return True
-
-    def _find_held_up(
-        self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
-    ) -> Refusal | None:
-        delay = None
-        if queue.is_backfilling:
-            delay = self._backfill.check(queue, info, moment.seconds)
-        if delay is None and (queue.in_flight or not self._rounds.is_idle):
-            return self._rounds.hold_up(queue, info, moment)
-        return delay
 
     def why_refused(self, info: QueueUnitInfo) -> Refusal | None:
         """Return why the filters refuse a pending unit now, with its least pods; None: they pass.
