@@ -121,11 +121,17 @@ class EngineRecorder:
         )
 
 
-def read_runs(path: Path, since: datetime) -> list[FinishedRun]:
-    """Return the runs of a record that have ended since a time, in order; none if it is broken."""
+def read_runs(path: Path, since: datetime, most: int = -1) -> list[FinishedRun]:
+    """Return the runs of a record that have ended since a time, in order; none if it is broken.
+
+    Args:
+        path: The file.
+        since: The time.
+        most: How many, the newest; -1: all.
+    """
     try:
         with closing(read_store(path)) as store:
-            return list(store.finished_since(since.timestamp()))
+            return list(store.finished_since(since.timestamp(), most))
     except (StoreError, msgspec.MsgspecError) as error:
         log.info("no runs are learned from the record", problem=str(error))
         return []

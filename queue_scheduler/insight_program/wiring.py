@@ -96,11 +96,11 @@ class Insight:
         )
         self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
 
-    def _read_runs(self, record_folder: Path | None) -> list[FinishedRun]:
+    def _read_runs(self, record_folder: Path | None, most: int = -1) -> list[FinishedRun]:
         if record_folder is None:
             return []
         since = self._clock.now() - timedelta(days=LEARNED_DAYS)
-        return read_runs(record_folder / FILE, since)
+        return read_runs(record_folder / FILE, since, most)
 
     def _build_forecasts(self, since: datetime, least_rest: float) -> Forecasts:
         model = load_run_time_model()()
@@ -141,7 +141,7 @@ class Insight:
         budget = QuestionBudget(self._clock, SHARE)
         what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
         new_units = NewUnitsApi(self._state, self._horizons, budget)
-        runs = RunsApi(lambda: self._read_runs(self._record_folder)[-MOST_RUNS:])
+        runs = RunsApi(lambda: self._read_runs(self._record_folder, MOST_RUNS))
         return build_answer_app(self._sources, state, self._forecasts, what_if, new_units, runs)
 
     def _state(self) -> State:

@@ -236,10 +236,13 @@ class RecordStore:
         found = self._run("SELECT min(wall) FROM checkpoints")[0][0]
         return None if found is None else float(found)
 
-    def finished_since(self, wall: float) -> Iterator[FinishedRun]:
-        """Yield the runs that have ended since a time, in order."""
-        rows = self._run("SELECT data FROM finished WHERE ended >= ? ORDER BY ended", wall)
-        return (msgspec.json.decode(data, type=FinishedRun) for (data,) in rows)
+    def finished_since(self, wall: float, most: int = -1) -> Iterator[FinishedRun]:
+        """Yield the runs that have ended since a time, in order; the newest `most`, or all."""
+        statement = (
+            "SELECT data FROM finished WHERE ended >= ? ORDER BY ended DESC, id DESC LIMIT ?"
+        )
+        rows = self._run(statement, wall, most)
+        return (msgspec.json.decode(data, type=FinishedRun) for (data,) in reversed(rows))
 
     def select_decisions(self, where: str, *values: object) -> list[tuple[int, LogEntry]]:
         """Return decisions, each with its id; `where`: the end of a SELECT, with ? for values."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -20,6 +21,7 @@ from queue_scheduler.insight_program import horizons, wiring
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_scheduler.insight_program.recording import FILE, read_runs
 from queue_scheduler.insight_program.wiring import Insight
+from queue_scheduler.record.record_store import open_store
 from shared_api.debug_api.json_body import JSON
 from shared_api.local_program import LocalProgram
 from shared_api.process.clock import SystemClock
@@ -307,6 +309,22 @@ def test_the_age_of_the_forecast_is_a_metric(tmp_path: Path) -> None:
     names = {metric.name for metric in program.metrics.registry.collect()}
     assert {"koord_queue_forecast_age_seconds", "koord_queue_forecast_coverage"} <= names
     insight.stop()
+
+
+@pytest.mark.parametrize(
+    ("since", "most", "want"), [(0, -1, "abc"), (2, -1, "bc"), (0, 2, "bc"), (3, 2, "c")]
+)
+def test_the_newest_runs_of_a_record_are_read_in_order(
+    tmp_path: Path, since: float, most: int, want: str
+) -> None:
+    with closing(open_store(tmp_path / FILE, 0.0)) as store:
+        for ended, name in enumerate("abc", start=1):
+            store.add_finished(
+                FinishedRun(unit=name, uid=name, charge={}, created=0.0, ended=float(ended))
+            )
+        store.commit(store.begin_stretch(0.0), 0.0)
+    read = read_runs(tmp_path / FILE, datetime.fromtimestamp(since, UTC), most)
+    assert "".join(run.unit for run in read) == want
 
 
 def test_a_record_that_is_broken_teaches_nothing(tmp_path: Path) -> None:
