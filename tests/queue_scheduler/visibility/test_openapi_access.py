@@ -11,8 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.visibility.openapi import BASE, document_v3
 from shared_api.testing.object_builders import job_body
+from shared_api.well_known_labels import QUOTA_NAME
 from tests.queue_scheduler.debug_api.drawn_requests import values
 from tests.queue_scheduler.debug_api.posted_bodies import bodies
 from tests.queue_scheduler.visibility.visibility_kit import (
@@ -117,7 +119,8 @@ def test_a_name_of_another_namespace_is_not_told_by_its_absence(
 
 
 def test_a_tried_job_behind_one_of_others_is_not_told_its_name(client: httpx.Client) -> None:
-    body = job_body("next", requests={"cpu": 2}, metadata={"labels": {"kueue": "team"}})
+    body = job_body("next", requests={"cpu": 2}, metadata={"labels": {QUOTA_NAME: "team"}})
     answer = client.post(TRIES.replace("{namespace}", "default"), json=body, headers=ANN)
     assert answer.status_code == 201
+    assert OF_OTHERS in answer.text
     assert names_of_others(answer) == []
