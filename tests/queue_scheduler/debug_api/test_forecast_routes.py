@@ -102,7 +102,7 @@ def test_before_the_first_one_it_is_said_that_there_is_none(desk: Desk) -> None:
 
 def test_the_start_of_a_unit_is_found_by_its_uid(desk: Desk) -> None:
     assert desk.forecasts.start_of("j4") is None
-    desk.forecasts.step()
+    renew(desk.forecasts)
     uids = [f"uid-{name}" for name in ("j4", "j8", "j0")]
     want = [at(1000), None, None]
     assert [desk.forecasts.start_of(uid) for uid in uids] == want, "beyond the horizon, admitted"
