@@ -25,7 +25,7 @@ from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.testing.virtual_clock import EPOCH, VirtualClock
 from shared_api.timestamps import rfc3339
-from tests.queue_scheduler.forecast.forecast_kit import Exact, ExactModel, town_at
+from tests.queue_scheduler.forecast.forecast_kit import Exact, ExactModel, renew, town_at
 
 
 class Desk:
@@ -50,13 +50,6 @@ class Desk:
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     return Desk(monkeypatch)
-
-
-def renew(forecasts: Forecasts) -> float:
-    """Make a forecast, path by path; return for how long to rest then."""
-    while not (rest := forecasts.step()):
-        pass
-    return rest
 
 
 def at(seconds: float) -> str:
