@@ -17,6 +17,7 @@ from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.queue_scheduler.debug_api.drawn_requests import values
 from tests.queue_scheduler.debug_api.posted_bodies import bodies
+from tests.queue_scheduler.forecast.forecast_kit import renew
 from tests.queue_scheduler.visibility.visibility_kit import (
     EVERYWHERE,
     TABLE,
@@ -53,7 +54,7 @@ def desk() -> Desk:
     desk.add_unit("big", cpu=2)
     desk.add_unit("small", cpu=1)
     desk.decide()
-    desk.forecasts.step()
+    renew(desk.forecasts)
     return desk
 
 
