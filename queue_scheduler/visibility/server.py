@@ -101,6 +101,10 @@ class VisibilityServer:
         ]
         self._upkeep_thread = program.spawn("visibility-upkeep", self._upkeep.step)
 
+    def look_after(self) -> None:
+        """Look once after certificate, trust and registration, as the upkeep's thread does."""
+        self._upkeep.step()
+
     def start(self) -> None:
         """Start the threads."""
         for thread in (*self._threads, self._upkeep_thread):
