@@ -21,6 +21,8 @@ from typing import Any, Final, TypeVar
 import structlog
 from starlette.applications import Starlette
 
+from queue_scheduler.api_registration.api_service import ApiServices
+from queue_scheduler.api_registration.guard import VisibilityGuard
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
 from queue_scheduler.cycles.event_handlers import EventHandlers
@@ -160,6 +162,10 @@ class Scheduler:
             self._feed = self._build_feed(calls, flags.insight_folder, flags.queue_namespace)
             namespace = flags.program.lease_namespace
             self._watch_record(self._feed, flags.insight_folder, namespace, reporter)
+        if flags.withdraw_visibility_seconds is not None:
+            services = ApiServices(program.client)
+            guard = VisibilityGuard(services, self._clock, flags.withdraw_visibility_seconds)
+            self._threads.run("visibility-guard", guard.step)
         self._debug = self._build_debug(flags, handle)
         self._debug_threads = self._debug.threads(
             lambda name, step: program.spawn(name, step, unblock=self._debug.end)
