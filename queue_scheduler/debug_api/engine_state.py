@@ -20,3 +20,7 @@ class State(NamedTuple):
     engine: Engine
     moment: Moment
     number: int = 0
+
+
+class NoStateError(LookupError):
+    """There is no engine to ask, now or of that time; the message says why."""

@@ -228,6 +228,14 @@ class Forecasts:
         last = self._last
         return None if last is None else self._age_of(last)
 
+    def start_of(self, uid: str) -> str | None:
+        """Return the median start of a unit by its uid; None: it is not known."""
+        last = self._last
+        unit = None if last is None else last.forecast.units.get(uid)
+        if last is None or unit is None:
+            return None
+        return _moment(unit.told.start.p50, last.forecast.moment.wall)
+
     def of_unit(self, namespace: str, name: str) -> ForecastView:
         """Return when a unit starts.
 

@@ -160,7 +160,7 @@ class Snapshots:
 
     def held(self, facts: QueueSnapshot) -> Iterator[UnitFacts]:
         """Iterate lazily over the units of a queue that are on hold, by key."""
-        units = self._units((key, 0) for key in sorted(facts.held))
+        units = self.units((key, 0) for key in sorted(facts.held))
         return (unit for unit in units if unit.record.state is UnitState.ON_HOLD)
 
     def _refusal_of_held(self, facts: QueueSnapshot) -> Refusal | None:
@@ -176,9 +176,19 @@ class Snapshots:
         if queue is None:
             return QueuePage((), 0, has_more=False)
         keys = map(unit_key, islice(queue.in_order(), offset, offset + limit))
-        units = self._units(zip(keys, count(offset + 1)))
+        units = self.units(zip(keys, count(offset + 1)))
         waiting = tuple(unit for unit in units if _waits_in(unit.record, name))
         return QueuePage(waiting, queue.length, has_more=queue.length > offset + limit)
+
+    def units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
+        """Yield the units of these keys and positions that exist, read in batches.
+
+        Args:
+            places: Each with `namespace/name`, and its position in its queue; 0: it has none.
+        """
+        rest = iter(places)
+        while batch := tuple(islice(rest, BATCH)):
+            yield from map(self._with_promise, self._shared.ask(_read_units, batch))
 
     def unit(self, key: str) -> UnitFacts | None:
         """Return a unit with its position, or None if it is unknown."""
@@ -226,12 +236,6 @@ class Snapshots:
         Some dozen copies of the engine are made, from one that is made under the lock.
         """
         return find_changes(self._shared.fork(), key, self._now())
-
-    def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
-        """Yield the units of these keys and positions that exist, read in batches."""
-        rest = iter(places)
-        while batch := tuple(islice(rest, BATCH)):
-            yield from map(self._with_promise, self._shared.ask(_read_units, batch))
 
     def _with_promise(self, unit: UnitFacts) -> UnitFacts:
         """Return a unit with its promise, which takes the engine's lock for longer."""

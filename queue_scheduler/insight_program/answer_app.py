@@ -28,7 +28,7 @@ from queue_scheduler.debug_api.app import (
     WithChanges,
 )
 from queue_scheduler.debug_api.dump_routes import FINISHED_RUNS
-from queue_scheduler.debug_api.engine_state import State
+from queue_scheduler.debug_api.engine_state import NoStateError, State
 from queue_scheduler.debug_api.forecast_routes import (
     NEW_UNITS,
     Forecasts,
@@ -46,7 +46,7 @@ from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, add_what_if
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_program.horizons import Horizons
-from queue_scheduler.insight_program.sources import NoStateError, Sources
+from queue_scheduler.insight_program.sources import Sources
 from queue_scheduler.record.decision_log import LogEntry
 from queue_scheduler.record.log_query import LogQuery
 from queue_scheduler.setup.quota_readers import QUOTA_READERS

@@ -13,11 +13,12 @@ import msgspec
 import structlog
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.insight_views import RecordView
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import Checkpoint, Hello
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
-from queue_scheduler.insight_program.sources import NoStateError, Source
+from queue_scheduler.insight_program.sources import Source
 from queue_scheduler.record.checkpoint import CheckpointError
 from queue_scheduler.record.decision_log import DecisionLog
 from queue_scheduler.record.engine_call import EngineCall

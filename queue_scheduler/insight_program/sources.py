@@ -7,16 +7,13 @@ from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight_program.followed_engine import Followed, FollowedEngine
 from queue_scheduler.record.log_query import LogPage, LogQuery
 from shared_api.process.clock import Clock
 
 NOT_RECORDED: Final = "nothing is recorded: the insight program has no --record-dir"
-
-
-class NoStateError(LookupError):
-    """There is no engine to ask, now or of that time; the message says why."""
 
 
 class Source(NamedTuple):

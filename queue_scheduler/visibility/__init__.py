@@ -3,7 +3,14 @@
 Users read it with kubectl and their own rights: the API server passes their requests on.
 ``queue_scheduler.insight_program`` serves it.
 
-Read ``caller`` first: who asks, and what it may read.
+Read ``caller`` first: who asks, and what it may read. Then the application, which the server in
+front asks after it has authorized a request:
+
+1. ``sources``: what it answers from; ``app``: its routes; ``resources``: its kinds.
+2. ``queries``: what a list asks for; ``lists``: which units that are; ``pages``: their order;
+   ``snapshots``: states of the engine that are kept for further pages.
+3. ``tables``: what kubectl prints; ``formats``: which of both is asked for; ``statuses``: errors.
+4. ``discovery``, ``openapi``: what clients ask first.
 
 Not here: what is computed (``queue_scheduler.insight``, ``queue_scheduler.forecast``).
 """

@@ -49,7 +49,7 @@ class AccessVerdict(msgspec.Struct, frozen=True):
 
 
 class Rights(Protocol):
-    """The rights of callers in the group of the aggregated API; callable from any thread."""
+    """The rights of callers, in the group of the aggregated API and others; thread-safe."""
 
     def may(
         self,
@@ -59,15 +59,17 @@ class Rights(Protocol):
         subresource: str = "",
         namespace: str = "",
         name: str = "",
+        group: str = GROUP,
     ) -> AccessVerdict:
         """Return whether a caller may do something; may wait for the API server.
 
         Args:
             caller: Who asks.
             verb: "get", "list" or "create".
-            resource: Plural name of the kind, in the group of the aggregated API.
+            resource: Plural name of the kind.
             subresource: "" for the object itself.
             namespace: "" for all namespaces.
             name: Name of the object; "" for all.
+            group: The group of the kind.
         """
         ...

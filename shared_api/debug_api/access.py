@@ -63,15 +63,24 @@ def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead
     """
     if not isinstance(access, ReviewedAccess):
         return lambda _: True
+    return asked_once(lambda namespace: access.may_list(request, namespace))
+
+
+def asked_once(may_list: MayRead) -> MayRead:
+    """Return a function that asks about each namespace once, and first about all of them.
+
+    Args:
+        may_list: Asks whether the caller may read the units of a namespace; `EVERYWHERE`: of all.
+    """
     known: dict[str, bool] = {}
 
     def may_read(namespace: str) -> bool:
         if not known:
-            known[EVERYWHERE] = access.may_list(request, EVERYWHERE)
+            known[EVERYWHERE] = may_list(EVERYWHERE)
         if known[EVERYWHERE]:
             return True
         if namespace not in known:
-            known[namespace] = len(known) <= MAX_NAMESPACES and access.may_list(request, namespace)
+            known[namespace] = len(known) <= MAX_NAMESPACES and may_list(namespace)
         return known[namespace]
 
     return may_read

@@ -51,8 +51,8 @@ class BodyReader:
     """Returns the body of a request; a FastAPI dependency, called after the guard.
 
     Args:
-        types: The media types that are accepted. A page of another site cannot send these without
-            asking this server first, which refuses.
+        types: The media types that are accepted; "": none may be named as well. A page of another
+            site cannot send these without asking this server first, which refuses.
     """
 
     def __init__(self, *types: str) -> None:
@@ -99,7 +99,7 @@ def check_type(request: Request, types: tuple[str, ...]) -> str:
     media_type, _, rest = request.headers.get("content-type", "").lower().partition(";")
     charset = rest.strip().removeprefix("charset=").strip('"')
     if media_type.strip() not in types or charset not in {"", "utf-8"}:
-        detail = f"Content-Type is to be {' or '.join(types)}, in UTF-8"
+        detail = f"Content-Type is to be {' or '.join(filter(None, types))}, in UTF-8"
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE.value, detail)
     return media_type.strip()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from shared_api.durations import human_duration
 from shared_api.fake_api_server.patching import Body, JsonValue
 from shared_api.fake_api_server.table_printer import (
     AGE,
@@ -17,7 +18,6 @@ from shared_api.fake_api_server.table_printer import (
     TableColumn,
     age,
     age_of,
-    human_duration,
 )
 
 _NONE: Final = "<none>"

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from shared_api.durations import human_duration
 from shared_api.fake_api_server.object_storage import StoredObject
 from shared_api.fake_api_server.patching import Body, JsonValue
 
@@ -157,38 +158,6 @@ def age(timestamp: JsonValue, now: datetime) -> str:
     except ValueError:
         return "<invalid>"
     return human_duration((now - since.astimezone(UTC)).total_seconds())
-
-
-_MINUTE: Final = 60
-_HOUR: Final = 60 * _MINUTE
-_DAY: Final = 24 * _HOUR
-_YEAR: Final = 365 * _DAY
-
-
-def human_duration(seconds: float) -> str:
-    """Return a duration as kubectl prints it: at most two units, coarser for longer durations.
-
-    Source: k8s.io/apimachinery/pkg/util/duration.HumanDuration.
-    """
-    whole = int(seconds)
-    if whole < -1:
-        return "<invalid>"
-    whole = max(whole, 0)
-    # Up to this many seconds | the two units | whether the smaller one is shown.
-    for limit, large, small, letters, shows_small in (
-        (2 * _MINUTE, 1, 1, "s", False),
-        (10 * _MINUTE, _MINUTE, 1, "ms", True),
-        (3 * _HOUR, _MINUTE, 1, "m", False),
-        (8 * _HOUR, _HOUR, _MINUTE, "hm", True),
-        (2 * _DAY, _HOUR, 1, "h", False),
-        (8 * _DAY, _DAY, _HOUR, "dh", True),
-        (2 * _YEAR, _DAY, 1, "d", False),
-        (8 * _YEAR, _YEAR, _DAY, "yd", True),
-    ):
-        if whole < limit:
-            rest = whole % large // small if shows_small else 0
-            return f"{whole // large}{letters[0]}" + (f"{rest}{letters[1]}" if rest else "")
-    return f"{whole // _YEAR}y"
 
 
 def table(

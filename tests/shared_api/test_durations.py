@@ -7,7 +7,15 @@ from fractions import Fraction
 
 import pytest
 
-from shared_api.durations import DURATION_PATTERN, DurationError, parse_duration, parse_seconds
+from shared_api.durations import (
+    DURATION_PATTERN,
+    DurationError,
+    human_duration,
+    parse_duration,
+    parse_seconds,
+)
+
+MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
 
 @pytest.mark.parametrize(
@@ -57,3 +65,28 @@ def test_too_long_texts_are_refused_at_once(text: str) -> None:
 )
 def test_seconds_may_have_no_unit(text: str | int, want: float) -> None:
     assert parse_seconds(text) == want
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [
+        (0, "0s"),
+        (-1, "0s"),
+        (-5, "<invalid>"),
+        (119, "119s"),
+        (2 * MINUTE, "2m"),
+        (2 * MINUTE + 53, "2m53s"),
+        (10 * MINUTE + 5, "10m"),
+        (3 * HOUR, "3h"),
+        (3 * HOUR + 5 * MINUTE, "3h5m"),
+        (8 * HOUR + 5 * MINUTE, "8h"),
+        (2 * DAY, "2d"),
+        (2 * DAY + 3 * HOUR, "2d3h"),
+        (8 * DAY + 3 * HOUR, "8d"),
+        (2 * YEAR, "2y"),
+        (2 * YEAR + 3 * DAY, "2y3d"),
+        (9 * YEAR + 3 * DAY, "9y"),
+    ],
+)
+def test_durations_are_printed_as_by_kubectl(seconds: float, want: str) -> None:
+    assert human_duration(seconds) == want

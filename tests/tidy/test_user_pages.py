@@ -108,6 +108,7 @@ NOT_TOLD: Final = {
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
     "MutatingWebhookConfiguration",
+    "PartialObjectMetadata",
     "PodTemplate",
     "ReplicaSet",
     "SubjectAccessReview",

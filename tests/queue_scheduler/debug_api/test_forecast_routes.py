@@ -92,6 +92,14 @@ def test_before_the_first_one_it_is_said_that_there_is_none(desk: Desk) -> None:
     assert raised.value.status_code == 503
 
 
+def test_the_start_of_a_unit_is_found_by_its_uid(desk: Desk) -> None:
+    assert desk.forecasts.start_of("j4") is None
+    desk.forecasts.step()
+    uids = [f"uid-{name}" for name in ("j4", "j8", "j0")]
+    want = [at(1000), None, None]
+    assert [desk.forecasts.start_of(uid) for uid in uids] == want, "beyond the horizon, admitted"
+
+
 def test_a_unit_that_does_not_wait_is_not_found(desk: Desk) -> None:
     desk.forecasts.step()
     with pytest.raises(HTTPException) as raised:

@@ -7,35 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared_api.fake_api_server.table_printer import age, human_duration, json_path_column
+from shared_api.fake_api_server.table_printer import age, json_path_column
 
 NOW = datetime(2026, 11, 1, 10, 0, 0, tzinfo=UTC)
-MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
-
-
-@pytest.mark.parametrize(
-    ("seconds", "want"),
-    [
-        (0, "0s"),
-        (-1, "0s"),
-        (-5, "<invalid>"),
-        (119, "119s"),
-        (2 * MINUTE, "2m"),
-        (2 * MINUTE + 53, "2m53s"),
-        (10 * MINUTE + 5, "10m"),
-        (3 * HOUR, "3h"),
-        (3 * HOUR + 5 * MINUTE, "3h5m"),
-        (8 * HOUR + 5 * MINUTE, "8h"),
-        (2 * DAY, "2d"),
-        (2 * DAY + 3 * HOUR, "2d3h"),
-        (8 * DAY + 3 * HOUR, "8d"),
-        (2 * YEAR, "2y"),
-        (2 * YEAR + 3 * DAY, "2y3d"),
-        (9 * YEAR + 3 * DAY, "9y"),
-    ],
-)
-def test_durations_are_printed_as_by_kubectl(seconds: float, want: str) -> None:
-    assert human_duration(seconds) == want
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""The answers about units that wait: single ones, and lists in pages.
+
+Units are read by the functions of the debug API, from the engine, or from the fork of a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
+from queue_scheduler.debug_api.views import view_unit, without_others
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from queue_scheduler.visibility.pages import SHOWN, find_page
+from queue_scheduler.visibility.queries import ListQuery
+from queue_scheduler.visibility.resources import (
+    PENDING_UNITS,
+    QUEUES,
+    ListMetaView,
+    PendingUnit,
+)
+from queue_scheduler.visibility.snapshots import KeptSnapshots, ListScope
+from queue_scheduler.visibility.statuses import not_found
+
+MayRead = Callable[[str], bool]
+"""Returns whether the caller may read the units of a namespace."""
+
+StartOf = Callable[[str], str | None]
+"""Returns the median start of a unit by its uid; None: it is not known."""
+
+
+class UnitLists:
+    """Answers about units that wait. Thread-safe.
+
+    Args:
+        shared: The engine.
+        now: Returns the time.
+        start_of: Returns when units start.
+        kept: Keeps the forks of lists.
+    """
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        now: Callable[[], datetime],
+        start_of: StartOf,
+        kept: KeptSnapshots,
+    ) -> None:
+        self._shared = shared
+        self._now = now
+        self._start_of = start_of
+        self._kept = kept
+
+    def unit(self, namespace: str, name: str) -> UnitFacts:
+        """Return a unit that waits.
+
+        Raises:
+            StatusError: 404: there is none, or it does not wait.
+        """
+        found = self._snapshots(self._shared).unit(f"{namespace}/{name}")
+        if found is None:
+            raise not_found(PENDING_UNITS, name)
+        if found.record.state not in SHOWN:
+            why = f"the unit does not wait, it is {found.record.state.value}"
+            raise not_found(PENDING_UNITS, name, why)
+        return found
+
+    def check_queue(self, name: str) -> None:
+        """Check that a queue exists.
+
+        Raises:
+            StatusError: 404.
+        """
+        if self._shared.ask(lambda engine: engine.queues.find(name)) is None:
+            raise not_found(QUEUES, name)
+
+    def page(self, query: ListQuery, scope: ListScope) -> tuple[list[UnitFacts], ListMetaView]:
+        """Return a page of a list, and what is said of it.
+
+        Raises:
+            StatusError: The token of `query` is not valid, or no longer.
+        """
+        name: bytes | None = None
+        if query.token:
+            name, engine, offset = self._kept.find(query.token, scope)
+        else:
+            engine, offset = self._shared.fork(), 0
+        found = find_page(engine, query.selection, offset, query.limit)
+        units = list(self._read(engine, found.places))
+        after = offset + len(found.places)
+        if after >= found.total:
+            return units, ListMetaView()
+        name = self._kept.keep(engine, scope.user) if name is None else name
+        token = self._kept.token(name, after, scope)
+        return units, ListMetaView(continue_=token, remaining_item_count=found.total - after)
+
+    def show(self, unit: UnitFacts, may_read: MayRead) -> PendingUnit:
+        """Return a unit as an object that names no unit of a namespace that may not be read."""
+        view = without_others(view_unit(unit), may_read)
+        return PendingUnit.build(view, self._start_of(unit.record.uid))
+
+    def _read(self, engine: Engine, places: Iterable[tuple[str, int]]) -> Iterable[UnitFacts]:
+        return self._snapshots(SharedEngine(engine, lambda _: None)).units(places)
+
+    def _snapshots(self, shared: SharedEngine) -> Snapshots:
+        return Snapshots(shared, QUOTA_READERS, self._now)
