@@ -160,7 +160,19 @@ class Insight:
         return open_visibility(self._program, flags, self._build_visibility_app)
 
     def _build_visibility_app(self, rights: Rights) -> ASGIApp:
-        raise NotImplementedError
+        from queue_scheduler.visibility.app import build_visibility_app  # noqa: PLC0415 - as above
+        from queue_scheduler.visibility.sources import VisibilitySources  # noqa: PLC0415 - as above
+
+        new_units = NewUnitsApi(self._state, self._horizons, QuestionBudget(self._clock, SHARE))
+        sources = VisibilitySources(
+            shared=self._engine,
+            check_state=self._sources.followed,
+            is_leader=self._is_leader,
+            clock=self._clock,
+            forecasts=self._forecasts,
+            foresee=new_units.answer,
+        )
+        return build_visibility_app(sources, rights)
 
     def _state(self) -> State:
         """Return the state for a question.

@@ -118,11 +118,12 @@ class ReviewedAccess:
         subresource: str = "",
         namespace: str = "",
         name: str = "",
+        group: str = GROUP,
     ) -> AccessVerdict:
-        """Return whether a caller may do something in the group; see `Rights`."""
+        """Return whether a caller may do something; see `Rights`."""
         right = ResourceRight(
             verb=verb,
-            group=GROUP,
+            group=group,
             resource=resource,
             subresource=subresource,
             namespace=namespace,

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from queue_controllers import configuration as controllers_configuration
 from queue_scheduler import configuration as scheduler_configuration
-from queue_scheduler.framework.handle import Handle
 from queue_scheduler.api_registration.api_service import NAME as API_SERVICE
+from queue_scheduler.framework.handle import Handle
 from queue_scheduler.insight_program.flags import InsightFlags, parse_insight_flags
 from queue_scheduler.setup.plugin_loading import BUILT_IN, Switches, build_plugins
 from shared_api.admission_check_kit.serving import parse_check_flags

@@ -88,7 +88,7 @@ def test_every_header_is_read() -> None:
         ("x-remote-extra-example.org%2fscope", "one"),
         ("x-remote-extra-example.org%2fscope", "two"),
     )
-    extra = {"example.org/scope": ("one", "two")}
+    extra: dict[str, tuple[str, ...]] = {"example.org/scope": ("one", "two")}
     assert identify(PROXY, lines) == Caller("Zo\u00eb", "u-1", ("a", "b, c"), extra)
 
 
