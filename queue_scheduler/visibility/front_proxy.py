@@ -26,6 +26,8 @@ CONFIG_NAME: Final = "extension-apiserver-authentication"
 """The ConfigMap in which the API server publishes whom it believes."""
 
 AUTHENTICATED: Final = "system:authenticated"
+UNAUTHENTICATED: Final = "system:unauthenticated"
+"""The group of callers whom the API server itself does not know."""
 
 
 class FrontProxyError(ValueError):
@@ -174,7 +176,7 @@ class CertificateReader:
                     key = unquote(name.removeprefix(prefix))
                     extra[key] = (*extra.get(key, ()), value)
                     break
-        return Caller(users[0], uids[0] if uids else "", groups, extra)
+        return Caller(users[0], uids[0] if uids else "", _with_authenticated(groups), extra)
 
 
 def _certificates(pem: str) -> list[x509.Certificate]:
@@ -203,7 +205,12 @@ def _texts(certificate: x509.Certificate, kind: x509.ObjectIdentifier) -> tuple[
 
 
 def _with_authenticated(groups: tuple[str, ...]) -> tuple[str, ...]:
-    return groups if AUTHENTICATED in groups else (*groups, AUTHENTICATED)
+    """Return the groups with that of all who are known, as every API server adds it.
+
+    The aggregator itself needs it: it fetches discovery as a user without any group.
+    """
+    known = {AUTHENTICATED, UNAUTHENTICATED} & set(groups)
+    return groups if known else (*groups, AUTHENTICATED)
 
 
 def _text(value: str) -> str:

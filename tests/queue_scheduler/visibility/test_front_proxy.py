@@ -47,7 +47,7 @@ def identify(
 @pytest.mark.parametrize(
     ("client", "want"),
     [
-        pytest.param(PROXY, Caller("ann"), id="the front proxy"),
+        pytest.param(PROXY, Caller("ann", groups=(SELF,)), id="the front proxy"),
         pytest.param(None, None, id="nobody without a certificate"),
         pytest.param(sign_client(PROXIES, "mallory"), None, id="not a name that is not allowed"),
         pytest.param(sign_client(FOREIGN, "aggregator"), None, id="not a foreign authority's"),
@@ -70,7 +70,7 @@ def test_who_is_believed(client: Identity | None, want: Caller | None) -> None:
 
 def test_an_empty_list_allows_every_name() -> None:
     other = sign_client(PROXIES, "other")
-    assert identify(other, requestheader_allowed_names="[]") == Caller("ann")
+    assert identify(other, requestheader_allowed_names="[]") == Caller("ann", groups=(SELF,))
 
 
 def test_an_authority_counts_until_its_end() -> None:
@@ -89,7 +89,13 @@ def test_every_header_is_read() -> None:
         ("x-remote-extra-example.org%2fscope", "two"),
     )
     extra: dict[str, tuple[str, ...]] = {"example.org/scope": ("one", "two")}
-    assert identify(PROXY, lines) == Caller("Zo\u00eb", "u-1", ("a", "b, c"), extra)
+    assert identify(PROXY, lines) == Caller("Zo\u00eb", "u-1", ("a", "b, c", SELF), extra)
+
+
+def test_who_is_not_known_stays_unknown() -> None:
+    lines = (("x-remote-user", "system:anonymous"), ("x-remote-group", "system:unauthenticated"))
+    want = Caller("system:anonymous", groups=("system:unauthenticated",))
+    assert identify(PROXY, lines) == want
 
 
 @pytest.mark.parametrize(

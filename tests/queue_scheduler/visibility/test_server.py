@@ -41,7 +41,7 @@ def test_the_front_proxys_caller_reaches_the_application(api: Served) -> None:
     assert answer.status_code == 200
     got = answer.json()
     assert got["user"] == "ann"
-    assert got["groups"] == ["dev", *(f"g{each}" for each in range(MANY))]
+    assert got["groups"] == ["dev", *(f"g{each}" for each in range(MANY)), "system:authenticated"]
     assert got["extra"] == {"a/b": ["1", "2"]}
     kept = [name for name in got["headers"] if name.startswith(("x-remote", "authorization"))]
     assert kept == []
