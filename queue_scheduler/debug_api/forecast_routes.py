@@ -1,7 +1,8 @@
 """Forecasts: renewed in the background, and read by routes.
 
 Requests never compute one: they read the last, with its age. A renewal takes at most a budget of
-time, and then rests for longer than it took.
+time, and rests for longer than it took: between its paths while the scheduler decides, since both
+may have to share cores, and else when it is done.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from datetime import datetime, timedelta
 from math import isfinite
 from typing import Annotated, Final, NamedTuple
 
+import msgspec
 from fastapi import FastAPI, HTTPException, Path, Query, Request
 
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Forecast, Settings, Times, UnitForecast
-from queue_scheduler.forecast.renewals import Renewals
+from queue_scheduler.forecast.renewals import Renewal, Renewals
 from queue_scheduler.forecast.run_times import RunTimeModel
 from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.insight.finished_run import FinishedRun
@@ -33,7 +35,11 @@ from shared_api.timestamps import rfc3339
 BUDGET_SECONDS: Final = 60.0
 """What a renewal may take: with 1,000 pending all 40 paths are played in it."""
 REST_SHARE: Final = 3.0
-"""A renewal is followed by a rest of so many times its length: a quarter of a core at most."""
+"""It rests for so many times as long as it works: it takes a quarter of a core at most."""
+REST_PER_CALL_SECONDS: Final = 0.01
+"""For each call of the scheduler's engine that came during a path, it rests for so long before the
+next one, and for `REST_SHARE` at most. So a forecast is done soon while little happens; a scheduler
+at full speed makes a thousand calls a second, and never shares a core for long."""
 LEAST_REST_SECONDS: Final = 60.0
 """Between two renewals, where nobody wants another time: shorter waits need no forecast."""
 QUIET_REST_SECONDS: Final = 600.0
@@ -149,6 +155,28 @@ class _Last(NamedTuple):
     coverage: dict[str, float]
 
 
+class Pace(NamedTuple):
+    """How often forecasts are renewed.
+
+    Attributes:
+        least_rest_seconds: The shortest time between two renewals.
+        budget_seconds: For how long a renewal may work.
+        calls: Returns the number of the last call that the scheduler's engine was told.
+    """
+
+    least_rest_seconds: float = LEAST_REST_SECONDS
+    budget_seconds: float = BUDGET_SECONDS
+    calls: Callable[[], int] = int
+
+
+class _Going(msgspec.Struct):
+    """A renewal that goes on, for how many seconds it has worked, and rested between paths."""
+
+    renewal: Renewal
+    worked: float
+    rested: float = 0.0
+
+
 class Forecasts:
     """Renews forecasts, and answers with the last one.
 
@@ -161,8 +189,7 @@ class Forecasts:
         model: Learns how long runs last.
         settings: How forecasts are made.
         since: From when on arrivals are known.
-        least_rest_seconds: The shortest time between two renewals.
-        budget_seconds: What a renewal may take.
+        pace: How often they are renewed.
     """
 
     def __init__(
@@ -172,23 +199,22 @@ class Forecasts:
         model: RunTimeModel,
         settings: Settings,
         since: datetime,
-        least_rest_seconds: float = LEAST_REST_SECONDS,
-        budget_seconds: float = BUDGET_SECONDS,
+        pace: Pace = Pace(),  # noqa: B008 - it cannot be changed
     ) -> None:
         self._state = state
         self._clock = clock
-        self._least_rest = least_rest_seconds
-        self._budget = budget_seconds
+        self._pace = pace
         self._renewals = Renewals(model, settings, since.timestamp())
         self._runs: deque[FinishedRun] = deque()
         # Replaced as a whole, so that readers in other threads need no lock.
         self._last: _Last | None = None
+        self._going: _Going | None = None
         self._number = -1
         self._quiet_until = 0.0
         self._is_ended = False
 
     def end(self) -> None:
-        """Make the step that runs return after its first path."""
+        """Make the step that runs return early, unless it plays a first path."""
         self._is_ended = True
 
     def learn(self, run: FinishedRun) -> None:
@@ -196,27 +222,52 @@ class Forecasts:
         self._runs.append(run)
 
     def step(self) -> float:
-        """Renew the forecast; return for how many seconds to rest."""
+        """Begin a renewal, or play one path of it; return for how many seconds to rest."""
+        going = self._going
+        if going is None:
+            rest = self._begin()
+            going = self._going
+            if going is None:
+                return rest
+        began, calls = self._clock.monotonic(), self._pace.calls()
+        ends = began + self._pace.budget_seconds - going.worked
+        has_more = going.renewal.sampling.play_next(
+            lambda: self._is_ended or self._clock.monotonic() >= ends
+        )
+        worked = self._clock.monotonic() - began
+        going.worked += worked
+        if not has_more:
+            return self._finish(going)
+        rest = min(REST_SHARE * worked, REST_PER_CALL_SECONDS * (self._pace.calls() - calls))
+        going.rested += rest
+        return rest
+
+    def _begin(self) -> float:
+        """Begin a renewal if there is a state to begin with; return for how long to rest else."""
         while self._runs:
             self._renewals.learn(self._runs.popleft())
+        began = self._clock.monotonic()
         state = self._state()
         if state is None:
             return LATER_SECONDS
-        began = self._clock.monotonic()
         if state.number == self._number and began < self._quiet_until:
-            return self._least_rest
-        ends = began + self._budget
-        found = self._renewals.renew(
-            state.engine,
-            state.moment,
-            lambda: self._is_ended or self._clock.monotonic() >= ends,
-        )
-        coverage = self._renewals.calibration.coverage(state.moment.wall.timestamp())
-        self._last = _index(state.engine, found, coverage, self._renewals.runs_like)
+            return self._pace.least_rest_seconds
         self._number = state.number
         self._quiet_until = began + QUIET_REST_SECONDS
-        took = self._clock.monotonic() - began
-        return max(self._least_rest, REST_SHARE * took)
+        renewal = self._renewals.begin(state.engine, state.moment)
+        self._going = _Going(renewal, worked=self._clock.monotonic() - began)
+        return 0.0
+
+    def _finish(self, going: _Going) -> float:
+        """Show the forecast that has been made; return for how long to rest."""
+        self._going = None
+        began = self._clock.monotonic()
+        engine, moment, _ = going.renewal
+        found = self._renewals.end(going.renewal)
+        coverage = self._renewals.calibration.coverage(moment.wall.timestamp())
+        self._last = _index(engine, found, coverage, self._renewals.runs_like)
+        worked = going.worked + self._clock.monotonic() - began
+        return max(self._pace.least_rest_seconds, REST_SHARE * worked - going.rested)
 
     def coverage(self) -> dict[str, float]:
         """Return which share of units started by the p90 that was told, by horizon."""

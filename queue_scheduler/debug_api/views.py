@@ -56,6 +56,9 @@ MAX_LISTED: Final = 100
 OF_OTHERS: Final = "a unit of another namespace"
 """In place of a name."""
 
+LEAST_SUMMED: Final = 3
+"""Over fewer namespaces of others nothing is summed up: the sum would tell about one of them."""
+
 
 class _RefusedAmounts(NamedTuple):
     """Amounts of a refusal as quantities of one unit of measure; "" without a resource."""
@@ -136,8 +139,8 @@ class WouldPreemptView(View):
     )
     others: int = 0
     """How many further victims are in namespaces that the caller may not read."""
-    others_lost_seconds: int = 0
-    """How long the pods of those have run, added up."""
+    others_lost_seconds: int | None = 0
+    """How long the pods of those have run, added up; null if they are of one or two namespaces."""
 
 
 class PodSetView(View):
@@ -723,6 +726,15 @@ def reader_of(own: str, may_read: Callable[[str], bool]) -> Callable[[str], bool
     return is_open
 
 
+def may_sum(hidden: Iterable[str]) -> bool:
+    """Return whether a reader may see a sum over units of namespaces that are hidden from it.
+
+    A sum over one or two would be what only their readers may know. Their number is shown: it says
+    that something is left out.
+    """
+    return not 0 < len(set(hidden)) < LEAST_SUMMED
+
+
 def _without_name(refusal: RefusalView) -> RefusalView:
     message = refusal.message.replace(refusal.other, OF_OTHERS)
     return refusal.model_copy(update={"other": "", "message": message})
@@ -732,7 +744,11 @@ def _without_victims(would: WouldPreemptView, is_open: Callable[[str], bool]) ->
     named = [each for each in would.victims if is_open(f"{each.namespace}/{each.name}")]
     hidden = [each for each in would.victims if each not in named]
     lost = sum(each.lost_seconds for each in hidden)
-    changes = {"victims": named, "others": len(hidden), "others_lost_seconds": lost}
+    changes = {
+        "victims": named,
+        "others": len(hidden),
+        "others_lost_seconds": lost if may_sum(each.namespace for each in hidden) else None,
+    }
     return would.model_copy(update=changes)
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.debug_api.question_budget import QuestionBudget
-from queue_scheduler.debug_api.views import OF_OTHERS, RefusalView, view_refusal
+from queue_scheduler.debug_api.views import OF_OTHERS, RefusalView, may_sum, view_refusal
 from queue_scheduler.decision import Moment, Refusal
 from queue_scheduler.what_if.at_once import AtOnce, Eviction, Start, Wait, answer_at_once
 from queue_scheduler.what_if.edit import Edit, EditError
@@ -246,7 +246,9 @@ class WhatIfView(View):
     refused_count: int
     evicted: list[EvictedView]
     evicted_count: int
-    lost_hours: float
+    lost_hours: float | None
+    """How long the pods of all evicted units have run in vain; null if it would tell about units of
+    one or two namespaces that the caller may not read."""
     spared: list[str]
     spared_count: int
     unread: list[str]
@@ -351,8 +353,11 @@ def what_if_without_others(view: WhatIfView, may_read: MayRead) -> WhatIfView:
         message = refusal.message.replace(refusal.other, OF_OTHERS)
         return refusal.model_copy(update={"other": "", "message": message})
 
+    hidden = (each.unit for each in view.evicted if not is_open(each.unit))
+    may_sum_up = may_sum(unit.partition("/")[0] for unit in hidden)
     return view.model_copy(
         update={
+            "lost_hours": view.lost_hours if may_sum_up else None,
             "started": [
                 each.model_copy(update={"before": shown(each.before)})
                 for each in view.started

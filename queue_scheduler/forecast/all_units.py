@@ -6,7 +6,7 @@ difference is what arrivals cost, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -25,6 +25,7 @@ from queue_scheduler.forecast.paths import (
 )
 from queue_scheduler.forecast.quantiles import MIDDLE, Wait, quantile, summarize
 from queue_scheduler.forecast.run_times import RunTimes
+from queue_scheduler.insight.virtual_cluster import Arrival
 
 WEEK: Final = 7 * 86_400.0
 PATHS: Final = 40
@@ -84,6 +85,83 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     units: dict[str, UnitForecast]
 
 
+class Sampling:
+    """Plays the paths of one forecast, one after the other. Used by one thread.
+
+    Args:
+        engine: The state; it is forked for each path, and not changed.
+        moment: The time of the state.
+        beliefs: How long runs last.
+        history: What arrives.
+        settings: How many paths, and how long.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        moment: Moment,
+        beliefs: RunTimes,
+        history: ArrivalHistory,
+        settings: Settings,
+    ) -> None:
+        self._engine, self._moment = engine, moment
+        self._beliefs, self._history = beliefs, history
+        self._settings = settings
+        only = settings.only
+        self._watched = waiting_uids(engine) if only is None else waiting_uids(engine) & only
+        self._busy: list[Path] = []
+        self._quiet: list[Path] = []
+
+    def play_next(self, is_over: Callable[[], bool]) -> bool:
+        """Play the next path, with arrivals and without; return whether there is another.
+
+        Args:
+            is_over: Returns whether the time is spent. The first path is played all the same,
+                unless the settings name units.
+        """
+        number, settings = len(self._busy), self._settings
+        if not self._watched or number >= settings.paths:
+            return False
+        if settings.only is None and not number:
+            is_over = never
+        arrivals = self._history.sample(self._moment, settings.seconds, settings.seed, number)
+        try:
+            pair = self._play(number, arrivals, is_over), self._play(number, (), is_over)
+        except TakenBackError:
+            return False
+        self._busy.append(pair[0])
+        self._quiet.append(pair[1])
+        return len(self._busy) < settings.paths
+
+    def _play(self, number: int, arrivals: Iterable[Arrival], is_over: Callable[[], bool]) -> Path:
+        fork = self._engine.fork()
+        return play(
+            fork,
+            self._moment,
+            DrawnRuns(fork, self._beliefs, self._settings.seed, number),
+            arrivals,
+            watched=self._watched,
+            seconds=self._settings.seconds,
+            is_over=is_over,
+        )
+
+    def summarize(self, calibration: Calibration) -> Forecast:
+        """Return the forecast of the paths that have been played.
+
+        Args:
+            calibration: What became of earlier forecasts, by seconds since the epoch; for reading.
+        """
+        moment, busy, quiet = self._moment, self._busy, self._quiet
+        adjustment = calibration.at(moment.wall.timestamp())
+        uids = self._watched if busy else ()
+        return Forecast(
+            moment=moment,
+            seed=self._settings.seed,
+            sample=len(busy),
+            units={uid: _tell(uid, busy, quiet, moment, adjustment) for uid in uids},
+        )
+
+
 def forecast(
     engine: Engine,
     moment: Moment,
@@ -93,46 +171,11 @@ def forecast(
     settings: Settings,
     is_over: Callable[[], bool],
 ) -> Forecast:
-    """Return when waiting units start.
-
-    Args:
-        engine: The state; it is forked for each path, and not changed.
-        moment: The time of the state.
-        beliefs: How long runs last.
-        history: What arrives.
-        calibration: What became of earlier forecasts, by seconds since the epoch; for reading.
-        settings: How many paths, and how long.
-        is_over: Returns whether the time is spent. The first path is played all the same, unless
-            the settings name units.
-    """
-    only = settings.only
-    watched = waiting_uids(engine) if only is None else waiting_uids(engine) & only
-    busy: list[Path] = []
-    quiet: list[Path] = []
-    for number in range(settings.paths if watched else 0):
-
-        def one(*, arrives: bool, path: int = number) -> Path:
-            fork = engine.fork()
-            arrivals = history.sample(moment, settings.seconds, settings.seed, path)
-            return play(
-                fork,
-                moment,
-                DrawnRuns(fork, beliefs, settings.seed, path),
-                arrivals if arrives else (),
-                watched=watched,
-                seconds=settings.seconds,
-                is_over=never if only is None and not path else is_over,
-            )
-
-        try:
-            pair = one(arrives=True), one(arrives=False)
-        except TakenBackError:
-            break
-        busy.append(pair[0])
-        quiet.append(pair[1])
-    adjustment = calibration.at(moment.wall.timestamp())
-    units = {uid: _tell(uid, busy, quiet, moment, adjustment) for uid in watched if busy}
-    return Forecast(moment=moment, seed=settings.seed, sample=len(busy), units=units)
+    """Return when waiting units start; see `Sampling` for the arguments."""
+    sampling = Sampling(engine, moment, beliefs, history, settings)
+    while sampling.play_next(is_over):
+        pass
+    return sampling.summarize(calibration)
 
 
 def never() -> bool:

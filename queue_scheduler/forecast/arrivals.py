@@ -3,20 +3,25 @@
 The future is put together from pieces of the past, six hours long and of the same time of day, of
 all queues at once: so the rhythm of a day, bursts, and tenants that are busy together are kept. A
 piece of yesterday is drawn more often than one of a week ago.
+
+But jobs are submitted in campaigns: where many have arrived in the last minutes, many do in the
+next, whatever the hour; what has gone on for hours goes on for hours. So most paths begin with the
+last six hours in reverse, more or less stretched. That is what comes next of a process that looks
+the same backward as forward, given what came last, at each scale of time.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from math import ceil, floor
+from math import ceil, exp, floor
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Moment
-from queue_scheduler.forecast.draws import uniform
+from queue_scheduler.forecast.draws import normal, uniform
 from queue_scheduler.insight.virtual_cluster import Arrival
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
@@ -28,6 +33,16 @@ DAYS: Final = 7
 """How far back pieces are drawn from: all days of a week."""
 OLDER: Final = 0.75
 """How often a day is drawn, for each time that the one after it is."""
+
+GOES_ON: Final = 0.75
+"""The part of paths that begin with the last hours in reverse. Of 0, 0.5, 0.75 and 1, the best mean
+pinball loss of the logarithm of waits on days 21 to 37 of the public Philly trace, at load 0.6
+under Priority with declared times: 0.145 instead of 0.231 with 0. In the next hour of the moments
+that were asked about, 4,913 jobs arrived, 4,881 in the hour before, and 799 in the same hour of the
+days before."""
+PACE: Final = 0.5
+"""Standard deviation of the logarithm of how much faster that is; of 0.5, 0.7 and 1, found in the
+same way."""
 
 LEAST_SECONDS: Final = 60.0
 """Nothing is drawn from less: it says little, and a week has too many pieces of that length."""
@@ -73,14 +88,35 @@ class ArrivalHistory:
         count = 0
         for number in range(ceil(seconds / piece) if span >= LEAST_SECONDS else 0):
             start = number * piece
-            begin = self._source(epoch, start, piece, uniform(seed, path, f"piece {number}"))
-            first = bisect_left(self._times, begin)
-            last = bisect_left(self._times, begin + piece, lo=first)
-            for place in range(first, last):
-                past = self._past[place]
+            if not number and uniform(seed, path, "goes on") < GOES_ON:
+                speed = exp(PACE * normal(seed, path, "pace"))
+                # Before `since` nothing is known, which is not that nothing arrived.
+                drawn = self._reverse(epoch, piece, min(speed, span / piece))
+            else:
+                drawn = self._repeat(epoch, start, piece, uniform(seed, path, f"piece {number}"))
+            for after, unit in drawn:
                 count += 1
-                now = moment.now + start + (past.epoch - begin)
-                yield Arrival(now, _renamed(past.unit, count))
+                yield Arrival(moment.now + start + after, _renamed(unit, count))
+
+    def _reverse(
+        self, epoch: float, piece: float, speed: float
+    ) -> Iterator[tuple[float, QueueUnit]]:
+        """Yield what came last in reverse, each with the seconds until it comes."""
+        first = bisect_left(self._times, epoch - piece * speed)
+        for place in range(len(self._past) - 1, first - 1, -1):
+            past = self._past[place]
+            # A job may have been created a moment after the state was taken.
+            yield max(0.0, epoch - past.epoch) / speed, past.unit
+
+    def _repeat(
+        self, epoch: float, start: float, piece: float, luck: float
+    ) -> Iterator[tuple[float, QueueUnit]]:
+        """Yield what came in a piece of the past, each with the seconds since the piece began."""
+        begin = self._source(epoch, start, piece, luck)
+        first = bisect_left(self._times, begin)
+        last = bisect_left(self._times, begin + piece, lo=first)
+        for past in self._past[first:last]:
+            yield past.epoch - begin, past.unit
 
     def _source(self, epoch: float, start: float, piece: float, luck: float) -> float:
         """Return where the piece begins that is drawn for the one after `start` seconds."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.forecast.all_units import Forecast, Settings, forecast
+from queue_scheduler.forecast.all_units import Forecast, Sampling, Settings
 from queue_scheduler.forecast.calibration import Calibration
 from queue_scheduler.forecast.draws import uniform
 from queue_scheduler.forecast.learned import Learned
@@ -27,6 +27,14 @@ class _Followed(msgspec.Struct, frozen=True, gc=False):
     uid: str
     name: str
     epoch: float
+
+
+class Renewal(NamedTuple):
+    """A forecast that is being made, and what it begins with."""
+
+    engine: Engine
+    moment: Moment
+    sampling: Sampling
 
 
 class Renewals:
@@ -55,26 +63,27 @@ class Renewals:
         """Return how many runs of the last days are of a unit's quota, user, kind and request."""
         return self._learned.alike(traits_of_record(record))
 
-    def renew(self, engine: Engine, moment: Moment, is_over: Callable[[], bool]) -> Forecast:
-        """Return a new forecast.
+    def begin(self, engine: Engine, moment: Moment) -> Renewal:
+        """Begin a new forecast; until it has ended no run may be learned.
 
         Args:
             engine: The state: a fork.
             moment: Its time.
-            is_over: Returns whether the time for it is spent.
         """
-        epoch = moment.wall.timestamp()
-        self._settle(engine, epoch)
-        found = forecast(
+        self._settle(engine, moment.wall.timestamp())
+        sampling = Sampling(
             engine,
             moment,
             self._learned.beliefs(engine, moment),
             self._learned.history(engine, moment),
-            self.calibration,
             self._settings,
-            is_over,
         )
-        self._follow(engine, found, epoch)
+        return Renewal(engine, moment, sampling)
+
+    def end(self, renewal: Renewal) -> Forecast:
+        """Return the forecast of the paths that were played."""
+        found = renewal.sampling.summarize(self.calibration)
+        self._follow(renewal.engine, found, renewal.moment.wall.timestamp())
         return found
 
     # --- what became of it --------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.types import ASGIApp
 
 from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import Forecasts
+from queue_scheduler.debug_api.forecast_routes import Forecasts, Pace
 from queue_scheduler.debug_api.insight_views import RecordView
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
@@ -110,7 +110,12 @@ class Insight:
     def _build_forecasts(self, since: datetime, least_rest: float) -> Forecasts:
         model = load_run_time_model()()
         forecasts = Forecasts(
-            self._state_to_renew, self._clock, model, Settings(), since, least_rest
+            self._state_to_renew,
+            self._clock,
+            model,
+            Settings(),
+            since,
+            Pace(least_rest, calls=self._last_call),
         )
         self._program.metrics.registry.register(
             ForecastMetrics(forecasts.coverage, forecasts.age_seconds)
@@ -188,6 +193,10 @@ class Insight:
     def _state_to_renew(self) -> State | None:
         """Return the state for a forecast; None while no scheduler tells what changes."""
         return fork_state(self._engine, self._clock) if self._feed.is_connected else None
+
+    def _last_call(self) -> int:
+        followed = self._engine.followed
+        return 0 if followed is None else followed.number
 
     def _end_answers(self) -> None:
         self._horizons.end()

@@ -15,7 +15,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi
 from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import Forecasts, ForecastView
+from queue_scheduler.debug_api.forecast_routes import Forecasts, ForecastView, Pace
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes
@@ -102,11 +102,12 @@ class OfflineAnswers:
             load_run_time_model()(),
             Settings(),
             since=self._known_since(),
-            budget_seconds=FOREVER,
+            pace=Pace(budget_seconds=FOREVER),
         )
         for run in self._loaded.dump.runs:
             forecasts.learn(run)
-        forecasts.step()
+        while forecasts.age_seconds() is None:
+            forecasts.step()
         try:
             return forecasts.of_unit(namespace, name)
         except HTTPException as error:

@@ -246,6 +246,8 @@ def _document_routes() -> list[Route]:
         openapi.DOCUMENT_V3: openapi.document_v3,
     }
     paths = sorted([*documents, *_PROBES])
+    # The API server answers both forms, and OpenAPI documents have the second one.
+    documents |= {f"{path}/": documents[path] for path in documents if path.startswith("/apis")}
     documents["/"] = lambda: {"paths": paths}
     return [
         *(Route(path, _document(build)) for path, build in documents.items()),

@@ -96,8 +96,8 @@ def _plain(schema: Mapping[str, Any], refs: str) -> Json:
     if choices:
         (choice,) = choices
         rest = {key: value for key, value in schema.items() if key != "anyOf"}
-        found = _plain({**choice, **rest}, refs)
-        return found | ({"nullable": True} if refs == V3 else {})
+        nullable = {"nullable": True} if refs == V3 else {}
+        return _plain({**choice, **rest, **nullable}, refs)
     found = {key: _part(key, value, refs) for key, value in schema.items() if key not in _DROPPED}
     if found.get("additionalProperties") is True:
         del found["additionalProperties"]

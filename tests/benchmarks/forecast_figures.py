@@ -42,7 +42,10 @@ def _renewal(pending: int) -> Figure:
     engine = _full_engine(pending)
     renewals = Renewals(SurvivalRunTimes(), Settings(), MINUTE.wall.timestamp())
     began = time.process_time()
-    found = renewals.renew(engine, MINUTE, lambda: time.process_time() - began >= RENEWAL_SECONDS)
+    renewal = renewals.begin(engine, MINUTE)
+    while renewal.sampling.play_next(lambda: time.process_time() - began >= RENEWAL_SECONDS):
+        pass
+    found = renewals.end(renewal)
     seconds = time.process_time() - began
     return Figure(
         name=f"forecast_renewal_{pending}_s",

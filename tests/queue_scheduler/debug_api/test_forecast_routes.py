@@ -15,6 +15,7 @@ from queue_scheduler.debug_api.forecast_routes import (
     QUIET_REST_SECONDS,
     REST_SHARE,
     Forecasts,
+    Pace,
     add_forecast_routes,
     without_others,
 )
@@ -24,7 +25,7 @@ from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.testing.virtual_clock import EPOCH, VirtualClock
 from shared_api.timestamps import rfc3339
-from tests.queue_scheduler.forecast.forecast_kit import Exact, ExactModel, town_at
+from tests.queue_scheduler.forecast.forecast_kit import Exact, ExactModel, renew, town_at
 
 
 class Desk:
@@ -56,7 +57,7 @@ def at(seconds: float) -> str:
 
 
 def test_a_unit_is_told_when_it_starts(desk: Desk) -> None:
-    rest = desk.forecasts.step()
+    rest = renew(desk.forecasts)
     assert rest >= LEAST_REST_SECONDS
     desk.clock.advance(40.0)
     got = desk.forecasts.of_unit("ns", "j4").model_dump(by_alias=True)
@@ -77,14 +78,14 @@ def test_a_unit_is_told_when_it_starts(desk: Desk) -> None:
 
 
 def test_beyond_the_horizon_is_null(desk: Desk) -> None:
-    desk.forecasts.step()
+    renew(desk.forecasts)
     got = desk.forecasts.of_unit("ns", "j8")
     assert (got.start_p10, got.start_p90, got.end_p50) == (None, None, None)
 
 
 def test_before_the_first_one_it_is_said_that_there_is_none(desk: Desk) -> None:
     desk.state = None
-    assert desk.forecasts.step() == LATER_SECONDS
+    assert renew(desk.forecasts) == LATER_SECONDS
     assert desk.forecasts.age_seconds() is None
     assert desk.forecasts.coverage() == {}
     with pytest.raises(HTTPException) as raised:
@@ -94,14 +95,14 @@ def test_before_the_first_one_it_is_said_that_there_is_none(desk: Desk) -> None:
 
 def test_the_start_of_a_unit_is_found_by_its_uid(desk: Desk) -> None:
     assert desk.forecasts.start_of("j4") is None
-    desk.forecasts.step()
+    renew(desk.forecasts)
     uids = [f"uid-{name}" for name in ("j4", "j8", "j0")]
     want = [at(1000), None, None]
     assert [desk.forecasts.start_of(uid) for uid in uids] == want, "beyond the horizon, admitted"
 
 
 def test_a_unit_that_does_not_wait_is_not_found(desk: Desk) -> None:
-    desk.forecasts.step()
+    renew(desk.forecasts)
     with pytest.raises(HTTPException) as raised:
         desk.forecasts.of_unit("ns", "j0")
     assert raised.value.status_code == 404
@@ -109,7 +110,7 @@ def test_a_unit_that_does_not_wait_is_not_found(desk: Desk) -> None:
 
 
 def test_a_queue_is_told_in_its_order_and_by_pages(desk: Desk) -> None:
-    desk.forecasts.step()
+    renew(desk.forecasts)
     page = desk.forecasts.of_queue("a", 1, 2)
     assert [unit.name for unit in page.units] == ["j5", "j6"]
     assert (page.total, page.offset, page.limit, page.others) == (5, 1, 2, 0)
@@ -117,7 +118,7 @@ def test_a_queue_is_told_in_its_order_and_by_pages(desk: Desk) -> None:
 
 
 def test_units_of_others_are_counted_and_not_named(desk: Desk) -> None:
-    desk.forecasts.step()
+    renew(desk.forecasts)
     page = desk.forecasts.of_queue("a", 0, 9)
     got = without_others(page, lambda namespace: namespace != "ns")
     assert (got.units, got.others, got.total) == ([], 5, 5)
@@ -127,9 +128,9 @@ def test_units_of_others_are_counted_and_not_named(desk: Desk) -> None:
 def test_a_renewal_ends_with_its_budget(desk: Desk) -> None:
     settings = Settings(paths=3)
     slow = Forecasts(
-        lambda: desk.state, desk.clock, desk.model, settings, EPOCH, budget_seconds=0.0
+        lambda: desk.state, desk.clock, desk.model, settings, EPOCH, pace=Pace(budget_seconds=0.0)
     )
-    slow.step()
+    renew(slow)
     assert slow.of_unit("ns", "j4").sample == 1, "the first path is played all the same"
 
 
@@ -140,7 +141,7 @@ def test_a_state_in_which_nothing_has_changed_is_looked_at_less_often(desk: Desk
         desk.clock.advance(seconds)
         now = Moment(desk.clock.monotonic(), desk.clock.now())
         desk.state = state._replace(number=number, moment=now)
-        assert desk.forecasts.step() >= LEAST_REST_SECONDS
+        assert renew(desk.forecasts) >= LEAST_REST_SECONDS
         told.append(desk.forecasts.age_seconds() == 0.0)
     assert told == [True, False, True, False, True]
 
@@ -149,7 +150,7 @@ def test_runs_of_the_same_kind_are_counted(desk: Desk) -> None:
     """Two have the request of the unit, whatever they declare, and one a larger one."""
     for number, (cores, declared) in enumerate(((1000, None), (1000, 900.0), (2000, None))):
         desk.forecasts.learn(finished_run(desk, number, cores, declared))
-    desk.forecasts.step()
+    renew(desk.forecasts)
     assert desk.forecasts.of_unit("ns", "j4").similar_runs == 2
 
 
@@ -178,7 +179,41 @@ def test_it_rests_for_longer_than_it_took(desk: Desk) -> None:
             return super().at(epoch, running)
 
     slow = Forecasts(lambda: desk.state, clock, SlowModel(), Settings(paths=3), EPOCH)
-    assert slow.step() == REST_SHARE * 50.0
+    assert renew(slow) == REST_SHARE * 50.0
+
+
+@pytest.mark.parametrize(
+    ("calls_per_second", "want"), [(0, 0.0), (100, 1.0), (1000, REST_SHARE)], ids=str
+)
+def test_it_rests_between_paths_while_the_scheduler_decides(
+    desk: Desk, calls_per_second: int, want: float
+) -> None:
+    clock = desk.clock
+
+    class SlowBeliefs(Exact):
+        def seconds(self, traits: Any, ran: float, luck: float) -> float:
+            clock.advance(1.0)
+            return super().seconds(traits, ran, luck)
+
+    class SlowModel(ExactModel):
+        def at(self, epoch: float, running: Any) -> Exact:
+            return SlowBeliefs()
+
+    busy = Forecasts(
+        lambda: desk.state,
+        clock,
+        SlowModel(),
+        Settings(paths=3, seconds=1000.0),
+        EPOCH,
+        pace=Pace(calls=lambda: int(calls_per_second * clock.monotonic())),
+    )
+    for path in range(2):
+        began = clock.monotonic()
+        rest = busy.step()
+        worked = clock.monotonic() - began
+        assert (worked > 0, rest / worked) == (True, want), path
+    assert busy.step() >= LEAST_REST_SECONDS
+    assert busy.of_unit("ns", "j4").sample == 3
 
 
 def test_the_paths_of_the_routes(desk: Desk) -> None:

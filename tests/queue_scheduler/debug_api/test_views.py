@@ -439,7 +439,27 @@ class TestWithoutOthers:
         )
         assert seen.would_preempt is not None
         assert [each.namespace for each in seen.would_preempt.victims] == ["default", "labs"]
-        assert (seen.would_preempt.others, seen.would_preempt.others_lost_seconds) == (2, 42)
+        assert (seen.would_preempt.others, seen.would_preempt.others_lost_seconds) == (2, None)
+
+    @pytest.mark.parametrize(
+        ("hidden", "want"), [((), 0), (("a",), None), (("a", "b"), None), (("a", "b", "c"), 15)]
+    )
+    def test_lost_time_is_summed_up_over_three_namespaces_at_least(
+        self, kit: ShellKit, api: DebugApi, hidden: tuple[str, ...], want: int | None
+    ) -> None:
+        victims = [
+            views.VictimView(namespace=where, name="v", priority=1, lost_seconds=5)
+            for where in ("labs", *hidden)
+        ]
+        would = views.WouldPreemptView(enabled=True, reason="Preempted", victims=victims)
+        seen = views.without_others(
+            self.view(api, kit, would_preempt=would), lambda where: where == "labs"
+        )
+        assert seen.would_preempt is not None
+        assert (seen.would_preempt.others, seen.would_preempt.others_lost_seconds) == (
+            len(hidden),
+            want,
+        )
 
     @pytest.mark.parametrize(("other", "is_named"), [("secret/b", False), ("team", True)])
     def test_the_unit_ahead(self, kit: ShellKit, api: DebugApi, other: str, is_named: bool) -> None:

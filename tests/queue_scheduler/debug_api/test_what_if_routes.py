@@ -203,6 +203,7 @@ def test_units_of_others_are_counted_and_not_named(full: ShellKit) -> None:
         found = answer.json()
     assert [each["unit"] for each in found["started"]] == ["mine/high"]
     assert (found["evicted"], found["evictedCount"], found["refused"]) == ([], 1, [])
+    assert found["lostHours"] is None, "the one unit's own run time"
     assert "default/" not in answer.text
 
 
@@ -211,6 +212,7 @@ def test_whom_a_unit_leaves_for_is_not_named_either(full: ShellKit) -> None:
     shown = what_if_routes.what_if_without_others(view, lambda namespace: namespace == "mine")
     assert [each.for_unit for each in shown.evicted] == [OF_OTHERS]
     assert shown.spared == ["mine/kept"]
+    assert shown.lost_hours == view.lost_hours, "all that leave may be read"
 
 
 def view_of(kit: ShellKit) -> Any:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.forecast_routes import Forecasts
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.run_times import Running
@@ -54,6 +55,13 @@ def town_at(seconds: float, jobs: int = 9, policy: str = "FIFO") -> tuple[Engine
     )
     story.run(seconds)
     return engine, Moment(START.now + seconds, EPOCH + timedelta(seconds=seconds))
+
+
+def renew(forecasts: Forecasts) -> float:
+    """Make a forecast, path by path; return for how long to rest then."""
+    while not (rest := forecasts.step()):
+        pass
+    return rest
 
 
 def uid_of(engine: Engine, name: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.forecast import arrivals
 from queue_scheduler.forecast import paths as paths_module
 from queue_scheduler.forecast.all_units import WEEK, Forecast, Settings, forecast
 from queue_scheduler.forecast.arrivals import DAY, ArrivalHistory, PastArrival
@@ -33,8 +34,9 @@ def ask(
 
 
 @pytest.fixture(autouse=True)
-def no_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+def as_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths_module, "DRIFT", 0.0)
+    monkeypatch.setattr(arrivals, "GOES_ON", 0.0)
 
 
 def test_the_engine_decides_who_starts_when() -> None:

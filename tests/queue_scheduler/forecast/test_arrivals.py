@@ -1,10 +1,13 @@
-"""Arrivals are drawn from those of the last days, at the same time of day."""
+"""Arrivals go on like those of the last hours, and then like those of the last days."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from queue_scheduler.decision import Moment
+from queue_scheduler.forecast import arrivals
 from queue_scheduler.forecast.arrivals import DAY, ArrivalHistory, PastArrival
 from queue_scheduler.insight.virtual_cluster import Arrival
 from shared_api.objects.meta import ObjectMeta
@@ -15,6 +18,19 @@ HOUR = 3600.0
 MOMENT = Moment(500.0, EPOCH)
 NOW = EPOCH.timestamp()
 WEEK = 7 * DAY
+
+
+@pytest.fixture
+def only_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No path begins with the last hours."""
+    monkeypatch.setattr(arrivals, "GOES_ON", 0.0)
+
+
+@pytest.fixture
+def only_last_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All paths begin with the last hours, as fast as they were."""
+    monkeypatch.setattr(arrivals, "GOES_ON", 1.0)
+    monkeypatch.setattr(arrivals, "PACE", 0.0)
 
 
 def unit(namespace: str) -> QueueUnit:
@@ -37,6 +53,7 @@ def noons(days: int) -> ArrivalHistory:
     return ArrivalHistory(past, NOW - days * DAY)
 
 
+@pytest.mark.usefixtures("only_days")
 def test_the_rhythm_of_a_day_is_kept() -> None:
     for path in range(20):
         drawn = sample(noons(9), path)
@@ -51,6 +68,7 @@ def test_they_are_in_order_and_after_the_moment() -> None:
     assert MOMENT.now <= times[0] <= times[-1] <= MOMENT.now + WEEK
 
 
+@pytest.mark.usefixtures("only_days")
 def test_bursts_stay_bursts_and_newer_days_are_drawn_more_often() -> None:
     """Yesterday had a burst; the week before had none."""
     yesterday = NOW - DAY / 2
@@ -61,10 +79,49 @@ def test_bursts_stay_bursts_and_newer_days_are_drawn_more_often() -> None:
     assert 0.2 < counts.count(50) / 400 < 0.4, "one day of seven, newer days more often"
 
 
+@pytest.mark.usefixtures("only_last_hours")
+def test_what_arrived_last_arrives_again_in_reverse() -> None:
+    past = [PastArrival(NOW - ago, unit("blue")) for ago in (7 * HOUR, HOUR, 60.0, 20.0)]
+    drawn = sample(ArrivalHistory(past, NOW - 9 * DAY), seconds=6 * HOUR)
+    assert [each.now - MOMENT.now for each in drawn] == [20.0, 60.0, HOUR]
+
+
+@pytest.mark.usefixtures("only_last_hours")
+def test_after_the_last_hours_the_rhythm_of_a_day_is_kept() -> None:
+    burst = [PastArrival(NOW - 10.0, unit("blue"))] * 3
+    at_three = EPOCH.replace(hour=3).timestamp()
+    nights = [PastArrival(at_three - DAY * back, unit("blue")) for back in range(8, -1, -1)]
+    drawn = sample(ArrivalHistory([*nights, *burst], NOW - 10 * DAY), seconds=18 * HOUR)
+    times = [EPOCH + timedelta(seconds=each.now - MOMENT.now) for each in drawn]
+    assert [(time.day - EPOCH.day, time.hour) for time in times] == [(0, 10)] * 3 + [(1, 3)]
+
+
+def test_some_paths_begin_with_the_last_hours_at_different_speeds() -> None:
+    """In the last six hours two jobs a minute have arrived, and in the week before none."""
+    past = [PastArrival(NOW - 30.0 * ago, unit("blue")) for ago in range(1200, 0, -1)]
+    history = ArrivalHistory(past, NOW - 9 * DAY)
+    within = MOMENT.now + HOUR
+    counts = [sum(each.now < within for each in sample(history, path)) for path in range(400)]
+    assert 0.7 < sum(count > 0 for count in counts) / 400 < 0.8
+    going = sorted(count for count in counts if count)
+    assert 110 < going[len(going) // 2] < 130, "in the median as fast as it was"
+    assert 1.4 < going[len(going) * 84 // 100] / 120 < 1.9, "one standard deviation faster"
+
+
+@pytest.mark.usefixtures("only_days")
 def test_with_less_than_a_day_known_the_rate_is_kept() -> None:
     past = [PastArrival(NOW - 3 * HOUR + 60.0 * number, unit("blue")) for number in range(180)]
     drawn = sample(ArrivalHistory(past, NOW - 3 * HOUR), seconds=30 * HOUR)
     assert 1700 <= len(drawn) <= 1800
+
+
+def test_no_path_slows_down_for_want_of_knowledge() -> None:
+    """Of the hours before the first known one it is not taken that nothing arrived then."""
+    past = [PastArrival(NOW - 60.0 * ago, unit("blue")) for ago in range(180, 0, -1)]
+    history = ArrivalHistory(past, NOW - 3 * HOUR)
+    for path in range(20):
+        times = [each.now - MOMENT.now for each in sample(history, path, 3 * HOUR)]
+        assert times[-1] > 2.9 * HOUR, path
 
 
 def test_nothing_known_means_that_nothing_arrives() -> None:

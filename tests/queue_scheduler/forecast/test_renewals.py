@@ -29,7 +29,10 @@ def renewals(model: ExactModel, since: float = NOW) -> Renewals:
 
 
 def ask(found: Renewals, town: tuple[Engine, Moment]) -> Forecast:
-    return found.renew(town[0].fork(), town[1], bool)
+    renewal = found.begin(town[0].fork(), town[1])
+    while renewal.sampling.play_next(bool):
+        pass
+    return found.end(renewal)
 
 
 def test_what_runs_is_told_to_the_model() -> None:

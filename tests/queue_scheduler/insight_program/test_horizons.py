@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.forecast import paths
+from queue_scheduler.forecast import arrivals, paths
 from queue_scheduler.forecast.learned import Learned
 from queue_scheduler.forecast.traits import Traits, traits_of_record
 from queue_scheduler.insight.finished_run import FinishedRun
@@ -168,8 +168,9 @@ class Slow(ExactModel):
         return Beliefs()
 
 
-def test_paths_end_with_the_budget_of_time() -> None:
+def test_paths_end_with_the_budget_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A path asks for nine runs on each side: nine seconds."""
+    monkeypatch.setattr(arrivals, "GOES_ON", 0.0)
     clock = VirtualClock()
     began = clock.monotonic()
     found = ask(build(clock=clock, model=Slow(clock)), LARGER)

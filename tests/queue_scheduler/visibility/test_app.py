@@ -16,6 +16,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.visibility.openapi import BASE
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME
+from tests.queue_scheduler.forecast.forecast_kit import renew
 from tests.queue_scheduler.visibility.visibility_kit import (
     EVERYWHERE,
     TABLE,
@@ -245,7 +246,7 @@ def test_a_forecast_is_the_last_one(desk: Desk, client: httpx.Client) -> None:
     early = client.get(path)
     assert refusal_of(early) == (503, "ServiceUnavailable")
     assert int(early.headers["retry-after"]) > 0
-    desk.forecasts.step()
+    renew(desk.forecasts)
     got = client.get(path).raise_for_status().json()
     assert (got["kind"], got["status"]["queue"]) == ("UnitForecast", "team")
     start = got["status"]["startP50"]

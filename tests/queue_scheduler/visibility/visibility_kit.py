@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httpx
 from starlette.applications import Starlette
-from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
@@ -136,19 +135,26 @@ class Desk:
             clock.advance(0.1)
 
 
+class Identify:
+    """An ASGI middleware that says who asks: the header `user`, or a default."""
+
+    def __init__(self, app: ASGIApp, user: str) -> None:
+        self._app = app
+        self._user = user.encode()
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        who = dict(scope.get("headers", ())).get(b"user", self._user).decode()
+        if who:
+            scope.setdefault("state", {})[CALLER] = Caller(who)
+        return self._app(scope, receive, send)
+
+
 @contextmanager
 def asking(desk: Desk, user: str = EVERYBODY) -> Iterator[httpx.Client]:
     """Serve the application, and yield a client; the header `user` says who asks."""
-    app = desk.app()
-
-    def identified(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        names = dict(scope.get("headers", ()))
-        who = names.get(b"user", user.encode()).decode()
-        if who:
-            scope.setdefault("state", {})[CALLER] = Caller(who)
-        return app(scope, receive, send)
-
-    with served(Starlette(routes=[Mount("/", app=identified)])) as client:
+    app = cast("Starlette", desk.app())
+    app.add_middleware(Identify, user=user)
+    with served(app) as client:
         yield client
 
 
