@@ -254,6 +254,9 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the self-audit places units again whose state differs from the objects."""
     insight_folder: Path | None
     """Where the sockets of the insight program are; None: there is none."""
+    withdraw_visibility_seconds: float | None
+    """How long the aggregated API may be unavailable before its APIService is deleted; None: it is
+    not looked at."""
     without_effect: Mapping[str, str]
     """Flags that were given and have no effect, each with what to use instead."""
 
@@ -290,8 +293,13 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
         node_queue_policy=_read_node_queue_policy(environment),
         audit_repairs=parse_bool("--audit-repair", got.audit_repair),
         insight_folder=Path(got.insight_socket_dir) if got.insight_socket_dir else None,
+        withdraw_visibility_seconds=_read_patience(got.withdraw_visibility_after),
         without_effect=without_effect,
     )
+
+
+def _read_patience(text: str) -> float | None:
+    return _read_seconds("--withdraw-visibility-after", text) if text else None
 
 
 def _read_strict_mode(got: argparse.Namespace, environment: Mapping[str, str]) -> StrictMode:
@@ -407,6 +415,12 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         help="folder of the sockets of koord-queue-insight, whose --socket-dir is the same"
         " (default: without it)",
+    )
+    add(
+        "--withdraw-visibility-after",
+        default="",
+        help="delete the APIService of the aggregated API when nobody has answered for it for so"
+        " long: as long as it is there, no namespace can be deleted (default: it is not looked at)",
     )
     _add_strict_flags(parser)
     add_upstream_flags(parser, UPSTREAM_FLAGS)

@@ -21,6 +21,8 @@ from typing import Any, Final, TypeVar
 import structlog
 from starlette.applications import Starlette
 
+from queue_scheduler.api_registration.api_service import ApiServices
+from queue_scheduler.api_registration.guard import VisibilityGuard
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
 from queue_scheduler.cycles.event_handlers import EventHandlers
@@ -160,6 +162,7 @@ class Scheduler:
             self._feed = self._build_feed(calls, flags.insight_folder, flags.queue_namespace)
             namespace = flags.program.lease_namespace
             self._watch_record(self._feed, flags.insight_folder, namespace, reporter)
+        self._guard_visibility(flags.withdraw_visibility_seconds)
         self._debug = self._build_debug(flags, handle)
         self._debug_threads = self._debug.threads(
             lambda name, step: program.spawn(name, step, unblock=self._debug.end)
@@ -278,6 +281,13 @@ class Scheduler:
             self._clock,
         )
         self._threads.run("record-watch", watch.step)
+
+    def _guard_visibility(self, patience_seconds: float | None) -> None:
+        """Build what withdraws the aggregated API when nobody serves it, on every replica."""
+        if patience_seconds is not None:
+            services = ApiServices(self._program.client)
+            guard = VisibilityGuard(services, self._clock, patience_seconds)
+            self._threads.run("visibility-guard", guard.step)
 
     def _watch_checks(
         self, handlers: EventHandlers, checks: AdmissionCheckCycle

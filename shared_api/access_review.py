@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -60,6 +61,7 @@ class ResourceRight(msgspec.Struct, frozen=True, kw_only=True):
     """"" for all."""
     name: str = ""
     """Name of the object; "" for all."""
+    subresource: str = ""
 
     def __str__(self) -> str:
         named = f" {self.name}" if self.name else ""
@@ -153,18 +155,35 @@ class AccessReviewer:
         return self._refuse(HTTPStatus.FORBIDDEN, f"{name} may not {right}")
 
     def _may(self, user: dict[str, Any], right: ResourceRight | PathRight) -> bool:
-        answer = self._review(SUBJECT_ACCESS_REVIEWS, _access_spec(user, right))
+        answer = self._review(SUBJECT_ACCESS_REVIEWS, access_spec(user, right))
         return bool(answer.get("allowed"))
 
     def _review(self, kind: ResourceType[Review], spec: dict[str, Any]) -> dict[str, Any]:
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
-        return self._client.create(kind, "", body).status
+        return review(self._client, kind, spec)
 
     def _refuse(self, status: HTTPStatus, detail: str) -> ReviewResult:
         return ReviewResult(status, detail, self._clock.monotonic() + REFUSED_SECONDS)
 
 
-def _access_spec(user: dict[str, Any], right: ResourceRight | PathRight) -> dict[str, Any]:
+def review(
+    client: ResourceClient, kind: ResourceType[Review], spec: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the status of a review that the API server makes.
+
+    Raises:
+        ApiFailure: It cannot be asked, or this program may not ask.
+    """
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
+    return client.create(kind, "", body).status
+
+
+def access_spec(user: Mapping[str, Any], right: ResourceRight | PathRight) -> dict[str, Any]:
+    """Return the spec of a SubjectAccessReview.
+
+    Args:
+        user: `username`, `uid`, `groups` and `extra`, as in the status of a TokenReview.
+        right: What it would do.
+    """
     spec: dict[str, Any] = {
         "user": user.get("username", ""),
         "groups": user.get("groups", []),
@@ -180,5 +199,8 @@ def _access_spec(user: dict[str, Any], right: ResourceRight | PathRight) -> dict
             "group": right.group,
             "resource": right.resource,
         }
-        spec["resourceAttributes"] = attributes | ({"name": right.name} if right.name else {})
+        more = {"name": right.name, "subresource": right.subresource}
+        spec["resourceAttributes"] = attributes | {
+            key: value for key, value in more.items() if value
+        }
     return spec

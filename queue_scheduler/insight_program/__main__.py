@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_scheduler.insight_program.wiring import Insight
-from shared_api.local_program import LocalProgram, run_local_program
+from shared_api.client.connection_settings import SettingsError
+from shared_api.local_program import USAGE_ERRORS, LocalProgram, run_local_program
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -19,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Run with the arguments of the command line."""
-    sys.exit(run_local_program(run, sys.argv[1:]))
+    sys.exit(run_local_program(run, sys.argv[1:], (*USAGE_ERRORS, SettingsError)))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from queue_scheduler.api_registration.api_service import HTTPS_PORT, ServiceReference
 from shared_api.durations import DurationError, parse_seconds
 from shared_api.program_flags import (
     FlagError,
@@ -29,6 +31,28 @@ pod."""
 FORECAST_INTERVAL: Final = "1m"
 """Shorter waits need no forecast."""
 
+ADDRESS_FLAG: Final = "--visibility-address"
+SERVICE_FLAG: Final = "--visibility-service"
+_SERVICE: Final = re.compile(
+    r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+)(:(?P<port>[0-9]{1,5}))?"
+)
+
+
+class VisibilityFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of the aggregated API.
+
+    Attributes:
+        address: Where to listen.
+        service: The Service that leads there.
+        kubeconfig: Path of a kubeconfig; None: the pod's service account.
+        context: Context of the kubeconfig; None: the current one.
+    """
+
+    address: str
+    service: ServiceReference
+    kubeconfig: str | None
+    context: str | None
+
 
 class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line.
@@ -38,12 +62,14 @@ class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
         socket_folder: Where the sockets are made.
         record_folder: Where the record is kept; None: nothing is recorded.
         forecast_seconds: The shortest time between two forecasts.
+        visibility: The aggregated API; None: it is not served, and the API server is not asked.
     """
 
     process: ProcessFlags
     socket_folder: Path
     record_folder: Path | None
     forecast_seconds: float
+    visibility: VisibilityFlags | None = None
 
 
 def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
@@ -74,13 +100,52 @@ def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
         help="shortest time between two forecasts; they take a quarter of a core at most"
         " (default: %(default)s)",
     )
+    _add_visibility_flags(parser)
     got = parser.parse_args(with_two_dashes(arguments))
     return InsightFlags(
         process=read_process_flags(got),
         socket_folder=_folder("--socket-dir", got.socket_dir),
         record_folder=_folder("--record-dir", got.record_dir) if got.record_dir else None,
         forecast_seconds=_interval(got.forecast_interval),
+        visibility=_read_visibility(got),
     )
+
+
+def _add_visibility_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        ADDRESS_FLAG,
+        default="",
+        help="where the aggregated API is served over HTTPS (default: it is not served)",
+    )
+    add(
+        SERVICE_FLAG,
+        default="",
+        help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service that leads there",
+    )
+    own = f"; read only with {ADDRESS_FLAG}"
+    add("--kubeconfig", help=f"path of a kubeconfig; absent: the pod's service account{own}")
+    add("--context", help=f"context of the kubeconfig; absent: the current one{own}")
+
+
+def _read_visibility(got: argparse.Namespace) -> VisibilityFlags | None:
+    if not got.visibility_address:
+        return None
+    return VisibilityFlags(
+        address=got.visibility_address,
+        service=_service(got.visibility_service),
+        kubeconfig=got.kubeconfig,
+        context=got.context,
+    )
+
+
+def _service(text: str) -> ServiceReference:
+    parts = _SERVICE.fullmatch(text)
+    if parts is None:
+        msg = f"{SERVICE_FLAG} {text!r} is neither NAMESPACE/NAME nor NAMESPACE/NAME:PORT"
+        raise FlagError(msg)
+    port = int(parts["port"] or HTTPS_PORT)
+    return ServiceReference(namespace=parts["namespace"], name=parts["name"], port=port)
 
 
 def _interval(text: str) -> float:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp
 
@@ -26,7 +26,7 @@ from queue_scheduler.insight_program.answer_app import (
 )
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.insight_program.feed_server import FeedServer
-from queue_scheduler.insight_program.flags import InsightFlags
+from queue_scheduler.insight_program.flags import InsightFlags, VisibilityFlags
 from queue_scheduler.insight_program.follow_metrics import FollowMetrics
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.insight_program.forecasting import RunWatcher, fork_state
@@ -44,6 +44,10 @@ from shared_api.local_program import Check, LocalProgram
 from shared_api.process.local_socket import PathTooLongError, listen_at
 from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.program_flags import FlagError
+
+if TYPE_CHECKING:
+    from queue_scheduler.visibility.caller import Rights
+    from queue_scheduler.visibility.server import VisibilityServer
 
 LEARNED_DAYS: Final = 30
 """How far back runs of the record are learned: as long as it keeps them."""
@@ -94,6 +98,7 @@ class Insight:
         self._forecast_thread = program.spawn(
             "forecasts", self._forecasts.step, unblock=self._forecasts.end
         )
+        self._visibility = self._open_visibility(flags.visibility)
         self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
 
     def _read_runs(self, record_folder: Path | None, most: int = -1) -> list[FinishedRun]:
@@ -149,6 +154,31 @@ class Insight:
         runs = RunsApi(lambda: self._read_runs(self._record_folder, MOST_RUNS))
         return build_answer_app(self._sources, state, self._forecasts, what_if, new_units, runs)
 
+    def _open_visibility(self, flags: VisibilityFlags | None) -> VisibilityServer | None:
+        if flags is None:
+            return None
+        # The official client and the makers of certificates take 40 MB: only where they are used.
+        from queue_scheduler.insight_program.visibility_serving import (  # noqa: PLC0415 - as said
+            open_visibility,
+        )
+
+        return open_visibility(self._program, flags, self._build_visibility_app)
+
+    def _build_visibility_app(self, rights: Rights) -> ASGIApp:
+        from queue_scheduler.visibility.app import build_visibility_app  # noqa: PLC0415 - as above
+        from queue_scheduler.visibility.sources import VisibilitySources  # noqa: PLC0415 - as above
+
+        new_units = NewUnitsApi(self._state, self._horizons, QuestionBudget(self._clock, SHARE))
+        sources = VisibilitySources(
+            shared=self._engine,
+            check_state=self._sources.followed,
+            is_leader=self._is_leader,
+            clock=self._clock,
+            forecasts=self._forecasts,
+            foresee=new_units.answer,
+        )
+        return build_visibility_app(sources, rights)
+
     def _state(self) -> State:
         """Return the state for a question.
 
@@ -191,12 +221,16 @@ class Insight:
         """Listen for a scheduler, and for questions."""
         for thread in self._record_threads:
             thread.start()
+        if self._visibility is not None:
+            self._visibility.start()
         self._feed_thread.start()
         self._answer_thread.start()
         self._forecast_thread.start()
 
     def stop(self) -> None:
         """Stop everything."""
+        if self._visibility is not None:
+            self._visibility.stop()
         threads = (self._feed_thread, self._answer_thread, self._forecast_thread)
         stop_all([*threads, *self._record_threads], self._clock)
         self._feed.close()
@@ -214,4 +248,5 @@ class Insight:
 
     def threads(self) -> Sequence[LoopThread]:
         """Return the threads that `/livez` watches; that of uvicorn is in one step forever."""
-        return (self._feed_thread, self._forecast_thread, *self._record_threads)
+        more = [] if self._visibility is None else self._visibility.threads()
+        return (self._feed_thread, self._forecast_thread, *self._record_threads, *more)

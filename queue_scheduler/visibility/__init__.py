@@ -12,5 +12,14 @@ front asks after it has authorized a request:
 3. ``tables``: what kubectl prints; ``formats``: which of both is asked for; ``statuses``: errors.
 4. ``discovery``, ``openapi``: what clients ask first.
 
+And the server:
+
+1. ``server``: a bounded port, what judges requests, and the application behind both.
+2. ``gatekeeper``: 401, 403 or passed on. ``front_proxy``: who asks, by certificate and headers;
+   ``request_attributes``: what it would do; ``access``: may it; ``status_answers``: refusals.
+3. ``upkeep``: certificate, trust and registration, looked after by a thread.
+   ``serving_certificate``, ``tls_contexts``: what is served; ``registration``, ``ca_bundle``: how
+   the API server knows of it.
+
 Not here: what is computed (``queue_scheduler.insight``, ``queue_scheduler.forecast``).
 """

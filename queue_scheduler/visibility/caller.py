@@ -7,8 +7,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-GROUP: Final = "visibility.koord-queue"
-VERSION: Final = "v1alpha1"
+from queue_scheduler.api_registration.api_service import GROUP, VERSION
+
+__all__ = ["CALLER", "GROUP", "VERSION", "AccessVerdict", "Caller", "Rights"]
 
 CALLER: Final = "caller"
 """Key of the `Caller` in the state of a request: `scope["state"][CALLER]`."""

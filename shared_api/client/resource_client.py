@@ -119,6 +119,9 @@ class ResourceType(msgspec.Struct, Generic[T], frozen=True):
         return f"{root}{scope}/{self.plural}{rest}"
 
 
+_APPLIED_BY_FORCE: Final = (("fieldManager", "koord-queue"), ("force", "true"))
+
+
 class PatchType(Enum):
     """How the body of a patch is applied; the value is its media type."""
 
@@ -126,6 +129,8 @@ class PatchType(Enum):
     JSON = "application/json-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
     """For built-in kinds only: items of lists are identified by a key."""
+    APPLY = "application/apply-patch+yaml"
+    """Server-side apply, which creates what is missing; fields of other managers are taken over."""
 
 
 class RequestObserver(Protocol):
@@ -345,7 +350,10 @@ class ResourceClient:
             UndecodableObject: It was patched, but does not fit the struct.
         """
         path = resource_type.path(namespace, name, subresource)
-        response = self._write("patch", "PATCH", path, body, patch_type.value, lane=lane)
+        query = _APPLIED_BY_FORCE if patch_type is PatchType.APPLY else ()
+        response = self._write(
+            "patch", "PATCH", path, body, patch_type.value, lane=lane, query=query
+        )
         return self._reader(resource_type).read_object(response.body)
 
     def delete(

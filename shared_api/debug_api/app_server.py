@@ -9,8 +9,8 @@ writable folder and no removal, and a crash leaves nothing behind. Such a name h
 mode, and every process in the network namespace can connect to it. So both ends ask the kernel
 which process is at the other end, and close the connection unless it is this one.
 
-The application gets the client's address and scheme from the port, separately from the connection:
-no header that a client sends can change them.
+The application gets the client's address, the scheme and the state of the request from the port,
+separately from the connection: no header that a client sends can change them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ from shared_api.debug_api.http_over_socket import (
 from shared_api.debug_api.peer_process import is_own_process
 from shared_api.process.alarm import Alarm
 from shared_api.process.clock import Clock
-from shared_api.process.http_exchange import Answer, Client, Request
+from shared_api.process.http_exchange import Answer, Request
 
 ANSWER_SECONDS: Final = 60.0
 """Time limit of an answer: the API server alone is given 30 s to identify the reader."""
 
 BACKLOG: Final = 64
 """Connections that wait until uvicorn has started: more than there are workers to connect."""
+
+Problem = Callable[[HTTPStatus, str], Answer]
+"""Returns a refusal, of a status and a text for a person."""
 
 if TYPE_CHECKING:
     import uvicorn
@@ -54,6 +57,7 @@ class AppServer:
         server: The address and port that the application sees as its own.
         scheme: The scheme that it sees.
         clock: The time, for deadlines.
+        problem: Makes the refusals, in the format of the application's own.
     """
 
     def __init__(
@@ -63,17 +67,19 @@ class AppServer:
         server: tuple[str, int],
         scheme: Literal["http", "https"],
         clock: Clock,
+        problem: Problem | None = None,
     ) -> None:
         self._build = build
+        self._problem = problem or _problem
         self._told = (server, scheme)
         self._clock = clock
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind("")  # the kernel picks a free name
         self._listener.listen(BACKLOG)
         self.name: bytes = self._listener.getsockname()
-        # Name of the socket that sends a request -> client of the request. Workers write, uvicorn's
-        # thread reads; each access is a single operation on the dict.
-        self._clients: dict[bytes, Client | None] = {}
+        # Name of the socket that sends a request -> the request. Workers write, uvicorn's thread
+        # reads; each access is a single operation on the dict.
+        self._requests: dict[bytes, Request] = {}
         self._has_begun = False
         self._wanted = Alarm()  # set by the first request, or by `end`
         self._has_ended = False
@@ -96,7 +102,7 @@ class AppServer:
         from shared_api.debug_api.uvicorn_server import make_server  # noqa: PLC0415 - costly, see above
 
         server, scheme = self._told
-        return make_server(self._build(), self._clients, server=server, scheme=scheme)
+        return make_server(self._build(), self._requests, server=server, scheme=scheme)
 
     def end(self) -> None:
         """Make `step` return within about `GRACE_SECONDS` of uvicorn; callable from any thread."""
@@ -114,22 +120,22 @@ class AppServer:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.bind("")
                 name = connection.getsockname()
-                self._clients[name] = request.client
+                self._requests[name] = request
                 try:
                     return self._exchange(connection, request)
                 finally:  # before the socket closes and another process can take the name
-                    del self._clients[name]
+                    del self._requests[name]
         except TimeoutError:
-            return _problem(
+            return self._problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 f"the answer took longer than {ANSWER_SECONDS:g} s: ask again, "
                 "or for less with ?limit=",
             )
         except AnswerTooLargeError as error:
-            return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+            return self._problem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
         except (OSError, BrokenAnswerError) as error:
             log.warning("an answer broke off", path=request.target, error=repr(error))
-            return _problem(HTTPStatus.SERVICE_UNAVAILABLE, "the answer broke off: ask again")
+            return self._problem(HTTPStatus.SERVICE_UNAVAILABLE, "the answer broke off: ask again")
 
     def _exchange(self, connection: socket.socket, request: Request) -> Answer:
         until = self._clock.monotonic() + ANSWER_SECONDS

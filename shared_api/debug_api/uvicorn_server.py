@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shared_api.debug_api.peer_process import is_own_process
-from shared_api.process.http_exchange import Client
+from shared_api.process.http_exchange import Request
 
 GRACE_SECONDS: Final = 2
 """Time for answers in progress when the server ends; after it they are cancelled."""
@@ -26,7 +26,7 @@ log = structlog.get_logger("debug_api")
 
 def make_server(
     app: ASGIApp,
-    clients: Mapping[bytes, Client | None],
+    requests: Mapping[bytes, Request],
     *,
     server: tuple[str, int],
     scheme: Literal["http", "https"],
@@ -36,7 +36,7 @@ def make_server(
 
     Args:
         app: The application.
-        clients: Name of the socket that sends a request -> client of the request.
+        requests: Name of the socket that sends a request -> the request, for its client and state.
         server: The address and port that the application sees as its own.
         scheme: The scheme that it sees.
         may_ask: Returns whether the process at the other end of a connection is answered.
@@ -48,7 +48,7 @@ def make_server(
             access_log=False,
             # h11 is the stricter of uvicorn's two parsers: it checks once more what the port
             # accepted as a request.
-            http=_protocol_for(clients, server, scheme, may_ask),
+            http=_protocol_for(requests, server, scheme, may_ask),
             ws="none",
             lifespan="off",
             # Otherwise X-Forwarded-For, which any client can send, would set the client's address.
@@ -61,7 +61,7 @@ def make_server(
 
 
 def _protocol_for(
-    clients: Mapping[bytes, Client | None],
+    requests: Mapping[bytes, Request],
     server: tuple[str, int],
     scheme: Literal["http", "https"],
     may_ask: Callable[[socket.socket], bool],
@@ -76,7 +76,10 @@ def _protocol_for(
             if not may_ask(transport.get_extra_info("socket")):
                 log.warning("another process asks on the private socket, and is not answered")
                 transport.abort()
-            self.client = clients.get(transport.get_extra_info("peername"))
+            request = requests.get(transport.get_extra_info("peername"))
+            if request is not None:
+                self.client = request.client
+                self.app_state = dict(request.state)
             self.server = server
             self.scheme = scheme
 

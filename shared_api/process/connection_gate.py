@@ -32,7 +32,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 from msgspec.structs import replace
@@ -119,8 +119,21 @@ Answerer = Callable[[Request], Answer]
 Observer = Callable[[Outcome], None]
 """Called on the gate's thread with the outcome of every connection that has ended."""
 
+ReadHead = Callable[[bytes, Client | None], Request]
+"""Returns the request of a complete head, or raises BadRequestError."""
+
 Spawn = Callable[[str, Step], LoopThread]
 """Returns a thread that runs a step, not yet started."""
+
+
+class ServerTls(Protocol):
+    """Begins TLS on accepted connections; an `ssl.SSLContext` is one."""
+
+    def wrap_socket(
+        self, sock: socket.socket, *, server_side: bool, do_handshake_on_connect: bool
+    ) -> ssl.SSLSocket:
+        """Return the socket with TLS."""
+        ...
 
 
 class _Connection:
@@ -170,6 +183,7 @@ class ConnectionGate:
         workers: How many threads make answers; 0 makes them on the gate's own thread, which suits
             answers that never wait.
         max_body: The longest body of a POST that is received, in bytes; 0: no body is read.
+        read_head: Reads the head of a request.
         observe: Called with the outcome of each connection.
     """
 
@@ -180,9 +194,10 @@ class ConnectionGate:
         *,
         limit: int,
         clock: Clock,
-        tls: ssl.SSLContext | None = None,
+        tls: ServerTls | None = None,
         workers: int = 0,
         max_body: int = 0,
+        read_head: ReadHead = read_request,
         observe: Observer = lambda _: None,
     ) -> None:
         self._listener = listener
@@ -192,6 +207,7 @@ class ConnectionGate:
         self._tls = tls
         self._worker_count = workers
         self._max_body = max_body
+        self._read_head = read_head
         self._observe = observe
         self._workers: list[LoopThread] = []
         # Ordered by age, oldest first: dicts keep the order of insertion.
@@ -366,11 +382,14 @@ class ConnectionGate:
 
     def _take_head(self, connection: _Connection) -> None:
         try:
-            request = read_request(bytes(connection.received), connection.client)
+            request = self._read_head(bytes(connection.received), connection.client)
             length = body_length(request) if self._max_body else 0
         except BadRequestError as bad:
             self._reply(connection, bad.answer)
             return
+        if isinstance(connection.socket, ssl.SSLSocket):
+            certificate = connection.socket.getpeercert(binary_form=True) or b""
+            request = replace(request, certificate=certificate)
         connection.request, connection.length = request, length
         connection.with_body = request.method != "HEAD"
         if length:

@@ -13,7 +13,7 @@ from email.utils import format_datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -41,6 +41,11 @@ class Request(msgspec.Struct, frozen=True):
         client: Address and port of the client, taken from the socket and never from a header; None
             when unknown.
         body: What a POST sends; empty for other methods, whose bodies are not read.
+        lines: Every header in the order sent, names in lower case; empty where only `headers` is
+            read.
+        certificate: The client's certificate (DER), which one of the port's authorities has signed;
+            empty without one.
+        state: What the application gets as the state of the request.
     """
 
     method: str
@@ -48,6 +53,9 @@ class Request(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     client: Client | None = None
     body: bytes = b""
+    lines: tuple[tuple[str, str], ...] = ()
+    certificate: bytes = b""
+    state: Mapping[str, Any] = {}
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from queue_controllers import configuration as controllers_configuration
 from queue_scheduler import configuration as scheduler_configuration
+from queue_scheduler.api_registration.api_service import NAME as API_SERVICE
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.insight_program.flags import InsightFlags, parse_insight_flags
 from queue_scheduler.setup.plugin_loading import BUILT_IN, Switches, build_plugins
@@ -35,17 +36,22 @@ from tests.controlplane.helm import require_helm_3
 
 ROOT = CHART.parents[1]
 CLUSTER_WIDE = {
+    "APIService",
     "ClusterRole",
     "ClusterRoleBinding",
     "CustomResourceDefinition",
+    "FlowSchema",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
+    "PriorityLevelConfiguration",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 }
 
 CHECKS = "admission-checks"
 INSIGHT = "insight"
+VISIBLE: Json = {"insight": {"enabled": True, "visibility": {"enabled": True}}}
+READER_BINDING = ("RoleBinding", "some-where-koord-queue-visibility")
 PROBES = {CHECKS: ("checks-health", 8082), INSIGHT: ("insight-health", 8084)}
 """Name and number of the health port of each container that is not a pod's first."""
 
@@ -107,6 +113,8 @@ def test_each_object_has_a_unique_name_and_the_namespace_of_the_release(values: 
         want = None if one["kind"] in CLUSTER_WIDE else "some-where"
         if one["metadata"]["name"].endswith("-node-blacklist"):
             want = "ops"  # the right to read existing pods
+        if (one["kind"], one["metadata"]["name"]) == READER_BINDING:
+            want = "kube-system"
         assert got == ("monitoring" if one["kind"] == "ServiceMonitor" else want), one["metadata"]
 
 
@@ -435,6 +443,29 @@ def test_insight_is_rendered_on_request_with_its_own_settings() -> None:
     assert container["image"] == containers()["scheduler"]["image"]
 
 
+def test_the_aggregated_api_is_reached_through_its_service() -> None:
+    objects = render(VISIBLE)
+    insight = containers(VISIBLE)[INSIGHT]
+    flags = read_insight_flags(insight["args"]).visibility
+    assert flags is not None
+    service = of_kind(objects, "Service")[flags.service.name]
+    assert service["metadata"]["namespace"] == flags.service.namespace
+    assert [port["port"] for port in service["spec"]["ports"]] == [flags.service.port]
+    ports = {port["name"]: port["containerPort"] for port in insight["ports"]}
+    assert flags.address == f":{ports[service['spec']['ports'][0]['targetPort']]}"
+    api_service = of_kind(objects, "APIService")[API_SERVICE]
+    assert "service" not in api_service["spec"], "nobody answers yet"
+    assert "caBundle" not in api_service["spec"]
+    scheduler = _parse("scheduler", containers(VISIBLE)["scheduler"]["args"])
+    assert scheduler.withdraw_visibility_seconds == 30
+
+
+def test_without_the_aggregated_api_there_is_nothing_of_it() -> None:
+    objects = render({"insight": {"enabled": True}})
+    assert not of_kind(objects, "APIService")
+    assert "visibility" not in str(objects)
+
+
 @pytest.mark.parametrize(
     ("values", "volume", "strategy"),
     [
@@ -566,6 +597,17 @@ ANYONE: Json = [{"namespaceSelector": {}}]
                 "insight-metrics": ANYONE,
             },
             id="those of insight too",
+        ),
+        pytest.param(
+            VISIBLE,
+            {
+                "health": None,
+                "insight-health": None,
+                "insight-api": None,
+                "metrics": ANYONE,
+                "insight-metrics": ANYONE,
+            },
+            id="the aggregated API: from everywhere",
         ),
     ],
 )

@@ -17,6 +17,8 @@ REVIEWS = {
     "subjectaccessreviews.authorization.k8s.io: create",
 }
 READS = "get list watch"
+OF_THE_API_SERVER = {"system:auth-delegator", "extension-apiserver-authentication-reader"}
+"""Roles that are there in every cluster."""
 
 
 def lines(rules: list[Json]) -> set[str]:
@@ -175,6 +177,58 @@ def test_the_rules_for_users() -> None:
     }
 
 
+def _visible(**changes: Json) -> Json:
+    return {"insight": {"enabled": True, "visibility": {"enabled": True, **changes}}}
+
+
+def test_the_rules_for_the_aggregated_api() -> None:
+    objects = render(_visible())
+    name = "koord-queue-visibility"
+    group = "visibility.koord-queue"
+    assert lines(rules_of(objects, "ClusterRole", name)) == {
+        f"apiservices.apiregistration.k8s.io[v1alpha1.{group}]: create delete get patch"
+    }
+    bindings = of_kind(objects, "ClusterRoleBinding")
+    assert bindings[f"{name}-auth-delegator"]["roleRef"]["name"] == "system:auth-delegator"
+    reader = of_kind(objects, "RoleBinding")[f"koord-queue-{name}"]
+    assert reader["metadata"]["namespace"] == "kube-system"
+    assert reader["roleRef"]["name"] == "extension-apiserver-authentication-reader"
+    for bound in (bindings[name], bindings[f"{name}-auth-delegator"], reader):
+        assert [each["name"] for each in bound["subjects"]] == ["koord-queue"]
+    assert lines(rules_of(objects, "ClusterRole", f"{name}-viewer")) == {
+        f"pendingunits.{group}: {READS}",
+        f"pendingunits/explain.{group}: get",
+        f"pendingunits/forecast.{group}: get",
+    }
+    assert lines(rules_of(objects, "ClusterRole", f"{name}-editor")) == {f"tries.{group}: create"}
+    reads_queues = lines(rules_of(objects, "ClusterRole", f"{name}-queue-reader"))
+    assert reads_queues == {f"queues/pendingunits.{group}: get"}
+
+
+def test_view_shows_what_waits() -> None:
+    label = "rbac.authorization.k8s.io/aggregate-to-{}"
+    roles = of_kind(render(_visible()), "ClusterRole")
+    for role, into in (("viewer", "view"), ("editor", "edit")):
+        labels = roles[f"koord-queue-visibility-{role}"]["metadata"]["labels"]
+        assert labels[label.format(into)] == "true"
+    kept = of_kind(render({**_visible(), "rbac": {"aggregate": False}}), "ClusterRole")
+    labels = kept["koord-queue-visibility-viewer"]["metadata"]["labels"]
+    assert label.format("view") not in labels
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "name"),
+    [
+        ("readerRoleBinding", "RoleBinding", "koord-queue-koord-queue-visibility"),
+        ("flowControl", "FlowSchema", "koord-queue-visibility"),
+        ("flowControl", "PriorityLevelConfiguration", "koord-queue-visibility"),
+    ],
+)
+def test_what_the_aggregated_api_can_do_without(change: str, kind: str, name: str) -> None:
+    assert name in of_kind(render(_visible()), kind)
+    assert name not in of_kind(render(_visible(**{change: False})), kind)
+
+
 @pytest.mark.parametrize(
     ("values", "scheduler", "controllers"),
     [
@@ -264,7 +318,8 @@ def test_each_binding_has_an_existing_role_and_an_account_in_use(values: Json) -
     for kind, roles in (("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")):
         for binding in of_kind(objects, kind).values():
             assert binding["roleRef"]["kind"] == roles
-            assert binding["roleRef"]["name"] in of_kind(objects, roles)
+            role = binding["roleRef"]["name"]
+            assert role in of_kind(objects, roles) or role in OF_THE_API_SERVER
             (subject,) = binding["subjects"]
             assert subject["kind"] == "ServiceAccount"
             assert subject["namespace"] == NAMESPACE

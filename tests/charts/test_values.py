@@ -152,6 +152,10 @@ def test_a_chart_that_depends_on_this_one_may_set_global_values() -> None:
             "insight.record.existingClaim needs scheduler.replicas of 1",
         ),
         (
+            {"insight": {"visibility": {"enabled": True}}},
+            "insight.visibility.enabled needs insight.enabled",
+        ),
+        (
             {"leaderElection": {"renewDeadlineSeconds": 15}},
             "must be greater than renewDeadlineSeconds",
         ),

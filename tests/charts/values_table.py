@@ -168,7 +168,11 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         "metrics": {"tls": {"secretName": "metrics-tls"}},
     },
     "all containers of the scheduler": {
-        "insight": {"enabled": True, "record": {"sizeLimit": "5Gi"}},
+        "insight": {
+            "enabled": True,
+            "record": {"sizeLimit": "5Gi"},
+            "visibility": {"enabled": True},
+        },
         "admissionCheckController": {"enabled": True},
     },
     "metrics over TLS": {"metrics": {"tls": {"secretName": "metrics-tls"}}},

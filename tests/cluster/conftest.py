@@ -31,6 +31,7 @@ LONGEST: Final = (
     "test_conformance_units.py",
     "test_job_units.py",
     "test_series_that_go.py",
+    "test_visibility_server.py",
     "test_kubectl.py",
 )
 """Files that start first, so that no worker is left with a long one at the end."""

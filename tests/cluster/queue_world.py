@@ -52,12 +52,19 @@ class QueueWorld:
         binaries: Folder of the control plane's programs.
         jobs: Whether Jobs are to run (Job controller, scheduler of pods, kwok, nodes).
         users: More users, for RBAC tests.
+        api_server_flags: Further flags of the API server.
     """
 
     def __init__(
-        self, binaries: Path, *, jobs: bool = False, users: dict[str, Sequence[str]] | None = None
+        self,
+        binaries: Path,
+        *,
+        jobs: bool = False,
+        users: dict[str, Sequence[str]] | None = None,
+        api_server_flags: Sequence[str] = (),
     ) -> None:
         self._stack = ExitStack()
+        self._api_server_flags = api_server_flags
         self._binaries = binaries
         self._jobs = jobs
         self._users = users or {}
@@ -72,7 +79,7 @@ class QueueWorld:
                 scheduler=self._jobs,
                 kwok=self._jobs,
                 users=self._users,
-                api_server_flags=self.audit.prepare(),
+                api_server_flags=(*self.audit.prepare(), *self._api_server_flags),
             )
             self.plane = stack.enter_context(plane)
             self.plane.apply(ROOT / "crds")
@@ -114,9 +121,10 @@ class QueueWorld:
         """Start koord-queue-controllers for Jobs."""
         return self.start(CONTROLLERS, "--enabled-extensions=job", *arguments, user=user)
 
-    def start_insight(self, *arguments: str) -> ProgramProcess:
-        """Start koord-queue-insight, which knows no API server."""
-        return self._start(INSIGHT, None, arguments)
+    def start_insight(self, *arguments: str, user: str = "") -> ProgramProcess:
+        """Start koord-queue-insight, which knows no API server unless a user is named."""
+        kubeconfig = self.plane.kubeconfig_for(user) if user else None
+        return self._start(INSIGHT, kubeconfig, arguments)
 
     # --- objects ------------------------------------------------------------------------------
 

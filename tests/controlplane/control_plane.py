@@ -438,6 +438,12 @@ def _free_ports() -> _Ports:
     return _Ports(api_server=api_server, etcd_client=etcd_client, etcd_peer=etcd_peer)
 
 
+def free_port() -> int:
+    """Return a port that a program of a test may listen on, and again after a restart."""
+    with ExitStack() as held:
+        return _bind_some_port(held)
+
+
 def _bind_some_port(held: ExitStack) -> int:
     # Not the seeded generator of a test, since two test processes with one seed would collide.
     for _ in range(1000):

@@ -33,6 +33,7 @@ LOCK_HOLDERS = {
     "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",
     "queue_scheduler/record/time_travel.py": "one engine of the past is restored at a time",
     "queue_scheduler/cycles/shared_engine.py": "the one lock around the engine",
+    "queue_scheduler/visibility/access.py": "reviews remembered for all request threads",
     "queue_scheduler/visibility/snapshots.py": "states kept for the further pages of lists",
     "shared_api/metrics.py": "counts of all threads, read by scrapes",
     "shared_api/access_review.py": "verdicts remembered for all request threads",

@@ -45,6 +45,9 @@
 {{- fail "insight.record.existingClaim needs scheduler.replicas of 1: two pods would write the same record" }}
 {{- end }}
 {{- end }}
+{{- if and .Values.insight.visibility.enabled (not .Values.insight.enabled) }}
+{{- fail "insight.visibility.enabled needs insight.enabled: the insight program serves the aggregated API" }}
+{{- end }}
 {{- with .Values.leaderElection }}
 {{- if or (le (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) (le (mul 10 .renewDeadlineSeconds) (mul 12 .retryPeriodSeconds)) }}
 {{- fail "leaderElection: leaseDurationSeconds must be greater than renewDeadlineSeconds, and renewDeadlineSeconds greater than 1.2 times retryPeriodSeconds" }}

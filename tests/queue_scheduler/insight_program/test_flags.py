@@ -39,3 +39,25 @@ def test_a_folder_that_is_missing_is_told(tmp_path: Path, flag: str) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(FlagError, match=f"{flag} .*missing' is no folder"):
         parse_insight_flags([f"--socket-dir={tmp_path}", f"{flag}={missing}"])
+
+
+def test_the_aggregated_api_is_off_by_default(tmp_path: Path) -> None:
+    assert parse_insight_flags([f"--socket-dir={tmp_path}"]).visibility is None
+
+
+@pytest.mark.parametrize(("text", "port"), [("queue/insight", 443), ("queue/insight:8443", 8443)])
+def test_where_the_aggregated_api_is_served(tmp_path: Path, text: str, port: int) -> None:
+    service = f"--visibility-service={text}"
+    got = parse_insight_flags(
+        [f"--socket-dir={tmp_path}", "--visibility-address=:8443", service, "--context=c"]
+    ).visibility
+    assert got is not None
+    assert (got.address, got.kubeconfig, got.context) == (":8443", None, "c")
+    assert got.service.as_written() == {"namespace": "queue", "name": "insight", "port": port}
+
+
+@pytest.mark.parametrize("text", ["", "insight", "queue/insight:x", "a/b/c"])
+def test_a_service_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    more = ["--visibility-address=:8443", f"--visibility-service={text}"]
+    with pytest.raises(FlagError, match=r"--visibility-service .* is neither"):
+        parse_insight_flags([f"--socket-dir={tmp_path}", *more])

@@ -1,0 +1,25 @@
+"""Writes a trouble into the log when it begins and when it ends, not each time it is met."""
+
+from __future__ import annotations
+
+import structlog
+
+log = structlog.get_logger("visibility")
+
+
+class TroubleLog:
+    """What is wrong now, by subject. Callable from any thread: at most a line is repeated."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+
+    def begin(self, subject: str, text: str) -> None:
+        """Log a trouble, unless it is the one that was logged last about its subject."""
+        if self._told.get(subject) != text:
+            log.warning(text, subject=subject)
+        self._told[subject] = text
+
+    def end(self, subject: str) -> None:
+        """Log that a subject is fine again, if it was not."""
+        if self._told.pop(subject, ""):
+            log.info("fine again", subject=subject)

@@ -1,0 +1,115 @@
+"""Tells the API server where this replica serves the group, and takes that back at its end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from queue_scheduler.api_registration.api_service import NAME, ApiServices, ServiceReference
+from queue_scheduler.visibility.ca_bundle import (
+    has_authority,
+    with_authority,
+    without_authority,
+)
+from shared_api.client.errors import Conflict, NotFound
+from shared_api.process.clock import Clock
+
+TRIES: Final = 5
+"""Conflicts in a row: replicas that start together each write once."""
+
+MISSING_SECONDS: Final = 60.0
+"""How long an APIService that was there must be gone before it is created again: whoever uninstalls
+the chart deletes it first, and this program a moment later."""
+
+log = structlog.get_logger("visibility")
+
+
+class Registration:
+    """Publishes the Service and the authority of this replica; one thread calls it.
+
+    Args:
+        services: The APIService.
+        service: What answers for the group.
+        clock: The time.
+    """
+
+    def __init__(self, services: ApiServices, service: ServiceReference, clock: Clock) -> None:
+        self._services = services
+        self._service = service
+        self._clock = clock
+        self._was_there = False
+        self._gone_since: float | None = None
+
+    def publish(self, authority: bytes) -> None:
+        """Make the API server trust an authority, and ask the Service.
+
+        Args:
+            authority: Certificate of this replica's authority (PEM).
+
+        Raises:
+            NotFound: The APIService has just been deleted; it is created again later.
+            ApiFailure: The API server refuses, or does not answer.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                self._publish_once(authority)
+                return
+            except Conflict:
+                if not left:
+                    raise
+
+    def _publish_once(self, authority: bytes) -> None:
+        now = self._clock.now()
+        try:
+            seen = self._services.read()
+        except NotFound:
+            if not self._may_create():
+                raise
+            self._services.create(self._service, with_authority("", authority, now))
+            log.info("created the APIService", apiservice=NAME)
+            self._note_there()
+            return
+        self._note_there()
+        bundle = seen.spec.ca_bundle
+        if seen.spec.service == self._service and has_authority(bundle, authority):
+            return
+        self._services.update(seen, self._service, with_authority(bundle, authority, now))
+        log.info("the API server knows where to ask", apiservice=NAME)
+
+    def _note_there(self) -> None:
+        self._was_there, self._gone_since = True, None
+
+    def _may_create(self) -> bool:
+        """Return whether it has never been seen, or is gone for long enough."""
+        now = self._clock.monotonic()
+        if self._gone_since is None:
+            self._gone_since = now
+        return not self._was_there or now - self._gone_since >= MISSING_SECONDS
+
+    def withdraw(self, authority: bytes) -> None:
+        """Take this replica's authority back; the last one deletes the APIService.
+
+        Raises:
+            ApiFailure: The API server refuses, or does not answer.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                self._withdraw_once(authority)
+                return
+            except NotFound:
+                return
+            except Conflict:
+                if not left:
+                    raise
+
+    def _withdraw_once(self, authority: bytes) -> None:
+        seen = self._services.read()
+        if not has_authority(seen.spec.ca_bundle, authority):
+            return
+        rest = without_authority(seen.spec.ca_bundle, authority, self._clock.now())
+        if rest:
+            self._services.update(seen, self._service, rest)
+        else:
+            self._services.delete(seen)
+            log.info("deleted the APIService: no replica is left that serves it", apiservice=NAME)
