@@ -36,8 +36,13 @@ class Selection(NamedTuple):
 
     terms: tuple[Term, ...] = ()
 
-    def takes(self, namespace: str, name: str, queue: str) -> bool:
-        """Return whether a unit is asked for."""
+    def only(self, field: str) -> str | None:
+        """Return the one value of a field that all its units have; None: they may have several."""
+        return next((each.value for each in self.terms if each[::2] == (field, True)), None)
+
+    def takes(self, key: str, queue: str) -> bool:
+        """Return whether a unit is asked for; `key`: its `namespace/name`."""
+        namespace, _, name = key.partition("/")
         values = (name, namespace, queue)
         return all(
             (values[FIELDS.index(field)] == value) is is_equal

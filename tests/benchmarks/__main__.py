@@ -37,6 +37,7 @@ from tests.benchmarks import (
     scheduler_memory,
     score_figures,
     scrape,
+    visibility_figures,
 )
 from tests.benchmarks.figures import Figure, print_figures, write_json
 from tests.controlplane.binaries import require_binaries
@@ -137,6 +138,12 @@ STAGES = (
         "the insight program's memory, with its record, forecasts, and states of earlier times",
         300,
         lambda options: insight_memory.run(quick=options.quick),
+    ),
+    Stage(
+        "visibility",
+        "how long a page of 100,000 units takes for kubectl, and what is kept for the next",
+        60,
+        lambda options: visibility_figures.run(quick=options.quick),
     ),
     Stage(
         "replay",

@@ -82,7 +82,7 @@ def test_what_is_no_selector_is_refused(text: str) -> None:
     ],
 )
 def test_a_selection_takes_units(selector: str, want: bool) -> None:
-    assert read_selection(selector).takes("ns", "n", "q") is want
+    assert read_selection(selector).takes("ns/n", "q") is want
 
 
 @pytest.mark.parametrize(
