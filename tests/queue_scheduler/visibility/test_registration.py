@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from base64 import b64encode
 
 import pytest
 
 from queue_scheduler.visibility.ca_bundle import has_authority
-from queue_scheduler.visibility.registration import MISSING_SECONDS, TRIES, Registration
+from queue_scheduler.visibility.registration import (
+    LASTING_SECONDS,
+    MISSING_SECONDS,
+    TRIES,
+    Registration,
+)
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.client_certificates import make_authority
@@ -89,6 +95,28 @@ def test_one_that_is_deleted_is_created_again_only_later() -> None:
     clock.advance(1)
     registration.publish(OWN)
     assert services.writes == ["create", "create"]
+
+
+def seconds_until_created(
+    services: FakeApiServices, registration: Registration, clock: VirtualClock
+) -> float:
+    """Delete it; return how long it takes until it is created again."""
+    services.now, before = None, clock.monotonic()
+    created = services.writes.count("create")
+    while services.writes.count("create") == created:
+        with contextlib.suppress(NotFound):
+            registration.publish(OWN)
+        clock.advance(10)
+    return clock.monotonic() - before - 10
+
+
+def test_one_that_is_deleted_again_and_again_is_created_less_often() -> None:
+    services, registration, clock = desk()
+    registration.publish(OWN)
+    waits = [seconds_until_created(services, registration, clock) for _ in range(9)]
+    assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+    clock.advance(LASTING_SECONDS)
+    assert seconds_until_created(services, registration, clock) == MISSING_SECONDS
 
 
 def test_the_last_replica_deletes_it() -> None:
