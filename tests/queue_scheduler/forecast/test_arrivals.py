@@ -23,14 +23,14 @@ WEEK = 7 * DAY
 @pytest.fixture
 def only_days(monkeypatch: pytest.MonkeyPatch) -> None:
     """No path begins with the last hours."""
-    monkeypatch.setattr(arrivals, "GOES_ON", 0.0)
+    monkeypatch.setattr(arrivals, "_campaign_seconds", lambda _piece, _luck: 0.0)
 
 
 @pytest.fixture
 def only_last_hours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All paths begin with the last hours, as fast as they were."""
-    monkeypatch.setattr(arrivals, "GOES_ON", 1.0)
-    monkeypatch.setattr(arrivals, "PACE", 0.0)
+    """All paths begin with the last six hours, as fast as they were."""
+    monkeypatch.setattr(arrivals, "_campaign_seconds", lambda piece, _luck: piece)
+    monkeypatch.setattr(arrivals, "SPEED", 0.0)
 
 
 def unit(namespace: str) -> QueueUnit:
@@ -96,16 +96,23 @@ def test_after_the_last_hours_the_rhythm_of_a_day_is_kept() -> None:
     assert [(time.day - EPOCH.day, time.hour) for time in times] == [(0, 10)] * 3 + [(1, 3)]
 
 
-def test_some_paths_begin_with_the_last_hours_at_different_speeds() -> None:
+def test_paths_go_on_for_different_times_at_different_speeds() -> None:
     """In the last six hours two jobs a minute have arrived, and in the week before none."""
-    past = [PastArrival(NOW - 30.0 * ago, unit("blue")) for ago in range(1200, 0, -1)]
+    past = [PastArrival(NOW - 30.0 * ago, unit("blue")) for ago in range(720, 0, -1)]
     history = ArrivalHistory(past, NOW - 9 * DAY)
-    within = MOMENT.now + HOUR
-    counts = [sum(each.now < within for each in sample(history, path)) for path in range(400)]
-    assert 0.7 < sum(count > 0 for count in counts) / 400 < 0.8
-    going = sorted(count for count in counts if count)
-    assert 110 < going[len(going) // 2] < 130, "in the median as fast as it was"
-    assert 1.4 < going[len(going) * 84 // 100] / 120 < 1.9, "one standard deviation faster"
+    within = MOMENT.now + 6 * HOUR
+    found = []
+    for path in range(400):
+        times = [each.now - MOMENT.now for each in sample(history, path) if each.now < within]
+        found.append((times[-1], len(times) / times[-1] * 30.0))
+    lasts, speeds = (sorted(each) for each in zip(*found, strict=True))
+    assert 200.0 < lasts[0] < 400.0 < 5.5 * HOUR < lasts[-1]
+    middle = (300.0 * 6 * HOUR) ** 0.5
+    assert 0.7 < lasts[200] / middle < 1.4, (
+        "as many double the shortest as reach half of the longest"
+    )
+    assert 0.8 < speeds[200] < 1.2, "in the median as fast as it was"
+    assert 1.3 < speeds[336] < 2.0, "one standard deviation faster"
 
 
 @pytest.mark.usefixtures("only_days")

@@ -170,7 +170,7 @@ class Slow(ExactModel):
 
 def test_paths_end_with_the_budget_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A path asks for nine runs on each side: nine seconds."""
-    monkeypatch.setattr(arrivals, "GOES_ON", 0.0)
+    monkeypatch.setattr(arrivals, "_campaign_seconds", lambda _piece, _luck: 0.0)
     clock = VirtualClock()
     began = clock.monotonic()
     found = ask(build(clock=clock, model=Slow(clock)), LARGER)
