@@ -132,7 +132,7 @@ class ArrivalHistory:
 def _campaign_seconds(piece: float, luck: float) -> float:
     """Return for how long the last hours go on: each ratio to the shortest is as likely."""
     least = min(SHORTEST, piece)
-    return least * float(piece / least) ** luck
+    return float(least * (piece / least) ** luck)
 
 
 def _days_back(days: int, luck: float) -> int:
